@@ -1,0 +1,586 @@
+"""Parameters of the arithmetic building blocks (``hw/arith``).
+
+Every block takes one operand set and gives one result a cycle, ``latency`` cycles later; 0 is
+combinational. ``latency`` never changes a result, so golden models do not read it.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+from golden.params.block import BlockParams, Field, Port, Timing, require
+from golden.params.formats import (
+    BF16,
+    E2M1,
+    E4M3,
+    E5M2,
+    FP16,
+    FP32,
+    FloatFormat,
+    Overflow,
+    Rounding,
+    Subnormals,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelinedParams(BlockParams):
+    """A block of ``latency`` pipeline registers between its ports ``i`` and ``o``."""
+
+    latency: int = 0
+
+    def __post_init__(self) -> None:
+        require(0 <= self.latency <= 16, f"latency must be 0..16, not {self.latency!r}")
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(latency=self.latency)
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        raise NotImplementedError
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        raise NotImplementedError
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return (Port("i", self.input_fields),)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (Port("o", self.output_fields),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatRules:
+    """Everything a float operation's result depends on beside its operands and formats."""
+
+    rounding: Rounding = Rounding.NEAREST_EVEN
+    overflow: Overflow = Overflow.INFINITY
+    operand_subnormals: Subnormals = Subnormals.KEEP
+    result_subnormals: Subnormals = Subnormals.KEEP
+
+
+IEEE_RULES = FloatRules()
+AMX_RULES = FloatRules(operand_subnormals=Subnormals.FLUSH, result_subnormals=Subnormals.FLUSH)
+_AMX = {"operand_subnormals": Subnormals.FLUSH, "result_subnormals": Subnormals.FLUSH}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatBlockParams(PipelinedParams):
+    """A float operation on ``lanes`` independent operand sets."""
+
+    rounding: Rounding = Rounding.NEAREST_EVEN
+    overflow: Overflow = Overflow.INFINITY
+    operand_subnormals: Subnormals = Subnormals.KEEP
+    result_subnormals: Subnormals = Subnormals.KEEP
+    lanes: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(1 <= self.lanes <= 64, f"lanes must be 1..64, not {self.lanes!r}")
+
+    @property
+    def rules(self) -> FloatRules:
+        return FloatRules(
+            rounding=self.rounding,
+            overflow=self.overflow,
+            operand_subnormals=self.operand_subnormals,
+            result_subnormals=self.result_subnormals,
+        )
+
+
+def signed_bits(low: int, high: int) -> int:
+    """Two's complement width that holds every integer of [low, high]."""
+    return max((-low - 1).bit_length() if low < 0 else 0, high.bit_length() if high > 0 else 0) + 1
+
+
+def raw_exponent_bits(fmt: FloatFormat) -> int:
+    """Width of a signed exponent that also covers subnormals after normalisation."""
+    return signed_bits(fmt.min_exponent - fmt.mantissa_bits, fmt.max_exponent)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatUnpackParams(PipelinedParams):
+    """Pattern to sign, exponent, significand and class.
+
+    Value = (-1)^sign * significand * 2^(exponent - mantissa_bits); the significand is normalised
+    (top bit set) for every finite nonzero value, subnormals included. Zero, infinity and NaN have
+    their flag set and exponent and significand 0.
+    """
+
+    block: ClassVar[str] = "float_unpack"
+    summary: ClassVar[str] = "float pattern to sign, exponent, significand and class"
+    PRESETS: ClassVar = {"default": {}, "fp16": {"format": FP16}, "e4m3": {"format": E4M3}}
+
+    format: FloatFormat = BF16
+    operand_subnormals: Subnormals = Subnormals.KEEP
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (Field("x", self.format.bits),)
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (
+            Field("significand", self.format.significand_bits),
+            Field("exponent", raw_exponent_bits(self.format), signed=True),
+            Field("sign", 1),
+            Field("zero", 1),
+            Field("infinite", 1),
+            Field("nan", 1),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatRoundParams(PipelinedParams):
+    """The one rounder: an exact value, plus a sticky tail, to the nearest pattern of ``format``.
+
+    Value = (-1)^sign * significand * 2^(exponent - (significand_bits - 1)), with leading zeros
+    allowed; ``sticky`` says that something nonzero lies below the significand's last bit (it
+    counts as less than half of that bit; the significand is then nonzero). Flags override: nan,
+    then infinite, then the number. A zero significand gives a zero of the given sign.
+    """
+
+    block: ClassVar[str] = "float_round"
+    summary: ClassVar[str] = "normalise and round a significand into a float format"
+    PRESETS: ClassVar = {
+        "default": {},
+        "fp16": {"format": FP16},
+        "e4m3": {"format": E4M3},
+        "e2m1": {"format": E2M1},
+        "toward_zero": {"rounding": Rounding.TOWARD_ZERO, "overflow": Overflow.SATURATE},
+    }
+
+    format: FloatFormat = BF16
+    significand_bits: int = 24
+    exponent_bits: int = 10
+    rounding: Rounding = Rounding.NEAREST_EVEN
+    overflow: Overflow = Overflow.INFINITY
+    result_subnormals: Subnormals = Subnormals.KEEP
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            1 <= self.significand_bits <= 80,
+            f"significand_bits must be 1..80, not {self.significand_bits!r}",
+        )
+        require(
+            2 <= self.exponent_bits <= 16, f"exponent_bits must be 2..16, not {self.exponent_bits!r}"
+        )
+
+    @property
+    def rules(self) -> FloatRules:
+        return FloatRules(
+            rounding=self.rounding,
+            overflow=self.overflow,
+            result_subnormals=self.result_subnormals,
+        )
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (
+            Field("significand", self.significand_bits),
+            Field("exponent", self.exponent_bits, signed=True),
+            Field("sign", 1),
+            Field("sticky", 1),
+            Field("infinite", 1),
+            Field("nan", 1),
+        )
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("y", self.format.bits),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatMulParams(FloatBlockParams):
+    """y = a * b, rounded once."""
+
+    block: ClassVar[str] = "float_mul"
+    summary: ClassVar[str] = "float multiplier, rounded once"
+    PRESETS: ClassVar = {
+        "bf16": {},
+        "amx": _AMX,
+        "fp16": {"a": FP16, "b": FP16, "out": FP16},
+        "fp32": {"a": FP32, "b": FP32, "out": FP32},
+        "fp16_to_fp32": {"a": FP16, "b": FP16, "out": FP32},
+        "e4m3": {"a": E4M3, "b": E4M3, "out": E4M3},
+        "pipelined": {"latency": 3},
+    }
+
+    a: FloatFormat = BF16
+    b: FloatFormat = BF16
+    out: FloatFormat = BF16
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (Field("a", self.a.bits, self.lanes), Field("b", self.b.bits, self.lanes))
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("y", self.out.bits, self.lanes),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatAddParams(FloatBlockParams):
+    """y = a + b, rounded once; an exact zero sum of opposite signs is +0."""
+
+    block: ClassVar[str] = "float_add"
+    summary: ClassVar[str] = "float adder, rounded once"
+    PRESETS: ClassVar = {
+        "bf16": {},
+        "amx": _AMX,
+        "fp16": {"a": FP16, "b": FP16, "out": FP16},
+        "fp32": {"a": FP32, "b": FP32, "out": FP32},
+        "e5m2": {"a": E5M2, "b": E5M2, "out": E5M2},
+        "pipelined": {"latency": 4},
+    }
+
+    a: FloatFormat = BF16
+    b: FloatFormat = BF16
+    out: FloatFormat = BF16
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (Field("a", self.a.bits, self.lanes), Field("b", self.b.bits, self.lanes))
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("y", self.out.bits, self.lanes),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatFmaParams(FloatBlockParams):
+    """y = a * b + c, rounded once."""
+
+    block: ClassVar[str] = "float_fma"
+    summary: ClassVar[str] = "fused multiply-add, rounded once"
+    PRESETS: ClassVar = {
+        "bf16_to_fp32": {},
+        "amx": {"a": BF16, "b": BF16, "c": FP32, "out": FP32, **_AMX},
+        "fp16": {"a": FP16, "b": FP16, "c": FP16, "out": FP16},
+        "fp32": {"a": FP32, "b": FP32, "c": FP32, "out": FP32},
+        "pipelined": {"latency": 5},
+    }
+
+    a: FloatFormat = BF16
+    b: FloatFormat = BF16
+    c: FloatFormat = FP32
+    out: FloatFormat = FP32
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (
+            Field("a", self.a.bits, self.lanes),
+            Field("b", self.b.bits, self.lanes),
+            Field("c", self.c.bits, self.lanes),
+        )
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("y", self.out.bits, self.lanes),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatConvertParams(FloatBlockParams):
+    """One float format to another, rounded once."""
+
+    block: ClassVar[str] = "float_convert"
+    summary: ClassVar[str] = "float format conversion"
+    PRESETS: ClassVar = {
+        "default": {},
+        "fp32_to_fp16": {"out": FP16},
+        "bf16_to_fp32": {"a": BF16, "out": FP32},
+        "fp16_to_e4m3": {"a": FP16, "out": E4M3},
+        "fp16_to_e2m1": {"a": FP16, "out": E2M1},
+        "e5m2_to_bf16": {"a": E5M2, "out": BF16},
+        "pipelined": {"latency": 2},
+    }
+
+    a: FloatFormat = FP32
+    out: FloatFormat = BF16
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (Field("a", self.a.bits, self.lanes),)
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("y", self.out.bits, self.lanes),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntToFloatParams(FloatBlockParams):
+    """Two's complement integer to float, rounded once; 0 is +0."""
+
+    block: ClassVar[str] = "int_to_float"
+    summary: ClassVar[str] = "integer to float"
+    PRESETS: ClassVar = {
+        "default": {},
+        "int32_to_fp32": {"bits": 32, "out": FP32},
+        "int8_to_bf16": {"bits": 8, "out": BF16},
+        "pipelined": {"latency": 2},
+    }
+
+    bits: int = 18
+    out: FloatFormat = FP16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(2 <= self.bits <= 64, f"bits must be 2..64, not {self.bits!r}")
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (Field("a", self.bits, self.lanes, signed=True),)
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("y", self.out.bits, self.lanes),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeadingZerosParams(PipelinedParams):
+    """Zeros above the highest set bit; ``width`` for zero."""
+
+    block: ClassVar[str] = "leading_zeros"
+    summary: ClassVar[str] = "leading-zero count"
+    PRESETS: ClassVar = {"default": {}, "odd": {"width": 11}, "wide": {"width": 76}}
+
+    width: int = 24
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
+
+    @property
+    def count_bits(self) -> int:
+        return self.width.bit_length()
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (Field("x", self.width),)
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("count", self.count_bits),)
+
+
+class ShiftDirection(Enum):
+    LEFT = "left"
+    RIGHT = "right"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShifterParams(PipelinedParams):
+    """Logical shift by 0..width; ``sticky`` tells that a set bit was shifted out."""
+
+    block: ClassVar[str] = "shifter"
+    summary: ClassVar[str] = "logarithmic shifter with sticky bit"
+    PRESETS: ClassVar = {
+        "default": {},
+        "left": {"direction": ShiftDirection.LEFT},
+        "odd": {"width": 11},
+    }
+
+    width: int = 32
+    direction: ShiftDirection = ShiftDirection.RIGHT
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
+
+    @property
+    def amount_bits(self) -> int:
+        """Amounts above ``width`` are allowed and shift everything out."""
+        return self.width.bit_length()
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (Field("x", self.width), Field("amount", self.amount_bits))
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("y", self.width), Field("sticky", 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdderTreeParams(PipelinedParams):
+    """Exact sum of ``terms`` integers."""
+
+    block: ClassVar[str] = "adder_tree"
+    summary: ClassVar[str] = "exact sum of many integers"
+    PRESETS: ClassVar = {
+        "default": {},
+        "odd": {"terms": 13, "width": 7, "signed": False},
+        "pipelined": {"latency": 2},
+    }
+
+    terms: int = 64
+    width: int = 5
+    signed: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.terms >= 1, f"terms must be at least 1, not {self.terms!r}")
+        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
+
+    @property
+    def sum_bits(self) -> int:
+        """Exact: ``terms`` extreme values cannot overflow."""
+        return self.width + (self.terms - 1).bit_length()
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (Field("terms", self.width, self.terms, self.signed),)
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("sum", self.sum_bits, signed=self.signed),)
+
+
+class PrefixStyle(Enum):
+    RIPPLE = "ripple"
+    SKLANSKY = "sklansky"
+    KOGGE_STONE = "kogge_stone"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixSumParams(PipelinedParams):
+    """Exclusive prefix popcount: ``index[i]`` counts the set bits below bit i of ``mask``."""
+
+    block: ClassVar[str] = "prefix_sum"
+    summary: ClassVar[str] = "parallel prefix sum of a bit mask"
+    PRESETS: ClassVar = {
+        "default": {},
+        "ripple": {"style": PrefixStyle.RIPPLE},
+        "kogge_stone": {"style": PrefixStyle.KOGGE_STONE},
+        "small": {"width": 8},
+        "odd": {"width": 13},
+        "pipelined": {"latency": 2},
+    }
+
+    width: int = 32
+    style: PrefixStyle = PrefixStyle.SKLANSKY
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.width >= 2, f"width must be at least 2, not {self.width!r}")
+
+    @property
+    def index_bits(self) -> int:
+        """An exclusive count is at most width - 1."""
+        return (self.width - 1).bit_length()
+
+    @property
+    def count_bits(self) -> int:
+        return self.width.bit_length()
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (Field("mask", 1, self.width),)
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("index", self.index_bits, self.width), Field("total", self.count_bits))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PopcountParams(PipelinedParams):
+    """How many bits of ``mask`` are set."""
+
+    block: ClassVar[str] = "popcount"
+    summary: ClassVar[str] = "number of set bits"
+    PRESETS: ClassVar = {"default": {}, "odd": {"width": 13}, "tile": {"width": 512, "latency": 2}}
+
+    width: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (Field("mask", 1, self.width),)
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("count", self.width.bit_length()),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpandParams(PipelinedParams):
+    """Triangular crossbar: ``y[i]`` is the next unused ``x`` where ``mask[i]`` is set, else 0.
+
+    Lane i can only need x[0..i], hence the triangle.
+    """
+
+    block: ClassVar[str] = "expand"
+    summary: ClassVar[str] = "expansion (triangular) crossbar"
+    PRESETS: ClassVar = {
+        "default": {},
+        "small": {"lanes": 8},
+        "tiny": {"lanes": 4, "width": 2},
+        "pipelined": {"latency": 2},
+    }
+
+    lanes: int = 32
+    width: int = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.lanes >= 2, f"lanes must be at least 2, not {self.lanes!r}")
+        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (Field("x", self.width, self.lanes), Field("mask", 1, self.lanes))
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("y", self.width, self.lanes),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxTreeParams(PipelinedParams):
+    """Largest of ``terms`` unsigned integers."""
+
+    block: ClassVar[str] = "max_tree"
+    summary: ClassVar[str] = "largest of many unsigned integers"
+    PRESETS: ClassVar = {"default": {}, "odd": {"terms": 13, "width": 8}, "pipelined": {"latency": 2}}
+
+    terms: int = 64
+    width: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.terms >= 1, f"terms must be at least 1, not {self.terms!r}")
+        require(self.width >= 1, f"width must be at least 1, not {self.width!r}")
+
+    @property
+    def input_fields(self) -> tuple[Field, ...]:
+        return (Field("terms", self.width, self.terms),)
+
+    @property
+    def output_fields(self) -> tuple[Field, ...]:
+        return (Field("max", self.width),)
+
+
+ARITH_BLOCKS = (
+    FloatUnpackParams,
+    FloatRoundParams,
+    FloatMulParams,
+    FloatAddParams,
+    FloatFmaParams,
+    FloatConvertParams,
+    IntToFloatParams,
+    LeadingZerosParams,
+    ShifterParams,
+    AdderTreeParams,
+    PrefixSumParams,
+    PopcountParams,
+    ExpandParams,
+    MaxTreeParams,
+)

@@ -1,0 +1,74 @@
+"""From a string such as ``float_mul:fp16,latency=2`` to the parameter object it names."""
+
+import types
+from dataclasses import fields
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from golden.params.arith import ARITH_BLOCKS
+from golden.params.block import BlockParams
+from golden.params.formats import FloatFormat, float_format
+from golden.params.stream import STREAM_BLOCKS
+
+BLOCKS: dict[str, type[BlockParams]] = {cls.block: cls for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS)}
+
+
+class UnknownName(ValueError):
+    """A block, preset or field that does not exist; the message lists near matches."""
+
+
+def resolve(text: str) -> BlockParams:
+    """``BLOCK[:PRESET][,FIELD=VALUE]...`` as a parameter object."""
+    head, *settings = text.split(",")
+    name, _, preset = head.partition(":")
+    cls = BLOCKS.get(name)
+    if cls is None:
+        raise UnknownName(_unknown("block", name, BLOCKS))
+    if preset and preset not in cls.PRESETS:
+        raise UnknownName(_unknown(f"preset of {name}", preset, cls.PRESETS))
+    hints = get_type_hints(cls)
+    known = {f.name: hints[f.name] for f in fields(cls)}
+    changes = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ValueError(f"{text!r}: expected FIELD=VALUE, not {setting!r}")
+        if key not in known:
+            raise UnknownName(_unknown(f"field of {name}", key, known))
+        changes[key] = _parse(key, known[key], value)
+    return cls.preset(preset, **changes)
+
+
+def _unknown(kind: str, name: str, known: Any) -> str:
+    near = get_close_matches(name, known, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+    return f"unknown {kind} {name!r}; {hint}"
+
+
+def _parse(key: str, kind: Any, text: str) -> Any:
+    if get_origin(kind) in (Union, types.UnionType):
+        options = get_args(kind)
+        if type(None) in options and text == "none":
+            return None
+        kind = next(k for k in options if k is not type(None))
+    if kind is FloatFormat:
+        return float_format(text)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        for member in kind:
+            if text == str(member.value):
+                return member
+        choices = ", ".join(str(m.value) for m in kind)
+        raise ValueError(f"{key} must be one of {choices}, not {text!r}")
+    if kind is bool:
+        if text in ("true", "false"):
+            return text == "true"
+        raise ValueError(f"{key} must be true or false, not {text!r}")
+    if kind is int:
+        try:
+            return int(text, 0)
+        except ValueError:
+            raise ValueError(f"{key} must be a whole number, not {text!r}") from None
+    if kind is str:
+        return text
+    raise TypeError(f"{key}: no way to read a {kind} from text")

@@ -1,0 +1,31 @@
+"""Component base: ports come from the parameter object, so a width is declared once."""
+
+from amaranth import Shape, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.params.block import BlockParams, Field, Port
+
+__all__ = ["Unit", "field_shape", "payload_layout"]
+
+
+def field_shape(field: Field) -> Shape | data.ArrayLayout:
+    """Shape of one field: a scalar, or an array when the field has a count."""
+    element = signed(field.bits) if field.signed else unsigned(field.bits)
+    return element if field.count is None else data.ArrayLayout(element, field.count)
+
+
+def payload_layout(port: Port) -> data.StructLayout:
+    """Payload of ``port``: its fields in order, the first one lowest."""
+    return data.StructLayout({f.name: field_shape(f) for f in port.fields})
+
+
+class Unit(wiring.Component):
+    """A component whose stream ports are exactly ``params.inputs`` and ``params.outputs``."""
+
+    def __init__(self, params: BlockParams):
+        self.params = params
+        super().__init__(
+            {p.name: In(stream.Signature(payload_layout(p))) for p in params.inputs}
+            | {p.name: Out(stream.Signature(payload_layout(p))) for p in params.outputs}
+        )
