@@ -1,0 +1,39 @@
+"""Every component that can be built, by the block name of its parameter object."""
+
+from importlib import import_module
+
+from amaranth.lib import wiring
+
+from golden.params.block import BlockParams
+
+__all__ = ["CATALOG", "build"]
+
+# Names, not classes: a command about one block does not import all the others.
+CATALOG = {
+    "register_slice": "hw.stream.register_slice:RegisterSlice",
+    "queue": "hw.stream.queue:Queue",
+    "fork": "hw.stream.fork:Fork",
+    "join": "hw.stream.join:Join",
+    "width_converter": "hw.stream.width_converter:WidthConverter",
+    "arbiter": "hw.stream.arbiter:Arbiter",
+    "float_unpack": "hw.arith.float_unpack:FloatUnpack",
+    "float_round": "hw.arith.float_round:FloatRound",
+    "float_mul": "hw.arith.float_mul:FloatMul",
+    "float_add": "hw.arith.float_add:FloatAdd",
+    "float_fma": "hw.arith.float_fma:FloatFma",
+    "float_convert": "hw.arith.float_convert:FloatConvert",
+    "int_to_float": "hw.arith.int_to_float:IntToFloat",
+    "leading_zeros": "hw.arith.leading_zeros:LeadingZeros",
+    "shifter": "hw.arith.shifter:Shifter",
+    "adder_tree": "hw.arith.adder_tree:AdderTree",
+    "prefix_sum": "hw.arith.prefix_sum:PrefixSum",
+    "popcount": "hw.arith.popcount:Popcount",
+    "expand": "hw.arith.expand:Expand",
+    "max_tree": "hw.arith.max_tree:MaxTree",
+}
+
+
+def build(params: BlockParams) -> wiring.Component:
+    """The component that ``params`` describes."""
+    module, _, name = CATALOG[params.block].partition(":")
+    return getattr(import_module(module), name)(params)
