@@ -1,0 +1,69 @@
+"""What the commands print: results on stdout, progress and remarks on stderr."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["print_json", "print_table", "progress", "remark"]
+
+
+def print_json(data: Any) -> None:
+    """``data`` on stdout, keys in the order given, so that two runs compare as text."""
+    print(json.dumps(data, indent=2))
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Aligned columns, numbers to the right; never cut or wrapped, so that pipes see all of it."""
+    cells = [[str(value) for value in row] for row in rows]
+    numeric = [bool(cells) and all(_is_number(row[k]) for row in cells) for k in range(len(header))]
+    widths = [max(len(row[k]) for row in [header, *cells]) for k in range(len(header))]
+    for row in [header, *cells]:
+        padded = (
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(row, widths, numeric, strict=True)
+        )
+        print("  ".join(padded).rstrip())
+
+
+def remark(text: str) -> None:
+    """A line for the reader that is not part of the result."""
+    print(text, file=sys.stderr)
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator["Ticker"]:
+    """A bar on stderr, only where a person watches; ``tick("next thing")`` moves it by one."""
+    # rich is imported here because most commands end before a bar would be seen.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        yield Ticker(bar, bar.add_task(what, total=total), what)
+
+
+class Ticker:
+    """Moves one bar of :func:`progress`."""
+
+    def __init__(self, bar: Any, task: Any, what: str):
+        self._bar, self._task, self._what = bar, task, what
+
+    def __call__(self, doing: str = "", steps: int = 1) -> None:
+        """``steps`` more are done; ``doing`` says what comes now."""
+        description = f"{self._what}: {doing}" if doing else self._what
+        self._bar.update(self._task, advance=steps, description=description)
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).replace("-", "", 1).replace(",", "").isdigit() or text == ""
