@@ -1,0 +1,128 @@
+"""A block as RTLIL, as Verilog and as the data a user needs to instantiate it.
+
+The same parameters give the same bytes on every run and machine: no path, date, tool banner or
+hash order reaches the output.
+"""
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil
+
+from golden.params.block import BlockParams, Port
+from hw.catalog import build
+from synth.yosys import run_yosys
+
+__all__ = ["core_file", "interface", "to_rtlil", "to_verilog", "verilog_from_rtlil"]
+
+CLOCK, RESET = "clk", "rst"  # Amaranth's names for the sync domain of a component
+
+
+def to_rtlil(params: BlockParams) -> str:
+    """RTLIL of the block; the top module is called ``params.slug``."""
+    return rtlil.convert(build(params), name=params.slug, emit_src=False)
+
+
+def to_verilog(params: BlockParams) -> str:
+    """Verilog of the block; the top module is called ``params.slug``."""
+    title = f"// {params.slug}: {params.summary}\n"
+    return title + verilog_from_rtlil(to_rtlil(params))
+
+
+def verilog_from_rtlil(text: str) -> str:
+    """Plain Verilog of a design, names kept."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "top.il").write_text(text)
+        # `proc` before writing: processes left as `always @*` start as X on Icarus Verilog, where
+        # nothing fires at time 0.
+        run_yosys(
+            [
+                "read_rtlil top.il",
+                "proc",
+                "opt_clean -purge",
+                "write_verilog -noattr -norename top.v",
+            ],
+            folder,
+        )
+        verilog = (folder / "top.v").read_text()
+    # Yosys's banner names the compiler it was built with.
+    return re.sub(r"\A/\*.*?\*/\s*", "", verilog, flags=re.DOTALL)
+
+
+def interface(params: BlockParams, verilog: str) -> dict[str, Any]:
+    """What instantiates and drives the module: parameters, timing, every wire of every port.
+
+    A block without registers has neither clock nor reset; ``verilog`` tells.
+    """
+    clocked = f"  input {CLOCK};" in verilog.splitlines()
+    return {
+        "module": params.slug,
+        "block": params.block,
+        "summary": params.summary,
+        "parameters": params.as_dict(),
+        "timing": {
+            "latency_cycles": params.timing.latency,
+            "interval_cycles": str(params.timing.interval),
+        },
+        "clock": {"name": CLOCK, "edge": "rising"} if clocked else None,
+        "reset": {"name": RESET, "active": "high", "synchronous": True} if clocked else None,
+        "streams": [
+            *(_stream(port, "input") for port in params.inputs),
+            *(_stream(port, "output") for port in params.outputs),
+        ],
+    }
+
+
+def _stream(port: Port, direction: str) -> dict[str, Any]:
+    fields, lowest = [], 0
+    for field in port.fields:
+        fields.append(
+            {
+                "name": field.name,
+                "lowest_bit": lowest,
+                "bits": field.bits,
+                "count": field.count,
+                "signed": field.signed,
+            }
+        )
+        lowest += field.total_bits
+    return {
+        "name": port.name,
+        "direction": direction,
+        "payload": f"{port.name}__payload",
+        "payload_bits": port.bits,
+        "valid": f"{port.name}__valid",
+        "ready": f"{port.name}__ready",
+        "fields": fields,
+    }
+
+
+def core_file(params: BlockParams, release: str) -> str:
+    """FuseSoC package (CAPI2) of the Verilog file beside it."""
+    return f"""\
+CAPI=2:
+
+name: tilewright:{params.block}:{params.slug}:{release}
+description: {params.summary}
+
+filesets:
+  rtl:
+    files:
+      - {params.slug}.v
+    file_type: verilogSource
+
+targets:
+  default:
+    filesets: [rtl]
+    toplevel: {params.slug}
+  lint:
+    filesets: [rtl]
+    toplevel: {params.slug}
+    default_tool: verilator
+    tools:
+      verilator:
+        mode: lint-only
+"""

@@ -1,0 +1,53 @@
+"""Yosys, run apart from the caller: pyosys ends its process on an error and prints as it goes."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+__all__ = ["SynthesisError", "run_yosys", "yosys_version"]
+
+# Each line of standard input is one Yosys command.
+_CHILD = """
+import sys
+from pyosys import libyosys
+design = libyosys.Design()
+for line in sys.stdin:
+    libyosys.run_pass(line.rstrip("\\n"), design)
+"""
+
+
+class SynthesisError(Exception):
+    """Yosys or ABC could not do what was asked; the text is one line that says why."""
+
+
+def run_yosys(commands: Sequence[str], folder: Path) -> str:
+    """Run ``commands`` in ``folder`` and return what Yosys printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD],
+        input="".join(f"{command}\n" for command in commands),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        cwd=folder,
+        check=False,
+    )
+    if done.returncode:
+        raise SynthesisError(_reason(done.stdout, done.returncode))
+    return done.stdout
+
+
+def yosys_version() -> str:
+    """The release of the wheel; Yosys's own banner adds the compiler, which differs by machine."""
+    return f"pyosys {version('pyosys')}"
+
+
+def _reason(log: str, code: int) -> str:
+    errors = [line for line in log.splitlines() if line.startswith("ERROR: ")]
+    if errors:
+        return f"Yosys: {errors[-1].removeprefix('ERROR: ')}"
+    ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+    last = log.strip().splitlines()[-1:] or ["nothing printed"]
+    return f"Yosys ended with {ending}: {last[0]}"
