@@ -1,0 +1,27 @@
+"""One stream to many."""
+
+from amaranth import Cat, Module, Signal
+
+from hw.unit import Unit
+
+__all__ = ["Fork"]
+
+
+class Fork(Unit):
+    """Offers every word to every output at once; each takes it when it likes, exactly once.
+
+    The word leaves the input together with the last output to take it: latency 0, one word a
+    cycle.
+    """
+
+    def elaborate(self, platform):
+        m = Module()
+        outputs = [getattr(self, port.name) for port in self.params.outputs]
+        served = Signal(len(outputs))  # outputs that already have the word now at the input
+        taken = served | Cat(o.ready for o in outputs)
+        m.d.comb += self.i.ready.eq(taken.all())
+        for k, o in enumerate(outputs):
+            m.d.comb += [o.valid.eq(self.i.valid & ~served[k]), o.p.data.eq(self.i.p.data)]
+        with m.If(self.i.valid):
+            m.d.sync += served.eq(taken & ~self.i.ready.replicate(len(outputs)))
+        return m
