@@ -129,6 +129,11 @@ class ScaleFormat:
         return (1 << (self.bits - 1)) - 1
 
     @property
+    def significand_bits(self) -> int:
+        """Only the hidden bit."""
+        return 1
+
+    @property
     def nan_bits(self) -> int:
         return (1 << self.bits) - 1
 
