@@ -1,0 +1,267 @@
+"""DECA: the decompressor's parameters, its tile configuration and its register map.
+
+Sizes are Table 3 of the DECA paper (MICRO 2025) by default. A *tile* is 16 rows of 64 bytes: 512
+bf16 values, or 1024 int8 values. A *chunk* is what one vector operation gives: ``lanes`` elements.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import ClassVar
+
+from golden.params.block import BlockParams, Field, Port, Timing, require
+
+TILE_ROWS = 16
+ROW_BYTES = 64
+TILE_BYTES = TILE_ROWS * ROW_BYTES
+CODE_BITS = (1, 2, 3, 4, 5, 6, 7, 8, 16)  # 16: the elements themselves, no lookup
+LUT_ENTRIES = 256
+SUB_LUTS = 4  # per big LUT, one read port each
+
+
+class ScaleKind(Enum):
+    """How the scale of a group is stored."""
+
+    NONE = "none"
+    E8M0 = "e8m0"
+    BF16 = "bf16"
+
+    @property
+    def code(self) -> int:
+        """Value of the configuration register's field."""
+        return list(ScaleKind).index(self)
+
+    @property
+    def bytes(self) -> int:
+        return self.code  # 0, 1, 2: nothing, a byte, two bytes
+
+
+class TileError(IntEnum):
+    """How a tile ended; readable by the core."""
+
+    OK = 0
+    FORMAT = 1  # unknown or contradictory configuration
+    MASK_LENGTH = 2  # bitmask length disagrees with the tile
+    SCALE_LENGTH = 3  # scale count disagrees with the tile
+    DATA_LENGTH = 4  # data length disagrees with the bitmask, or with the dense tile
+    BUS = 5  # the memory answered a line with an error
+
+
+@dataclass(frozen=True, kw_only=True)
+class TileConfig:
+    """What a tile's bytes mean; the configuration register in readable form."""
+
+    code_bits: int = 8
+    sparse: bool = False
+    scale: ScaleKind = ScaleKind.NONE
+    group: int = 32  # elements of the dense tile that share a scale
+    int8: bool = False
+
+    def __post_init__(self) -> None:
+        require(
+            self.code_bits in CODE_BITS, f"code_bits must be 1..8 or 16, not {self.code_bits!r}"
+        )
+        require(
+            self.group in {1 << k for k in range(10)},
+            f"group must be a power of two of 1..512, not {self.group!r}",
+        )
+        if self.int8:
+            require(self.scale is ScaleKind.NONE, "int8 tiles take no scales")
+            require(self.code_bits != 16, "int8 tiles take codes of 1..8 bits, not 16")
+
+    @property
+    def elements(self) -> int:
+        return TILE_BYTES if self.int8 else TILE_BYTES // 2
+
+    @property
+    def mask_bytes(self) -> int:
+        return self.elements // 8 if self.sparse else 0
+
+    @property
+    def scale_bytes(self) -> int:
+        return self.elements // self.group * self.scale.bytes
+
+    def data_bytes(self, nonzeros: int) -> int:
+        """Bytes of ``nonzeros`` packed codes."""
+        return -(-nonzeros * self.code_bits // 8)
+
+    def encode(self) -> int:
+        """Bits of the configuration register (fields of ``CONFIG_FIELDS``)."""
+        values = {
+            "code_bits": self.code_bits,
+            "sparse": int(self.sparse),
+            "scale": self.scale.code,
+            "group_log2": self.group.bit_length() - 1,
+            "int8": int(self.int8),
+        }
+        word, shift = 0, 0
+        for field in CONFIG_FIELDS:
+            word |= values[field.name] << shift
+            shift += field.bits
+        return word
+
+
+CONFIG_FIELDS = (
+    Field("code_bits", 5),
+    Field("sparse", 1),
+    Field("scale", 2),
+    Field("group_log2", 4),
+    Field("int8", 1),
+)
+CONFIG_BITS = sum(f.bits for f in CONFIG_FIELDS)
+
+STRUCTURES = ("mask", "scale", "data")  # in the order a loader asks for them
+LENGTH_BITS = TILE_BYTES.bit_length()  # bytes of one structure: 0..1024
+
+
+class Register(IntEnum):
+    """Byte offsets of the 64-bit registers; a loader's own are ``LOADER + k * LOADER_STRIDE``."""
+
+    IDENTITY = 0x000  # read only: lanes, luts, loaders
+    CONFIG = 0x008  # tile configuration, taken with each tile command
+    PREFETCH = 0x010  # tiles ahead, 0 is off
+    EVENTS = 0x018  # sticky flags, write 1 to clear: bit 0 answer to no request
+    LOADER = 0x040
+    LUT = 0x800  # 256 entries, one 64-bit word each, value in the low 16 bits
+
+
+class LoaderRegister(IntEnum):
+    """Byte offsets inside one loader's registers."""
+
+    MASK_BASE = 0x00
+    MASK_LENGTH = 0x08
+    SCALE_BASE = 0x10
+    SCALE_LENGTH = 0x18
+    DATA_BASE = 0x20
+    DATA_LENGTH = 0x28
+    GO = 0x30  # a write starts the tile; refused while the loader still has a command to take
+    STATUS = 0x38  # read: see STATUS_FIELDS; write bit 0: squash; write bit 1: take the result
+
+
+LOADER_STRIDE = 0x40
+REGISTER_BITS = 64
+REGISTER_SPACE_BITS = 12
+
+STATUS_FIELDS = (
+    Field("busy", 1),  # a tile is between its command and its result
+    Field("done", 1),  # a result waits
+    Field("error", 3),  # TileError of that result
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecaParams(BlockParams):
+    """One DECA processing element with its two loaders."""
+
+    block: ClassVar[str] = "deca"
+    summary: ClassVar[str] = "DECA processing element: compressed tiles to dense tiles"
+    PRESETS: ClassVar = {
+        "paper": {},
+        "small": {"lanes": 8, "luts": 4},
+        "large": {"lanes": 64, "luts": 64},
+    }
+
+    lanes: int = 32  # W: elements of one vector operation
+    luts: int = 8  # L: big lookup tables
+    sqq_lines: int = 32  # SQQ: 2 KB of 64-byte lines per loader
+    mask_queue_lines: int = 1  # 64 B per loader
+    scale_queue_lines: int = 1  # 64 B per loader
+    cam_entries: int = 32  # outstanding line requests of one loader
+    address_bits: int = 48  # virtual byte address
+    tepl_entries: int = 8
+
+    loaders: ClassVar[int] = 2
+    line_bytes: ClassVar[int] = ROW_BYTES
+    max_prefetch_degree: ClassVar[int] = 15
+
+    def __post_init__(self) -> None:
+        require(
+            self.lanes in (8, 16, 32, 64), f"lanes must be 8, 16, 32 or 64, not {self.lanes!r}"
+        )
+        require(
+            1 <= self.luts <= self.lanes, f"luts must be 1..{self.lanes} (lanes), not {self.luts!r}"
+        )
+        for name, least, most in (
+            ("sqq_lines", 2, 64),
+            ("mask_queue_lines", 1, 8),
+            ("scale_queue_lines", 1, 8),
+            ("cam_entries", 2, 64),
+            ("address_bits", 16, 64),
+            ("tepl_entries", 2, 64),
+        ):
+            value = getattr(self, name)
+            require(least <= value <= most, f"{name} must be {least}..{most}, not {value!r}")
+
+    @property
+    def line_bits(self) -> int:
+        return 8 * self.line_bytes
+
+    @property
+    def line_address_bits(self) -> int:
+        return self.address_bits - (self.line_bytes - 1).bit_length()
+
+    @property
+    def tag_bits(self) -> int:
+        """Loader, CAM entry, and a generation bit that tells a late answer from a new one."""
+        return 2 + (self.cam_entries - 1).bit_length()
+
+    def lookups(self, code_bits: int) -> int:
+        """Lq: codes one cycle can look up; all lanes for elements that need no lookup."""
+        ways = {16: self.lanes, 8: self.luts, 7: 2 * self.luts}.get(code_bits, 4 * self.luts)
+        return min(ways, self.lanes)
+
+    def chunks(self, config: TileConfig) -> int:
+        """Vector operations of one tile."""
+        return config.elements // self.lanes
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        response = (
+            Field("tag", self.tag_bits),
+            Field("error", 1),
+            Field("data", self.line_bits),
+        )
+        mmio = (
+            Field("address", REGISTER_SPACE_BITS),
+            Field("write", 1),
+            Field("data", REGISTER_BITS),
+        )
+        row = (Field("tout", 1), Field("row", (TILE_ROWS - 1).bit_length()))
+        return (
+            Port("mem_response", response),
+            Port("mmio_request", mmio),
+            *(Port(f"command{k}", self.command_fields) for k in range(self.loaders)),
+            Port("read_request", row),
+        )
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        request = (
+            Field("line", self.line_address_bits),
+            Field("tag", self.tag_bits),
+            Field("prefetch", 1),
+        )
+        return (
+            Port("mem_request", request),
+            Port("mmio_response", (Field("data", REGISTER_BITS), Field("error", 1))),
+            *(Port(f"done{k}", (Field("error", 3),)) for k in range(self.loaders)),
+            Port("read_response", (Field("data", self.line_bits), Field("full", 1))),
+        )
+
+    @property
+    def command_fields(self) -> tuple[Field, ...]:
+        """Metadata of one tile: base and length in bytes of each structure."""
+        return tuple(
+            f
+            for name in STRUCTURES
+            for f in (
+                Field(f"{name}_base", self.address_bits),
+                Field(f"{name}_length", LENGTH_BITS),
+            )
+        )
+
+    @property
+    def timing(self) -> Timing:
+        raise NotImplementedError("a tile's cycles depend on its bits: see golden.deca.tile_cycles")
+
+
+DECA_BLOCKS = (DecaParams,)
