@@ -1,0 +1,86 @@
+"""The report: static pages that need no network, and the JSON behind each.
+
+A page is a module in ``tilewright/report/pages`` with ``TITLE``, ``POSITION`` (its place in the
+navigation, lowest first) and ``build(context) -> Page``; nothing else has to know about it.
+"""
+
+import json
+import pkgutil
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+
+from tilewright.files import replace_directory
+from tilewright.report import pages
+from tilewright.report.html import Markup, code, document, element, join, link, note, paragraph
+from tilewright.report.page import Context, Page
+
+__all__ = ["build_report"]
+
+
+def build_report(folder: str | Path, context: Context) -> dict[str, Page]:
+    """Write all pages into ``folder``, which they replace as a whole; the pages by file name."""
+    modules = _page_modules()
+    built = {
+        name: module.build(context)
+        for name, module in context.track("report", modules.items(), lambda item: item[1].TITLE)
+    }
+    titles = {name: module.TITLE for name, module in modules.items()}
+    navigation = [("index.html", "Tilewright"), *((f"{n}.html", t) for n, t in titles.items())]
+    with replace_directory(folder) as fresh:
+        index = document("Tilewright report", _index(built, titles), navigation, "index.html")
+        (fresh / "index.html").write_text(index, encoding="utf-8")
+        for name, page in built.items():
+            body = join(
+                [
+                    element("h1", titles[name]),
+                    paragraph(page.summary),
+                    page.body,
+                    element(
+                        "footer",
+                        Markup(f"Everything on this page as data: {link(f'{name}.json', name)}."),
+                    ),
+                ]
+            )
+            html = document(f"{titles[name]} - Tilewright", body, navigation, f"{name}.html")
+            (fresh / f"{name}.html").write_text(html, encoding="utf-8")
+            (fresh / f"{name}.json").write_text(json.dumps(page.data, indent=2) + "\n")
+    return built
+
+
+def _page_modules() -> dict[str, ModuleType]:
+    names = [found.name for found in pkgutil.iter_modules(pages.__path__)]
+    modules = {name: import_module(f"{pages.__name__}.{name}") for name in names}
+    return dict(sorted(modules.items(), key=lambda item: (item[1].POSITION, item[0])))
+
+
+def _index(built: dict[str, Page], titles: dict[str, str]) -> Markup:
+    cards = [
+        element("li", join([link(f"{name}.html", titles[name]), paragraph(page.summary)]))
+        for name, page in built.items()
+    ]
+    problems = [(name, line) for name, page in built.items() for line in page.problems]
+    warnings = [
+        element("h2", "Attention"),
+        element(
+            "ul",
+            join(
+                element("li", Markup(f"{link(f'{name}.html', titles[name])}: {element('b', line)}"))
+                for name, line in problems
+            ),
+        ),
+    ]
+    return join(
+        [
+            element("h1", "Tilewright report"),
+            paragraph(
+                "Open hardware for compressed-LLM inference: golden models, RTL, simulation,"
+                " synthesis. Every number here comes from a committed record or from a run made"
+                " while these pages were built, and says which."
+            ),
+            *(warnings if problems else []),
+            element("ul", join(cards), class_="cards"),
+            note("Tilewright", version("tilewright"), "built with", code("tilewright report")),
+        ]
+    )

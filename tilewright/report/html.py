@@ -1,0 +1,176 @@
+"""The few pieces of HTML that the pages are made of; everything a page needs is inside it."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+__all__ = [
+    "Markup",
+    "code",
+    "document",
+    "element",
+    "figure",
+    "join",
+    "link",
+    "note",
+    "number",
+    "paragraph",
+    "section",
+    "table",
+    "verdict",
+]
+
+STYLE = """
+:root { color-scheme: light dark; --paper: #fdfdfb; --ink: #1d1f21; --faint: #666a70;
+  --line: #d9dad5; --shade: #f1f1ec; --link: #0b57a4; --good: #1a7f37; --bad: #b3261e;
+  --series-0: #0b6bb3; --series-1: #c4511d; --series-2: #2c7d4a; --series-3: #8a4fa8;
+  --series-4: #a67c00; --series-5: #a8325e; }
+@media (prefers-color-scheme: dark) { :root { --paper: #16181a; --ink: #e4e5e2; --faint: #9ba0a6;
+  --line: #3a3e42; --shade: #202326; --link: #7cb7f2; --good: #56c271; --bad: #ff8a80;
+  --series-0: #6fb5f0; --series-1: #f2955f; --series-2: #6fca8d; --series-3: #c99be6;
+  --series-4: #dcb54a; --series-5: #ee7fa5; } }
+* { box-sizing: border-box; }
+html { font: 16px/1.5 system-ui, sans-serif; background: var(--paper); color: var(--ink);
+  -webkit-text-size-adjust: 100%; }
+body { max-width: 68rem; margin: 0 auto; padding: 0 1rem 4rem; }
+a { color: var(--link); }
+nav { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; padding: .9rem 0;
+  border-bottom: 1px solid var(--line); }
+nav a { text-decoration: none; }
+nav a[aria-current] { color: var(--ink); font-weight: 600; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 1.6rem 0 .4rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .4rem; }
+p, ul, ol, pre { margin: .6rem 0; }
+p, li { max-width: 46rem; }
+.source, figcaption, footer { color: var(--faint); font-size: .85rem; }
+footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem; }
+.wide { overflow-x: auto; margin: .8rem 0; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem .75rem .3rem 0; text-align: left; vertical-align: top;
+  border-bottom: 1px solid var(--line); white-space: nowrap; }
+th { font-weight: 600; border-bottom-width: 2px; }
+td.number, th.number { text-align: right; }
+td:first-child, th:first-child { position: sticky; left: 0; background: var(--paper); }
+code, pre { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .88em; }
+pre { background: var(--shade); padding: .8rem; overflow-x: auto; }
+figure { margin: 1rem 0; }
+figure svg { display: block; width: 100%; min-width: 34rem; max-width: 60rem; height: auto; }
+svg * { stroke-linejoin: round; stroke-linecap: butt; }
+svg text { font-family: system-ui, sans-serif; }
+.good { color: var(--good); } .bad { color: var(--bad); font-weight: 600; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); gap: 1rem;
+  padding: 0; list-style: none; }
+.cards li { background: var(--shade); padding: .8rem 1rem; border-radius: .4rem; }
+.cards p { margin: .2rem 0 0; color: var(--faint); font-size: .9rem; }
+"""
+
+
+class Markup(str):
+    """Text that is HTML already; every other value is escaped on its way in."""
+
+    __slots__ = ()
+
+
+def text(value: Any) -> Markup:
+    """``value`` as HTML."""
+    return value if isinstance(value, Markup) else Markup(escape(str(value)))
+
+
+def element(tag: str, content: Any, **attributes: str) -> Markup:
+    """``<tag attributes>content</tag>``; ``class_`` is class, ``aria_current`` aria-current."""
+    names = {name: name.rstrip("_").replace("_", "-") for name in attributes}
+    extra = "".join(f' {names[k]}="{escape(value)}"' for k, value in attributes.items())
+    return Markup(f"<{tag}{extra}>{text(content)}</{tag}>")
+
+
+def join(parts: Iterable[Any]) -> Markup:
+    return Markup("\n".join(text(part) for part in parts))
+
+
+def paragraph(*parts: Any) -> Markup:
+    return element("p", Markup(" ".join(text(part) for part in parts)))
+
+
+def note(*parts: Any) -> Markup:
+    """Where numbers come from, in small print."""
+    return element("p", Markup(" ".join(text(part) for part in parts)), class_="source")
+
+
+def section(title: str, *parts: Any) -> Markup:
+    return element("section", join([element("h2", title), *parts]))
+
+
+def verdict(good: bool, words: str) -> Markup:
+    return element("span", words, class_="good" if good else "bad")
+
+
+def code(words: Any) -> Markup:
+    return element("code", words)
+
+
+def link(address: str, words: Any) -> Markup:
+    return element("a", words, href=address)
+
+
+def number(value: float) -> str:
+    """Four significant digits, or all digits of a whole number; thousands apart."""
+    if isinstance(value, int) or 1000 <= abs(value) < 1e9:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def table(header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Markup:
+    """Columns of numbers to the right; None is a dash."""
+    rows = [list(row) for row in rows]
+    numeric = [
+        any(_is_number(row[k]) for row in rows)
+        and all(row[k] is None or _is_number(row[k]) for row in rows)
+        for k in range(len(header))
+    ]
+    head = element("thead", _row("th", header, numeric))
+    body = element("tbody", join(_row("td", row, numeric) for row in rows))
+    return element("div", element("table", join([head, body])), class_="wide")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _row(tag: str, cells: Sequence[Any], numeric: Sequence[bool]) -> Markup:
+    made = []
+    for cell, right in zip(cells, numeric, strict=True):
+        shown = "\N{EN DASH}" if cell is None else number(cell) if _is_number(cell) else cell
+        made.append(element(tag, shown, class_="number") if right else element(tag, shown))
+    return element("tr", Markup("".join(made)))
+
+
+def figure(svg: Markup, caption: Any) -> Markup:
+    """A drawing that scrolls sideways where it would become too small to read."""
+    scrolling = element("div", svg, class_="wide")
+    return element("figure", join([scrolling, element("figcaption", caption)]))
+
+
+def document(title: str, body: Any, navigation: Iterable[tuple[str, str]], current: str) -> str:
+    """A whole page; ``navigation`` is (address, words), ``current`` the address of this one."""
+    items = [
+        element("a", words, href=address, aria_current="page")
+        if address == current
+        else element("a", words, href=address)
+        for address, words in navigation
+    ]
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{text(title)}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<nav>{join(items)}</nav>
+<main>
+{text(body)}
+</main>
+</body>
+</html>
+"""

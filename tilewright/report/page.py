@@ -1,0 +1,44 @@
+"""What a page of the report is made from and gives back."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tilewright.console import progress
+from tilewright.report.html import Markup
+
+__all__ = ["Context", "Page"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """The content of one page and the data behind it.
+
+    ``problems`` are lines about what a reader must not overlook, such as a record that no longer
+    belongs to the RTL; the index repeats them and ``report --strict`` fails on them.
+    """
+
+    summary: str  # one sentence for the index
+    body: Markup
+    data: Any  # everything the page shows, as plain JSON data
+    problems: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What every page may use."""
+
+    records: Path  # folder of committed synthesis records
+    cases: int  # operand sets per live check
+
+    def track(self, what: str, items: Iterable[T], name: Callable[[T], str] = str) -> Iterator[T]:
+        """``items`` one by one, with a bar on stderr."""
+        items = list(items)
+        with progress(what, len(items)) as tick:
+            for item in items:
+                tick(name(item), steps=0)
+                yield item
+                tick(name(item))

@@ -1,0 +1,1 @@
+"""One module per page; see ``tilewright.report`` for what it must have."""

@@ -1,0 +1,134 @@
+"""Matplotlib drawings as SVG that takes its colours and fonts from the page around it."""
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tilewright.report.html import Markup
+
+__all__ = ["dot_rows", "scatter"]
+
+# Stand-ins that nothing else draws with; `_inline` turns them into the page's own colours, so one
+# drawing serves light and dark.
+INK, LINE = "#010203", "#040506"
+SERIES = [f"#0708{k:02x}" for k in range(6)]
+_PAGE_COLOURS = {INK: "currentColor", LINE: "var(--line)"} | {
+    colour: f"var(--series-{k})" for k, colour in enumerate(SERIES)
+}
+MARKERS = "osD^vP"
+
+
+def scatter(
+    name: str,
+    groups: dict[str, Sequence[tuple[str, float, float]]],
+    *,
+    x_label: str,
+    y_label: str,
+) -> Markup:
+    """Labelled points on two logarithmic axes, one colour and marker per group."""
+    with _figure(name, height=4.6) as (figure, axes, svg):
+        for k, (group, points) in enumerate(groups.items()):
+            axes.scatter(
+                [x for _, x, _ in points],
+                [y for _, _, y in points],
+                color=SERIES[k],
+                marker=MARKERS[k],
+                s=26,
+                label=group,
+            )
+            for words, x, y in points:
+                axes.annotate(
+                    words, (x, y), xytext=(5, 3), textcoords="offset points", fontsize=7, color=INK
+                )
+        axes.set(xscale="log", yscale="log", xlabel=x_label, ylabel=y_label)
+        axes.grid(True, which="major", color=LINE, linewidth=0.6)
+        _finish(figure, axes, [axes.xaxis, axes.yaxis])
+    return svg[0]
+
+
+def dot_rows(
+    name: str, labels: Sequence[str], groups: dict[str, Sequence[float]], *, x_label: str
+) -> Markup:
+    """One row per label, one marker per group, on a logarithmic axis; the first label on top.
+
+    Markers and not bars: on a logarithmic axis the length of a bar means nothing.
+    """
+    with _figure(name, height=0.9 + 0.24 * len(labels)) as (figure, axes, svg):
+        rows = range(len(labels))
+        axes.grid(True, color=LINE, linewidth=0.6)
+        for k, (group, values) in enumerate(groups.items()):
+            axes.scatter(values, rows, color=SERIES[k], marker=MARKERS[k], s=26, label=group)
+        axes.set(xscale="log", xlabel=x_label)
+        axes.set_yticks(rows, labels, fontsize=8)
+        axes.set_ylim(len(labels) - 0.4, -0.6)
+        _finish(figure, axes, [axes.xaxis])
+    return svg[0]
+
+
+@contextmanager
+def _figure(name: str, *, height: float) -> Iterator[tuple[Any, Any, list[Markup]]]:
+    """Figure, axes and a list that holds the SVG once the block has ended."""
+    # Imported here: only the pages that draw pay for it.
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    style = {
+        "svg.fonttype": "none",  # text stays text: selectable, in the page's font
+        "svg.hashsalt": name,  # ids depend on the drawing alone, and differ between drawings
+        "font.size": 9,
+        "text.color": INK,
+        "axes.labelcolor": INK,
+        "axes.edgecolor": LINE,
+        "axes.facecolor": "none",
+        "figure.facecolor": "none",
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
+    result: list[Markup] = []
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(8.6, height))  # inches; the page scales it
+        yield figure, figure.add_subplot(), result
+        raw = io.StringIO()
+        figure.savefig(raw, format="svg", metadata={"Date": None, "Creator": None})
+    result.append(_inline(raw.getvalue(), name))
+
+
+def _finish(figure: Any, axes: Any, logarithmic: list[Any]) -> None:
+    """Plain numbers on logarithmic axes (100, not a power of ten) and the legend out of the way."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for axis in logarithmic:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axis.set_minor_formatter(NullFormatter())
+    axes.set_axisbelow(True)
+    axes.legend(
+        frameon=False, fontsize=8, ncols=6, loc="lower left", bbox_to_anchor=(0, 1), borderpad=0
+    )
+    figure.tight_layout()
+
+
+def _inline(svg: str, name: str) -> Markup:
+    """The ``<svg>`` element alone, sized by the page and in its colours."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<style type=\"text/css\">.*?</style>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(
+        r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', rf'<svg \1 role="img" aria-label="{name}">', svg
+    )
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # nothing refers to groups; two drawings may share
+    svg = svg.replace("xlink:href", "href")
+    svg = re.sub(r"font: [\d.]+px [^;\"]*", lambda m: _font_size(m.group()), svg)
+    for colour, page_colour in _PAGE_COLOURS.items():
+        svg = svg.replace(colour, page_colour)
+    return Markup(svg)
+
+
+def _font_size(style: str) -> str:
+    """``font: 9px 'DejaVu Sans', ...`` names fonts; the page's own is meant."""
+    return f"font-size: {style.split()[1]}"
