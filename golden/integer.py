@@ -14,7 +14,7 @@ def leading_zeros(x: NDArray, width: int) -> NDArray:
     """Zeros above the highest set bit of ``width``-bit ``x``; ``width`` for zero."""
     count = np.zeros(x.shape, dtype=np.int64)
     for k in range(width):
-        count += (x >> x.dtype.type(k)) != 0 if x.dtype != object else (x >> k) != 0
+        count += (x >> k) != 0
     return width - count
 
 
@@ -37,7 +37,9 @@ def shift(
 
 def adder_tree(terms: NDArray) -> NDArray:
     """Exact sum over the last axis."""
-    return terms.sum(axis=-1)
+    largest = max(abs(int(terms.min())), abs(int(terms.max())))
+    fits = largest * terms.shape[-1] < 1 << 63
+    return terms.astype(np.int64 if fits else object).sum(axis=-1)
 
 
 def popcount(mask: NDArray) -> NDArray:

@@ -35,7 +35,11 @@ class RegisterSliceParams(BlockParams):
 
 @dataclass(frozen=True, kw_only=True)
 class QueueParams(BlockParams):
-    """First in, first out; ``depth`` words; a full queue still takes a word as it gives one."""
+    """First in, first out; ``depth`` words.
+
+    No path from one side's handshake to the other's, so a full queue takes its next word the cycle
+    after it gave one: a queue of depth 1 passes a word every second cycle.
+    """
 
     block: ClassVar[str] = "queue"
     summary: ClassVar[str] = "first-in first-out queue"
@@ -63,7 +67,7 @@ class QueueParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        return Timing(latency=1)
+        return Timing(latency=1, interval=Fraction(2 if self.depth == 1 else 1))
 
 
 @dataclass(frozen=True, kw_only=True)

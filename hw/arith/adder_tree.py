@@ -1,8 +1,11 @@
 """Balanced exact sum."""
 
+from operator import add
+
 from amaranth import Value
 
-from hw.stream.pipeline import PipelinedUnit
+from hw.arith.reduction import reduction_stages
+from hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = ["AdderTree", "tree_sum"]
 
@@ -16,7 +19,7 @@ def tree_sum(terms: list) -> Value:
 
 
 class AdderTree(PipelinedUnit):
-    """Exact sum of ``terms``: one a cycle, latency ``params.latency``."""
+    """Exact sum of ``terms``: one a cycle, latency ``params.latency``, a stage per tree level."""
 
-    def stages(self):
-        return [lambda m, x: {"sum": tree_sum(list(x.terms))}]
+    def stages(self) -> list[Stage]:
+        return reduction_stages("terms", "sum", self.params.terms, add)

@@ -1,13 +1,18 @@
 """Number of set bits."""
 
-from hw.arith.adder_tree import tree_sum
-from hw.stream.pipeline import PipelinedUnit
+from operator import add
+
+from hw.arith.reduction import reduction_stages
+from hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = ["Popcount"]
 
 
 class Popcount(PipelinedUnit):
-    """Number of set bits of ``mask``: exact, one a cycle, latency ``params.latency``."""
+    """Number of set bits of ``mask``: one a cycle, latency ``params.latency``.
 
-    def stages(self):
-        return [lambda m, x: {"count": tree_sum(list(x.mask))}]
+    An adder tree of the bits, a stage per level.
+    """
+
+    def stages(self) -> list[Stage]:
+        return reduction_stages("mask", "count", self.params.width, add)

@@ -10,8 +10,9 @@ from hw.unit import Unit
 
 __all__ = ["PipelinedUnit", "Stage", "register_counts"]
 
-# A stage turns named values into named values; what it does not return is gone.
-Stage = Callable[[Module, SimpleNamespace], dict[str, Value | ValueCastable]]
+# A stage turns named values into named values; what it does not return is gone. A list of values
+# is a vector: its elements keep their own widths until they reach an output field.
+Stage = Callable[[Module, SimpleNamespace], dict[str, Value | ValueCastable | list]]
 
 
 def register_counts(stages: int, latency: int) -> list[int]:
@@ -48,34 +49,46 @@ class PipelinedUnit(Unit):
             for r in range(count):
                 valid, ready, values = _register(m, f"s{k}r{r}", valid, ready, values)
         m.d.comb += [self.o.valid.eq(valid), ready.eq(self.o.ready)]
-        m.d.comb += [_member(self.o.p, name).eq(value) for name, value in values.items()]
         if set(values) != set(_fields(self.o.p)):
             raise ValueError(f"last stage gives {sorted(values)}, not {sorted(_fields(self.o.p))}")
+        for name, value in values.items():
+            m.d.comb += _assign(self.o.p[name], value)
         return m
-
-
-def _member(view: data.View, name: str):
-    return view[name]
 
 
 def _fields(view: data.View) -> dict:
     return {name: view[name] for name, _ in view.shape()}
 
 
-def _copy(m: Module, name: str, value) -> Signal:
+def _assign(target, value) -> list:
+    """``target.eq(value)``, element by element where ``value`` is a list."""
+    if not isinstance(value, list):
+        return [target.eq(value)]
+    return [t.eq(v) for t, v in zip(target, value, strict=True)]
+
+
+def _signal(name: str, value) -> Signal | list[Signal]:
+    """A signal, or one per element, of the shape of ``value``."""
+    if isinstance(value, list):
+        return [_signal(f"{name}{k}", v) for k, v in enumerate(value)]
     shape = value.shape() if isinstance(value, ValueCastable) else Value.cast(value).shape()
-    signal = Signal(shape, name=name)
-    m.d.comb += signal.eq(value)
-    return signal
+    return Signal(shape, name=name)
+
+
+def _copy(m: Module, name: str, value) -> Signal | list[Signal]:
+    copy = _signal(name, value)
+    m.d.comb += _assign(copy, value)
+    return copy
 
 
 def _register(m: Module, name: str, valid, ready, values: dict) -> tuple:
     held_valid = Signal(name=f"{name}_valid")
     held_ready = Signal(name=f"{name}_ready")
-    held = {n: Signal.like(v, name=f"{name}_{n}") for n, v in values.items()}
+    held = {n: _signal(f"{name}_{n}", v) for n, v in values.items()}
     step = Signal(name=f"{name}_step")
     m.d.comb += [step.eq(~held_valid | held_ready), ready.eq(step)]
     with m.If(step):
         m.d.sync += held_valid.eq(valid)
-        m.d.sync += [held[n].eq(v) for n, v in values.items()]
+        for n, v in values.items():
+            m.d.sync += _assign(held[n], v)
     return held_valid, held_ready, held

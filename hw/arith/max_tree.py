@@ -1,0 +1,19 @@
+"""Largest of many."""
+
+from amaranth import Mux, Value
+
+from hw.arith.reduction import reduction_stages
+from hw.stream.pipeline import PipelinedUnit, Stage
+
+__all__ = ["MaxTree", "larger"]
+
+
+def larger(a: Value, b: Value) -> Value:
+    return Mux(a > b, a, b)
+
+
+class MaxTree(PipelinedUnit):
+    """Largest of ``terms``: one a cycle, latency ``params.latency``, a stage per tree level."""
+
+    def stages(self) -> list[Stage]:
+        return reduction_stages("terms", "max", self.params.terms, larger)
