@@ -36,7 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     traceback_wanted = "--traceback" in argv
     try:
         args = _parser(argv).parse_args(argv)
-        return args.run(args)
+        code = args.run(args)
+        sys.stdout.flush()  # here, so that a reader who has gone is noticed below
+        return code
     except KeyboardInterrupt:
         print("tilewright: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -47,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, CommandError) as error:
         if traceback_wanted:
             raise
-        print(f"tilewright: {error}", file=sys.stderr)
+        print(f"tilewright: {_one_line(error)}", file=sys.stderr)
         return REFUSED
 
 
@@ -89,6 +91,12 @@ def _wanted(argv: list[str]) -> list[str]:
         hint = f"did you mean {' or '.join(near)}?" if near else f"commands: {', '.join(names)}"
         raise CommandError(f"unknown command {chosen!r}; {hint}")
     return [chosen]
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"  # without the number that Python puts first
+    return str(error)
 
 
 def _add_traceback(parser: argparse.ArgumentParser) -> None:

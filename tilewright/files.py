@@ -9,6 +9,8 @@ from pathlib import Path
 
 __all__ = ["replace_directory", "write_atomic"]
 
+MARK = ".written-by-tilewright"
+
 
 def write_atomic(path: str | Path, content: str | bytes) -> None:
     """Write ``content`` (text as UTF-8, newlines as they are) to ``path``, folders made."""
@@ -30,27 +32,40 @@ def write_atomic(path: str | Path, content: str | bytes) -> None:
 def replace_directory(path: str | Path) -> Iterator[Path]:
     """Fill the folder this yields; it takes the place of ``path`` when the block ends well.
 
-    What was in ``path`` before is gone then. A ``path`` that is not a folder is refused.
+    What was in ``path`` before is gone then, so only an empty folder or one that was written this
+    way is replaced; anything else is refused.
     """
-    path = Path(path)
+    path = Path(path).resolve()
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path} is not a folder")
+    if path.exists() and any(path.iterdir()) and not (path / MARK).exists():
+        raise FileExistsError(f"{path} holds files that are not ours to replace: name another")
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
         fresh.chmod(0o777 & ~_umask())
+        (fresh / MARK).write_text("This folder is replaced as a whole when it is written again.\n")
         yield fresh
-        if path.exists():
-            # A folder cannot be replaced in one step: the old one steps aside first.
-            old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-            os.replace(path, old / path.name)
-            os.replace(fresh, path)
-            shutil.rmtree(old)
-        else:
-            os.replace(fresh, path)
+        _take_place(fresh, path)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
+
+
+def _take_place(fresh: Path, path: Path) -> None:
+    if not path.exists():
+        os.replace(fresh, path)
+        return
+    # A folder with content cannot be replaced in one step: the old one steps aside and comes back
+    # if the new one does not get there.
+    aside = fresh.with_name(f"{fresh.name}.old")
+    os.replace(path, aside)
+    try:
+        os.replace(fresh, path)
+    except BaseException:
+        os.replace(aside, path)
+        raise
+    shutil.rmtree(aside)
 
 
 def _umask() -> int:

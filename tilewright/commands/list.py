@@ -126,4 +126,4 @@ def _print_one(about: dict[str, Any], as_json: bool) -> None:
         ],
     )
     timing = about["timing"]
-    print(f"\nlatency {timing['latency']} cycles, one result every {timing['interval']} cycles")
+    print(f"\nlatency {timing['latency']}, interval {timing['interval']} (cycles)")

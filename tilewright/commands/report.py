@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cases",
         type=int,
-        default=10000,
+        default=100_000,
         metavar="N",
         help="operand sets per live check of the golden models [%(default)s]",
     )
@@ -41,12 +41,22 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--cases must be at least 1, not {args.cases}")
     records = Path(synth.__file__).parent / "records"
     pages = build_report(args.output, Context(records=records, cases=args.cases))
-    problems = [f"{name}: {line}" for name, page in pages.items() for line in page.problems]
+    failures, problems = (
+        [f"{name}: {line}" for name, page in pages.items() for line in getattr(page, kind)]
+        for kind in ("failures", "problems")
+    )
     index = Path(args.output) / "index.html"
     if args.json:
-        print_json({"index": str(index), "pages": list(pages), "problems": problems})
+        print_json(
+            {
+                "index": str(index),
+                "pages": list(pages),
+                "failures": failures,
+                "problems": problems,
+            }
+        )
     else:
         print(f"{index} and {len(pages)} pages")
-        for line in problems:
+        for line in (*failures, *problems):
             remark(f"tilewright: {line}")
-    return 1 if args.strict and problems else 0
+    return 1 if failures or (args.strict and problems) else 0

@@ -60,7 +60,9 @@ def _index(built: dict[str, Page], titles: dict[str, str]) -> Markup:
         element("li", join([link(f"{name}.html", titles[name]), paragraph(page.summary)]))
         for name, page in built.items()
     ]
-    problems = [(name, line) for name, page in built.items() for line in page.problems]
+    problems = [
+        (name, line) for name, page in built.items() for line in (*page.failures, *page.problems)
+    ]
     warnings = [
         element("h2", "Attention"),
         element(

@@ -17,13 +17,15 @@ T = TypeVar("T")
 class Page:
     """The content of one page and the data behind it.
 
-    ``problems`` are lines about what a reader must not overlook, such as a record that no longer
-    belongs to the RTL; the index repeats them and ``report --strict`` fails on them.
+    ``failures`` are checks that went wrong: the command fails. ``problems`` are what a reader
+    must not overlook, such as a record that no longer belongs to the RTL: the command fails on
+    them with ``--strict``. The index repeats both.
     """
 
     summary: str  # one sentence for the index
     body: Markup
     data: Any  # everything the page shows, as plain JSON data
+    failures: Sequence[str] = ()
     problems: Sequence[str] = ()
 
 

@@ -1,0 +1,178 @@
+"""The command line as a user meets it: exit codes, one-line refusals, JSON, what gets imported."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tilewright import cli
+from tilewright.errors import CommandError
+
+
+def run(capsys, *argv):
+    """Exit code, stdout and stderr of one command line."""
+    try:
+        code = cli.main(argv)
+    except SystemExit as leave:  # how argparse ends --help and usage errors
+        code = leave.code
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def modules_after(*argv):
+    """Names of the modules that one command line imports, in a process of its own."""
+    script = (
+        "import sys; from tilewright.cli import main; code = main(sys.argv[1:]);"
+        "print(code, *sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *argv], capture_output=True, text=True, check=True
+    )
+    code, *modules = done.stderr.split()
+    assert code == "0"
+    return set(modules)
+
+
+@pytest.mark.parametrize("name", cli.command_names())
+def test_every_command_follows_the_contract(capsys, name):
+    command = cli.load_command(name)
+    assert name == command.NAME
+    assert command.EXAMPLE.startswith(f"tilewright {name}")
+    code, out, err = run(capsys, name, "--help")
+    assert (code, err) == (0, "")
+    assert command.EXAMPLE in out
+    assert "--json" in out
+
+
+def test_help_names_every_command(capsys):
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    for name in cli.command_names():
+        assert cli.load_command(name).HELP.split()[0] in out
+        assert f"    {name}" in out
+
+
+def test_version(capsys):
+    code, out, _ = run(capsys, "--version")
+    assert (code, out.split()[0]) == (0, "tilewright")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["simulat"], "unknown command 'simulat'; did you mean simulate?"),
+        (["zzz"], f"unknown command 'zzz'; commands: {', '.join(cli.command_names())}"),
+        (["list", "float_mull"], "unknown block 'float_mull'; did you mean float_mul"),
+        (["list", "float_mul:bf61"], "unknown preset of float_mul 'bf61'; did you mean bf16"),
+        (["list", "queue,dept=3"], "unknown field of queue 'dept'; did you mean depth"),
+        (["list", "queue,depth=0"], "depth must be at least 1, not 0"),
+        (["list", "queue,depth"], "'queue,depth': expected FIELD=VALUE, not 'depth'"),
+        (["report", "--cases", "0"], "--cases must be at least 1, not 0"),
+    ],
+)
+def test_refusals_are_one_line_with_near_matches(capsys, argv, message):
+    code, out, err = run(capsys, *argv)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"tilewright: {message}")
+    assert err.count("\n") == 1
+
+
+def test_no_command_is_a_usage_error(capsys):
+    code, _, err = run(capsys)
+    assert code == 2
+    assert "COMMAND" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (CommandError("no simulator"), 2, "tilewright: no simulator\n"),
+        (ValueError("bad value"), 2, "tilewright: bad value\n"),
+        (
+            PermissionError(13, "Permission denied", "x.v"),
+            2,
+            "tilewright: x.v: Permission denied\n",
+        ),
+        (FileExistsError("not ours"), 2, "tilewright: not ours\n"),
+        (KeyboardInterrupt(), 130, "tilewright: interrupted\n"),
+    ],
+)
+def test_errors_of_a_command_become_exit_codes(capsys, monkeypatch, error, code, text):
+    def fail(args):
+        raise error
+
+    monkeypatch.setattr(cli.load_command("list"), "run", fail)
+    assert run(capsys, "list") == (code, "", text)
+
+
+def test_traceback_on_request(capsys):
+    with pytest.raises(ValueError, match="unknown block"):
+        cli.main(["list", "nothing", "--traceback"])
+
+
+def test_a_mistake_in_the_program_keeps_its_traceback(monkeypatch):
+    def fail(args):
+        raise TypeError("a bug")
+
+    monkeypatch.setattr(cli.load_command("list"), "run", fail)
+    with pytest.raises(TypeError, match="a bug"):
+        cli.main(["list"])
+
+
+def test_reader_that_leaves_early_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m tilewright list | head -c 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        executable="/bin/bash",
+    )
+    assert (done.stdout, done.stderr) == ("F", "")
+
+
+def test_list_imports_nothing_heavy():
+    heavy = {"amaranth", "matplotlib", "numpy", "pyosys", "cocotb", "rich"}
+    assert not heavy & modules_after("list")
+    assert not heavy & modules_after("list", "float_mul")
+
+
+def test_list_json_has_every_block(capsys):
+    from golden.params.resolve import BLOCKS
+
+    code, out, _ = run(capsys, "list", "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert {row["block"] for row in rows} == set(BLOCKS)
+    for row in rows:
+        assert row["presets"] == list(BLOCKS[row["block"]].PRESETS)
+
+
+def test_list_one_block(capsys):
+    code, out, _ = run(capsys, "list", "float_mul:fp16,lanes=2", "--json")
+    about = json.loads(out)
+    values = {field["name"]: field["value"] for field in about["fields"]}
+    assert code == 0
+    assert (values["a"], values["lanes"]) == ("fp16", 2)
+    assert about["inputs"] == [
+        {
+            "name": "i",
+            "bits": 64,
+            "fields": [
+                {"name": name, "bits": 16, "count": 2, "signed": False} for name in ("a", "b")
+            ],
+        }
+    ]
+    assert about["timing"] == {"latency": 0, "interval": "1"}
+    code, text, _ = run(capsys, "list", "float_mul:fp16,lanes=2")
+    assert code == 0
+    for words in ("float_mul__lanes_2__a_fp16", "nearest_even|toward_zero", "latency 0"):
+        assert words in text
+
+
+def test_every_preset_can_be_listed(capsys):
+    from golden.params.resolve import BLOCKS
+
+    for name, cls in BLOCKS.items():
+        for preset in cls.PRESETS:
+            assert run(capsys, "list", f"{name}:{preset}")[0] == 0
