@@ -19,6 +19,10 @@ __all__ = ["core_file", "interface", "to_rtlil", "to_verilog", "verilog_from_rtl
 
 CLOCK, RESET = "clk", "rst"  # Amaranth's names for the sync domain of a component
 
+_REGISTER_VALUE = re.compile(
+    r"^(  reg (?:signed )?(?:\[\d+:\d+\] )?)(\\\S+ |[^\s\\]\S*) = ([^;]+);$", re.MULTILINE
+)
+
 
 def to_rtlil(params: BlockParams) -> str:
     """RTLIL of the block; the top module is called ``params.slug``."""
@@ -49,7 +53,10 @@ def verilog_from_rtlil(text: str) -> str:
         )
         verilog = (folder / "top.v").read_text()
     # Yosys's banner names the compiler it was built with.
-    return re.sub(r"\A/\*.*?\*/\s*", "", verilog, flags=re.DOTALL)
+    verilog = re.sub(r"\A/\*.*?\*/\s*", "", verilog, flags=re.DOTALL)
+    # A value at the declaration of a register is an error to lint since Verilator 5.038, under a
+    # name that older ones refuse in a waiver; the same value in an `initial` is fine everywhere.
+    return _REGISTER_VALUE.sub(r"\1\2;\n  initial \2 = \3;", verilog)
 
 
 def interface(params: BlockParams, verilog: str) -> dict[str, Any]:

@@ -1,0 +1,171 @@
+"""Liberty text of a technology, as Yosys and ABC read it, and where it is kept.
+
+Every timing table has three slews and three loads. An arc of the compact tables is a plane, which
+any two would give back exactly to a reader that interpolates linearly; but ABC's mapper works at
+the slew a third into the axis, which must be a typical one, and takes the slope of the delay from
+the first load to the last but one.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from synth.technology import Arc, Cell, Plane, Surface, Technology
+
+__all__ = ["cached_liberty", "to_liberty"]
+
+_SENSE = {"+": "positive_unate", "-": "negative_unate", "*": "non_unate"}
+
+
+def to_liberty(technology: Technology) -> str:
+    """The whole library, weak cells left out."""
+    low, high = technology.slew_thresholds
+    lines = [
+        f"library ({technology.name}) {{",
+        "  delay_model : table_lookup;",
+        '  time_unit : "1ps";',
+        '  voltage_unit : "1V";',
+        '  current_unit : "1mA";',
+        '  leakage_power_unit : "1nW";',
+        '  pulling_resistance_unit : "1kohm";',
+        "  capacitive_load_unit (1, ff);",
+        f"  nom_voltage : {_number(technology.supply)};",
+        f"  nom_temperature : {_number(technology.temperature)};",
+        "  nom_process : 1;",
+        f"  default_max_transition : {_number(technology.max_slew)};",
+        "  lu_table_template (table) {",
+        "    variable_1 : input_net_transition;",
+        "    variable_2 : total_output_net_capacitance;",
+        '    index_1 ("0, 1, 2");',
+        '    index_2 ("0, 1, 2");',
+        "  }",
+    ]
+    for edge in ("rise", "fall"):
+        lines += [
+            f"  input_threshold_pct_{edge} : 50;",
+            f"  output_threshold_pct_{edge} : 50;",
+            f"  slew_lower_threshold_pct_{edge} : {_number(low)};",
+            f"  slew_upper_threshold_pct_{edge} : {_number(high)};",
+        ]
+    for cell in technology.cells.values():
+        if not cell.weak:
+            lines += _cell(cell, (0.0, technology.map_slew, technology.max_slew))
+    return "\n".join([*lines, "}", ""])
+
+
+def cached_liberty(technology: Technology) -> Path:
+    """A file with :func:`to_liberty`'s text, in the user's cache under a name of its content."""
+    text = to_liberty(technology)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    path = _cache_folder() / f"{technology.name}-{digest}.lib"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Under another name first: two runs may write it at once, one may be interrupted.
+        handle, partial = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.replace(partial, path)
+    return path
+
+
+def _cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tilewright" / "liberty"
+
+
+def _cell(cell: Cell, slews: tuple[float, ...]) -> Iterator[str]:
+    yield f"  cell ({cell.name}) {{"
+    yield f"    area : {_number(cell.area)};"
+    yield f"    cell_leakage_power : {_number(cell.leakage)};"
+    yield from _state(cell)
+    for pin, capacitance in cell.inputs.items():
+        yield f"    pin ({pin}) {{"
+        yield "      direction : input;"
+        yield f"      capacitance : {_number(capacitance)};"
+        if pin == cell.clock_pin:
+            yield "      clock : true;"
+        edge = "rising" if _rising(cell) else "falling"
+        for kind, limits in (("setup", cell.setup), ("hold", cell.hold)):
+            if pin in limits:
+                yield "      timing () {"
+                yield f"        related_pin : {cell.clock_pin};"
+                yield f"        timing_type : {kind}_{edge};"
+                for constraint in ("rise_constraint", "fall_constraint"):
+                    value = _number(limits[pin])
+                    yield f'        {constraint} (scalar) {{ values ("{value}"); }}'
+                yield "      }"
+        yield "    }"
+    for pin, function in cell.outputs.items():
+        yield f"    pin ({pin}) {{"
+        yield "      direction : output;"
+        yield f'      function : "{function}";'
+        if cell.max_load is not None:
+            yield f"      max_capacitance : {_number(cell.max_load)};"
+        for arc in cell.arcs:
+            if arc.target == pin:
+                yield from _timing(cell, arc, slews)
+        yield "    }"
+    yield "  }"
+
+
+def _state(cell: Cell) -> Iterator[str]:
+    state = cell.state
+    if state is None:
+        return
+    kind, clock, data = (
+        ("latch", "enable", "data_in") if state.latch else ("ff", "clocked_on", "next_state")
+    )
+    yield f"    {kind} ({', '.join(state.names)}) {{"
+    yield f'      {clock} : "{state.clock}";'
+    yield f'      {data} : "{state.data}";'
+    for name, value in (("clear", state.clear), ("preset", state.preset)):
+        if value is not None:
+            yield f'      {name} : "{value}";'
+    if state.clear is not None and state.preset is not None:
+        yield "      clear_preset_var1 : L;"
+        yield "      clear_preset_var2 : L;"
+    yield "    }"
+
+
+def _rising(cell: Cell) -> bool:
+    return cell.state is None or not cell.state.clock.startswith("!")
+
+
+def _timing(cell: Cell, arc: Arc, slews: tuple[float, ...]) -> Iterator[str]:
+    yield "      timing () {"
+    yield f"        related_pin : {arc.source};"
+    yield f"        timing_sense : {_SENSE[arc.sense]};"
+    if arc.source == cell.clock_pin:
+        yield f"        timing_type : {'rising' if _rising(cell) else 'falling'}_edge;"
+    else:
+        yield "        timing_type : combinational;"
+    assert cell.max_load is not None, f"{cell.name}: a cell with timing has a largest load"
+    loads = (0.0, cell.max_load / 2, cell.max_load)
+    for name, surface in (
+        ("cell_rise", arc.rise.delay),
+        ("rise_transition", arc.rise.slew),
+        ("cell_fall", arc.fall.delay),
+        ("fall_transition", arc.fall.slew),
+    ):
+        yield f"        {name} (table) {{"
+        yield from _samples(surface, slews, loads)
+        yield "        }"
+    yield "      }"
+
+
+def _samples(surface: Surface, slews: tuple[float, ...], loads: tuple[float, ...]) -> Iterator[str]:
+    assert isinstance(surface, Plane), "tables of Liberty files are used from those files"
+    yield f"          index_1 ({_quoted(slews)});"
+    yield f"          index_2 ({_quoted(loads)});"
+    rows = [_quoted(tuple(surface.at(slew, load) for load in loads)) for slew in slews]
+    yield f"          values ({', '.join(rows)});"
+
+
+def _quoted(values: tuple[float, ...]) -> str:
+    return '"' + ", ".join(_number(value) for value in values) + '"'
+
+
+def _number(value: float) -> str:
+    return f"{value:.7g}"

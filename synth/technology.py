@@ -1,0 +1,219 @@
+"""What synthesis knows about a cell library: areas, functions, pin loads and timing arcs.
+
+A ``Technology`` comes from one of the compact tables in ``synth/tech`` or from a user's Liberty
+files (``synth.liberty``). Units everywhere: ps, fF, um2, nW, fJ.
+"""
+
+import tomllib
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "TECHNOLOGIES",
+    "Arc",
+    "Cell",
+    "Edge",
+    "Plane",
+    "State",
+    "Surface",
+    "Table",
+    "Technology",
+    "load_technology",
+]
+
+_FOLDER = Path(__file__).parent / "tech"
+
+TECHNOLOGIES = tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A quantity that is linear in input slew and output load: the form of the compact tables."""
+
+    base: float
+    per_load: float
+    per_slew: float
+
+    def at(self, slew: float, load: float) -> float:
+        return self.base + self.per_load * load + self.per_slew * slew
+
+
+@dataclass(frozen=True)
+class Table:
+    """A quantity sampled over slews and loads (rows are slews), linear between and beyond."""
+
+    slews: tuple[float, ...]
+    loads: tuple[float, ...]
+    rows: tuple[tuple[float, ...], ...]
+
+    def at(self, slew: float, load: float) -> float:
+        i, u = _place(self.slews, slew)
+        j, v = _place(self.loads, load)
+        low = self.rows[i][j] if v == 0 else _mix(self.rows[i][j], self.rows[i][j + 1], v)
+        if u == 0:
+            return low
+        high = (
+            self.rows[i + 1][j] if v == 0 else _mix(self.rows[i + 1][j], self.rows[i + 1][j + 1], v)
+        )
+        return _mix(low, high, u)
+
+
+def _place(axis: tuple[float, ...], x: float) -> tuple[int, float]:
+    """The interval of ``axis`` to use for ``x`` and the position in it; outside 0..1 beyond."""
+    if len(axis) == 1:
+        return 0, 0.0
+    k = min(max(bisect_right(axis, x) - 1, 0), len(axis) - 2)
+    return k, (x - axis[k]) / (axis[k + 1] - axis[k])
+
+
+def _mix(low: float, high: float, position: float) -> float:
+    return low + (high - low) * position
+
+
+Surface = Plane | Table
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Delay to, and slew of, one edge of an arc's target."""
+
+    delay: Surface
+    slew: Surface
+
+
+@dataclass(frozen=True)
+class Arc:
+    """``source`` pin to ``target`` pin.
+
+    Sense +: an edge causes the same edge, -: the opposite one, *: either causes both, which is
+    also the sense of an arc from the clock of a flip-flop.
+    """
+
+    source: str
+    target: str
+    sense: str
+    rise: Edge
+    fall: Edge
+
+
+@dataclass(frozen=True)
+class State:
+    """The storage of a cell: what it does at ``clock`` (an expression over pins)."""
+
+    names: tuple[str, str]  # the state and its complement, as output functions call them
+    clock: str
+    data: str  # next state of a flip-flop, data of a latch
+    clear: str | None = None
+    preset: str | None = None
+    latch: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    name: str
+    area: float
+    leakage: float
+    inputs: dict[str, float]  # capacitance
+    outputs: dict[str, str]  # function, in Liberty's notation
+    arcs: tuple[Arc, ...]
+    max_load: float | None = None
+    energy: float = 0.0  # internal, per transition of an output
+    state: State | None = None
+    clock_pin: str | None = None
+    clock_energy: float = 0.0  # internal, per whole clock cycle without a change of state
+    setup: dict[str, float] = field(default_factory=dict)  # per data pin, at the clock slew
+    hold: dict[str, float] = field(default_factory=dict)
+    weak: bool = False  # left out of the usual flow: too small to drive a wire
+
+
+@dataclass(frozen=True)
+class Technology:
+    name: str
+    title: str
+    corner: str
+    cells: dict[str, Cell]
+    drive_cell: str  # drives every input
+    output_load: float  # on every output
+    clock_slew: float  # of the ideal clock and reset
+    tie_high: tuple[str, str] | None  # cell, pin
+    tie_low: tuple[str, str] | None
+    supply: float  # V
+    slew_thresholds: tuple[float, float] = (10.0, 90.0)  # per cent of the swing
+    map_slew: float = 0.0  # at which ABC's mapper compares cells
+    max_slew: float = 0.0
+    temperature: float = 25.0  # C
+    dont_use: tuple[str, ...] = ()  # cell names or patterns
+    liberty: tuple[Path, ...] = ()  # empty: generated from the cells
+
+
+@cache
+def load_technology(name: str) -> Technology:
+    """The compact table ``synth/tech/NAME.toml``."""
+    if name not in TECHNOLOGIES:
+        raise ValueError(f"unknown technology {name!r}; known: {', '.join(TECHNOLOGIES)}")
+    return technology_from_table(tomllib.loads((_FOLDER / f"{name}.toml").read_text()))
+
+
+def technology_from_table(table: dict[str, Any]) -> Technology:
+    low, high = table["slew_thresholds_pct"]
+    return Technology(
+        name=table["name"],
+        title=table["title"],
+        corner=table["corner"],
+        cells={name: _cell(name, entry) for name, entry in table["cell"].items()},
+        drive_cell=table["drive_cell"],
+        output_load=table["out_load_ff"],
+        clock_slew=table["fo4_slew_ps"],
+        tie_high=_tie(table["tie_high"]),
+        tie_low=_tie(table["tie_low"]),
+        supply=table["supply_v"],
+        slew_thresholds=(low, high),
+        map_slew=table["map_slew_ps"],
+        max_slew=table["max_transition_ps"],
+        temperature=table["temperature_c"],
+    )
+
+
+def _tie(text: str) -> tuple[str, str]:
+    cell, pin = text.split()
+    return cell, pin
+
+
+def _cell(name: str, entry: dict[str, Any]) -> Cell:
+    return Cell(
+        name=name,
+        area=entry["area"],
+        leakage=entry["leak"],
+        inputs=entry.get("in", {}),
+        outputs=entry["out"],
+        arcs=tuple(_arc(*row) for row in entry.get("arcs", ())),
+        max_load=entry.get("max_load"),
+        energy=entry.get("energy", 0.0),
+        state=_state(entry),
+        clock_pin=entry.get("clock"),
+        clock_energy=entry.get("clock_energy", 0.0),
+        setup=entry.get("setup", {}),
+        hold=entry.get("hold", {}),
+        weak=entry.get("weak", False),
+    )
+
+
+def _arc(source: str, target: str, sense: str, *numbers: float) -> Arc:
+    rise_delay, fall_delay, rise_slew, fall_slew = (
+        Plane(*numbers[k : k + 3]) for k in range(0, 12, 3)
+    )
+    return Arc(source, target, sense, Edge(rise_delay, rise_slew), Edge(fall_delay, fall_slew))
+
+
+def _state(entry: dict[str, Any]) -> State | None:
+    if "ff" in entry:
+        ff = entry["ff"]
+        names = tuple(entry["state"])
+        return State(names, ff["clocked_on"], ff["next_state"], ff.get("clear"), ff.get("preset"))
+    if "latch" in entry:
+        latch = entry["latch"]
+        return State(tuple(entry["state"]), latch["enable"], latch["data_in"], latch=True)
+    return None
