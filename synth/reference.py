@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# (Amaranth writes port signatures as annotations, which are not types.)
 """Small designs of different character on which cell tables are judged against full libraries."""
 
 from amaranth import Array, Module, Mux, Signal, signed, unsigned

@@ -1,0 +1,120 @@
+"""A mapped netlist: cells of a technology, the nets between them, the ports at the edge."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from synth.technology import Cell, Technology
+from synth.yosys import SynthesisError
+
+__all__ = ["Instance", "Net", "Netlist", "in_signal_order", "read_netlist"]
+
+Net = int | str  # a number, or "0", "1", "x" for a constant
+
+
+@dataclass(frozen=True)
+class Instance:
+    name: str
+    cell: Cell
+    pins: dict[str, Net]
+
+
+@dataclass(frozen=True)
+class Netlist:
+    name: str
+    inputs: dict[str, list[Net]]  # port name to nets, lowest bit first
+    outputs: dict[str, list[Net]]
+    instances: list[Instance]
+    net_names: dict[Net, str]  # of ports and named signals
+
+    @property
+    def cell_counts(self) -> dict[str, int]:
+        counts = Counter(instance.cell.name for instance in self.instances)
+        return dict(sorted(counts.items()))
+
+    @property
+    def area(self) -> float:
+        return sum(instance.cell.area for instance in self.instances)
+
+    @property
+    def leakage(self) -> float:
+        return sum(instance.cell.leakage for instance in self.instances)
+
+    @property
+    def register_bits(self) -> int:
+        return sum(instance.cell.state is not None for instance in self.instances)
+
+
+def read_netlist(text: str, top: str, technology: Technology) -> Netlist:
+    """From Yosys's ``write_json``; every cell must be one of ``technology``."""
+    module = json.loads(text)["modules"][top]
+    unknown = sorted({c["type"] for c in module["cells"].values()} - technology.cells.keys())
+    if unknown:
+        raise SynthesisError(f"{technology.name} has no cell for {', '.join(unknown)}")
+    instances = [
+        Instance(name, technology.cells[c["type"]], {p: n for p, (n,) in c["connections"].items()})
+        for name, c in module["cells"].items()
+    ]
+    ports = module["ports"]
+    return Netlist(
+        name=top,
+        inputs={n: p["bits"] for n, p in ports.items() if p["direction"] == "input"},
+        outputs={n: p["bits"] for n, p in ports.items() if p["direction"] == "output"},
+        instances=instances,
+        net_names=_net_names(module),
+    )
+
+
+def _net_names(module: dict[str, Any]) -> dict[Net, str]:
+    """One readable name per net: a port's before a signal's, then the shortest."""
+    candidates: list[tuple[bool, int, str, list[Net]]] = [
+        (name not in module["ports"], len(name), name, entry["bits"])
+        for name, entry in module["netnames"].items()
+        if not entry["hide_name"]
+    ]
+    names: dict[Net, str] = {}
+    for _, _, name, bits in sorted(candidates):
+        for k, net in enumerate(bits):
+            if isinstance(net, int):
+                names.setdefault(net, f"{name}[{k}]" if len(bits) > 1 else name)
+    return names
+
+
+def in_signal_order(netlist: Netlist) -> list[Instance]:
+    """The combinational instances, each after every one that drives it."""
+    combinational = [i for i in netlist.instances if i.cell.state is None]
+    driver = {
+        instance.pins[pin]: k
+        for k, instance in enumerate(combinational)
+        for pin in instance.cell.outputs
+        if pin in instance.pins
+    }
+    sinks: list[list[int]] = [[] for _ in combinational]
+    waiting = [0] * len(combinational)
+    for k, instance in enumerate(combinational):
+        for pin in instance.cell.inputs:
+            source = driver.get(instance.pins[pin])
+            if source is not None:
+                sinks[source].append(k)
+                waiting[k] += 1
+    ready = [k for k, count in enumerate(waiting) if count == 0]
+    order = []
+    while ready:
+        k = ready.pop()
+        order.append(combinational[k])
+        for sink in sinks[k]:
+            waiting[sink] -= 1
+            if waiting[sink] == 0:
+                ready.append(sink)
+    if len(order) < len(combinational):
+        looped = next(i for i, count in zip(combinational, waiting, strict=True) if count)
+        raise SynthesisError(
+            f"{netlist.name}: combinational loop through {_describe(looped, netlist)}"
+        )
+    return order
+
+
+def _describe(instance: Instance, netlist: Netlist) -> str:
+    named = [netlist.net_names[n] for n in instance.pins.values() if n in netlist.net_names]
+    return named[0] if named else instance.name
