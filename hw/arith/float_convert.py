@@ -1,0 +1,44 @@
+"""Float format conversion."""
+
+from golden.params.formats import Subnormals
+from hw.arith.float_round import Rounder
+from hw.arith.float_unpack import present, split
+from hw.arith.lanes import LanewiseUnit
+
+__all__ = ["FloatConvert"]
+
+
+class FloatConvert(LanewiseUnit):
+    """``y = a`` in another format, in every lane.
+
+    Numerics: rounded once into ``params.out``; NaN becomes the canonical NaN, or -0 where the
+    format has none.
+    Timing: one a cycle, latency ``params.latency``. 
+    """
+
+    def lane_stages(self):
+        p = self.params
+        self.flush = p.operand_subnormals is Subnormals.FLUSH
+        self.offset = p.out.bias - p.a.bias
+        rounder = Rounder(
+            p.out,
+            p.rules,
+            width=p.a.significand_bits,
+            lowest=1 + self.offset,
+            highest=p.a.max_exponent + p.out.bias,
+            leading_zeros=0 if self.flush else p.a.mantissa_bits,
+            ragged_up_to=1 + self.offset,  # only subnormals have leading zeros
+        )
+        return [self._unpack, *rounder.stages()]
+
+    def _unpack(self, m, x):
+        p = self.params
+        a = split(p.a, x.a, p.operand_subnormals)
+        return present(
+            sign=a.sign,
+            significand=a.significand,
+            biased=a.biased + self.offset,
+            zero=a.zero if self.flush else None,
+            infinite=a.infinite,
+            nan=a.nan,
+        )

@@ -1,0 +1,117 @@
+"""Float patterns taken apart."""
+
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+from amaranth import Cat, Const, Mux, Value
+
+from golden.params.formats import FloatFormat, Specials, Subnormals
+from hw.arith.leading_zeros import count_leading_zeros
+from hw.arith.shifter import shift_left
+from hw.stream.pipeline import PipelinedUnit
+
+__all__ = ["FloatUnpack", "Operand", "both", "either", "normalise", "present", "split"]
+
+
+class Operand(NamedTuple):
+    """A pattern of ``fmt``; nothing is shifted and nothing masked yet.
+
+    Value = (-1)^sign * significand * 2^(biased - bias - mantissa_bits) for finite values that do
+    not count as zero. A flag that the format cannot raise is None, and so costs no logic.
+    """
+
+    sign: Value
+    biased: Value  # exponent field; 1 where the field is 0, as subnormals need
+    fraction: Value
+    hidden: Value  # top bit of the significand: 0 for zero and subnormals
+    zero: Value  # counts as zero: with FLUSH every subnormal does
+    infinite: Value | None
+    nan: Value | None
+
+    @property
+    def significand(self) -> Value:
+        return Cat(self.fraction, self.hidden)
+
+
+def split(fmt: FloatFormat, pattern: Value, subnormals: Subnormals) -> Operand:
+    """Fields and class of ``pattern``."""
+    fraction = pattern[: fmt.mantissa_bits]
+    field = pattern[fmt.mantissa_bits : -1]
+    hidden = field.any()
+    infinite = nan = None
+    match fmt.specials:
+        case Specials.IEEE:
+            infinite, nan = field.all() & ~fraction.any(), field.all() & fraction.any()
+        case Specials.NAN_ONLY:
+            nan = pattern[:-1].all()
+    return Operand(
+        sign=pattern[-1],
+        biased=Cat(field[0] | ~hidden, field[1:]),
+        fraction=fraction,
+        hidden=hidden,
+        zero=~hidden if subnormals is Subnormals.FLUSH else ~pattern[:-1].any(),
+        infinite=infinite,
+        nan=nan,
+    )
+
+
+def normalise(significand: Value) -> tuple[Value, Value]:
+    """``significand`` with its leading zeros shifted out, and their number."""
+    zeros = count_leading_zeros(significand)
+    return shift_left(significand, zeros), zeros
+
+
+def either(*flags: Value | None) -> Value | None:
+    """Whether any flag is set; None if none of them can be."""
+    possible = [flag for flag in flags if flag is not None]
+    return reduce(or_, possible) if possible else None
+
+
+def both(one: Value | None, other: Value | None) -> Value | None:
+    """Whether both flags are set; None if one of them cannot be."""
+    return None if one is None or other is None else one & other
+
+
+def present(**values: Value | None) -> dict[str, Value]:
+    """The values that exist, as a stage returns them."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+class FloatUnpack(PipelinedUnit):
+    """Sign, exponent, normalised significand and class of ``x``.
+
+    Numerics: exact; see :class:`golden.params.arith.FloatUnpackParams`.
+    Timing: one a cycle, latency ``params.latency``. Stages: classify and count leading zeros;
+    shift them out.
+    """
+
+    def stages(self):
+        return [self._classify, self._normalise]
+
+    def _classify(self, m, x):
+        fmt = self.params.format
+        keep = self.params.operand_subnormals is Subnormals.KEEP
+        operand = split(fmt, x.x, self.params.operand_subnormals)
+        number = ~either(operand.zero, operand.infinite, operand.nan)
+        zeros = count_leading_zeros(operand.significand) if keep else Const(0)
+        return {
+            "significand": operand.significand,
+            "zeros": zeros,
+            "exponent": operand.biased - fmt.bias - zeros,
+            "number": number,
+            "sign": operand.sign,
+            "zero": operand.zero,
+            "infinite": Const(0) if operand.infinite is None else operand.infinite,
+            "nan": Const(0) if operand.nan is None else operand.nan,
+        }
+
+    def _normalise(self, m, x):
+        return {
+            "significand": Mux(x.number, shift_left(x.significand, x.zeros), 0),
+            "exponent": Mux(x.number, x.exponent, 0),
+            "sign": x.sign,
+            "zero": x.zero,
+            "infinite": x.infinite,
+            "nan": x.nan,
+        }

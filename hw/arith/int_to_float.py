@@ -1,0 +1,33 @@
+"""Integer to float."""
+
+from amaranth import Const, Mux
+
+from hw.arith.float_round import Rounder
+from hw.arith.lanes import LanewiseUnit
+
+__all__ = ["IntToFloat"]
+
+
+class IntToFloat(LanewiseUnit):
+    """``y = a``, a two's complement integer as a float, in every lane.
+
+    Numerics: rounded once into ``params.out``; 0 is +0.
+    Timing: one a cycle, latency ``params.latency``.
+    """
+
+    def lane_stages(self):
+        p = self.params
+        top = p.bits - 1 + p.out.bias
+        rounder = Rounder(
+            p.out, p.rules, width=p.bits, lowest=top, highest=top, leading_zeros=p.bits - 1
+        )
+        return [self._magnitude, *rounder.stages()]
+
+    def _magnitude(self, m, x):
+        bits = self.params.bits
+        negative = x.a[-1]
+        return {
+            "sign": negative,
+            "significand": Mux(negative, -x.a, x.a)[:bits],
+            "biased": Const(bits - 1 + self.params.out.bias),
+        }

@@ -1,0 +1,43 @@
+"""Units that do the same to every lane: written for one lane, built for ``params.lanes``."""
+
+from types import SimpleNamespace
+
+from amaranth import Cat
+
+from hw.stream.pipeline import PipelinedUnit, Stage
+
+__all__ = ["LanewiseUnit"]
+
+
+class LanewiseUnit(PipelinedUnit):
+    """A pipelined unit whose input and output fields are all vectors of ``params.lanes``.
+
+    Subclasses give ``lane_stages()``, the stages of one lane, which see and return one element of
+    each field.
+    """
+
+    def lane_stages(self) -> list[Stage]:
+        raise NotImplementedError
+
+    def stages(self) -> list[Stage]:
+        stages = self.lane_stages()
+        last = len(stages) - 1
+        return [self._every_lane(s, k == 0, k == last) for k, s in enumerate(stages)]
+
+    def _every_lane(self, stage: Stage, first: bool, last: bool) -> Stage:
+        lanes = range(self.params.lanes)
+
+        def run(m, x):
+            results = []
+            for k in lanes:
+                if first:
+                    own = {name: vector[k] for name, vector in vars(x).items()}
+                else:
+                    tail = f"_{k}"
+                    own = {n.removesuffix(tail): v for n, v in vars(x).items() if n.endswith(tail)}
+                results.append(stage(m, SimpleNamespace(**own)))
+            if last:
+                return {name: Cat(r[name] for r in results) for name in results[0]}
+            return {f"{n}_{k}": v for k, r in enumerate(results) for n, v in r.items()}
+
+        return run
