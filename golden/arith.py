@@ -8,7 +8,7 @@ An operand may also be in a scale format (e8m0).
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.bits import Unpacked, bits_dtype, patterns, round_pack, unpack
+from golden.bits import Unpacked, bits_dtype, patterns, round_pack, shares_exponent, shorten, unpack
 from golden.chunks import elementwise
 from golden.params.arith import IEEE_RULES, FloatRules
 from golden.params.formats import FloatFormat, ScaleFormat
@@ -21,7 +21,7 @@ OperandFormat = FloatFormat | ScaleFormat
 # keeps far more than 24 bits, so the tail only matters as a sticky bit.
 _SUM_BITS = 61
 
-_BELOW_EVERYTHING = -(1 << 20)  # exponent that keeps a zero from ever being the larger term
+_BELOW_EVERYTHING = -(1 << 20)  # keeps a term without significand from being the larger one
 
 
 def multiply(
@@ -91,6 +91,8 @@ def convert(
     """The same values in another format, rounded once."""
 
     def piece(bits: NDArray) -> NDArray:
+        if isinstance(src_fmt, FloatFormat) and shares_exponent(src_fmt, dst_fmt):
+            return shorten(src_fmt, dst_fmt, bits, rules)
         x = unpack(src_fmt, bits, rules.operand_subnormals)
         return _pack(dst_fmt, x, src_fmt.significand_bits, rules)
 
@@ -160,16 +162,20 @@ def _sum(
 ) -> NDArray:
     """x + y rounded once; the significands are normalised to their widths."""
     x_word, y_word = x.significand << (_SUM_BITS - x_width), y.significand << (_SUM_BITS - y_width)
-    x_exponent = np.where(x.zero, _BELOW_EVERYTHING, x.exponent)
-    y_exponent = np.where(y.zero, _BELOW_EVERYTHING, y.exponent)
+    x_exponent = np.where(x.significand == 0, _BELOW_EVERYTHING, x.exponent)
+    y_exponent = np.where(y.significand == 0, _BELOW_EVERYTHING, y.exponent)
     swap = (y_exponent > x_exponent) | ((y_exponent == x_exponent) & (y_word > x_word))
-    large, small = np.where(swap, y_word, x_word), np.where(swap, x_word, y_word)
+    # Masks, not np.where: signs and orders are coin tosses that no branch predictor guesses.
+    exchange = (x_word ^ y_word) & -swap.astype(np.int64)
+    large, small = x_word ^ exchange, y_word ^ exchange
     distance = np.minimum(np.abs(x_exponent - y_exponent), 63)
     aligned = small >> distance
     sticky = aligned << distance != small
-    # Subtracting the tail too leaves a tail: the borrow comes from the last kept bit.
-    total = np.where(x.sign == y.sign, large + aligned, large - aligned - sticky)
-    sign = np.where(total == 0, x.sign & y.sign, np.where(swap, y.sign, x.sign))
+    subtract = x.sign ^ y.sign
+    # large + ~aligned is large - aligned - 1: right as it is if a tail is subtracted too.
+    total = large + (aligned ^ -subtract.astype(np.int64)) + (subtract & ~sticky)
+    sign = (x.sign & ~swap) | (y.sign & swap)
+    sign = np.where(total == 0, x.sign & y.sign, sign)
     return round_pack(
         fmt,
         np.where(x.infinite, x.sign, np.where(y.infinite, y.sign, sign)),

@@ -76,17 +76,17 @@ def unpack(
     sign = words >> (fmt.bits - 1) != 0
     magnitude = words & ((1 << (fmt.bits - 1)) - 1)
     field = magnitude >> fmt.mantissa_bits
-    fraction = magnitude & ((1 << fmt.mantissa_bits) - 1)
-    infinite = magnitude == (-1 if fmt.infinity_bits is None else fmt.infinity_bits)
-    nan = magnitude > (fmt.max_finite_bits if fmt.infinity_bits is None else fmt.infinity_bits)
-    zero = magnitude == 0 if operand_subnormals is Subnormals.KEEP else field == 0
-    lift = np.where(field == 0, fmt.significand_bits - _bit_length(fraction), 0)
-    significand = (fraction | ((field != 0).astype(np.int64) << fmt.mantissa_bits)) << np.minimum(
-        lift, fmt.significand_bits
-    )
+    normal = field != 0
+    last = _infinity_or_max(fmt)
+    infinite = (magnitude == last) & (fmt.infinity_bits is not None)
+    nan = magnitude > last
+    zero = magnitude == 0 if operand_subnormals is Subnormals.KEEP else ~normal
+    # With its exponent field at 1 (the hidden bit) or 0, the pattern is the significand.
+    significand = magnitude - ((field - normal) << fmt.mantissa_bits)
+    lift = fmt.significand_bits - _bit_length(significand)
     exponent = np.maximum(field, 1) - fmt.bias - lift
     number = ~(zero | infinite | nan)
-    return Unpacked(sign, exponent * number, significand * number, zero, infinite, nan)
+    return Unpacked(sign, exponent * number, (significand << lift) * number, zero, infinite, nan)
 
 
 def round_pack(
@@ -112,17 +112,63 @@ def round_pack(
         raise ValueError(
             f"significand_bits must be 1..{MAX_SIGNIFICAND_BITS}, not {significand_bits!r}"
         )
-    words = np.asarray(significand).astype(np.int64)
-    lowest = np.asarray(exponent).astype(np.int64) - (significand_bits - 1)
-    leading = lowest + _bit_length(words) - 1
-    binade = np.maximum(leading, fmt.min_exponent)
-    drop = binade - fmt.mantissa_bits - lowest
-    aligned = words << np.clip(-drop, 0, fmt.significand_bits)
-    kept = _round_off(aligned, np.clip(drop, 0, 63), np.asarray(sticky, bool), rules.rounding)
-    # A carry out of the fraction steps into the exponent field by itself.
-    magnitude = kept + ((binade - fmt.min_exponent) << fmt.mantissa_bits)
-    flags = (np.asarray(flag, bool) for flag in (sign, infinite, nan))
-    return _finish(fmt, magnitude, rules, *flags).astype(bits_dtype(fmt))
+
+    def piece(
+        sign: NDArray,
+        exponent: NDArray,
+        significand: NDArray,
+        sticky: NDArray,
+        infinite: NDArray,
+        nan: NDArray,
+    ) -> NDArray:
+        words = significand.astype(np.int64)
+        if words.min() < 0 or words.max() >> significand_bits:
+            raise ValueError(f"a significand has more than {significand_bits} bits")
+        lowest = exponent.astype(np.int64) - (significand_bits - 1)
+        leading = lowest + _bit_length(words) - 1
+        binade = np.maximum(leading, fmt.min_exponent)
+        drop = binade - fmt.mantissa_bits - lowest
+        aligned = words << np.clip(-drop, 0, fmt.significand_bits)
+        kept = _round_off(aligned, np.clip(drop, 0, 63), sticky.astype(bool), rules.rounding)
+        # A carry out of the fraction steps into the exponent field by itself.
+        magnitude = kept + ((binade - fmt.min_exponent) << fmt.mantissa_bits)
+        magnitude[words == 0] = 0
+        return _finish(
+            fmt, magnitude, rules, sign.astype(bool), infinite.astype(bool), nan.astype(bool)
+        )
+
+    return elementwise(piece, bits_dtype(fmt), sign, exponent, significand, sticky, infinite, nan)
+
+
+def shares_exponent(src: FloatFormat, dst: FloatFormat) -> bool:
+    """Whether ``dst`` is ``src`` with a shorter fraction, as bf16 is of fp32 and e5m2 of fp16."""
+    return (
+        src.specials is dst.specials is Specials.IEEE
+        and src.exponent_bits == dst.exponent_bits
+        and src.mantissa_bits > dst.mantissa_bits
+    )
+
+
+def shorten(src: FloatFormat, dst: FloatFormat, bits: NDArray, rules: FloatRules) -> NDArray:
+    """:func:`round_pack` of :func:`unpack`, where :func:`shares_exponent` holds, in fewer steps.
+
+    Patterns of one exponent field are spaced as their values are and follow each other as the
+    values do, so rounding the pattern rounds the value; no significand need be taken out.
+    """
+    words = bits.astype(bits_dtype(src), copy=False)
+    magnitude = words & ((1 << (src.bits - 1)) - 1)
+    # The sign bit rides along: only a NaN can carry into it.
+    kept = _round_off(words, src.mantissa_bits - dst.mantissa_bits, None, rules.rounding)
+    sign_bit = 1 << (dst.bits - 1)
+    if rules.overflow is Overflow.SATURATE:
+        infinite = magnitude == src.infinity_bits
+        kept[(kept & (sign_bit - 1) == dst.infinity_bits) & ~infinite] -= 1  # largest finite
+    if rules.operand_subnormals is Subnormals.FLUSH:
+        kept[magnitude < 1 << src.mantissa_bits] &= sign_bit
+    if rules.result_subnormals is Subnormals.FLUSH:
+        kept[kept & (sign_bit - 1) < 1 << dst.mantissa_bits] &= sign_bit
+    kept[magnitude > _infinity_or_max(src)] = dst.nan_bits
+    return kept.astype(bits_dtype(dst))
 
 
 def encode(fmt: FloatFormat, values: ArrayLike, rules: FloatRules = IEEE_RULES) -> NDArray:
@@ -152,9 +198,9 @@ def decode(fmt: FloatFormat, bits: ArrayLike) -> NDArray[np.float64]:
 
     def piece(bits: NDArray) -> NDArray:
         x = unpack(fmt, bits)
-        magnitude = x.significand * _power_of_two(x.exponent - fmt.mantissa_bits)
-        magnitude[x.infinite] = np.inf
-        values = np.where(x.sign, -magnitude, magnitude)
+        values = x.significand * _power_of_two(x.exponent - fmt.mantissa_bits)
+        values[x.infinite] = np.inf
+        values.view(np.int64)[...] |= x.sign.astype(np.int64) << 63
         values[x.nan] = np.nan
         return values
 
@@ -173,7 +219,8 @@ def encode_scale(
 
     def piece(values: NDArray) -> NDArray:
         words = np.ascontiguousarray(values, np.float64).view(np.int64)
-        power = _round_off(words, 52, np.True_, rounding) - 1023  # "sticky": what is midway goes up
+        # The bit that decides a tie is the hidden one, always odd: as if a tail followed.
+        power = _round_off(words, 52, np.ones(words.shape, bool), rounding) - 1023
         usable = (words > 0) & (power + fmt.bias < fmt.nan_bits)
         return np.where(usable, np.maximum(power + fmt.bias, 0), fmt.nan_bits)
 
@@ -225,32 +272,45 @@ def _finish(
     overflow = magnitude > fmt.max_finite_bits
     if fmt.specials is Specials.NAN_ONLY and not saturate:
         nan = nan | overflow | infinite
-    infinity = fmt.max_finite_bits if fmt.infinity_bits is None else fmt.infinity_bits
-    magnitude = np.where(overflow, fmt.max_finite_bits if saturate else infinity, magnitude)
+    infinity = _infinity_or_max(fmt)
+    # Writing through a mask costs next to nothing where it is rarely set; np.where always pays.
+    magnitude[overflow] = fmt.max_finite_bits if saturate else infinity
     if rules.result_subnormals is Subnormals.FLUSH:
-        magnitude = np.where(magnitude >> fmt.mantissa_bits == 0, 0, magnitude)
-    magnitude = np.where(infinite, infinity, magnitude)
-    negative_zero = 1 << (fmt.bits - 1)
-    signed = magnitude | np.where(sign, negative_zero, 0)
-    return np.where(nan, negative_zero if fmt.nan_bits is None else fmt.nan_bits, signed)
+        magnitude[magnitude < 1 << fmt.mantissa_bits] = 0
+    magnitude[infinite] = infinity
+    sign_bit = fmt.bits - 1
+    bits = magnitude | (sign.astype(magnitude.dtype) << sign_bit)
+    bits[nan] = 1 << sign_bit if fmt.nan_bits is None else fmt.nan_bits
+    return bits.astype(bits_dtype(fmt))
 
 
 def _round_off(
-    words: NDArray, drop: NDArray | int, sticky: Flags | np.bool_, rounding: Rounding
+    words: NDArray, drop: NDArray | int, sticky: Flags | None, rounding: Rounding
 ) -> NDArray:
-    """Unsigned ``words`` without their ``drop`` lowest bits, rounded."""
+    """``words`` >= 0 without their ``drop`` lowest bits, rounded; no sticky bits if None."""
     kept = words >> drop
     if rounding is Rounding.TOWARD_ZERO:
         return kept
-    lost = words - (kept << drop)
-    half = np.left_shift(1, np.maximum(drop - 1, 0))  # above any loss when nothing is dropped
-    return kept + (lost + ((kept & 1) | sticky) > half)
+    # Add half of the last kept bit, less one unit unless that bit is odd or a tail follows.
+    if sticky is not None:
+        kept |= sticky
+    kept &= drop > 0  # bit 0 alone, and nothing where nothing is dropped
+    kept += words
+    kept += (1 << (drop - (drop > 0))) - 1
+    kept >>= drop
+    return kept
+
+
+def _infinity_or_max(fmt: FloatFormat) -> int:
+    """The last magnitude that is not NaN."""
+    return fmt.max_finite_bits if fmt.infinity_bits is None else fmt.infinity_bits
 
 
 def _bit_length(words: Int64s) -> Int64s:
-    """Position above the leading one; some negative number for zero."""
+    """Position above the leading one; 0 for zero."""
     # Without the bit below the leading one, float64 cannot round up to the next power of two.
-    return ((words & ~(words >> 1)).astype(np.float64).view(np.int64) >> 52) - 1022
+    field = (words & ~(words >> 1)).astype(np.float64).view(np.int64) >> 52
+    return np.maximum(field - 1022, 0)
 
 
 def _power_of_two(exponent: Int64s) -> NDArray[np.float64]:
