@@ -19,9 +19,9 @@ class Fork(Unit):
         outputs = [getattr(self, port.name) for port in self.params.outputs]
         served = Signal(len(outputs))  # outputs that already have the word now at the input
         taken = served | Cat(o.ready for o in outputs)
+        stays = self.i.valid & ~self.i.ready
         m.d.comb += self.i.ready.eq(taken.all())
+        m.d.sync += served.eq(taken & stays.replicate(len(outputs)))
         for k, o in enumerate(outputs):
             m.d.comb += [o.valid.eq(self.i.valid & ~served[k]), o.p.data.eq(self.i.p.data)]
-        with m.If(self.i.valid):
-            m.d.sync += served.eq(taken & ~self.i.ready.replicate(len(outputs)))
         return m

@@ -13,35 +13,42 @@ class WidthConverter(Unit):
     """Little-endian width conversion between any two widths: latency 1, and no bubbles.
 
     The narrower side moves a word every cycle as long as neither side waits. Ready and valid are
-    functions of registers alone. Bits short of an output word wait for the next input.
+    functions of registers alone. Bits short of an output word wait for the next input. ``buffer``
+    holds ``level`` granules of ``granule`` bits, and zeros above them.
     """
+
+    def __init__(self, params):
+        super().__init__(params)
+        self.granule = gcd(params.input_width, params.output_width)
+        self.put_granules = params.input_width // self.granule
+        self.get_granules = params.output_width // self.granule
+        # The least that never makes the narrower side wait: the wider word may lie a granule short
+        # of complete while one narrower word comes or goes and the next must find its place.
+        self.capacity = (
+            self.put_granules + self.get_granules + min(self.put_granules, self.get_granules) - 1
+        )
+        self.buffer = Signal(self.capacity * self.granule)
+        self.level = Signal(range(self.capacity + 1))
 
     def elaborate(self, platform):
         m = Module()
-        input_width, output_width = self.params.input_width, self.params.output_width
-        unit = gcd(input_width, output_width)  # the fill level is always a multiple of it
-        put_units, get_units = input_width // unit, output_width // unit
-        # The least that never makes the narrower side wait: the wider word may lie one unit short
-        # of complete while one narrower word comes or goes and the next must find its place.
-        capacity = put_units + get_units + min(put_units, get_units) - 1
-        buffer = Signal(capacity * unit)  # zero above the fill level
-        level = Signal(range(capacity + 1))  # in units
         put, get = self.i.valid & self.i.ready, self.o.valid & self.o.ready
         m.d.comb += [
-            self.i.ready.eq(level <= capacity - put_units),
-            self.o.valid.eq(level >= get_units),
-            self.o.p.data.eq(buffer[:output_width]),
+            self.i.ready.eq(self.level <= self.capacity - self.put_granules),
+            self.o.valid.eq(self.level >= self.get_granules),
+            self.o.p.data.eq(self.buffer[: self.params.output_width]),
         ]
         # Placed before the output moves, so that the shifter does not wait for o.ready.
         placed = self.i.p.data
-        for k, bit in enumerate(level):
-            shifted = Signal.like(buffer, name=f"placed{k}")
-            m.d.comb += shifted.eq(Mux(bit, placed.shift_left(unit << k), placed))
+        for k, bit in enumerate(self.level):
+            shifted = Signal.like(self.buffer, name=f"placed{k}")
+            m.d.comb += shifted.eq(Mux(bit, placed.shift_left(self.granule << k), placed))
             placed = shifted
-        filled = Signal.like(buffer)
-        m.d.comb += filled.eq(Mux(put, buffer | placed, buffer))
+        filled = Signal.like(self.buffer)
+        m.d.comb += filled.eq(Mux(put, self.buffer | placed, self.buffer))
+        arrives, leaves = Mux(put, self.put_granules, 0), Mux(get, self.get_granules, 0)
         m.d.sync += [
-            buffer.eq(Mux(get, filled >> output_width, filled)),
-            level.eq(level + Mux(put, put_units, 0) - Mux(get, get_units, 0)),
+            self.buffer.eq(Mux(get, filled >> self.params.output_width, filled)),
+            self.level.eq(self.level + arrives - leaves),
         ]
         return m

@@ -1,0 +1,245 @@
+"""Claims about stream units: components whose output ``bad`` must never be 1.
+
+A claim holds the unit, a source that keeps the rules of a stream and a sink that takes when it
+likes. Both are free: the solver chooses every offer, payload and ready of every cycle.
+"""
+
+from collections.abc import Callable
+
+from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.arith.adder_tree import tree_sum
+from hw.stream.arbiter import Arbiter
+from hw.stream.fork import Fork
+from hw.stream.join import Join
+from hw.stream.width_converter import WidthConverter
+from hw.unit import Unit
+
+# What induction must know of a unit whose words lie out of sight. Given the module, the unit, how
+# many words must be inside and a place counted from the head: what holds of the unit's registers
+# in every reachable state, and the word in that place.
+Inside = Callable[[Module, Unit, Value, Value], tuple[list[Value], Value]]
+
+
+class _Claim(wiring.Component):
+    """Inputs ``offer*`` and ``data*`` feed the unit's inputs, ``ready*`` its outputs.
+
+    ``ports_only`` leaves out what the claim says of the unit's registers: induction needs that to
+    start from reachable states only, but a counterexample should not.
+    """
+
+    def __init__(self, unit: Unit, *, ports_only: bool, **more):
+        self.unit, self.ports_only = unit, ports_only
+        inputs, outputs = unit.params.inputs, unit.params.outputs
+        super().__init__(
+            {f"offer_{p.name}": In(1) for p in inputs}
+            | {f"data_{p.name}": In(p.bits) for p in inputs}
+            | {f"ready_{p.name}": In(1) for p in outputs}
+            | more
+            | {"bad": Out(1)}
+        )
+        self.inputs = [getattr(unit, p.name) for p in inputs]
+        self.outputs = [getattr(unit, p.name) for p in outputs]
+        self.waiting = [Signal(name=f"waiting_{p.name}") for p in inputs]
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.unit = self.unit
+        for port, stream, waiting in zip(
+            self.unit.params.inputs, self.inputs, self.waiting, strict=True
+        ):
+            offer, data = getattr(self, f"offer_{port.name}"), getattr(self, f"data_{port.name}")
+            held = Signal(port.bits)
+            m.d.comb += [
+                stream.valid.eq(waiting | offer),
+                _word(stream).eq(Mux(waiting, held, data)),
+            ]
+            m.d.sync += [
+                waiting.eq(stream.valid & ~stream.ready),
+                held.eq(_word(stream)),
+            ]
+        faults, invariants = self.faults(m)
+        wrong = faults if self.ports_only else [*faults, *(~holds.bool() for holds in invariants)]
+        for port, stream in zip(self.unit.params.outputs, self.outputs, strict=True):
+            m.d.comb += stream.ready.eq(getattr(self, f"ready_{port.name}"))
+            pending, offered = Signal(), Signal(port.bits)
+            m.d.sync += [
+                pending.eq(stream.valid & ~stream.ready),
+                offered.eq(_word(stream)),
+            ]
+            wrong.append(pending & (~stream.valid | (_word(stream) != offered)))
+        m.d.comb += self.bad.eq(Cat(w.any() for w in wrong).any())
+        return m
+
+    def faults(self, m: Module) -> tuple[list[Value], list[Value]]:
+        """What must never be seen at the ports, and what must hold of the registers.
+
+        An offer that is withdrawn or changed is always a fault.
+        """
+        raise NotImplementedError
+
+
+def _word(stream) -> Value:
+    return stream.payload.as_value()
+
+
+def _moves(stream) -> Value:
+    return stream.valid & stream.ready
+
+
+class KeepsOrder(_Claim):
+    """What goes in at ``i`` comes out at ``o``: every word, once, in order, in bounded time.
+
+    ``mark`` lets the solver pick any word as it enters. The claim counts the words in front of it,
+    and knows when it must appear: with none in front, at the latest ``latency`` cycles after it
+    entered. A unit with fewer than ``capacity`` words inside must be ready.
+    """
+
+    def __init__(self, unit: Unit, *, capacity: int, look: Inside | None = None):
+        super().__init__(unit, ports_only=look is None, mark=In(1))
+        self.capacity, self.look = capacity, look
+
+    def faults(self, m):
+        (i,), (o,) = self.inputs, self.outputs
+        latency = self.unit.params.timing.latency
+        put, get = _moves(i), _moves(o)
+        inside = Signal(range(self.capacity + 2))
+        m.d.sync += inside.eq(inside + put - get)
+
+        followed = Signal()  # the marked word is inside
+        word, ahead, age = Signal(len(_word(i))), Signal.like(inside), Signal(range(latency + 1))
+        with m.If(~followed):
+            m.d.sync += [followed.eq(put & self.mark), word.eq(_word(i)), ahead.eq(inside - get)]
+            m.d.sync += age.eq(1)
+        with m.Else():
+            m.d.sync += age.eq(Mux(age == latency, latency, age + 1))
+            with m.If(get):
+                m.d.sync += [ahead.eq(ahead - 1), followed.eq(ahead != 0)]
+
+        first = followed & (ahead == 0)
+        faults = [
+            o.valid & (inside == 0),  # a word that never went in
+            inside > self.capacity,
+            ~i.ready & (inside < self.capacity),
+            first & o.valid & (_word(o) != word),
+            first & (age == latency) & ~o.valid,
+        ]
+        if self.ports_only:
+            return faults, []
+        holds, stored = self.look(m, self.unit, inside, ahead)
+        return faults, [*holds, ~followed | ((ahead < inside) & (stored == word))]
+
+
+class ForksOnce(_Claim):
+    """Every output gives every word of ``i`` exactly once and in order; none waits for another."""
+
+    def __init__(self, unit: Fork, *, ports_only: bool = False):
+        super().__init__(unit, ports_only=ports_only)
+
+    def faults(self, m):
+        (i,) = self.inputs
+        has = Signal(len(self.outputs))  # outputs that gave the word now offered at the input
+        gives = Cat(_moves(o) for o in self.outputs)
+        m.d.sync += has.eq(Mux(_moves(i), 0, has | gives))
+        offered = Cat(o.valid for o in self.outputs)
+        could_leave = i.valid & (has | Cat(o.ready for o in self.outputs)).all()
+        faults = [
+            offered != Mux(i.valid, ~has, 0),
+            *(o.valid & (_word(o) != _word(i)) for o in self.outputs),
+            _moves(i) & ~(has | gives).all(),  # lost to an output
+            could_leave & ~i.ready,
+        ]
+        return faults, [~has.any() | self.waiting[0]]
+
+
+class JoinsInStep(_Claim):
+    """Every output word holds the next word of every input, and all of them leave with it."""
+
+    def __init__(self, unit: Join):
+        super().__init__(unit, ports_only=True)
+
+    def faults(self, m):
+        (o,) = self.outputs
+        faults = [
+            o.valid != Cat(i.valid for i in self.inputs).all(),
+            o.valid & (_word(o) != Cat(_word(i) for i in self.inputs)),
+            *(_moves(i) != _moves(o) for i in self.inputs),
+        ]
+        return faults, []
+
+
+class MergesFairly(_Claim):
+    """Every output word is one input's next word and takes it along; nobody waits for ever.
+
+    While an input waits, the others together are served at most ``ways - 1`` times.
+    """
+
+    def __init__(self, unit: Arbiter, *, ports_only: bool = False):
+        super().__init__(unit, ports_only=ports_only)
+
+    def faults(self, m):
+        (o,) = self.outputs
+        ways, turn = len(self.inputs), self.unit.turn
+        faults = [o.valid != Cat(i.valid for i in self.inputs).any()]
+        invariants = [(turn[:-1] & ~turn[1:]) == 0]  # above a set bit all are set
+        for k, i in enumerate(self.inputs):
+            chosen = o.p.source == k
+            passed = Signal(range(2 * ways), name=f"passed{k}")  # others served while k waits
+            m.d.sync += passed.eq(Mux(i.valid & ~i.ready, passed + _moves(o), 0))
+            faults += [
+                _moves(i) != (_moves(o) & chosen),
+                o.valid & chosen & (o.p.data != i.p.data),
+                passed > ways - 1,
+            ]
+            # Every service of another brings the turn nearer.
+            distance = (k + tree_sum(list(turn))) % ways
+            invariants.append(passed + distance <= ways - 1)
+        return faults, invariants
+
+
+class KeepsBits(_Claim):
+    """The bits that go in at ``i`` come out at ``o``: all of them, once, in order.
+
+    ``mark`` lets the solver pick any bit of any word as it enters, ``which`` says the bit's
+    number. A whole output word inside must be on offer in the next cycle, and an input word for
+    which there is room must be taken.
+    """
+
+    def __init__(self, unit: WidthConverter, *, ports_only: bool = False):
+        which = In(range(unit.params.input_width))
+        super().__init__(unit, ports_only=ports_only, mark=In(1), which=which)
+
+    def faults(self, m):
+        (i,), (o,), unit = self.inputs, self.outputs, self.unit
+        put_bits, get_bits = unit.params.input_width, unit.params.output_width
+        put, get = _moves(i), _moves(o)
+        capacity = len(unit.buffer)
+        inside = Signal(range(capacity + put_bits + 1))
+        m.d.sync += inside.eq(inside + Mux(put, put_bits, 0) - Mux(get, get_bits, 0))
+
+        followed, bit, ahead = Signal(), Signal(), Signal.like(inside)
+        entered = self.which < put_bits
+        with m.If(~followed):
+            m.d.sync += [
+                followed.eq(put & self.mark & entered),
+                bit.eq(_word(i).bit_select(self.which, 1)),
+                ahead.eq(inside + self.which - Mux(get, get_bits, 0)),
+            ]
+        with m.Elif(get):
+            m.d.sync += [followed.eq(ahead >= get_bits), ahead.eq(ahead - get_bits)]
+
+        leaves = followed & (ahead < get_bits)
+        faults = [
+            o.valid != (inside >= get_bits),
+            i.ready != (inside + put_bits <= capacity),
+            leaves & o.valid & (_word(o).bit_select(ahead, 1) != bit),
+        ]
+        in_place = (ahead < inside) & (unit.buffer.bit_select(ahead, 1) == bit)
+        invariants = [
+            unit.level * unit.granule == inside,
+            (unit.buffer >> inside) == 0,
+            ~followed | in_place,
+        ]
+        return faults, invariants

@@ -1,0 +1,161 @@
+"""Stream units neither lose, duplicate nor reorder: proofs, each with a planted bug it refutes."""
+
+import pytest
+from amaranth import Module, Mux, Value
+
+from golden.params.arith import MaxTreeParams
+from golden.params.stream import (
+    ArbiterParams,
+    ForkParams,
+    JoinParams,
+    QueueParams,
+    RegisterSliceParams,
+    WidthConverterParams,
+)
+from hw.arith.max_tree import MaxTree
+from hw.stream.arbiter import Arbiter
+from hw.stream.fork import Fork
+from hw.stream.join import Join
+from hw.stream.pipeline import PipelinedUnit
+from hw.stream.queue import Queue
+from hw.stream.register_slice import RegisterSlice
+from hw.stream.width_converter import WidthConverter
+from synth.prove import Outcome, check_bounded, prove
+from tests.formal.claims import ForksOnce, JoinsInStep, KeepsBits, KeepsOrder, MergesFairly
+from tests.support.mutate import mutant
+
+
+def inside_queue(m: Module, queue: Queue, inside: Value, place: Value):
+    depth = queue.params.depth
+    probe = queue.words.read_port(domain="comb")
+
+    def wrapped(address):
+        return Mux(address < depth, address, address - depth)
+
+    m.d.comb += probe.addr.eq(wrapped(queue.read.addr + place))
+    holds = [
+        queue.level == inside,
+        queue.read.addr < depth,
+        queue.write.addr == wrapped(queue.read.addr + queue.level),
+    ]
+    return holds, probe.data
+
+
+def inside_slice(m: Module, slice_: RegisterSlice, inside: Value, place: Value):
+    holds = [slice_.o.valid == (inside != 0), slice_.i.ready == (inside != 2)]
+    return holds, Mux(place == 0, slice_.word, slice_.spare)
+
+
+@pytest.mark.parametrize("name", QueueParams.PRESETS)
+def test_queue_keeps_order(name):
+    params = QueueParams.preset(name)
+    claim = KeepsOrder(Queue(params), capacity=params.depth, look=inside_queue)
+    assert prove(claim).outcome is Outcome.PROVED
+
+
+@pytest.mark.parametrize("name", RegisterSliceParams.PRESETS)
+def test_register_slice_keeps_order(name):
+    claim = KeepsOrder(
+        RegisterSlice(RegisterSliceParams.preset(name)), capacity=2, look=inside_slice
+    )
+    assert prove(claim).outcome is Outcome.PROVED
+
+
+@pytest.mark.parametrize("name", ForkParams.PRESETS)
+def test_fork_gives_each_word_once(name):
+    assert prove(ForksOnce(Fork(ForkParams.preset(name)))).outcome is Outcome.PROVED
+
+
+@pytest.mark.parametrize("name", JoinParams.PRESETS)
+def test_join_keeps_step(name):
+    assert prove(JoinsInStep(Join(JoinParams.preset(name)))).outcome is Outcome.PROVED
+
+
+@pytest.mark.parametrize("name", ArbiterParams.PRESETS)
+def test_arbiter_merges_fairly(name):
+    assert prove(MergesFairly(Arbiter(ArbiterParams.preset(name)))).outcome is Outcome.PROVED
+
+
+@pytest.mark.parametrize("name", WidthConverterParams.PRESETS)
+def test_width_converter_keeps_bits(name):
+    claim = KeepsBits(WidthConverter(WidthConverterParams.preset(name)))
+    assert prove(claim).outcome is Outcome.PROVED
+
+
+@pytest.mark.parametrize("latency", [1, 2, 3])
+def test_pipeline_keeps_order(latency):
+    unit = MaxTree(MaxTreeParams(terms=1, width=2, latency=latency))
+    verdict = check_bounded(KeepsOrder(unit, capacity=latency), cycles=12)
+    assert verdict.outcome is Outcome.BOUNDED
+
+
+# Each planted bug breaks one promise; the claim must find it from the ports alone.
+QUEUE, SLICE = QueueParams(width=2, depth=3), RegisterSliceParams(width=2)
+FORK, JOIN, ARBITER = ForkParams(width=2), JoinParams(width=2), ArbiterParams(width=2, ways=3)
+CONVERTER = WidthConverterParams(input_width=1, output_width=5)
+RELAY = MaxTreeParams(terms=1, width=2, latency=2)  # hands its word through two registers
+
+
+def queue(old: str, new: str) -> KeepsOrder:
+    return KeepsOrder(mutant(Queue, old, new)(QUEUE), capacity=QUEUE.depth)
+
+
+def register_slice(old: str, new: str) -> KeepsOrder:
+    return KeepsOrder(mutant(RegisterSlice, old, new)(SLICE), capacity=2)
+
+
+def fork(old: str, new: str) -> ForksOnce:
+    return ForksOnce(mutant(Fork, old, new)(FORK), ports_only=True)
+
+
+def join(old: str, new: str) -> JoinsInStep:
+    return JoinsInStep(mutant(Join, old, new)(JOIN))
+
+
+def arbiter(old: str, new: str) -> MergesFairly:
+    return MergesFairly(mutant(Arbiter, old, new)(ARBITER), ports_only=True)
+
+
+def pipeline(old: str, new: str) -> KeepsOrder:
+    relay = type("Relay", (mutant(PipelinedUnit, old, new),), {"stages": MaxTree.stages})
+    return KeepsOrder(relay(RELAY), capacity=RELAY.latency)
+
+
+def width_converter(old: str, new: str) -> KeepsBits:
+    return KeepsBits(mutant(WidthConverter, old, new)(CONVERTER), ports_only=True)
+
+
+STEP = "step.eq(~held_valid | held_ready)"
+TURN = "Mux(self.o.ready, upwards & ~grant, upwards)"
+
+
+@pytest.mark.parametrize(
+    ("claim", "old", "new"),
+    [
+        pytest.param(queue, "level != depth", "level <= depth", id="queue takes one too many"),
+        pytest.param(queue, "level != depth", "level < 2", id="queue refuses its last place"),
+        pytest.param(queue, "place == depth - 1", "place == depth - 2", id="queue wraps early"),
+        pytest.param(register_slice, "word.eq(self.spare)", "word.eq(0)", id="slice loses"),
+        pytest.param(register_slice, "eq(self.i.valid)", "eq(1)", id="slice invents"),
+        pytest.param(register_slice, "(~valid | self.o.ready)", "(~valid)", id="slice repeats"),
+        pytest.param(fork, "valid & ~served[k]", "valid", id="fork repeats"),
+        pytest.param(fork, "taken.all()", "taken.any()", id="fork forgets an output"),
+        pytest.param(fork, "~served[k]", "self.i.ready", id="fork waits for all outputs"),
+        pytest.param(join, "self.o.valid & self.o.ready", "self.o.ready", id="join loses"),
+        pytest.param(
+            join, "valid for i in inputs).all", "valid for i in inputs).any", id="join invents"
+        ),
+        pytest.param(arbiter, TURN, "upwards & ~grant", id="arbiter changes its mind"),
+        pytest.param(arbiter, TURN, "upwards", id="arbiter never passes the turn"),
+        pytest.param(pipeline, STEP, "step.eq(1)", id="pipeline overwrites"),
+        pytest.param(pipeline, STEP, "step.eq(held_ready)", id="pipeline keeps its bubbles"),
+        pytest.param(
+            width_converter, "granule << k", "granule << (k & 1)", id="converter misplaces"
+        ),
+        pytest.param(width_converter, "Mux(put, self.put_granules, 0)", "0", id="converter loses"),
+    ],
+)
+def test_planted_bug_is_refuted(claim, old, new):
+    verdict = check_bounded(claim(old, new), cycles=8)
+    assert verdict.outcome is Outcome.REFUTED
+    assert "bad" in verdict.counterexample
