@@ -21,11 +21,15 @@ def payload_layout(port: Port) -> data.StructLayout:
 
 
 class Unit(wiring.Component):
-    """A component whose stream ports are exactly ``params.inputs`` and ``params.outputs``."""
+    """A component whose stream ports are exactly ``params.inputs`` and ``params.outputs``.
 
-    def __init__(self, params: BlockParams):
+    ``extra`` adds members that are no streams, such as an abort signal.
+    """
+
+    def __init__(self, params: BlockParams, extra: dict[str, wiring.Member] | None = None):
         self.params = params
         super().__init__(
             {p.name: In(stream.Signature(payload_layout(p))) for p in params.inputs}
             | {p.name: Out(stream.Signature(payload_layout(p))) for p in params.outputs}
+            | (extra or {})
         )

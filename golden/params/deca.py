@@ -174,9 +174,7 @@ class DecaParams(BlockParams):
     max_prefetch_degree: ClassVar[int] = 15
 
     def __post_init__(self) -> None:
-        require(
-            self.lanes in (8, 16, 32, 64), f"lanes must be 8, 16, 32 or 64, not {self.lanes!r}"
-        )
+        require(self.lanes in (8, 16, 32, 64), f"lanes must be 8, 16, 32 or 64, not {self.lanes!r}")
         require(
             1 <= self.luts <= self.lanes, f"luts must be 1..{self.lanes} (lanes), not {self.luts!r}"
         )
@@ -205,9 +203,18 @@ class DecaParams(BlockParams):
         return 2 + (self.cam_entries - 1).bit_length()
 
     def lookups(self, code_bits: int) -> int:
-        """Lq: codes one cycle can look up; all lanes for elements that need no lookup."""
-        ways = {16: self.lanes, 8: self.luts, 7: 2 * self.luts}.get(code_bits, 4 * self.luts)
+        """Lq: codes one cycle can look up.
+
+        Elements that need no lookup are limited only by what the SQQ's one read port gives: a
+        line, so 32 of them, which is every lane of the paper's design.
+        """
+        line = self.line_bytes // 2
+        ways = {16: line, 8: self.luts, 7: 2 * self.luts}.get(code_bits, 4 * self.luts)
         return min(ways, self.lanes)
+
+    def supports(self, config: TileConfig) -> bool:
+        """Whether a chunk's scales fit the scale queue's one line; else the tile is refused."""
+        return self.lanes // config.group * config.scale.bytes <= self.line_bytes
 
     def chunks(self, config: TileConfig) -> int:
         """Vector operations of one tile."""

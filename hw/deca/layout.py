@@ -1,0 +1,71 @@
+"""What travels between the blocks of the processing element."""
+
+from amaranth.lib import data
+
+from golden.params.deca import CONFIG_FIELDS, TILE_BYTES, DecaParams
+from hw.unit import field_shape
+
+__all__ = [
+    "CONFIG",
+    "SHIFT_WORD_BITS",
+    "chunk_index_bits",
+    "command_layout",
+    "step_layout",
+    "window_layout",
+]
+
+CONFIG = data.StructLayout({f.name: field_shape(f) for f in CONFIG_FIELDS})
+
+# Codes are aligned in two stages: to a word of this size in the loader, to a bit in the pipeline.
+SHIFT_WORD_BITS = 64
+
+
+def chunk_index_bits(p: DecaParams) -> int:
+    """Numbers a chunk in its tile; int8 tiles have the most."""
+    return (TILE_BYTES // p.lanes - 1).bit_length()
+
+
+def command_layout(p: DecaParams) -> data.StructLayout:
+    """A tile command with the configuration that was in force when it was given."""
+    return data.StructLayout(
+        {"config": CONFIG} | {f.name: field_shape(f) for f in p.command_fields}
+    )
+
+
+def window_layout(p: DecaParams) -> data.StructLayout:
+    """One step of one vector operation, before its codes are read.
+
+    A vector operation whose window exceeds the lookups of a cycle takes several steps; ``step``
+    numbers them, ``last`` marks the one that completes the window.
+    """
+    return data.StructLayout(
+        {
+            "bits": range(p.line_bits + 1),  # of codes that this step reads
+            "step": range(p.lanes),
+            "last": 1,
+            "final": 1,  # last step of the tile
+            "chunk": chunk_index_bits(p),
+            "mask": data.ArrayLayout(1, p.lanes),
+            "index": data.ArrayLayout(range(p.lanes), p.lanes),
+            "error": 1,  # the bitmask came with a bus error
+        }
+    )
+
+
+def step_layout(p: DecaParams) -> data.StructLayout:
+    """One step with its codes, as a loader hands it to the shared pipeline."""
+    return data.StructLayout(
+        {
+            "config": CONFIG,
+            "codes": p.line_bits + SHIFT_WORD_BITS,  # first code at bit ``offset``
+            "offset": range(SHIFT_WORD_BITS),
+            "scales": 16 * p.lanes,  # scales of this chunk's groups, contiguous from bit 0
+            "step": range(p.lanes),
+            "last": 1,
+            "final": 1,
+            "chunk": chunk_index_bits(p),
+            "mask": data.ArrayLayout(1, p.lanes),
+            "index": data.ArrayLayout(range(p.lanes), p.lanes),
+            "error": 3,  # TileError; not OK ends the tile
+        }
+    )

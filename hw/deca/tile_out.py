@@ -1,0 +1,91 @@
+"""TOut: one decompressed tile, written by chunks and read by rows of 64 bytes."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.params.deca import TILE_BYTES, TILE_ROWS, DecaParams
+from hw.deca.layout import chunk_index_bits
+from hw.sram import Sram
+
+__all__ = ["TileOut", "rows_of_chunk"]
+
+
+def rows_of_chunk(p: DecaParams, chunk, int8) -> tuple:
+    """First and last row that a chunk touches."""
+    row_log2 = (p.line_bytes - 1).bit_length()
+    lanes_log2 = (p.lanes - 1).bit_length()
+
+    def row(byte):
+        return (byte >> row_log2)[: (TILE_ROWS - 1).bit_length()]
+
+    first = Mux(int8, row(chunk << lanes_log2), row(chunk << (lanes_log2 + 1)))
+    both_rows = 2 * p.lanes > p.line_bytes  # a bf16 chunk of 64 lanes
+    return first, Mux(int8, first, first | 1) if both_rows else first
+
+
+class TileOut(wiring.Component):
+    """Holds a tile from its last chunk until each row has been read.
+
+    ``write`` puts chunk number ``chunk`` of ``lanes`` elements (bf16, or the low bytes of int8
+    lanes). ``commit`` makes all rows ``full``; ``read`` shows row ``row`` in the next cycle and
+    makes it free, so that the next tile may follow the reader row by row. ``clear`` empties it.
+    """
+
+    def __init__(self, params: DecaParams):
+        self.params = params
+        super().__init__(
+            {
+                "write": In(1),
+                "chunk": In(chunk_index_bits(params)),
+                "int8": In(1),
+                "elements": In(data.ArrayLayout(16, params.lanes)),
+                "commit": In(1),
+                "clear": In(1),
+                "full": Out(TILE_ROWS),
+                "read": In(1),
+                "row": In(range(TILE_ROWS)),
+                "data": Out(params.line_bits),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        p = self.params
+        # A word is a row, or a chunk where that is more (64 lanes); a granule is an int8 chunk.
+        granule_bits = 8 * p.lanes
+        word_bits = max(p.line_bits, 2 * granule_bits)
+        granules = word_bits // granule_bits
+        depth = 8 * TILE_BYTES // word_bits
+        m.submodules.rows = rows = Sram(depth, word_bits, granularity=granule_bits)
+
+        wide = Cat(self.elements)
+        narrow = Cat(e[:8] for e in self.elements)
+        place = Signal(range(depth * granules))  # of the chunk's first granule
+        m.d.comb += place.eq(Mux(self.int8, self.chunk, self.chunk << 1))
+        m.d.comb += [
+            rows.write_address.eq(place[(granules - 1).bit_length() :]),
+            rows.write_data.eq(
+                Mux(self.int8, narrow.replicate(granules), wide.replicate(granules // 2))
+            ),
+        ]
+        within = place[: (granules - 1).bit_length()]
+        for g in range(granules):
+            hit = Mux(self.int8, within == g, within >> 1 == g >> 1)
+            m.d.comb += rows.write_enable[g].eq(self.write & hit)
+
+        rows_per_word = word_bits // p.line_bits
+        shift = (rows_per_word - 1).bit_length()
+        m.d.comb += [rows.read_enable.eq(self.read), rows.read_address.eq(self.row >> shift)]
+        which = Signal(range(max(2, rows_per_word)))
+        with m.If(self.read):
+            m.d.sync += which.eq(self.row[:shift] if shift else 0)
+        m.d.comb += self.data.eq(rows.read_data.word_select(which, p.line_bits))
+
+        with m.If(self.read):
+            m.d.sync += self.full.bit_select(self.row, 1).eq(0)
+        with m.If(self.commit):
+            m.d.sync += self.full.eq(~0)
+        with m.If(self.clear):
+            m.d.sync += self.full.eq(0)
+        return m

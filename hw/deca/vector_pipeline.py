@@ -1,0 +1,181 @@
+"""The shared pipeline: dequantisation, expansion and scaling, one chunk a cycle."""
+
+from types import SimpleNamespace
+
+from amaranth import Cat, Const, Module, Mux, Signal, Value, ValueCastable
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.params.deca import CODE_BITS, LUT_ENTRIES, DecaParams, TileError
+from hw.arith.expand import select
+from hw.arith.shifter import shift_right_sticky
+from hw.deca.layout import chunk_index_bits, step_layout
+from hw.deca.lut_array import LutArray
+from hw.deca.scaler import Scaler, spread_scales
+
+__all__ = ["VectorPipeline"]
+
+
+class VectorPipeline(wiring.Component):
+    """Turns steps into chunks of a tile; used by one loader at a time, a whole tile each.
+
+    A step that enters is never held up: the loaders offer it only when its row of TOut is free.
+    ``kill[k]`` makes everything of loader k vanish from every stage.
+
+    Timing: ``latency`` cycles from the last step of a vector operation to its chunk at ``o``.
+    Registers: aligned codes; LUT; SD; DD; product; result.
+    """
+
+    latency = 6
+
+    def __init__(self, params: DecaParams):
+        self.params = params
+        out = data.StructLayout(
+            {
+                "chunk": chunk_index_bits(params),
+                "int8": 1,
+                "elements": data.ArrayLayout(16, params.lanes),
+                "write": 1,  # the chunk is good
+                "final": 1,  # the tile ends with it
+                "error": 3,
+            }
+        )
+        super().__init__(
+            {
+                "valid": In(1),
+                "loader": In(range(params.loaders)),
+                "step": In(step_layout(params)),
+                "kill": In(params.loaders),
+                "o_valid": Out(params.loaders),
+                "o": Out(out),
+                "busy": Out(1),
+                "lut_write": In(1),
+                "lut_read": In(1),  # only while the pipeline is empty
+                "lut_address": In(range(LUT_ENTRIES)),
+                "lut_write_value": In(16),
+                "lut_read_value": Out(16),  # the cycle after lut_read
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        p = self.params
+
+        def registered(name, valid, loader, values):
+            """The next stage: its valid flag, its loader and its values."""
+            v = Signal(name=f"{name}_valid")
+            k = Signal.like(loader, name=f"{name}_loader")
+            held = {n: Signal(_shape(x), name=f"{name}_{n}") for n, x in values.items()}
+            m.d.sync += [v.eq(valid & ~self.kill.bit_select(loader, 1)), k.eq(loader)]
+            with m.If(valid):
+                m.d.sync += [held[n].eq(x) for n, x in values.items()]
+            stages.append(v)
+            return v, k, SimpleNamespace(**held)
+
+        stages = []
+        m.submodules.lut = lut = LutArray(p)
+        m.submodules.scaler = scaler = Scaler(p)
+
+        # a: codes aligned to a bit.
+        s = self.step
+        codes, _ = shift_right_sticky(s.codes, s.offset)
+        ctl = {
+            "config": s.config,
+            "last": s.last,
+            "final": s.final,
+            "chunk": s.chunk,
+            "mask": s.mask,
+            "index": s.index,
+            "scales": s.scales,
+            "error": s.error,
+        }
+        a_valid, a_loader, a = registered(
+            "a", self.valid, self.loader, {**ctl, "step": s.step, "codes": codes[: p.line_bits]}
+        )
+
+        # l: lookup.
+        with m.Switch(a.config.code_bits):
+            for q in CODE_BITS[:-1]:
+                with m.Case(q):
+                    for j in range(p.lookups(q)):
+                        m.d.comb += lut.codes[j].eq(a.codes[j * q : j * q + q])
+        with m.If(self.lut_read):
+            m.d.comb += lut.codes[0].eq(self.lut_address)
+        m.d.comb += [
+            lut.code_bits.eq(Mux(self.lut_read, 8, a.config.code_bits)),
+            lut.enable.eq(a_valid | self.lut_read),
+            lut.write.eq(self.lut_write),
+            lut.write_address.eq(self.lut_address),
+            lut.write_value.eq(self.lut_write_value),
+            self.lut_read_value.eq(lut.values[0]),
+        ]
+        l_valid, l_loader, x = registered("l", a_valid, a_loader, vars(a))
+
+        # sd: the window's values, packed, lane by lane as their step comes.
+        sd = [Signal(16, name=f"sd{k}") for k in range(p.lanes)]
+        plain = x.config.code_bits == 16
+        eight, seven = x.config.code_bits == 8, x.config.code_bits == 7
+        line = p.lookups(16)
+        for k, lane in enumerate(sd):
+            turn = Mux(
+                plain,
+                x.step == k // line,
+                Mux(
+                    eight,
+                    x.step == k // p.lookups(8),
+                    Mux(seven, x.step == k // p.lookups(7), x.step == k // p.lookups(6)),
+                ),
+            )
+            with m.If(l_valid & turn):
+                m.d.sync += lane.eq(Mux(plain, x.codes.word_select(k % line, 16), lut.values[k]))
+        keep = {n: v for n, v in vars(x).items() if n not in ("codes", "step", "last")}
+        d_valid, d_loader, d = registered("d", l_valid & x.last, l_loader, keep)
+
+        # dd: spread over the lanes by the bitmask; scales beside their elements.
+        dense = [
+            Mux(d.mask[k], select(sd[: k + 1], d.index[k][: k.bit_length()]) if k else sd[0], 0)
+            for k in range(p.lanes)
+        ]
+        e_valid, e_loader, e = registered(
+            "e",
+            d_valid,
+            d_loader,
+            {
+                "chunk": d.chunk,
+                "config": d.config,
+                "final": d.final,
+                "error": d.error,
+                "mask": d.mask,
+                "dense": Cat(dense),
+                "scale": Cat(spread_scales(p, d.scales, d.config.scale, d.config.group_log2)),
+            },
+        )
+
+        # Scaled: two registers inside.
+        m.d.comb += [
+            scaler.i.eq(e.dense),
+            scaler.scale.eq(e.scale),
+            scaler.kind.eq(e.config.scale),
+        ]
+        passing = {"chunk": e.chunk, "int8": e.config.int8, "final": e.final, "error": e.error}
+        passing["mask"] = e.mask
+        f_valid, f_loader, f = registered("f", e_valid, e_loader, passing)
+        g_valid, g_loader, g = registered("g", f_valid, f_loader, vars(f))
+
+        m.d.comb += [
+            self.o_valid.eq(Mux(g_valid, Const(1, p.loaders) << g_loader, 0) & ~self.kill),
+            self.o.chunk.eq(g.chunk),
+            self.o.int8.eq(g.int8),
+            self.o.write.eq(g.error == TileError.OK),
+            self.o.final.eq(g.final),
+            self.o.error.eq(g.error),
+            self.busy.eq(Cat(stages).any()),
+        ]
+        for k in range(p.lanes):
+            # A position without an element stays +0, whatever its group's scale.
+            m.d.comb += self.o.elements[k].eq(Mux(g.mask[k], scaler.o[k], 0))
+        return m
+
+
+def _shape(value):
+    return value.shape() if isinstance(value, ValueCastable) else Value.cast(value).shape()
