@@ -44,8 +44,9 @@ def _to_bits(field: Field, values: NDArray) -> NDArray[np.uint8]:
         raise ValueError(f"field {field.name}: values leave [{low}, {high}]")
     if field.bits > 64:  # beyond any numpy integer: Python integers, one at a time
         size = -(-field.bits // 8)
-        data = b"".join((int(v) & ((1 << field.bits) - 1)).to_bytes(size, "little")
-                        for v in values.ravel())
+        data = b"".join(
+            (int(v) & ((1 << field.bits) - 1)).to_bytes(size, "little") for v in values.ravel()
+        )
         words = np.frombuffer(data, dtype=np.uint8).reshape(-1, size)
     else:
         words = values.astype(np.int64 if field.signed else np.uint64).view(np.uint64)

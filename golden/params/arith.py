@@ -168,7 +168,8 @@ class FloatRoundParams(PipelinedParams):
             f"significand_bits must be 1..80, not {self.significand_bits!r}",
         )
         require(
-            2 <= self.exponent_bits <= 16, f"exponent_bits must be 2..16, not {self.exponent_bits!r}"
+            2 <= self.exponent_bits <= 16,
+            f"exponent_bits must be 2..16, not {self.exponent_bits!r}",
         )
 
     @property
@@ -549,7 +550,11 @@ class MaxTreeParams(PipelinedParams):
 
     block: ClassVar[str] = "max_tree"
     summary: ClassVar[str] = "largest of many unsigned integers"
-    PRESETS: ClassVar = {"default": {}, "odd": {"terms": 13, "width": 8}, "pipelined": {"latency": 2}}
+    PRESETS: ClassVar = {
+        "default": {},
+        "odd": {"terms": 13, "width": 8},
+        "pipelined": {"latency": 2},
+    }
 
     terms: int = 64
     width: int = 5
