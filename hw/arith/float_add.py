@@ -1,0 +1,117 @@
+"""Float adder."""
+
+from amaranth import Cat, Const, Mux, Value
+
+from golden.params.formats import FloatFormat, Subnormals
+from hw.arith.float_round import Rounder
+from hw.arith.float_unpack import Operand, both, either, present, split
+from hw.arith.lanes import LanewiseUnit
+from hw.arith.leading_zeros import count_leading_zeros
+from hw.arith.shifter import shift_left, shift_right_sticky
+
+__all__ = ["FloatAdd"]
+
+# Bits that the smaller significand keeps below the larger one. If it moves by two places or more,
+# a difference has at most one leading zero, so what lies below these bits matters as sticky only.
+GUARD_BITS = 2
+
+
+class FloatAdd(LanewiseUnit):
+    """``y = a + b`` in every lane.
+
+    Numerics: the exact sum rounded once into ``params.out``; infinity - infinity is NaN; an exact
+    zero sum of opposite signs is +0.
+    Timing: one a cycle, latency ``params.latency``. Stages: order the operands; align the smaller
+    one; add; the rounder's three (count zeros, shift, round).
+    """
+
+    def lane_stages(self):
+        p = self.params
+        self.precision = max(f.significand_bits for f in (p.a, p.b, p.out))
+        # Where both formats end at the same exponent, a subnormal is never the larger operand by
+        # its exponent alone and may stay as it is. Otherwise its leading zeros would push bits of
+        # the other operand out.
+        keep = p.operand_subnormals is Subnormals.KEEP
+        self.normalises = keep and p.a.min_exponent != p.b.min_exponent
+        self.floor = min(self._lowest(p.a), self._lowest(p.b))
+        lift = 1 + p.out.bias  # the top bit of the sum is a carry
+        self.offset = self.floor + lift
+        rounder = Rounder(
+            p.out,
+            p.rules,
+            width=1 + self.precision + GUARD_BITS,
+            lowest=self.offset,
+            highest=max(p.a.max_exponent, p.b.max_exponent) + lift,
+            leading_zeros=self.precision + GUARD_BITS,
+            sticky=True,
+        )
+        return [self._order, self._align, self._add, *rounder.stages()]
+
+    def _lowest(self, fmt: FloatFormat) -> int:
+        return fmt.min_exponent - (fmt.mantissa_bits if self.normalises else 0)
+
+    def _order(self, m, x):
+        """Which operand is larger, and by how many places the other one moves."""
+        p = self.params
+        a = split(p.a, x.a, p.operand_subnormals)
+        b = split(p.b, x.b, p.operand_subnormals)
+        a_level, a_significand = self._place(p.a, a)
+        b_level, b_significand = self._place(p.b, b)
+        if p.a == p.b:
+            a_size, b_size = x.a[:-1], x.b[:-1]
+        else:
+            a_size, b_size = Cat(a_significand, a_level), Cat(b_significand, b_level)
+        swap = b_size > a_size
+        sign = Mux(swap, b.sign, a.sign)
+        if p.a != p.b:
+            # The exponent of another format's infinity says nothing.
+            for operand in (a, b):
+                if operand.infinite is not None:
+                    sign = Mux(operand.infinite, operand.sign, sign)
+        opposite = a.sign ^ b.sign
+        cancels = opposite & ((a_size == b_size) | (a.zero & b.zero))
+        return present(
+            sign=sign & ~cancels,
+            subtract=opposite,
+            large=Mux(swap, b_significand, a_significand),
+            small=Mux(swap, a_significand, b_significand),
+            level=Mux(swap, b_level, a_level),
+            distance=Mux(swap, (b_level - a_level)[:-1], (a_level - b_level)[:-1]),
+            infinite=either(a.infinite, b.infinite),
+            nan=either(a.nan, b.nan, both(both(a.infinite, b.infinite), opposite)),
+        )
+
+    def _place(self, fmt: FloatFormat, x: Operand) -> tuple[Value, Value]:
+        """Exponent above the lowest one, and significand as wide as the datapath; 0 for zero."""
+        level = x.biased - (fmt.bias + self.floor)
+        significand = x.significand
+        if self.normalises:
+            zeros = count_leading_zeros(significand)
+            level, significand = level - zeros, shift_left(significand, zeros)
+        bits = max(self.params.a.max_exponent, self.params.b.max_exponent) - self.floor
+        level = level[: (bits + 1).bit_length()]
+        if self.params.a.min_exponent != self.params.b.min_exponent:
+            level = Mux(x.zero, 0, level)
+        if self.params.operand_subnormals is Subnormals.FLUSH:
+            significand = Mux(x.zero, 0, significand)
+        return level, Cat(Const(0, self.precision - fmt.significand_bits), significand)
+
+    def _align(self, m, x):
+        small, sticky = shift_right_sticky(Cat(Const(0, GUARD_BITS), x.small), x.distance)
+        rest = {n: v for n, v in vars(x).items() if n not in ("small", "distance")}
+        return {**rest, "small": small, "sticky": sticky}
+
+    def _add(self, m, x):
+        # Subtracting the tail too leaves a tail: the borrow comes from the last kept bit.
+        carry = x.subtract & ~x.sticky
+        large = Cat(carry, Const(0, GUARD_BITS), x.large)
+        small = Cat(carry, x.small ^ x.subtract.replicate(len(x.small)))
+        total = (large + small)[1:]
+        return present(
+            sign=x.sign,
+            significand=Cat(total[:-1], total[-1] & ~x.subtract),
+            biased=x.level + self.offset,
+            sticky=x.sticky,
+            infinite=getattr(x, "infinite", None),
+            nan=getattr(x, "nan", None),
+        )
