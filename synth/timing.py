@@ -23,8 +23,8 @@ IDEAL_INPUTS = frozenset({"clk", "rst"})
 
 RISE, FALL = 0, 1
 _EDGE_NAMES = ("rise", "fall")
-_CAUSES = {"+": ((RISE, RISE), (FALL, FALL)), "-": ((FALL, RISE), (RISE, FALL))}
-_CAUSES["*"] = _CAUSES["+"] + _CAUSES["-"]
+_SAME, _OPPOSITE = ((RISE, RISE), (FALL, FALL)), ((FALL, RISE), (RISE, FALL))
+_CAUSES = {"+": _SAME, "-": _OPPOSITE, "*": (*_SAME, *_OPPOSITE)}  # (cause, effect) by sense
 
 
 @dataclass(frozen=True)
@@ -130,12 +130,12 @@ def _from_registers(netlist: Netlist, technology: Technology, loads: dict[Net, f
 
 
 def register_name(instance: Instance, netlist: Netlist) -> str:
-    """The signal a register holds, where it still has a name."""
+    """The signal a register holds; the flow calls registers after it, plus ``$_KIND_``."""
     for pin in instance.cell.outputs:
         name = netlist.net_names.get(instance.pins.get(pin, ""))
         if name is not None:
             return name
-    return instance.name
+    return instance.name.partition("$_")[0]
 
 
 def _propagate(order: list[Instance], loads: dict[Net, float], arrivals: _Arrivals) -> None:
@@ -203,20 +203,25 @@ def _longest(
     if best is None:
         return None
     delay, name, net, edge, setup = best
-    steps = []
-    place: tuple[Net, int] | None = (net, edge)
-    while place is not None:
-        arrival = arrivals[place]
-        steps.append(
-            Step(
-                cell=arrival.cell,
-                net=netlist.net_names.get(place[0], ""),
-                edge=_EDGE_NAMES[place[1]],
-                arrival=arrival.time,
-                slew=arrival.slew,
-                load=loads.get(place[0], 0.0),
-            )
-        )
-        place = arrival.cause
-    steps.reverse()
-    return TimingPath(delay, arrival.origin, name, setup, tuple(steps))
+    steps = [_step(netlist, loads, arrivals, (net, edge))]
+    origin = arrivals[net, edge].origin
+    cause = arrivals[net, edge].cause
+    while cause is not None:
+        steps.append(_step(netlist, loads, arrivals, cause))
+        cause = arrivals[cause].cause
+    return TimingPath(delay, origin, name, setup, tuple(reversed(steps)))
+
+
+def _step(
+    netlist: Netlist, loads: dict[Net, float], arrivals: _Arrivals, place: tuple[Net, int]
+) -> Step:
+    net, edge = place
+    arrival = arrivals[place]
+    return Step(
+        cell=arrival.cell,
+        net=netlist.net_names.get(net, ""),
+        edge=_EDGE_NAMES[edge],
+        arrival=arrival.time,
+        slew=arrival.slew,
+        load=loads.get(net, 0.0),
+    )

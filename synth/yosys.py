@@ -45,9 +45,15 @@ def yosys_version() -> str:
 
 
 def _reason(log: str, code: int) -> str:
-    errors = [line for line in log.splitlines() if line.startswith("ERROR: ")]
+    lines = log.splitlines()
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    # ABC fails on its own; Yosys then only misses its output. ABC's last words say more.
+    if errors and "ABC" in errors[-1]:
+        spoken = [line.removeprefix("ABC: ") for line in lines if line.startswith("ABC: ")]
+        spoken = [line for line in spoken if not line.startswith(("** cmd error", "+ "))]
+        return f"ABC: {spoken[-1].strip()}" if spoken else f"Yosys: {errors[-1]}"
     if errors:
-        return f"Yosys: {errors[-1].removeprefix('ERROR: ')}"
+        return f"Yosys: {errors[-1]}"
     ending = f"signal {-code}" if code < 0 else f"exit code {code}"
     last = log.strip().splitlines()[-1:] or ["nothing printed"]
     return f"Yosys ended with {ending}: {last[0]}"

@@ -1,0 +1,221 @@
+"""From RTLIL to a mapped netlist with area and timing: Yosys, ABC, then ``synth.timing``.
+
+Recipe, after ``synth -flatten`` without its own mapping: registers to the technology's flip-flops,
+for the goal ``area`` full adders to its full-adder cell, the rest to gates by the goal's ABC
+script (driven and loaded as the technology says), constants to tie cells.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from synth.function import parse_function, truth_table
+from synth.liberty import cached_liberty
+from synth.liberty_reader import read_text
+from synth.netlist import Netlist, read_netlist
+from synth.technology import Technology
+from synth.timing import TimingPath, longest_paths
+from synth.yosys import run_yosys
+
+__all__ = ["Goal", "Synthesis", "synthesise", "synthesise_for_clock"]
+
+
+class Goal(Enum):
+    """What the recipe strives for."""
+
+    AREA = "area"
+    BALANCED = "balanced"
+    FASTEST = "fastest"
+
+
+# ABC scripts. All start by removing redundancy; `buffer` splits large fan-outs, `upsize` and
+# `dnsize` choose drive strengths against the timing tables.
+_START = "strash; &get -n; &fraig -x; &put; scorr; dc2; strash"
+_FINISH = "topo; buffer; upsize; dnsize; stime -p"
+_MAPPING = {
+    Goal.AREA: "dc2; dch -f; amap -m",
+    Goal.BALANCED: "dch; map -B 0.9",
+    Goal.FASTEST: "if -g -K 6; strash; dch; map -B 0.9",
+}
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """A block in cells."""
+
+    technology: Technology
+    goal: Goal
+    netlist: Netlist
+    paths: dict[str, TimingPath]  # the longest of each kind
+    verilog: str  # the netlist, for simulation and other tools
+    area_by_part: dict[str, float]  # top-level parts where the hierarchy was kept, else empty
+
+    @property
+    def longest(self) -> TimingPath | None:
+        """None for a block that is only wires and constants."""
+        return max(self.paths.values(), key=lambda path: path.delay, default=None)
+
+    @property
+    def delay(self) -> float:
+        """Of the longest path, in ps: the least clock period where there are registers."""
+        return self.longest.delay if self.longest else 0.0
+
+
+def synthesise(
+    rtlil: str,
+    top: str,
+    technology: Technology,
+    goal: Goal = Goal.AREA,
+    *,
+    keep_hierarchy: bool = False,
+) -> Synthesis:
+    """Map the module ``top`` of the RTLIL text ``rtlil``.
+
+    With ``keep_hierarchy`` nothing is optimised across the modules of the design, which costs area
+    and delay but tells the area of each part.
+    """
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+        folder = Path(name)
+        (folder / "top.il").write_text(rtlil)
+        liberty = _write_liberty(technology, folder)
+        script = "; ".join((_START, _MAPPING[goal], _FINISH))
+        (folder / "abc.script").write_text(script.replace("; ", "\n") + "\n")
+        (folder / "abc.constr").write_text(
+            f"set_driving_cell {technology.drive_cell}\n"
+            f"set_load {technology.output_load} [all_outputs]\n"
+        )
+        flatten = "" if keep_hierarchy else "-flatten"
+        run_yosys(
+            [
+                "libcache -scl -disable",  # its cache outlives this run and trusts file times
+                "read_rtlil top.il",
+                f"synth {flatten} -top {top} -noabc",
+                "opt -purge",
+                "rename -wire",  # registers are called as the signals they hold
+                *(_map_full_adders(technology, folder) if goal is Goal.AREA else ()),
+                f"dfflibmap {liberty}",
+                "opt",
+                "setundef -zero",
+                f"abc {liberty} -constr abc.constr -script abc.script",
+                *_tie_constants(technology),
+                "flatten",
+                "opt_clean -purge",
+                "write_json netlist.json",
+                "write_verilog -noattr -noexpr netlist.v",
+            ],
+            folder,
+        )
+        netlist = read_netlist((folder / "netlist.json").read_text(), top, technology)
+        verilog = (folder / "netlist.v").read_text()
+    return Synthesis(
+        technology=technology,
+        goal=goal,
+        netlist=netlist,
+        paths=longest_paths(netlist, technology),
+        verilog=verilog,
+        area_by_part=_area_by_part(netlist) if keep_hierarchy else {},
+    )
+
+
+def synthesise_for_clock(
+    rtlil: str, top: str, technology: Technology, period: float, *, keep_hierarchy: bool = False
+) -> Synthesis:
+    """The first goal, from the smallest on, whose longest path fits ``period`` (ps).
+
+    Where none fits, the one with the shortest path.
+    """
+    tried = []
+    for goal in Goal:
+        result = synthesise(rtlil, top, technology, goal, keep_hierarchy=keep_hierarchy)
+        if result.delay <= period:
+            return result
+        tried.append(result)
+    return min(tried, key=lambda result: result.delay)
+
+
+def _write_liberty(technology: Technology, folder: Path) -> str:
+    """Put the Liberty files into ``folder``; returns the options that name them."""
+    sources: Sequence[Path] = technology.liberty or (cached_liberty(technology),)
+    options = []
+    for k, source in enumerate(sources):
+        # Copies: Yosys splits paths at spaces, and ABC does not read gzip.
+        (folder / f"cells{k}.lib").write_text(read_text(source))
+        options.append(f"-liberty cells{k}.lib")
+    return " ".join([*options, *(f"-dont_use {pattern}" for pattern in technology.dont_use)])
+
+
+def _map_full_adders(technology: Technology, folder: Path) -> list[str]:
+    """Commands that turn every full adder found in the gates into a full-adder cell.
+
+    ABC then sees the cells' pins as inputs and outputs of what it maps, so it does not weigh paths
+    through them; the timing afterwards does.
+    """
+    module = _full_adder_module(technology)
+    if module is None:
+        return []
+    (folder / "full_adder.v").write_text(module)
+    return ["extract_fa -fa", "techmap -map full_adder.v", "techmap", "opt -fast -purge"]
+
+
+_SUM, _CARRY, _ALL = 0b10010110, 0b11101000, 0b11111111
+
+
+def _full_adder_module(technology: Technology) -> str | None:
+    """Verilog of Yosys's ``$fa`` by the smallest cell with a sum and a carry, inverted or not."""
+    wanted = {
+        _SUM: ("Y", ""),
+        _SUM ^ _ALL: ("Y", "~"),
+        _CARRY: ("X", ""),
+        _CARRY ^ _ALL: ("X", "~"),
+    }
+    for cell in sorted(technology.cells.values(), key=lambda cell: (cell.area, cell.name)):
+        if cell.state or cell.weak or len(cell.inputs) != 3 or len(cell.outputs) != 2:
+            continue
+        pins = tuple(cell.inputs)
+        roles = [wanted.get(truth_table(parse_function(f), pins)) for f in cell.outputs.values()]
+        if None in roles or len({role[0] for role in roles if role}) < 2:
+            continue
+        inputs = [f".{pin}({port}[k])" for pin, port in zip(pins, "ABC", strict=True)]
+        outputs = [f".{pin}(out[{i}])" for i, pin in enumerate(cell.outputs)]
+        assigns = [
+            f"    assign {port}[k] = {sign}out[{i}];"
+            for i, (port, sign) in enumerate(role for role in roles if role)
+        ]
+        return "\n".join(
+            [
+                r"module \$fa (A, B, C, X, Y);",
+                "  parameter WIDTH = 1;",
+                "  input [WIDTH-1:0] A, B, C;",
+                "  output [WIDTH-1:0] X, Y;",
+                "  genvar k;",
+                "  generate for (k = 0; k < WIDTH; k = k + 1) begin : bits",
+                "    wire [1:0] out;",
+                f"    {cell.name} adder ({', '.join([*inputs, *outputs])});",
+                *assigns,
+                "  end endgenerate",
+                "endmodule",
+                "",
+            ]
+        )
+    return None
+
+
+def _tie_constants(technology: Technology) -> list[str]:
+    options = [
+        f"{option} {tie[0]} {tie[1]}"
+        for option, tie in (("-hicell", technology.tie_high), ("-locell", technology.tie_low))
+        if tie is not None
+    ]
+    return [f"hilomap -singleton {' '.join(options)}"] if options else []
+
+
+def _area_by_part(netlist: Netlist) -> dict[str, float]:
+    """Area of each direct part of the top module; ``""`` is what the top adds itself."""
+    areas: dict[str, float] = {}
+    for instance in netlist.instances:
+        part, dot, _ = instance.name.removeprefix("$flatten\\").partition(".")
+        part = part if dot and not part.startswith("$") else ""
+        areas[part] = areas.get(part, 0.0) + instance.cell.area
+    return dict(sorted(areas.items()))

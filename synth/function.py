@@ -1,0 +1,128 @@
+"""Boolean functions as Liberty writes them.
+
+Not: ``!A`` or ``A'``; and: ``A * B``, ``A & B`` or ``A B``; or: ``A + B`` or ``A | B``; ``A ^ B``.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from operator import and_, or_, xor
+
+__all__ = ["Function", "parse_function", "truth_table"]
+
+_TOKEN = re.compile(r"\s*(?:([A-Za-z_]\w*(?:\[\d+\])?)|([01])(?!\w)|([!&*|+^()'])|(\S))")
+
+Evaluate = Callable[[dict[str, int], int], int]  # values of pins, all-ones word -> value
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of pins; bits of an integer are independent cases."""
+
+    pins: tuple[str, ...]  # in order of appearance
+    verilog: str
+    evaluate: Evaluate
+
+
+@cache
+def parse_function(text: str) -> Function:
+    """``text`` as a function; a text that is not one is refused."""
+    parser = _Parser(text)
+    verilog, evaluate = parser.alternatives()
+    if parser.token:
+        raise ValueError(f"function {text!r}: unexpected {parser.token!r}")
+    return Function(tuple(parser.pins), verilog, evaluate)
+
+
+def truth_table(function: Function, pins: tuple[str, ...]) -> int:
+    """Bit k is the value where pin j has bit j of k."""
+    cases = 1 << len(pins)
+    rows = list(product((0, 1), repeat=len(pins)))
+    values = {
+        pin: sum(row[len(pins) - 1 - j] << k for k, row in enumerate(rows))
+        for j, pin in enumerate(pins)
+    }
+    return function.evaluate(values, (1 << cases) - 1)
+
+
+class _Parser:
+    """Recursive descent; from loosest to tightest: or, and, xor, not."""
+
+    def __init__(self, text: str):
+        self.text, self.place, self.pins = text, 0, dict[str, None]()
+        self.token = self.kind = ""
+        self.advance()
+
+    def advance(self) -> None:
+        match = _TOKEN.match(self.text, self.place)
+        if match is None:
+            self.token = self.kind = ""
+            return
+        self.place = match.end()
+        self.token = match[0].strip()
+        self.kind = ("pin", "constant", "operator", "error")[(match.lastindex or 1) - 1]
+        if self.kind == "error":
+            raise ValueError(f"function {self.text!r}: unexpected {self.token!r}")
+
+    def alternatives(self) -> tuple[str, Evaluate]:
+        left = self.terms()
+        while self.token in ("|", "+"):
+            self.advance()
+            left = _binary("|", left, self.terms())
+        return left
+
+    def terms(self) -> tuple[str, Evaluate]:
+        left = self.exclusive()
+        while self.token in ("&", "*", "!", "(") or self.kind in ("pin", "constant"):
+            if self.token in ("&", "*"):
+                self.advance()
+            left = _binary("&", left, self.exclusive())
+        return left
+
+    def exclusive(self) -> tuple[str, Evaluate]:
+        left = self.factor()
+        while self.token == "^":
+            self.advance()
+            left = _binary("^", left, self.factor())
+        return left
+
+    def factor(self) -> tuple[str, Evaluate]:
+        token, kind = self.token, self.kind
+        if not token:
+            raise ValueError(f"function {self.text!r} ends too early")
+        self.advance()
+        if token == "!":
+            return _inverse(*self.factor())
+        if token == "(":
+            inner = self.alternatives()
+            if self.token != ")":
+                raise ValueError(f"function {self.text!r}: missing )")
+            self.advance()
+        elif kind == "pin":
+            self.pins[token] = None
+            inner = token, lambda values, ones: values[token]
+        elif kind == "constant":
+            inner = f"1'b{token}", lambda values, ones: ones if token == "1" else 0
+        else:
+            raise ValueError(f"function {self.text!r}: unexpected {token!r}")
+        while self.token == "'":
+            self.advance()
+            inner = _inverse(*inner)
+        return inner
+
+
+def _inverse(verilog: str, evaluate: Evaluate) -> tuple[str, Evaluate]:
+    return f"~{verilog}", lambda values, ones: ones ^ evaluate(values, ones)
+
+
+def _binary(
+    operator: str, left: tuple[str, Evaluate], right: tuple[str, Evaluate]
+) -> tuple[str, Evaluate]:
+    (text_a, a), (text_b, b) = left, right
+    combine = {"|": or_, "&": and_, "^": xor}[operator]
+    return (
+        f"({text_a} {operator} {text_b})",
+        lambda values, ones: combine(a(values, ones), b(values, ones)),
+    )

@@ -1,0 +1,347 @@
+"""A user's Liberty files as a technology: the cells, functions and NLDM tables that synthesis uses.
+
+Left out: power, noise, wire loads, scan, tri-state and other special cells, conditional arcs beyond
+their worst case. What cannot be read or is needed and missing is refused in one line.
+"""
+
+import gzip
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from synth.function import parse_function, truth_table
+from synth.technology import Arc, Cell, Edge, State, Table, Technology
+from synth.yosys import SynthesisError
+
+__all__ = ["Group", "parse_liberty", "read_liberty", "read_text"]
+
+_ITEM = re.compile(
+    r"""(?:\s|\\\n|/\*.*?\*/|//[^\n]*)*+
+    (?: (?P<close>\})
+      | (?P<name>[\w.\[\]-]+)\s*
+        (?: :\s*(?P<value>"[^"]*"|[^;{}"\n]*)[ \t]*(?:;|\n|(?=\}))
+          | \((?P<arguments>(?:"[^"]*"|[^"()]+)*+)\)\s*(?P<open>\{|;?) )
+      | (?P<stray>;) )""",
+    re.VERBOSE | re.DOTALL,
+)
+_REST = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*)*\Z", re.DOTALL)
+_PREFIX = {"f": 1e-15, "p": 1e-12, "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3}
+_SENSE = {"positive_unate": "+", "negative_unate": "-", "non_unate": "*"}
+_SPECIAL = frozenset({"bus", "bundle", "statetable", "test_cell"})
+
+
+@dataclass
+class Group:
+    """``kind (names) { attributes; groups }``; attribute values are the text as it stands."""
+
+    kind: str
+    names: tuple[str, ...]
+    attributes: dict[str, str] = field(default_factory=dict)
+    groups: list["Group"] = field(default_factory=list)
+
+    def of_kind(self, kind: str) -> Iterator["Group"]:
+        return (group for group in self.groups if group.kind == kind)
+
+
+def read_text(path: Path) -> str:
+    """The text of a Liberty file, gzipped or plain."""
+    data = path.read_bytes()
+    try:
+        return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
+    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
+        raise SynthesisError(f"{path}: not a Liberty file ({error})") from None
+
+
+def parse_liberty(text: str, source: str) -> Group:
+    """The ``library`` group of ``text``; ``source`` names it in refusals."""
+    root = Group("", ())
+    stack, place = [root], 0
+    while not _REST.match(text, place):
+        match = _ITEM.match(text, place)
+        if match is None or (match["close"] and len(stack) == 1):
+            line = text.count("\n", 0, place) + 1
+            rest = text[place:].strip().split("\n")[0][:40]
+            raise SynthesisError(f"{source}: line {line}: cannot read {rest!r}")
+        place = match.end()
+        if match["close"]:
+            stack.pop()
+        elif match["open"] == "{":
+            group = Group(match["name"], _names(match["arguments"]))
+            stack[-1].groups.append(group)
+            stack.append(group)
+        elif match["name"]:
+            value = match["arguments"] if match["value"] is None else match["value"]
+            stack[-1].attributes[match["name"]] = value.strip().strip('"')
+    if len(stack) > 1:
+        raise SynthesisError(f"{source}: ends inside {stack[-1].kind} {' '.join(stack[-1].names)}")
+    library = next(root.of_kind("library"), None)
+    if library is None:
+        raise SynthesisError(f"{source}: has no library group")
+    return library
+
+
+def read_liberty(
+    paths: Sequence[Path],
+    *,
+    dont_use: Sequence[str] = (),
+    like: Technology | None = None,
+) -> Technology:
+    """The technology of the files' cells together.
+
+    Inputs are driven by the smallest buffer (or inverter), outputs carry four of its inputs, the
+    clock has the slew of an inverter driving four of its kind; ``like`` gives another technology's
+    constraints instead.
+    """
+    libraries = [parse_liberty(read_text(path), str(path)) for path in paths]
+    name = ", ".join(path.name for path in paths)
+    groups = [
+        (group, scale)
+        for library, path in zip(libraries, paths, strict=True)
+        for scale in [_Scale(library, str(path))]
+        for group in library.of_kind("cell")
+    ]
+    cells = {cell.name: cell for cell in (_cell(*entry) for entry in groups) if cell is not None}
+    usable = {
+        cell.name: cell
+        for cell in cells.values()
+        if not any(fnmatchcase(cell.name, pattern) for pattern in dont_use)
+    }
+    inverter = _smallest(usable, 0b01)
+    buffer = _smallest(usable, 0b10)
+    _require_gates(usable, inverter, name)
+    assert inverter is not None
+    clock_slew = like.clock_slew if like else _fanout_of_four_slew(inverter)
+    for group, scale in groups:
+        cell = cells.get(group.names[0])
+        if cell is not None and cell.state is not None:
+            cells[cell.name] = replace(cell, setup=_setup(group, scale, clock_slew))
+    driver = cells[like.drive_cell] if like else buffer or inverter
+    return Technology(
+        name=name,
+        title=", ".join(library.names[0] for library in libraries if library.names),
+        corner="as in the files",
+        cells=cells,
+        drive_cell=driver.name,
+        output_load=like.output_load if like else 4 * next(iter(driver.inputs.values())),
+        clock_slew=clock_slew,
+        tie_high=_tie(cells, "1"),
+        tie_low=_tie(cells, "0"),
+        supply=float(libraries[0].attributes.get("nom_voltage", "0")),
+        dont_use=tuple(dont_use),
+        liberty=tuple(path.resolve() for path in paths),
+    )
+
+
+def _names(arguments: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip('"') for part in arguments.split(",") if part.strip())
+
+
+class _Scale:
+    """Factors from a file's units to ps, fF and nW, and the axes its tables refer to."""
+
+    def __init__(self, library: Group, source: str):
+        self.time = self._factor(library, "time_unit", "1ns", "s", source) / 1e-12
+        self.leakage = self._factor(library, "leakage_power_unit", "1nW", "W", source) / 1e-9
+        load = library.attributes.get("capacitive_load_unit", "1, pf")
+        self.load = self._read("capacitive_load_unit", load.replace(",", ""), "f", source) / 1e-15
+        self.templates = {
+            group.names[0]: group.attributes for group in library.of_kind("lu_table_template")
+        }
+
+    def _factor(self, library: Group, name: str, default: str, unit: str, source: str) -> float:
+        return self._read(name, library.attributes.get(name, default), unit, source)
+
+    def _read(self, name: str, text: str, unit: str, source: str) -> float:
+        match = re.fullmatch(rf'([\d.]+)\s*"?([munpfk]?){unit}"?', text.strip(), re.IGNORECASE)
+        if match is None:
+            raise SynthesisError(f"{source}: cannot read {name} {text!r}")
+        return float(match[1]) * _PREFIX[match[2].lower()]
+
+
+def _cell(group: Group, scale: _Scale) -> Cell | None:
+    """A plain gate, flip-flop or latch; None for what synthesis cannot use."""
+    pins = {pin.names[0]: pin for pin in group.of_kind("pin")}
+    inputs, outputs, clock_pin = {}, {}, None
+    for name, pin in pins.items():
+        direction = pin.attributes.get("direction")
+        if direction == "input":
+            inputs[name] = float(pin.attributes.get("capacitance", "0")) * scale.load
+            if pin.attributes.get("clock") == "true":
+                clock_pin = name
+        elif direction == "output" and "function" in pin.attributes:
+            outputs[name] = pin.attributes["function"]
+        else:
+            return None
+    state = _state(group)
+    special = any(part.kind in _SPECIAL for part in group.groups)
+    if not outputs or special or any("three_state" in pin.attributes for pin in pins.values()):
+        return None
+    arcs = tuple(
+        arc
+        for name in outputs
+        for timing in pins[name].of_kind("timing")
+        for arc in _arcs(timing, name, scale)
+    )
+    return Cell(
+        name=group.names[0],
+        area=float(group.attributes.get("area", "0")),
+        leakage=_leakage(group) * scale.leakage,
+        inputs=inputs,
+        outputs=outputs,
+        arcs=arcs,
+        state=state,
+        clock_pin=_clock_pin(state, inputs) if state else clock_pin,
+    )
+
+
+def _leakage(group: Group) -> float:
+    if "cell_leakage_power" in group.attributes:
+        return float(group.attributes["cell_leakage_power"])
+    values = [
+        float(leakage.attributes["value"])
+        for leakage in group.of_kind("leakage_power")
+        if "when" not in leakage.attributes
+    ]
+    return max(values, default=0.0)  # one value for each supply, all but one zero
+
+
+def _state(group: Group) -> State | None:
+    for kind, clock, data in (("ff", "clocked_on", "next_state"), ("latch", "enable", "data_in")):
+        for storage in group.of_kind(kind):
+            get = storage.attributes.get
+            if clock in storage.attributes and data in storage.attributes:
+                names = (storage.names[0], storage.names[1])
+                clear, preset = get("clear"), get("preset")
+                values = storage.attributes
+                return State(names, values[clock], values[data], clear, preset, kind == "latch")
+    return None
+
+
+def _clock_pin(state: State, inputs: dict[str, float]) -> str | None:
+    pins = parse_function(state.clock).pins
+    return pins[0] if len(pins) == 1 and pins[0] in inputs else None
+
+
+def _arcs(timing: Group, target: str, scale: _Scale) -> Iterator[Arc]:
+    kind = timing.attributes.get("timing_type", "combinational")
+    edge = kind in ("rising_edge", "falling_edge")
+    if not edge and kind != "combinational":
+        return
+    tables = {
+        name: _table(table, scale)
+        for name in ("cell_rise", "rise_transition", "cell_fall", "fall_transition")
+        for table in timing.of_kind(name)
+    }
+    if len(tables) < 4:  # an arc that only ever rises or falls, as of a clear
+        return
+    sense = "*" if edge else _SENSE[timing.attributes.get("timing_sense", "non_unate")]
+    rise = Edge(tables["cell_rise"], tables["rise_transition"])
+    fall = Edge(tables["cell_fall"], tables["fall_transition"])
+    for source in timing.attributes.get("related_pin", "").split():
+        yield Arc(source, target, sense, rise, fall)
+
+
+def _table(group: Group, scale: _Scale) -> Table:
+    template = scale.templates.get(group.names[0] if group.names else "", {})
+    axes = [_numbers(group.attributes.get(k, template.get(k, ""))) for k in ("index_1", "index_2")]
+    values = _numbers(group.attributes["values"])
+    kinds = [template.get(k, "") for k in ("variable_1", "variable_2")]
+    slews, loads = axes
+    by_load_first = kinds[0] == "total_output_net_capacitance"
+    if by_load_first:
+        slews, loads = loads, slews
+    slews, loads = slews or (0.0,), loads or (0.0,)
+    if len(values) == 1:
+        slews, loads = (0.0,), (0.0,)
+    rows = tuple(
+        tuple(
+            values[j * len(slews) + i if by_load_first else i * len(loads) + j] * scale.time
+            for j in range(len(loads))
+        )
+        for i in range(len(slews))
+    )
+    return Table(
+        tuple(slew * scale.time for slew in slews), tuple(load * scale.load for load in loads), rows
+    )
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(float(number) for number in re.findall(r"[-+\d.eE]+", text))
+
+
+def _setup(group: Group, scale: _Scale, clock_slew: float) -> dict[str, float]:
+    """Worst setup time per data pin, data and clock both with the clock's slew."""
+    found: dict[str, float] = {}
+    for pin in group.of_kind("pin"):
+        for timing in pin.of_kind("timing"):
+            if not timing.attributes.get("timing_type", "").startswith("setup_"):
+                continue
+            for table in (*timing.of_kind("rise_constraint"), *timing.of_kind("fall_constraint")):
+                # Both axes are slews, so the second one is scaled as time here.
+                surface = _table(table, _TimeOnly(scale))
+                value = surface.at(clock_slew, clock_slew)
+                found[pin.names[0]] = max(value, found.get(pin.names[0], value))
+    return found
+
+
+class _TimeOnly(_Scale):
+    """Scale of a table whose axes are both times."""
+
+    def __init__(self, scale: _Scale):
+        self.time = self.load = scale.time
+        self.templates = scale.templates
+
+
+def _smallest(cells: dict[str, Cell], table: int) -> Cell | None:
+    """The smallest timed one-input gate with this truth table."""
+    fitting = [
+        cell
+        for cell in cells.values()
+        if cell.state is None
+        and len(cell.inputs) == 1
+        and len(cell.outputs) == 1
+        and cell.arcs
+        and _truth(cell) == table
+    ]
+    return min(fitting, key=lambda cell: (cell.area, cell.name), default=None)
+
+
+def _truth(cell: Cell) -> int:
+    (function,) = cell.outputs.values()
+    return truth_table(parse_function(function), tuple(cell.inputs))
+
+
+def _require_gates(cells: dict[str, Cell], inverter: Cell | None, name: str) -> None:
+    if not cells:
+        raise SynthesisError(f"{name}: has no usable cell")
+    if inverter is None:
+        raise SynthesisError(f"{name}: lacks an inverter with timing tables")
+    and_like = {0b1000, 0b0111, 0b1110, 0b0001}  # AND, NAND, OR, NOR
+    if not any(
+        cell.arcs and len(cell.inputs) == 2 and len(cell.outputs) == 1 and _truth(cell) in and_like
+        for cell in cells.values()
+        if cell.state is None
+    ):
+        raise SynthesisError(f"{name}: lacks a two-input AND, NAND, OR or NOR with timing tables")
+
+
+def _fanout_of_four_slew(inverter: Cell) -> float:
+    """Slew that settles along a chain of inverters each driving four of its kind."""
+    arc, load = inverter.arcs[0], 4 * next(iter(inverter.inputs.values()))
+    slew = 0.0
+    for _ in range(20):
+        slew = (arc.rise.slew.at(slew, load) + arc.fall.slew.at(slew, load)) / 2
+    return slew
+
+
+def _tie(cells: dict[str, Cell], value: str) -> tuple[str, str] | None:
+    found = [
+        (cell.area, cell.name, pin)
+        for cell in cells.values()
+        if not cell.inputs
+        for pin, function in cell.outputs.items()
+        if function == value
+    ]
+    return min(found)[1:] if found else None
