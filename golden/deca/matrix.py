@@ -1,0 +1,130 @@
+"""A weight matrix compressed, and back: pruning, quantisation and packing in one place.
+
+Everything runs band by band in tile order, so a matrix too large for memory takes the same path,
+and gives the same bytes, as one in an array.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from golden.bits import decode
+from golden.deca.coding import CompressedTiles, encode_tiles
+from golden.deca.decompress import decompress_tiles
+from golden.deca.prune import Pruner
+from golden.deca.quantise import quantise, row_scales
+from golden.deca.scheme import Scheme
+from golden.deca.tiles import Band, ReadRows, bands, columns_of, from_tiles, to_tiles
+from golden.params.block import require
+from golden.params.formats import BF16
+
+
+@dataclass(frozen=True)
+class CompressedMatrix:
+    """The tiles of a (rows, columns) matrix; ``row_scales`` only where tiles are int8."""
+
+    scheme: Scheme
+    shape: tuple[int, int]
+    tiles: CompressedTiles
+    row_scales: NDArray[np.float32] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of everything a core reads to multiply with it."""
+        return self.tiles.size + (0 if self.row_scales is None else self.row_scales.nbytes)
+
+
+class NonFiniteWeightError(ValueError):
+    """A weight that is NaN, infinite, or too large for float32."""
+
+    def __init__(self, value: float, row: int, column: int):
+        super().__init__(f"weight {value} at row {row}, column {column} is no finite float32")
+        self.value, self.row, self.column = value, row, column
+
+
+def effective_scheme(scheme: Scheme, density: float | None) -> Scheme:
+    """``scheme`` as :func:`compress` uses it: with bitmasks where a density is asked for."""
+    if density is None:
+        return scheme
+    require(0 <= density <= 1, f"density must be 0..1, not {density!r}")
+    return scheme.sparsified
+
+
+def compress_bands(
+    scheme: Scheme, shape: tuple[int, int], read_rows: ReadRows, density: float | None = None
+) -> Iterator[CompressedMatrix]:
+    """The matrix whose rows ``read_rows(start, stop)`` gives, as matrices one below the other.
+
+    Weights count as float32. With a ``density`` the round(density * rows * columns) largest
+    magnitudes stay, ties in tile order; a sparse scheme without one drops the zeros only. NaN and
+    infinity are refused with their position.
+    """
+    scheme = effective_scheme(scheme, density)
+
+    def float32_bands() -> Iterator[Band]:
+        return map(_as_float32, bands(scheme.config, shape, read_rows))
+
+    pruner = None
+    if density is not None:
+        keep = round(density * shape[0] * shape[1])
+        pruner = Pruner.exact(lambda: (band.values for band in float32_bands()), keep)
+    for band in float32_bands():
+        yield _compress_band(scheme, band.values, pruner)
+
+
+def _compress_band(
+    scheme: Scheme, weights: NDArray[np.float32], pruner: Pruner | None
+) -> CompressedMatrix:
+    config = scheme.config
+    scales = row_scales(scheme, np.abs(weights).max(axis=1)) if config.int8 else None
+    parts = []
+    for columns in columns_of(config, weights):
+        part = weights[:, columns]
+        tiles = to_tiles(config, part)
+        if pruner is not None:
+            mask = pruner.mask(tiles)
+        else:
+            mask = tiles != 0 if config.sparse else np.ones(tiles.shape, np.bool_)
+        if scales is not None:
+            tiles = to_tiles(config, part / scales[:, np.newaxis])
+        parts.append(encode_tiles(config, quantise(scheme, tiles, mask)))
+    shape = (weights.shape[0], weights.shape[1])
+    return CompressedMatrix(scheme, shape, CompressedTiles.join(parts), scales)
+
+
+def compress(matrix: ArrayLike, scheme: Scheme, density: float | None = None) -> CompressedMatrix:
+    """A (rows, columns) array of weights, compressed; see :func:`compress_bands`."""
+    array = np.asarray(matrix)
+    require(array.ndim == 2, f"a weight matrix has 2 dimensions, not shape {array.shape}")
+    require(array.size > 0, f"a weight matrix of shape {array.shape} has no weights")
+    shape = (array.shape[0], array.shape[1])
+    parts = list(compress_bands(scheme, shape, lambda start, stop: array[start:stop], density))
+    scales = [part.row_scales for part in parts if part.row_scales is not None]
+    return CompressedMatrix(
+        parts[0].scheme,
+        shape,
+        CompressedTiles.join([part.tiles for part in parts]),
+        np.concatenate(scales) if scales else None,
+    )
+
+
+def restore(compressed: CompressedMatrix) -> NDArray[np.float32]:
+    """The weights that a multiplication with the compressed matrix uses, exactly."""
+    config = compressed.scheme.config
+    bits = decompress_tiles(compressed.scheme.lut_image(), compressed.tiles)
+    numbers = bits.view(np.int8) if config.int8 else decode(BF16, bits)
+    values = from_tiles(config, compressed.shape, numbers.astype(np.float32))
+    if compressed.row_scales is not None:
+        values = values * compressed.row_scales[:, np.newaxis]
+    return values
+
+
+def _as_float32(band: Band) -> Band:
+    with np.errstate(over="ignore"):  # what overflows is refused below
+        values = np.asarray(band.values).astype(np.float32, copy=False)
+    if not np.isfinite(values).all():
+        row, column = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
+        raise NonFiniteWeightError(band.values[row, column].item(), band.top + row, column)
+    return band._replace(values=values)

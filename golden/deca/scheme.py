@@ -1,0 +1,238 @@
+"""Compression schemes: what a code means, how groups are scaled, and how a scheme is written.
+
+A scheme is a :class:`~golden.params.deca.TileConfig` and a code book. The hardware knows formats
+only as look-up tables, so a float format, an integer and a learnt book are the same thing here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.bits import decode, decode_int, encode
+from golden.params.block import require
+from golden.params.deca import LUT_ENTRIES, ScaleKind, TileConfig
+from golden.params.formats import (
+    BF16,
+    E2M1,
+    E2M3,
+    E3M2,
+    E4M3,
+    E5M2,
+    FloatFormat,
+    IntFormat,
+)
+
+# NormalFloat4: quantiles of a normal distribution, of magnitude at most 1, with an exact zero
+# (Dettmers et al., QLoRA, 2023, appendix E); stored here rounded to bf16.
+NF4_VALUES = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
+    *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
+    *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
+    *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheme:
+    """A tile configuration and the values of its codes.
+
+    ``book`` has 2^code_bits entries, one 16-bit pattern per code: a bf16 value, or, for int8
+    tiles, a byte in two's complement. It is empty for 16-bit elements, which are their own codes.
+    """
+
+    name: str
+    config: TileConfig
+    book: tuple[int, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        entries = 0 if self.config.code_bits == 16 else 1 << self.config.code_bits
+        require(
+            len(self.book) == entries,
+            f"{self.name}: a book of {self.config.code_bits}-bit codes has {entries} entries,"
+            f" not {len(self.book)}",
+        )
+        top = 0xFF if self.config.int8 else 0xFFFF
+        for entry in self.book:
+            require(0 <= entry <= top, f"{self.name}: book entry {entry:#x} leaves [0, {top:#x}]")
+        if self.book:
+            finite = self.values[np.isfinite(self.values)]
+            require(bool(np.any(finite)), f"{self.name}: no code of the book is a nonzero number")
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """What each code means before scaling, exactly."""
+        patterns = np.array(self.book, np.uint16)
+        if self.config.int8:
+            return decode_int(IntFormat(bits=8), patterns).astype(np.float64)
+        values = decode(BF16, patterns)
+        if self.config.scale is not ScaleKind.NONE:
+            # The scaler counts a subnormal factor as zero.
+            values[np.abs(values) < 2.0**BF16.min_exponent] = 0.0
+        return values
+
+    @property
+    def reach(self) -> float:
+        """The magnitude that a scale maps a group's largest weight to.
+
+        It is the largest one that both signs have, so that neither saturates; 16-bit elements
+        are scaled to 1.
+        """
+        if not self.book:
+            return 1.0
+        values = self.values[np.isfinite(self.values)]
+        sides = [side for side in (float(values.max()), float(-values.min())) if side > 0]
+        return min(sides)
+
+    def lut_image(self) -> NDArray[np.uint16]:
+        """Contents of a 256-entry table: the book repeated, so that every sub-table has a copy."""
+        if not self.book:
+            return np.zeros(LUT_ENTRIES, np.uint16)
+        return np.tile(np.array(self.book, np.uint16), LUT_ENTRIES // len(self.book))
+
+    @property
+    def sparsified(self) -> Self:
+        """The same scheme with bitmasks."""
+        return replace(self, config=replace(self.config, sparse=True))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON data from which :meth:`from_dict` makes the same scheme."""
+        config = self.config
+        return {
+            "name": self.name,
+            "code_bits": config.code_bits,
+            "sparse": config.sparse,
+            "scale": config.scale.value,
+            "group": config.group,
+            "int8": config.int8,
+            "book": list(self.book),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        config = TileConfig(
+            code_bits=data["code_bits"],
+            sparse=data["sparse"],
+            scale=ScaleKind(data["scale"]),
+            group=data["group"],
+            int8=data["int8"],
+        )
+        return cls(name=data["name"], config=config, book=tuple(data["book"]))
+
+
+def float_book(fmt: FloatFormat) -> tuple[int, ...]:
+    """Every pattern of a format of at most 8 bits, as bf16 patterns; exact."""
+    return tuple(encode(BF16, decode(fmt, np.arange(1 << fmt.bits))).tolist())
+
+
+def value_book(values: Sequence[float]) -> tuple[int, ...]:
+    """bf16 patterns of any 2 to 256 values; the last one is repeated up to a power of two."""
+    require(2 <= len(values) <= LUT_ENTRIES, f"a book has 2..256 values, not {len(values)}")
+    entries = 1 << (len(values) - 1).bit_length()
+    padded = [*values, *[values[-1]] * (entries - len(values))]
+    return tuple(encode(BF16, np.array(padded, np.float64)).tolist())
+
+
+def int_book(bits: int) -> tuple[int, ...]:
+    """Two's complement integers of 1..8 bits, as bf16 patterns; exact."""
+    return value_book(decode_int(IntFormat(bits=bits), np.arange(1 << bits)).tolist())
+
+
+def _scheme(name: str, book: tuple[int, ...], scale: ScaleKind, *, int8: bool = False) -> Scheme:
+    bits = len(book).bit_length() - 1 if book else 16
+    return Scheme(name=name, config=TileConfig(code_bits=bits, scale=scale, int8=int8), book=book)
+
+
+def _known_schemes() -> dict[str, Scheme]:
+    none, e8m0, bf16 = ScaleKind.NONE, ScaleKind.E8M0, ScaleKind.BF16
+    schemes = [
+        _scheme("bf16", (), none),
+        _scheme("bf8", float_book(E5M2), none),  # the DECA paper's name of e5m2
+        _scheme("e5m2", float_book(E5M2), none),
+        _scheme("e4m3", float_book(E4M3), none),
+        _scheme("mxfp8_e5m2", float_book(E5M2), e8m0),
+        _scheme("mxfp8_e4m3", float_book(E4M3), e8m0),
+        _scheme("mxfp6_e3m2", float_book(E3M2), e8m0),
+        _scheme("mxfp6_e2m3", float_book(E2M3), e8m0),
+        _scheme("mxfp4", float_book(E2M1), e8m0),
+        _scheme("nf4", value_book(NF4_VALUES), bf16),
+        *(_scheme(f"int{q}", int_book(q), bf16) for q in range(1, 9)),
+        *(
+            # Codes of fewer than 8 bits are sign-extended to the int8 tile by the table.
+            _scheme(
+                f"int{q}_tile",
+                tuple(int(v) & 0xFF for v in decode_int(IntFormat(bits=q), np.arange(1 << q))),
+                none,
+                int8=True,
+            )
+            for q in range(1, 9)
+        ),
+    ]
+    return {scheme.name: scheme for scheme in schemes}
+
+
+SCHEMES = _known_schemes()
+
+
+def resolve_scheme(text: str) -> Scheme:
+    """``NAME[,OPTION=VALUE]...`` as a scheme; its name is ``text``.
+
+    Options: ``group=N``, ``scale=none|e8m0|bf16``, ``sparse=true|false``; and for the name
+    ``book`` the values of the codes, ``values=V/V/...``, at least two and rounded to bf16.
+    """
+    head, *settings = text.split(",")
+    options = dict(_option(text, setting) for setting in settings)
+    scheme = _named(text, head, options.pop("values", None))
+    changes = {key: _PARSERS[key](value) for key, value in options.items()}
+    return replace(scheme, name=text, config=replace(scheme.config, **changes))
+
+
+def _named(text: str, head: str, values: str | None) -> Scheme:
+    if head == "book":
+        if values is None:
+            raise ValueError(f"{text!r}: a book needs values=V/V/...")
+        numbers = [_number(text, word) for word in values.split("/")]
+        return _scheme(head, value_book(numbers), ScaleKind.BF16)
+    require(values is None, f"{text!r}: only the scheme book takes values=")
+    if head not in SCHEMES:
+        near = get_close_matches(head, [*SCHEMES, "book"], n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(SCHEMES)}"
+        raise ValueError(f"unknown scheme {head!r}; {hint}")
+    return SCHEMES[head]
+
+
+def _option(text: str, setting: str) -> tuple[str, str]:
+    key, equals, value = setting.partition("=")
+    require(bool(equals), f"{text!r}: expected OPTION=VALUE, not {setting!r}")
+    known = [*_PARSERS, "values"]
+    require(key in known, f"{text!r}: unknown option {key!r}; options: {', '.join(known)}")
+    return key, value
+
+
+def _number(text: str, word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise ValueError(f"{text!r}: {word!r} is not a number") from None
+
+
+def _group(text: str) -> int:
+    require(text.isdigit(), f"group must be a number, not {text!r}")
+    return int(text)
+
+
+def _scale(text: str) -> ScaleKind:
+    kinds = [kind.value for kind in ScaleKind]
+    require(text in kinds, f"scale must be one of {', '.join(kinds)}, not {text!r}")
+    return ScaleKind(text)
+
+
+def _sparse(text: str) -> bool:
+    require(text in ("true", "false"), f"sparse must be true or false, not {text!r}")
+    return text == "true"
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {"group": _group, "scale": _scale, "sparse": _sparse}
