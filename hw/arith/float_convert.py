@@ -13,7 +13,7 @@ class FloatConvert(LanewiseUnit):
 
     Numerics: rounded once into ``params.out``; NaN becomes the canonical NaN, or -0 where the
     format has none.
-    Timing: one a cycle, latency ``params.latency``. 
+    Timing: one a cycle, latency ``params.latency``.
     """
 
     def lane_stages(self):

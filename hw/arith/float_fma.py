@@ -133,9 +133,7 @@ class FloatFma(LanewiseUnit):
             sign = Mux(x.infinite, infinite_sign, sign)
         return present(
             sign=sign,
-            significand=Mux(
-                product_leads, reverse[:-1], Cat(total[:-1], total[-1] & ~subtract)
-            ),
+            significand=Mux(product_leads, reverse[:-1], Cat(total[:-1], total[-1] & ~subtract)),
             biased=x.biased,
             sticky=x.sticky,
             infinite=getattr(x, "infinite", None),

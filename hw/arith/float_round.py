@@ -46,7 +46,9 @@ class Rounder:
         self.max_left = min(leading_zeros, max(0, room))
         self.flush = rules.result_subnormals is Subnormals.FLUSH
         self.nearest = rules.rounding is Rounding.NEAREST_EVEN
-        self.below_range = lowest - leading_zeros < 1  # a leading one can lie below the normal range
+        self.below_range = (
+            lowest - leading_zeros < 1
+        )  # a leading one can lie below the normal range
         self.denormalises = not self.flush and lowest < 1
         inexact = sticky or width > fmt.significand_bits or self.denormalises
         self.rounds_up = self.nearest and (inexact or (self.flush and self.below_range))
@@ -156,7 +158,9 @@ class Rounder:
         saturates = self.rules.overflow is Overflow.SATURATE
         infinite, nan = getattr(x, "infinite", None), getattr(x, "nan", None)
         if fmt.specials is Specials.NAN_ONLY and not saturates:
-            valid_overflow = overflow if vanishes is None or overflow is None else overflow & ~vanishes
+            valid_overflow = (
+                overflow if vanishes is None or overflow is None else overflow & ~vanishes
+            )
             nan, infinite, overflow = either(nan, infinite, valid_overflow), None, None
         magnitude = rounded[: fmt.bits - 1]
         for flag, value in (
