@@ -1,13 +1,12 @@
 """Float adder."""
 
-from amaranth import Cat, Const, Mux, Value
+from amaranth import Cat, Const, Module, Mux, Value
 
 from golden.params.formats import FloatFormat, Subnormals
 from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import Operand, both, either, present, split
+from hw.arith.float_unpack import Operand, both, either, normalise, present, split
 from hw.arith.lanes import LanewiseUnit
-from hw.arith.leading_zeros import count_leading_zeros
-from hw.arith.shifter import shift_left, shift_right_sticky
+from hw.arith.shifter import shift_right_sticky
 
 __all__ = ["FloatAdd"]
 
@@ -55,23 +54,23 @@ class FloatAdd(LanewiseUnit):
         p = self.params
         a = split(p.a, x.a, p.operand_subnormals)
         b = split(p.b, x.b, p.operand_subnormals)
-        a_level, a_significand = self._place(p.a, a)
-        b_level, b_significand = self._place(p.b, b)
+        a_level, a_significand = self._place(m, p.a, a)
+        b_level, b_significand = self._place(m, p.b, b)
         if p.a == p.b:
             a_size, b_size = x.a[:-1], x.b[:-1]
         else:
             a_size, b_size = Cat(a_significand, a_level), Cat(b_significand, b_level)
         swap = b_size > a_size
-        sign = Mux(swap, b.sign, a.sign)
+        opposite = a.sign ^ b.sign
+        cancels = opposite & ((a_size == b_size) | (a.zero & b.zero))
+        sign = Mux(swap, b.sign, a.sign) & ~cancels
         if p.a != p.b:
             # The exponent of another format's infinity says nothing.
             for operand in (a, b):
                 if operand.infinite is not None:
                     sign = Mux(operand.infinite, operand.sign, sign)
-        opposite = a.sign ^ b.sign
-        cancels = opposite & ((a_size == b_size) | (a.zero & b.zero))
         return present(
-            sign=sign & ~cancels,
+            sign=sign,
             subtract=opposite,
             large=Mux(swap, b_significand, a_significand),
             small=Mux(swap, a_significand, b_significand),
@@ -81,13 +80,13 @@ class FloatAdd(LanewiseUnit):
             nan=either(a.nan, b.nan, both(both(a.infinite, b.infinite), opposite)),
         )
 
-    def _place(self, fmt: FloatFormat, x: Operand) -> tuple[Value, Value]:
+    def _place(self, m: Module, fmt: FloatFormat, x: Operand) -> tuple[Value, Value]:
         """Exponent above the lowest one, and significand as wide as the datapath; 0 for zero."""
         level = x.biased - (fmt.bias + self.floor)
         significand = x.significand
         if self.normalises:
-            zeros = count_leading_zeros(significand)
-            level, significand = level - zeros, shift_left(significand, zeros)
+            significand, zeros = normalise(m, significand)
+            level = level - zeros
         bits = max(self.params.a.max_exponent, self.params.b.max_exponent) - self.floor
         level = level[: (bits + 1).bit_length()]
         if self.params.a.min_exponent != self.params.b.min_exponent:

@@ -1,10 +1,10 @@
 """Fused multiply-add."""
 
-from amaranth import Cat, Const, Mux, Value
+from amaranth import Cat, Const, Module, Mux, Value
 
 from golden.params.formats import FloatFormat, Subnormals
 from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import Operand, both, either, normalise, present, split
+from hw.arith.float_unpack import Operand, both, either, normalise, present, split, wire
 from hw.arith.lanes import LanewiseUnit
 from hw.arith.shifter import shift_right_sticky
 
@@ -69,9 +69,9 @@ class FloatFma(LanewiseUnit):
             split(fmt, pattern, p.operand_subnormals)
             for fmt, pattern in ((p.a, x.a), (p.b, x.b), (p.c, x.c))
         )
-        a_exponent, a_significand = self._place(a, not self.flush)
-        b_exponent, b_significand = self._place(b, not self.flush)
-        c_exponent, c_significand = self._place(c, self.normalises_c)
+        a_exponent, a_significand = self._place(m, a, not self.flush)
+        b_exponent, b_significand = self._place(m, b, not self.flush)
+        c_exponent, c_significand = self._place(m, c, self.normalises_c)
         no_product = a.zero | b.zero
         top = a_exponent + b_exponent + self.product_offset
         c_top = c_exponent - p.c.bias
@@ -98,13 +98,13 @@ class FloatFma(LanewiseUnit):
             nan=either(a.nan, b.nan, c.nan, invalid),
         )
 
-    def _place(self, x: Operand, normalises: bool) -> tuple[Value, Value]:
+    def _place(self, m: Module, x: Operand, normalises: bool) -> tuple[Value, Value]:
         """Biased exponent and significand; a zero has significand 0."""
         if self.flush:
             return x.biased, Mux(x.zero, 0, x.significand)
         if not normalises:
             return x.biased, x.significand
-        significand, zeros = normalise(x.significand)
+        significand, zeros = normalise(m, x.significand)
         return x.biased - zeros, significand
 
     def _multiply(self, m, x):
@@ -119,11 +119,11 @@ class FloatFma(LanewiseUnit):
         low, high = x.c[: len(product)], x.c[len(product) :]
         # c + product, or c - product, with the carry entering below the last bit.
         wide = Cat(product, Const(0, self.above)) ^ subtract.replicate(self.window_bits)
-        total = (Cat(subtract, x.c) + Cat(subtract, wide))[1:]
+        total = wire(m, "total", (Cat(subtract, x.c) + Cat(subtract, wide))[1:])
         # product - c: subtracting the tail too leaves a tail, so its borrow is taken from here.
         carry = ~x.sticky
-        reverse = (Cat(carry, product) + Cat(carry, ~low))[1:]
-        product_leads = subtract & reverse[-1] & ~high.any()
+        reverse = wire(m, "reverse", (Cat(carry, product) + Cat(carry, ~low))[1:])
+        product_leads = wire(m, "product_leads", subtract & reverse[-1] & ~high.any())
         cancels = subtract & (low == product) & ~high.any()
         sign = Mux(subtract & ~product_leads, x.c_sign, x.product_sign & ~cancels)
         if hasattr(x, "infinite"):

@@ -6,7 +6,7 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value
 
 from golden.params.arith import FloatRules
 from golden.params.formats import FloatFormat, Overflow, Rounding, Specials, Subnormals
-from hw.arith.float_unpack import either, present
+from hw.arith.float_unpack import either, present, wire
 from hw.arith.leading_zeros import count_leading_zeros
 from hw.arith.shifter import shift_left, shift_right_sticky
 from hw.stream.pipeline import PipelinedUnit, Stage
@@ -70,11 +70,11 @@ class Rounder:
         amounts = {}
         base = x.biased
         if self.max_left:
-            # One place is decided late, by a product's top bit: both answers wait for it.
             zeros = ~x.significand[-1] if self.max_left == 1 else count_leading_zeros(x.significand)
-            one_less = Mux(zeros, x.biased - 1, x.biased)
-            base = one_less if self.max_left == 1 else x.biased - zeros
-            base = _wire(m, "base", base)
+            zeros = wire(m, "zeros", zeros)
+            # A single zero is known late, when a product is: both answers wait for it.
+            late = Mux(zeros, x.biased - 1, x.biased)
+            base = wire(m, "base", late if self.max_left == 1 else x.biased - zeros)
             amounts["left"] = zeros
             if self.below_range and not self.flush:
                 # A leading one at field 0 or below: stop at the weight of the subnormals.
@@ -97,7 +97,7 @@ class Rounder:
         """Significand of the result, before rounding, and what rounding needs to know."""
         left = getattr(x, "left", None)
         shifted = x.significand if left is None else shift_left(x.significand, left)
-        narrow, sticky = self._narrow(_wire(m, "shifted", shifted), x)
+        narrow, sticky = self._narrow(wire(m, "shifted", shifted), x)
         if self.denormalises:
             # Beside the left shift, not behind it: what moves down is never also moved up.
             unshifted, tail = self._narrow(x.significand, x)
@@ -134,7 +134,7 @@ class Rounder:
                 # One binade below the normal range a subnormal has one bit less: its guard bit
                 # is the last bit here, and only a fraction of ones can still become normal.
                 up |= hidden & (x.base == 0)
-            up = _wire(m, "up", up)
+            up = wire(m, "up", up)
         rounded = Mux(up, plain + 1, plain) if self.rounds_up else plain
 
         def reaches(limit: int) -> Value:
@@ -193,13 +193,6 @@ def _flags(x: SimpleNamespace) -> dict[str, Value]:
     return {name: v for name, v in vars(x).items() if name in ("zero", "infinite", "nan")}
 
 
-def _wire(m: Module, name: str, value: Value) -> Signal:
-    """``value`` under a name, so that several uses share it."""
-    signal = Signal(value.shape(), name=name)
-    m.d.comb += signal.eq(value)
-    return signal
-
-
 def _saturate(value: Value, bits: int) -> Value:
     """A value that is not negative in ``bits`` bits; all ones if it does not fit."""
     return value[:bits] | value[bits:].any().replicate(bits)
@@ -231,4 +224,4 @@ class FloatRound(PipelinedUnit):
 
     def _bias(self, m, x):
         biased = x.exponent + self.params.format.bias
-        return {**vars(x), "biased": _wire(m, "biased", biased)}
+        return {**vars(x), "biased": wire(m, "biased", biased)}

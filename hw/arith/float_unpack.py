@@ -4,14 +4,14 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from amaranth import Cat, Const, Mux, Value
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 
 from golden.params.formats import FloatFormat, Specials, Subnormals
 from hw.arith.leading_zeros import count_leading_zeros
 from hw.arith.shifter import shift_left
 from hw.stream.pipeline import PipelinedUnit
 
-__all__ = ["FloatUnpack", "Operand", "both", "either", "normalise", "present", "split"]
+__all__ = ["FloatUnpack", "Operand", "both", "either", "normalise", "present", "split", "wire"]
 
 
 class Operand(NamedTuple):
@@ -56,10 +56,18 @@ def split(fmt: FloatFormat, pattern: Value, subnormals: Subnormals) -> Operand:
     )
 
 
-def normalise(significand: Value) -> tuple[Value, Value]:
+def normalise(m: Module, significand: Value) -> tuple[Value, Value]:
     """``significand`` with its leading zeros shifted out, and their number."""
-    zeros = count_leading_zeros(significand)
-    return shift_left(significand, zeros), zeros
+    ragged = wire(m, "ragged", significand)
+    zeros = wire(m, "zeros", count_leading_zeros(ragged))
+    return shift_left(ragged, zeros), zeros
+
+
+def wire(m: Module, name: str, value: Value) -> Signal:
+    """``value`` under a name, so that all its uses share one piece of logic."""
+    signal = Signal(value.shape(), name=name)
+    m.d.comb += signal.eq(value)
+    return signal
 
 
 def either(*flags: Value | None) -> Value | None:
@@ -94,9 +102,10 @@ class FloatUnpack(PipelinedUnit):
         keep = self.params.operand_subnormals is Subnormals.KEEP
         operand = split(fmt, x.x, self.params.operand_subnormals)
         number = ~either(operand.zero, operand.infinite, operand.nan)
-        zeros = count_leading_zeros(operand.significand) if keep else Const(0)
+        significand = wire(m, "ragged", operand.significand)
+        zeros = wire(m, "zeros", count_leading_zeros(significand)) if keep else Const(0)
         return {
-            "significand": operand.significand,
+            "significand": significand,
             "zeros": zeros,
             "exponent": operand.biased - fmt.bias - zeros,
             "number": number,
