@@ -1,0 +1,158 @@
+"""Load unit: asks the memory for the lines of a tile and sorts the answers into the queues."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.params.deca import LENGTH_BITS, STRUCTURES, TILE_BYTES, DecaParams
+from golden.params.stream import RegisterSliceParams
+from hw.deca.line_queue import LineQueuePort, line_layout
+from hw.deca.request_cam import RequestCam, queue_lines
+from hw.stream.arbiter import lowest_set
+from hw.stream.register_slice import RegisterSlice
+from hw.unit import payload_layout
+
+__all__ = ["LoadUnit", "locations_layout", "request_layout"]
+
+
+def locations_layout(params: DecaParams) -> data.StructLayout:
+    """Base address and length in bytes of each structure of a tile; length 0: absent."""
+    location = data.StructLayout({"base": params.address_bits, "length": LENGTH_BITS})
+    return data.StructLayout({name: location for name in STRUCTURES})
+
+
+def request_layout(params: DecaParams) -> data.StructLayout:
+    """A request for one line, as it leaves the processing element."""
+    return payload_layout(next(p for p in params.outputs if p.name == "mem_request"))
+
+
+class LoadUnit(wiring.Component):
+    """The LDU of loader number ``loader``.
+
+    Every line that a structure touches is requested once: those of the bitmask first, then
+    scales, then data, each as soon as its queue has a free slot. A structure whose queue is full
+    lets the later ones pass. An answer is written to its slot, with ``error`` beside the line, the
+    cycle after it came; it is never stalled. An answer to no request is dropped and ``spurious``
+    tells of it in the next cycle.
+
+    ``command`` is taken when every line of the one before has been requested, which is also when
+    the unit is ``idle``.
+
+    ``squash`` makes it idle in one cycle: the command and the lines not yet requested are
+    forgotten, what is outstanding is dropped when it comes. Requests that wait to be taken by the
+    memory keep waiting (an offer is never withdrawn) and count as outstanding. The queues must be
+    flushed in the same cycle. New commands may follow at once.
+
+    Timing: one request a cycle; the first one is offered two cycles after its command is taken.
+    """
+
+    def __init__(self, params: DecaParams, loader: int):
+        self.params, self.loader = params, loader
+        response = wiring.Signature(
+            {
+                "valid": Out(1),
+                "tag": Out(params.tag_bits),
+                "error": Out(1),
+                "data": Out(params.line_bits),
+            }
+        )
+        super().__init__(
+            {
+                "command": In(stream.Signature(locations_layout(params))),
+                "request": Out(stream.Signature(request_layout(params))),
+                "response": In(response),
+                "squash": In(1),
+                "idle": Out(1),
+                "spurious": Out(1),
+                "outstanding": Out(range(params.cam_entries + 1)),
+            }
+            | {
+                f"{name}_queue": Out(LineQueuePort(lines, params.line_bits))
+                for name, lines in queue_lines(params).items()
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        p = self.params
+        queues = [getattr(self, f"{name}_queue") for name in STRUCTURES]
+        m.submodules.cam = cam = RequestCam(p, self.loader)
+        m.submodules.offer = offer = RegisterSlice(
+            RegisterSliceParams(width=request_layout(p).size)
+        )
+
+        self._ask(m, queues, cam, offer)
+        self._sort(m, queues, cam)
+        m.d.comb += [
+            cam.squash.eq(self.squash),
+            self.outstanding.eq(cam.outstanding),
+            self.request.valid.eq(offer.o.valid),
+            self.request.payload.eq(offer.o.p.data),
+            offer.o.ready.eq(self.request.ready),
+        ]
+        return m
+
+    def _ask(self, m, queues, cam, offer):
+        """Commands in, requests out."""
+        p = self.params
+        byte_bits = (p.line_bytes - 1).bit_length()
+        most = -(-(p.line_bytes - 1 + TILE_BYTES) // p.line_bytes)  # lines of an unaligned tile
+        lines = [Signal(p.line_address_bits, name=f"{name}_line") for name in STRUCTURES]
+        lefts = [Signal(range(most + 1), name=f"{name}_left") for name in STRUCTURES]
+
+        wants, chosen, grant = (
+            Signal(len(STRUCTURES), name=n) for n in ("wants", "chosen", "grant")
+        )
+        going = Signal()
+        request = Signal(request_layout(p))
+        m.d.comb += [
+            chosen.eq(lowest_set(wants)),
+            going.eq(wants.any() & cam.available & offer.i.ready & ~self.squash),
+            grant.eq(chosen & going.replicate(len(STRUCTURES))),
+            cam.allocate.eq(going),
+            request.tag.eq(cam.tag),
+            offer.i.valid.eq(going),
+            offer.i.p.data.eq(request),
+        ]
+        for k, (queue, line, left) in enumerate(zip(queues, lines, lefts, strict=True)):
+            m.d.comb += [wants[k].eq(left.any() & queue.free), queue.reserve.eq(grant[k])]
+            with m.If(chosen[k]):
+                m.d.comb += [
+                    request.line.eq(line),
+                    cam.place.structure.eq(k),
+                    cam.place.slot.eq(queue.slot),
+                ]
+            with m.If(grant[k]):
+                m.d.sync += [line.eq(line + 1), left.eq(left - 1)]
+
+        m.d.comb += [
+            self.idle.eq(~Cat(lefts).any()),
+            self.command.ready.eq(self.idle & ~self.squash),
+        ]
+        with m.If(self.command.valid & self.command.ready):
+            for name, line, left in zip(STRUCTURES, lines, lefts, strict=True):
+                base, length = self.command.p[name].base, self.command.p[name].length
+                touched = (base[:byte_bits] + length + p.line_bytes - 1) >> byte_bits
+                m.d.sync += [line.eq(base[byte_bits:]), left.eq(Mux(length.any(), touched, 0))]
+        with m.If(self.squash):
+            m.d.sync += [left.eq(0) for left in lefts]
+
+    def _sort(self, m, queues, cam):
+        """Answers to their queues."""
+        answer = self.response
+        m.d.comb += [cam.search.eq(answer.valid), cam.key.eq(answer.tag)]
+        m.d.sync += self.spurious.eq(answer.valid & ~cam.hit)
+        line = Signal(line_layout(self.params.line_bits))
+        slot = Signal.like(cam.place_found.slot)
+        with m.If(answer.valid):
+            m.d.sync += [line.data.eq(answer.data), line.error.eq(answer.error)]
+            m.d.sync += slot.eq(cam.place_found.slot)
+        for k, queue in enumerate(queues):
+            goes = Signal(name=f"to_{STRUCTURES[k]}")
+            m.d.sync += goes.eq(cam.live & (cam.place_found.structure == k))
+            m.d.comb += [
+                queue.write.valid.eq(goes),
+                queue.write.slot.eq(slot[: len(queue.write.slot)]),
+                queue.write.data.eq(line.data),
+                queue.write.error.eq(line.error),
+            ]
