@@ -122,8 +122,9 @@ def round_pack(
         nan: NDArray,
     ) -> NDArray:
         words = significand.astype(np.int64)
-        if words.min() < 0 or words.max() >> significand_bits:
-            raise ValueError(f"a significand has more than {significand_bits} bits")
+        for extreme in (int(words.min()), int(words.max())):
+            if not 0 <= extreme < 1 << significand_bits:
+                raise ValueError(f"significand {extreme:#x} is not a {significand_bits}-bit number")
         lowest = exponent.astype(np.int64) - (significand_bits - 1)
         leading = lowest + _bit_length(words) - 1
         binade = np.maximum(leading, fmt.min_exponent)
@@ -175,7 +176,7 @@ def encode(fmt: FloatFormat, values: ArrayLike, rules: FloatRules = IEEE_RULES) 
     """Nearest patterns of float64 ``values``, each rounded once."""
 
     def piece(values: NDArray) -> NDArray:
-        words = np.ascontiguousarray(values, np.float64).view(np.int64)
+        words = _float64_words(values)
         field = (words >> 52) & 0x7FF
         fraction = words & ((1 << 52) - 1)
         return round_pack(
@@ -210,7 +211,7 @@ def decode(fmt: FloatFormat, bits: ArrayLike) -> NDArray[np.float64]:
 def encode_scale(
     fmt: ScaleFormat, values: ArrayLike, rounding: Rounding = Rounding.NEAREST_EVEN
 ) -> NDArray:
-    """Powers of two for float64 ``values``, as ml_dtypes rounds them.
+    """Powers of two for float64 ``values``.
 
     To nearest, a value midway between two powers goes to the upper one: the one-bit significand
     of the lower is odd. Positive values below the smallest power become it. What has no
@@ -218,10 +219,10 @@ def encode_scale(
     """
 
     def piece(values: NDArray) -> NDArray:
-        words = np.ascontiguousarray(values, np.float64).view(np.int64)
+        words = _float64_words(values)
         # The bit that decides a tie is the hidden one, always odd: as if a tail followed.
         power = _round_off(words, 52, np.ones(words.shape, bool), rounding) - 1023
-        usable = (words > 0) & (power + fmt.bias < fmt.nan_bits)
+        usable = (words > 0) & (words < 0x7FF << 52) & (power + fmt.bias < fmt.nan_bits)
         return np.where(usable, np.maximum(power + fmt.bias, 0), fmt.nan_bits)
 
     return elementwise(piece, bits_dtype(fmt), values)
@@ -311,6 +312,11 @@ def _bit_length(words: Int64s) -> Int64s:
     # Without the bit below the leading one, float64 cannot round up to the next power of two.
     field = (words & ~(words >> 1)).astype(np.float64).view(np.int64) >> 52
     return np.maximum(field - 1022, 0)
+
+
+def _float64_words(values: NDArray) -> Int64s:
+    with np.errstate(invalid="ignore"):  # a signalling NaN of a shorter dtype becomes a quiet one
+        return np.ascontiguousarray(values, np.float64).view(np.int64)
 
 
 def _power_of_two(exponent: Int64s) -> NDArray[np.float64]:

@@ -1,0 +1,355 @@
+"""golden.arith against numpy, exact float64 arithmetic and fractions."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from golden.arith import add, convert, fma, int_to_float, multiply
+from golden.params.arith import AMX_RULES, IEEE_RULES, FloatRules
+from golden.params.formats import (
+    BF16,
+    E2M1,
+    E2M3,
+    E3M2,
+    E4M3,
+    E5M2,
+    E8M0,
+    FLOAT_FORMATS,
+    FP16,
+    FP32,
+    Overflow,
+    Rounding,
+    Subnormals,
+)
+from golden.vectors import corners, operands
+from tests.support.oracles import (
+    ALL_RULES,
+    all_patterns,
+    canonical,
+    fraction,
+    nearest,
+    nearest_to_fraction,
+    rules_id,
+    sum_to_odd,
+    values,
+)
+
+FORMATS = list(FLOAT_FORMATS.values())
+TINY_FORMATS = [E5M2, E4M3, E3M2, E2M3, E2M1]
+OPERATIONS = {"multiply": (multiply, np.multiply), "add": (add, sum_to_odd)}
+TOWARD_ZERO = FloatRules(rounding=Rounding.TOWARD_ZERO)
+SATURATE = FloatRules(overflow=Overflow.SATURATE)
+ROUNDS = 10  # of 2^20 operand pairs: more than 10^7 in all
+
+# Signs, zeros, subnormals, infinities and NaNs of fp16, by name.
+ONE, MINUS_ONE, ZERO, MINUS_ZERO, INF, MINUS_INF, NAN = (
+    0x3C00, 0xBC00, 0x0000, 0x8000, 0x7C00, 0xFC00, 0x7E00
+)  # fmt: skip
+SIGNALLING_NAN, MINUS_NAN, TINY, SMALLEST_NORMAL, LARGEST = 0x7C01, 0xFE00, 1, 0x0400, 0x7BFF
+
+
+def exact_result(exact, a_fmt, b_fmt, out_fmt, a, b, rules):
+    with np.errstate(invalid="ignore"):  # inf - inf and 0 * inf
+        result = exact(values(a_fmt, a, rules), values(b_fmt, b, rules))
+    return nearest(out_fmt, result, rules)
+
+
+@pytest.mark.parametrize("rules", ALL_RULES, ids=rules_id)
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("fmt", TINY_FORMATS, ids=str)
+def test_every_pair_of_8_bits_and_fewer(fmt, operation, rules):
+    golden, exact = OPERATIONS[operation]
+    a, b = all_patterns(fmt)[:, np.newaxis], all_patterns(fmt)
+    want = exact_result(exact, fmt, fmt, fmt, *np.broadcast_arrays(a, b), rules)
+    assert np.array_equal(golden(fmt, fmt, fmt, a, b, rules), want)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("fmt", [BF16, FP16], ids=str)
+def test_ten_million_pairs_of_16_bits(fmt, operation):
+    """Corner pairs first; products and sums are exact in float64 or rounded there to odd."""
+    golden, exact = OPERATIONS[operation]
+    rng = np.random.default_rng(11)
+    for _ in range(ROUNDS):
+        a, b = operands([fmt, fmt], rng, 1 << 20)
+        want = exact_result(exact, fmt, fmt, fmt, a, b, IEEE_RULES)
+        assert np.array_equal(golden(fmt, fmt, fmt, a, b), want)
+
+
+@pytest.mark.parametrize("operation", ["multiply", "add"])
+def test_ten_million_pairs_of_fp32_as_numpy_does(operation):
+    golden, theirs = {"multiply": (multiply, np.multiply), "add": (add, np.add)}[operation]
+    rng = np.random.default_rng(12)
+    for _ in range(ROUNDS):
+        a, b = operands([FP32, FP32], rng, 1 << 20)
+        with np.errstate(all="ignore"):
+            want = theirs(a.view(np.float32), b.view(np.float32)).view(np.uint32)
+        assert np.array_equal(golden(FP32, FP32, FP32, a, b), canonical(FP32, want))
+
+
+@pytest.mark.parametrize("rules", ALL_RULES, ids=rules_id)
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    "formats",
+    [(BF16, BF16, BF16), (FP16, FP16, FP16), (FP32, FP32, FP32), (FP16, FP16, FP32),
+     (E4M3, BF16, FP16), (FP32, E5M2, E4M3), (BF16, FP16, E2M1)],
+    ids=lambda formats: "-".join(map(str, formats)),
+)  # fmt: skip
+def test_mixed_formats_under_all_rules(formats, operation, rules):
+    golden, exact = OPERATIONS[operation]
+    a, b = operands(formats[:2], np.random.default_rng(13), 1 << 13)
+    want = exact_result(exact, *formats, a, b, rules)
+    assert np.array_equal(golden(*formats, a, b, rules), want)
+
+
+@pytest.mark.parametrize("rules", ALL_RULES, ids=rules_id)
+@pytest.mark.parametrize(
+    "formats",
+    [(BF16, BF16, FP32, FP32), (FP16, FP16, FP16, FP16), (FP32, FP32, FP32, FP32),
+     (E4M3, E4M3, FP16, BF16), (BF16, BF16, BF16, BF16)],
+    ids=lambda formats: "-".join(map(str, formats)),
+)  # fmt: skip
+def test_fma_rounds_once(formats, rules):
+    """A product of fp32 significands has 48 bits, exact in float64; the sum is rounded to odd."""
+    *inputs, out = formats
+    a, b, c = operands(inputs, np.random.default_rng(14), 1 << 15)
+    with np.errstate(invalid="ignore"):
+        x, y, z = (values(f, v, rules) for f, v in zip(inputs, (a, b, c), strict=True))
+        want = nearest(out, sum_to_odd(x * y, z), rules)
+    assert np.array_equal(fma(*formats, a, b, c, rules), want)
+
+
+@pytest.mark.full
+def test_ten_million_fused_fp32():
+    rng = np.random.default_rng(15)
+    for _ in range(ROUNDS):
+        a, b, c = operands([FP32] * 3, rng, 1 << 20)
+        with np.errstate(invalid="ignore"):
+            x, y, z = (values(FP32, v) for v in (a, b, c))
+            want = nearest(FP32, sum_to_odd(x * y, z), IEEE_RULES)
+        assert np.array_equal(fma(FP32, FP32, FP32, FP32, a, b, c), want)
+
+
+@pytest.mark.parametrize("rounding", Rounding)
+def test_fma_of_fp32_against_fractions(rounding):
+    rng = np.random.default_rng(16)
+    columns = operands([FP32] * 3, rng, 6000)
+    finite = np.all([np.isfinite(values(FP32, v)) for v in columns], axis=0)
+    a, b, c = (v[finite][-1500:] for v in columns)
+    got = fma(FP32, FP32, FP32, FP32, a, b, c, FloatRules(rounding=rounding))
+    for k in range(len(a)):
+        exact = fraction(FP32, a[k]) * fraction(FP32, b[k]) + fraction(FP32, c[k])
+        if exact:
+            magnitude = nearest_to_fraction(FP32, abs(exact), rounding)
+            assert got[k] == magnitude | ((exact < 0) << 31), (hex(a[k]), hex(b[k]), hex(c[k]))
+
+
+def test_fma_differs_from_multiply_then_add():
+    """(1 + 2^-12)^2 - (1 + 2^-11) is 2^-24; rounding the product first would give 0."""
+    a, c = 0x3F800800, 0xBF801000
+    assert fma(FP32, FP32, FP32, FP32, a, a, c) == 0x33800000
+    assert add(FP32, FP32, FP32, multiply(FP32, FP32, FP32, a, a), c) == 0
+
+
+def test_fma_keeps_a_product_far_beyond_its_format():
+    """65504 * 65504 overflows fp16 by far, but only the sum is rounded to it."""
+    assert fma(FP16, FP16, FP32, FP16, LARGEST, LARGEST, 0xCF7FC004) == ZERO
+    assert multiply(FP16, FP16, FP32, LARGEST, LARGEST) == 0x4F7FC004
+
+
+@pytest.mark.parametrize("rules", ALL_RULES, ids=rules_id)
+@pytest.mark.parametrize("target", FORMATS, ids=str)
+@pytest.mark.parametrize("source", [f for f in FORMATS if f.bits <= 16], ids=str)
+def test_convert_every_pattern(source, target, rules):
+    bits = all_patterns(source)
+    want = nearest(target, values(source, bits, rules), rules)
+    assert np.array_equal(convert(source, target, bits, rules), want)
+
+
+@pytest.mark.parametrize("rules", ALL_RULES, ids=rules_id)
+def test_convert_fp32_to_bf16_at_every_upper_half(rules):
+    """All 65,536 upper halves with the lower halves at which rounding changes its mind."""
+    upper = np.arange(1 << 16, dtype=np.uint32)[:, np.newaxis] << 16
+    bits = (upper | np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)).reshape(-1)
+    want = nearest(BF16, values(FP32, bits, rules), rules)
+    assert np.array_equal(convert(FP32, BF16, bits, rules), want)
+
+
+@pytest.mark.parametrize("target", FORMATS, ids=str)
+def test_convert_random_fp32(target):
+    rng = np.random.default_rng(17)
+    bits = np.concatenate([corners(FP32), rng.integers(0, 1 << 32, 1 << 18, np.uint32)])
+    # Uniform patterns rarely fall into a small format's range: move some of them there.
+    field = rng.integers(target.min_exponent - 12, target.max_exponent + 3, 1 << 17) + FP32.bias
+    field = np.clip(field, 0, 255).astype(np.uint32)
+    bits[-(1 << 17) :] = bits[-(1 << 17) :] & 0x807FFFFF | (field << 23)
+    want = nearest(target, values(FP32, bits), IEEE_RULES)
+    assert np.array_equal(convert(FP32, target, bits), want)
+
+
+@pytest.mark.parametrize("target", FORMATS, ids=str)
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint16, np.int32, np.int64, np.uint64])
+def test_int_to_float(dtype, target):
+    """Random integers of every length, and the powers of two with their neighbours."""
+    rng = np.random.default_rng(18)
+    info = np.iinfo(dtype)
+    lengths = rng.integers(0, info.bits, 400)
+    some = rng.integers(info.min, info.max, 400, dtype, endpoint=True) >> lengths.astype(dtype)
+    edges = [s * 2**k + d for k in range(info.bits) for d in (-1, 0, 1) for s in (-1, 1)]
+    edges += [info.min, info.max]
+    integers = some.tolist() + [v for v in edges if info.min <= v <= info.max]
+    for rounding in Rounding:
+        rules = FloatRules(rounding=rounding, overflow=Overflow.SATURATE)
+        got = int_to_float(target, np.array(integers, dtype), rules)
+        for value, bits in zip(integers, got.tolist(), strict=True):
+            magnitude = nearest_to_fraction(target, Fraction(abs(value)), rounding)
+            want = min(magnitude, target.max_finite_bits) | ((value < 0) << (target.bits - 1))
+            assert bits == want, value
+
+
+def test_int_to_float_overflows_to_infinity_and_zero_is_positive():
+    assert int_to_float(FP16, [65519, 65520, -65520, 0]).tolist() == [LARGEST, INF, MINUS_INF, ZERO]
+
+
+def test_int_to_float_refuses_floats():
+    with pytest.raises(ValueError, match=r"^int_to_float takes integers, not float64$"):
+        int_to_float(FP16, [1.0])
+
+
+@pytest.mark.parametrize("nan", [NAN, SIGNALLING_NAN, MINUS_NAN, 0xFFFF])
+def test_nan_in_canonical_nan_out(nan):
+    others = corners(FP16)
+    for operation in (multiply, add):
+        assert (operation(FP16, FP16, FP16, nan, others) == NAN).all()
+        assert (operation(FP16, FP16, FP16, others, nan) == NAN).all()
+    for triple in ((nan, ONE, ONE), (ONE, nan, ONE), (ONE, ONE, nan)):
+        assert fma(FP16, FP16, FP16, FP16, *triple) == NAN
+    assert convert(FP16, FP32, nan) == 0x7FC00000
+    assert convert(FP16, E4M3, nan) == 0x7F
+    assert convert(FP16, E5M2, nan) == 0x7E
+
+
+def test_infinities():
+    def plus(a, b):
+        return int(add(FP16, FP16, FP16, a, b))
+
+    def times(a, b):
+        return int(multiply(FP16, FP16, FP16, a, b))
+
+    assert plus(INF, MINUS_INF) == NAN and plus(MINUS_INF, INF) == NAN
+    assert plus(INF, INF) == INF and plus(MINUS_INF, MINUS_INF) == MINUS_INF
+    assert plus(INF, MINUS_ONE) == INF and plus(LARGEST, MINUS_INF) == MINUS_INF
+    assert times(INF, ZERO) == NAN and times(MINUS_ZERO, INF) == NAN
+    assert times(INF, MINUS_ONE) == MINUS_INF and times(MINUS_INF, MINUS_INF) == INF
+    assert fma(FP16, FP16, FP16, FP16, INF, ONE, MINUS_INF) == NAN
+    assert fma(FP16, FP16, FP16, FP16, INF, ZERO, ONE) == NAN
+    assert fma(FP16, FP16, FP16, FP16, ONE, ONE, MINUS_INF) == MINUS_INF
+
+
+def test_infinite_operands_stay_infinite_when_saturating():
+    assert add(FP16, FP16, FP16, INF, ONE, SATURATE) == INF
+    assert multiply(FP16, FP16, FP16, MINUS_INF, ONE, SATURATE) == MINUS_INF
+    assert add(FP16, FP16, FP16, LARGEST, LARGEST, SATURATE) == LARGEST
+
+
+@pytest.mark.parametrize("rules", [IEEE_RULES, TOWARD_ZERO], ids=rules_id)
+def test_signed_zero_sums_and_products(rules):
+    def plus(a, b):
+        return int(add(FP16, FP16, FP16, a, b, rules))
+
+    def times(a, b):
+        return int(multiply(FP16, FP16, FP16, a, b, rules))
+
+    assert plus(ZERO, MINUS_ZERO) == ZERO and plus(MINUS_ZERO, ZERO) == ZERO
+    assert plus(MINUS_ZERO, MINUS_ZERO) == MINUS_ZERO and plus(ZERO, ZERO) == ZERO
+    assert plus(ONE, MINUS_ONE) == ZERO and plus(MINUS_ONE, ONE) == ZERO
+    assert plus(MINUS_ZERO, MINUS_ONE) == MINUS_ONE
+    assert times(MINUS_ZERO, ONE) == MINUS_ZERO and times(MINUS_ZERO, MINUS_ONE) == ZERO
+    assert times(TINY, TINY | MINUS_ZERO) == MINUS_ZERO  # underflow keeps the sign
+    assert fma(FP16, FP16, FP16, FP16, MINUS_ONE, ZERO, MINUS_ZERO, rules) == MINUS_ZERO
+    assert fma(FP16, FP16, FP16, FP16, ONE, ZERO, MINUS_ZERO, rules) == ZERO
+    assert fma(FP16, FP16, FP16, FP16, ONE, ONE, MINUS_ONE, rules) == ZERO
+
+
+def test_subnormals_add_and_multiply():
+    assert add(FP16, FP16, FP16, TINY, TINY) == 2
+    assert add(FP16, FP16, FP16, SMALLEST_NORMAL, TINY | MINUS_ZERO) == 0x03FF
+    assert multiply(FP16, FP16, FP16, SMALLEST_NORMAL, 0x3800) == 0x0200  # 2^-14 * 0.5
+
+
+def test_subnormal_operands_count_as_zero_when_flushed():
+    rules = FloatRules(operand_subnormals=Subnormals.FLUSH)
+    assert add(FP16, FP16, FP16, 0x03FF, ONE, rules) == ONE
+    assert multiply(FP16, FP16, FP32, 0x83FF, ONE, rules) == 0x80000000
+    assert multiply(FP16, FP16, FP16, 0x03FF, INF, rules) == NAN  # 0 * inf
+    assert fma(FP16, FP16, FP16, FP16, ONE, ONE, 0x03FF, rules) == ONE
+
+
+def test_subnormal_after_rounding_decides_the_flush():
+    """(2 - 2^-7) * 2^-127 lies below bf16's smallest normal; its rounding to 8 bits decides."""
+    just_below_two, below = 0x3FFF, 0x3FFE
+    half_of_smallest = 0x0040  # 2^-127, as a subnormal operand; keep it for this test
+    rules = FloatRules(result_subnormals=Subnormals.FLUSH)
+    assert multiply(BF16, BF16, BF16, just_below_two, half_of_smallest, rules) == 0x0080
+    assert multiply(BF16, BF16, BF16, below, half_of_smallest, rules) == 0x0000
+    assert multiply(BF16, BF16, BF16, below, half_of_smallest) == 0x007F
+
+
+def test_amx_rules_flush_operands_and_results():
+    assert multiply(BF16, BF16, BF16, 0x0040, 0x4080, AMX_RULES) == 0  # subnormal * 4
+    assert multiply(BF16, BF16, BF16, 0x8080, 0x3F00, AMX_RULES) == 0x8000  # smallest * 0.5
+
+
+def test_overflow_of_sums_and_products():
+    assert add(FP16, FP16, FP16, LARGEST, 0x4C00) == INF  # 65504 + 16 is the tie above the largest
+    assert add(FP16, FP16, FP16, LARGEST, 0x4BFF) == LARGEST
+    assert multiply(E4M3, E4M3, E4M3, 0x7E, 0x7E) == 0x7F
+    assert multiply(E2M1, E2M1, E2M1, 0x7, 0xF) == 0xF
+
+
+def test_toward_zero_results():
+    """A tie that nearest-even rounds up, a difference just below 1, an overflow."""
+    assert add(FP16, FP16, FP16, 0x3C01, 0x1000, TOWARD_ZERO) == 0x3C01
+    assert add(FP16, FP16, FP16, 0x3C01, 0x1000) == 0x3C02
+    assert add(FP16, FP16, FP16, ONE, 0x8001, TOWARD_ZERO) == 0x3BFF  # 1 - tiny is below 1
+    assert add(FP16, FP16, FP16, ONE, 0x8001) == ONE
+    assert multiply(FP16, FP16, FP16, LARGEST, LARGEST, TOWARD_ZERO) == INF
+
+
+def test_scale_operands_multiply_exactly():
+    """bf16 times e8m0: both ends of the scale, NaN, and no flush while the result is normal."""
+    scales = np.arange(256)
+    got = multiply(BF16, E8M0, BF16, 0x3F80, scales, AMX_RULES)
+    want = np.where(scales == 255, 0x7FC0, scales << 7)  # byte 0 is 2^-127: flushed
+    assert np.array_equal(got, want)
+    assert multiply(BF16, E8M0, BF16, 0x7F00, 0, AMX_RULES) == 0x3F80  # 2^127 * 2^-127
+    assert multiply(BF16, E8M0, BF16, 0x0080, 254, AMX_RULES) == 0x4000  # 2^-126 * 2^127
+    assert convert(E8M0, FP32, [0, 127, 254]).tolist() == [0x400000, 0x3F800000, 0x7F000000]
+
+
+def test_operands_broadcast_and_results_have_the_smallest_dtype():
+    got = add(FP16, FP16, E4M3, np.full((3, 1), ONE), np.full((4,), ONE))
+    assert got.shape == (3, 4) and got.dtype == np.uint8 and (got == 0x40).all()
+    assert multiply(FP16, FP16, FP16, np.zeros((0,), int), ONE).shape == (0,)
+
+
+def test_operations_refuse_what_is_no_pattern():
+    with pytest.raises(ValueError, match=r"^0x100 is not a 8-bit pattern of e4m3$"):
+        multiply(E4M3, E4M3, E4M3, [0x100], [0])
+    with pytest.raises(ValueError, match=r"^0x10000 is not a 16-bit pattern of fp16$"):
+        fma(FP16, FP16, FP16, FP16, [0], [0], [1 << 16])
+
+
+def test_oracles_agree_with_each_other():
+    """The float64 grid and the fractions, on values around every corner of every format."""
+    for fmt, rounding in product(FORMATS, Rounding):
+        bits = corners(fmt)
+        near = values(fmt, bits[: len(bits) // 2])
+        near = near[np.isfinite(near)]
+        near = np.concatenate([near, near * (1 + 2.0**-9), near * 0.75, near * (1 + 2.0**-25)])
+        got = nearest(fmt, near, FloatRules(rounding=rounding, overflow=Overflow.SATURATE))
+        for value, pattern in zip(near.tolist(), got.tolist(), strict=True):
+            want = nearest_to_fraction(fmt, Fraction(value), rounding)
+            assert pattern == min(want, fmt.max_finite_bits), (fmt, value)
