@@ -72,9 +72,40 @@ class RegisterFile(wiring.Component):
         return m
 
 
+class MultiplyAccumulate(wiring.Component):
+    """Signed 12 x 12 product added to a 32-bit register: deep logic between registers."""
+
+    a: In(signed(12))
+    b: In(signed(12))
+    total: Out(signed(32))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.total.eq(self.total + self.a * self.b)
+        return m
+
+
+class MaximumTree(wiring.Component):
+    """Largest of 16 unsigned bytes: comparators that steer multiplexers."""
+
+    x: In(data.ArrayLayout(unsigned(8), 16))
+    y: Out(8)
+
+    def elaborate(self, platform):
+        m = Module()
+        terms = list(self.x)
+        while len(terms) > 1:
+            pairs = zip(terms[0::2], terms[1::2], strict=True)
+            terms = [Mux(a > b, a, b) for a, b in pairs]
+        m.d.comb += self.y.eq(terms[0])
+        return m
+
+
 REFERENCE_DESIGNS = {
     "multiplier": Multiplier,
     "adder_tree": AdderTree,
     "barrel_shifter": BarrelShifter,
     "register_file": RegisterFile,
+    "multiply_accumulate": MultiplyAccumulate,
+    "maximum_tree": MaximumTree,
 }

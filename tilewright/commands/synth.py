@@ -1,0 +1,336 @@
+"""``tilewright synth``: a block in the cells of a technology, and what the records say."""
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.console import print_json, print_table, progress
+from tilewright.errors import CommandError
+
+if TYPE_CHECKING:
+    from golden.params.block import BlockParams
+    from synth.flow import Synthesis
+    from synth.technology import Technology
+
+NAME = "synth"
+HELP = "map a block to standard cells: cells, area, longest path"
+EXAMPLE = "tilewright synth popcount:odd --tech asap7"
+
+WORKERS = 2  # Yosys runs at a time; each is one process
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "block", nargs="?", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]... to map"
+    )
+    parser.add_argument("--tech", metavar="T", help="asap7 or sky130hd; by default both")
+    parser.add_argument(
+        "--liberty",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        help="your own Liberty file instead, plain or gzipped; again for each further one",
+    )
+    parser.add_argument(
+        "--dont-use",
+        metavar="CELL",
+        action="append",
+        default=[],
+        help="a cell of it, or a pattern, to leave out; again for each further one",
+    )
+    parser.add_argument(
+        "--goal", choices=("area", "balanced", "fastest"), help="what to strive for; default area"
+    )
+    parser.add_argument(
+        "--clock",
+        metavar="PS",
+        type=float,
+        help="clock period to meet, in ps: takes the smallest result that does",
+    )
+    parser.add_argument(
+        "--hierarchy", action="store_true", help="optimise each part alone and tell its area"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="write the records as JSON to a file"
+    )
+    parser.add_argument(
+        "--netlist", metavar="FILE", type=Path, help="write the netlist as Verilog to a file"
+    )
+    parser.add_argument("--path", action="store_true", help="show every cell on the longest path")
+    parser.add_argument(
+        "--update-records", action="store_true", help="write the results into synth/records"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="every preset of the stream and arithmetic blocks"
+    )
+    parser.add_argument(
+        "--compare",
+        metavar=("OLD", "NEW"),
+        nargs=2,
+        type=Path,
+        help="compare two record files, or two folders of them, instead",
+    )
+    parser.add_argument(
+        "--check-technology",
+        metavar="FULL",
+        nargs="+",
+        type=Path,
+        help="measure --tech against the full Liberty files it came from, instead",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from synth.yosys import SynthesisError
+
+    try:
+        if args.compare:
+            return _compare(*args.compare, as_json=args.json)
+        if args.check_technology:
+            return _check_technology(args)
+        return _synthesise(args)
+    except SynthesisError as error:
+        raise CommandError(str(error)) from error
+
+
+def _synthesise(args: argparse.Namespace) -> int:
+    from synth.record import block_record, record_path, record_text
+    from tilewright.files import write_atomic
+
+    if (args.block is None) == (not args.all):
+        raise CommandError("name one BLOCK, or --all")
+    if args.update_records and (args.liberty or args.clock or args.goal or args.hierarchy):
+        raise CommandError("records are made with the project's technologies and the default goal")
+    technologies = _technologies(args)
+    if args.netlist and (args.all or len(technologies) > 1):
+        raise CommandError("--netlist needs one BLOCK and one technology")
+    specs = _all_specs() if args.all else [args.block]
+    jobs = [(spec, technology) for spec in specs for technology in technologies]
+    records, results = [], []
+    with progress("synthesis", len(jobs)) as tick:
+        for spec, params, rtlil, result in _run_jobs(jobs, args):
+            records.append(block_record(spec, params, rtlil, result))
+            results.append(result)
+            if args.update_records:
+                path = record_path(params, result.technology)
+                write_atomic(path, record_text(records[-1]))
+            tick(spec)
+    if args.netlist:
+        write_atomic(args.netlist, results[0].verilog)
+    if args.output:
+        write_atomic(args.output, record_text(records[0] if len(records) == 1 else records))
+    if args.json:
+        print_json(records)
+        return 0
+    _print_records(records, args.clock)
+    for result in results:
+        if args.path:
+            _print_path(result)
+        if args.hierarchy:
+            _print_parts(result)
+    return 0
+
+
+def _all_specs() -> list[str]:
+    """Every preset of the small blocks, then whatever else has a record."""
+    from golden.params.arith import ARITH_BLOCKS
+    from golden.params.stream import STREAM_BLOCKS
+    from synth.record import load_records
+
+    specs = [
+        f"{cls.block}:{preset}" for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS) for preset in cls.PRESETS
+    ]
+    return list(dict.fromkeys([*specs, *(record["spec"] for record in load_records().values())]))
+
+
+def _technologies(args: argparse.Namespace) -> "list[Technology]":
+    from synth.liberty_reader import read_liberty
+    from synth.technology import TECHNOLOGIES, load_technology
+
+    if args.liberty:
+        if args.tech:
+            raise CommandError("--tech and --liberty exclude each other")
+        return [read_liberty(args.liberty, dont_use=args.dont_use)]
+    if args.dont_use:
+        raise CommandError("--dont-use goes with --liberty or --check-technology")
+    return [load_technology(name) for name in ([args.tech] if args.tech else TECHNOLOGIES)]
+
+
+def _run_jobs(
+    jobs: "Sequence[tuple[str, Technology]]", args: argparse.Namespace
+) -> "Iterator[tuple[str, BlockParams, str, Synthesis]]":
+    """Spec, parameters, RTLIL and result in the order of ``jobs``, computed side by side."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from golden.params.resolve import resolve
+    from synth.emit import to_rtlil
+    from synth.flow import Goal, synthesise, synthesise_for_clock
+
+    def work(rtlil: str, top: str, technology: "Technology") -> "Synthesis":
+        if args.clock is not None and args.goal is None:
+            return synthesise_for_clock(
+                rtlil, top, technology, args.clock, keep_hierarchy=args.hierarchy
+            )
+        goal = Goal(args.goal or "area")
+        return synthesise(rtlil, top, technology, goal, keep_hierarchy=args.hierarchy)
+
+    params = {spec: resolve(spec) for spec, _ in jobs}
+    rtlil = {spec: to_rtlil(p) for spec, p in params.items()}
+    # Threads suffice: the work is in Yosys processes, which an interrupt reaches as it reaches us.
+    pool = ThreadPoolExecutor(WORKERS)
+    try:
+        pending = [
+            (spec, pool.submit(work, rtlil[spec], params[spec].slug, technology))
+            for spec, technology in jobs
+        ]
+        for spec, future in pending:
+            yield spec, params[spec], rtlil[spec], future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _print_records(records: Iterable[dict[str, Any]], clock: float | None) -> None:
+    header = ["BLOCK", "TECHNOLOGY", "GOAL", "CELLS", "AREA UM2", "REGISTERS", "DELAY PS"]
+    rows = []
+    for record in records:
+        value = {name: metric["value"] for name, metric in record["metrics"].items()}
+        path = record["longest_path"]
+        row = [
+            record["spec"],
+            record["technology"],
+            record["goal"],
+            value["cells"],
+            f"{value['area']:.2f}",
+            value["register_bits"],
+            f"{value['delay']:.1f}",
+        ]
+        if clock is not None:
+            row.append(f"{clock - value['delay']:.1f}")
+        rows.append([*row, f"{path['start']} -> {path['end']}" if path else ""])
+    print_table([*header, *(["SLACK PS"] if clock is not None else []), "LONGEST PATH"], rows)
+
+
+def _print_path(result: "Synthesis") -> None:
+    path = result.longest
+    if path is None:
+        return
+    print(f"\n{result.technology.name}: {path.start} -> {path.end}, {path.delay:.1f} ps")
+    rows = [
+        (step.cell or "input", step.net, step.edge, *_tenths(step.arrival, step.slew, step.load))
+        for step in path.steps
+    ]
+    if path.setup:
+        rows.append(("setup", path.end, "", *_tenths(path.delay), "", ""))
+    print_table(("CELL", "SIGNAL", "EDGE", "ARRIVAL PS", "SLEW PS", "LOAD FF"), rows)
+
+
+def _tenths(*values: float) -> list[str]:
+    return [f"{value:.1f}" for value in values]
+
+
+def _print_parts(result: "Synthesis") -> None:
+    total = result.netlist.area
+    print(f"\n{result.technology.name}: area by part")
+    print_table(
+        ("PART", "AREA UM2", "SHARE %"),
+        [
+            (part or "(top)", f"{area:.2f}", f"{100 * area / total:.1f}")
+            for part, area in sorted(result.area_by_part.items(), key=lambda entry: -entry[1])
+        ],
+    )
+
+
+def _compare(old: Path, new: Path, as_json: bool) -> int:
+    from synth.compare import compare_records
+
+    rows = []
+    for name, before, after in _record_pairs(old, new):
+        try:
+            changes = compare_records(before, after)
+        except ValueError as error:
+            raise CommandError(f"{name}: {error}") from None
+        rows += [(name, change) for change in changes if change.verdict != "same"]
+    if as_json:
+        print_json([{"record": name, **vars(change)} for name, change in rows])
+    elif not rows:
+        print("no metric changed")
+    else:
+        print_table(
+            ("RECORD", "METRIC", "OLD", "NEW", "UNIT", "CHANGE %", "VERDICT"),
+            [
+                (
+                    name,
+                    change.metric,
+                    change.old,
+                    change.new,
+                    change.unit,
+                    "" if change.percent is None else f"{change.percent:+.1f}",
+                    change.verdict,
+                )
+                for name, change in rows
+            ],
+        )
+    return 0
+
+
+def _record_pairs(old: Path, new: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    from synth.record import load_records
+
+    if old.is_dir() != new.is_dir():
+        raise CommandError(f"{old} and {new}: compare two files or two folders")
+    if not old.is_dir():
+        yield new.name, *(_read_record(path) for path in (old, new))
+        return
+    before, after = load_records(old), load_records(new)
+    if not before:
+        raise CommandError(f"{old} has no records")
+    for name in before:
+        if name not in after:
+            raise CommandError(f"record {name} is missing in {new}")
+        yield name, before[name], after[name]
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text())
+        record["metrics"]
+    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError):
+        raise CommandError(f"{path} is not a synthesis record") from None
+    return record
+
+
+def _check_technology(args: argparse.Namespace) -> int:
+    from synth.deviation import DEVIATION_RECORD, technology_deviation
+    from synth.record import record_text
+    from synth.reference import REFERENCE_DESIGNS
+    from tilewright.files import write_atomic
+
+    if not args.tech:
+        raise CommandError("--check-technology needs --tech")
+    with progress(args.tech, len(REFERENCE_DESIGNS)) as tick:
+        result = technology_deviation(args.tech, args.check_technology, args.dont_use, tick)
+    if args.update_records:
+        known = json.loads(DEVIATION_RECORD.read_text()) if DEVIATION_RECORD.exists() else {}
+        known[args.tech] = result
+        write_atomic(DEVIATION_RECORD, record_text(dict(sorted(known.items()))))
+    if args.json:
+        print_json(result)
+        return 0
+    print_table(
+        ("DESIGN", "AREA UM2", "FULL", "RATIO", "DELAY PS", "FULL", "RATIO", "SAME NETLIST"),
+        [
+            (
+                name,
+                design["compact"]["area_um2"],
+                design["full"]["area_um2"],
+                design["area_ratio"],
+                design["compact"]["delay_ps"],
+                design["full"]["delay_ps"],
+                design["delay_ratio"],
+                design["delay_ratio_same_netlist"],
+            )
+            for name, design in result["designs"].items()
+        ],
+    )
+    return 0
