@@ -45,7 +45,7 @@ class PipelinedUnit(Unit):
         for k, count in enumerate(register_counts(len(stages), self.params.latency)):
             results = stages[k](m, SimpleNamespace(**values))
             # Named per stage, so that paths and waves read like the source.
-            values = {name: _copy(m, f"s{k}_{name}", v) for name, v in results.items()}
+            values = {name: _named(m, f"s{k}_{name}", v) for name, v in results.items()}
             for r in range(count):
                 valid, ready, values = _register(m, f"s{k}r{r}", valid, ready, values)
         m.d.comb += [self.o.valid.eq(valid), ready.eq(self.o.ready)]
@@ -75,10 +75,15 @@ def _signal(name: str, value) -> Signal | list[Signal]:
     return Signal(shape, name=name)
 
 
-def _copy(m: Module, name: str, value) -> Signal | list[Signal]:
-    copy = _signal(name, value)
-    m.d.comb += _assign(copy, value)
-    return copy
+def _named(m: Module, name: str, value) -> Signal | list[Signal]:
+    """``value`` as a signal; one that already is a signal is handed on as it is."""
+    if isinstance(value, list):
+        return [_named(m, f"{name}{k}", v) for k, v in enumerate(value)]
+    if isinstance(Value.cast(value), Signal):
+        return value
+    signal = _signal(name, value)
+    m.d.comb += signal.eq(value)
+    return signal
 
 
 def _register(m: Module, name: str, valid, ready, values: dict) -> tuple:

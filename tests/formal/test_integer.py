@@ -25,8 +25,6 @@ from hw.unit import Unit
 from synth.prove import Outcome, check_bounded, prove
 from tests.support.mutate import mutant
 
-WIDTH = 8
-
 
 class EqualsDefinition(wiring.Component):
     """A combinational unit gives what ``definition`` says: input fields to output fields."""
@@ -101,23 +99,64 @@ def largest(m, params, i):
     return {"max": best}
 
 
-PROOFS = [
-    *(
-        pytest.param(PrefixSum, PrefixSumParams(width=WIDTH, style=style), prefix_sums, id=f"{style}")
-        for style in PrefixStyle
-    ),
-    pytest.param(Expand, ExpandParams(lanes=WIDTH, width=16), expanded, id="expand"),
-    pytest.param(Popcount, PopcountParams(width=WIDTH), population, id="popcount"),
-    pytest.param(LeadingZeros, LeadingZerosParams(width=24), zeros_above, id="leading_zeros"),
-    pytest.param(LeadingZeros, LeadingZerosParams(width=16), zeros_above, id="leading_zeros_16"),
-    *(
-        pytest.param(Shifter, ShifterParams(width=11, direction=d), shifted, id=f"{d}")
-        for d in ShiftDirection
-    ),
-    pytest.param(MaxTree, MaxTreeParams(terms=WIDTH, width=5), largest, id="max_tree"),
-]
+def case(unit, params, definition, *marks):
+    return pytest.param(unit, params, definition, id=params.slug, marks=marks)
 
 
-@pytest.mark.parametrize(("unit", "params", "definition"), PROOFS)
-def test_unit_equals_its_definition(unit, params, definition):
+@pytest.mark.parametrize(
+    ("unit", "params", "definition"),
+    [
+        *(case(PrefixSum, PrefixSumParams(width=8, style=s), prefix_sums) for s in PrefixStyle),
+        case(PrefixSum, PrefixSumParams(width=13), prefix_sums),
+        case(PrefixSum, PrefixSumParams(), prefix_sums, pytest.mark.full),
+        case(Expand, ExpandParams(lanes=8, width=16), expanded),
+        case(Expand, ExpandParams(lanes=13, width=2), expanded),
+        case(Expand, ExpandParams(lanes=32, width=1), expanded, pytest.mark.full),
+        case(Popcount, PopcountParams(), population),
+        case(LeadingZeros, LeadingZerosParams(), zeros_above),
+        case(LeadingZeros, LeadingZerosParams(width=32), zeros_above),
+        *(case(Shifter, ShifterParams(width=11, direction=d), shifted) for d in ShiftDirection),
+        case(Shifter, ShifterParams(), shifted),
+        case(MaxTree, MaxTreeParams(terms=8), largest),
+    ],
+)
+def test_unit_equals_its_definition_for_every_input(unit, params, definition):
     assert prove(EqualsDefinition(unit(params), definition), cycles=1).outcome is Outcome.PROVED
+
+
+@pytest.mark.parametrize(
+    ("unit", "params", "definition", "old", "new"),
+    [
+        (PrefixSum, PrefixSumParams(width=8), prefix_sums, "k // s * s - 1", "k // s * s - s"),
+        (
+            PrefixSum,
+            PrefixSumParams(width=8, style=PrefixStyle.KOGGE_STONE),
+            prefix_sums,
+            "{k: k - s for",
+            "{k: k - 1 for",
+        ),
+        (
+            PrefixSum,
+            PrefixSumParams(width=8),
+            prefix_sums,
+            "(k + 1).bit_length()",
+            "k.bit_length()",
+        ),
+        (Expand, ExpandParams(lanes=8), expanded, "Mux(far[bit], below, word)", "word"),
+        (Expand, ExpandParams(lanes=8), expanded, "[~bit for bit in s.mask]", "list(s.mask)"),
+        (Popcount, PopcountParams(width=8), population, "import add", "import or_ as add"),
+        (
+            LeadingZeros,
+            LeadingZerosParams(width=11),
+            zeros_above,
+            "Const((1 << padding) - 1, padding)",
+            "Const(0, padding)",
+        ),
+        (Shifter, ShifterParams(width=11), shifted, "sticky | lost", "lost"),
+        (MaxTree, MaxTreeParams(terms=8), largest, "a > b", "a > 0"),
+    ],
+)
+def test_planted_bug_is_refuted(unit, params, definition, old, new):
+    verdict = check_bounded(EqualsDefinition(mutant(unit, old, new)(params), definition), cycles=1)
+    assert verdict.outcome is Outcome.REFUTED
+    assert "bad" in verdict.counterexample
