@@ -22,31 +22,28 @@ __all__ = ["build_report"]
 def build_report(folder: str | Path, context: Context) -> dict[str, Page]:
     """Write all pages into ``folder``, which they replace as a whole; the pages by file name."""
     modules = _page_modules()
-    built = {
-        name: module.build(context)
-        for name, module in context.track("report", modules.items(), lambda item: item[1].TITLE)
-    }
     titles = {name: module.TITLE for name, module in modules.items()}
     navigation = [("index.html", "Tilewright"), *((f"{n}.html", t) for n, t in titles.items())]
+    built = {}
     with replace_directory(folder) as fresh:
-        index = document("Tilewright report", _index(built, titles), navigation, "index.html")
-        (fresh / "index.html").write_text(index, encoding="utf-8")
-        for name, page in built.items():
-            body = join(
-                [
-                    element("h1", titles[name]),
-                    paragraph(page.summary),
-                    page.body,
-                    element(
-                        "footer",
-                        Markup(f"Everything on this page as data: {link(f'{name}.json', name)}."),
-                    ),
-                ]
+        for name in context.track("report", modules, titles.__getitem__):
+            built[name] = page = modules[name].build(context)
+            html = document(
+                f"{titles[name]} - Tilewright",
+                _whole_page(name, titles[name], page),
+                navigation,
+                f"{name}.html",
             )
-            html = document(f"{titles[name]} - Tilewright", body, navigation, f"{name}.html")
             (fresh / f"{name}.html").write_text(html, encoding="utf-8")
             (fresh / f"{name}.json").write_text(json.dumps(page.data, indent=2) + "\n")
+        index = document("Tilewright report", _index(built, titles), navigation, "index.html")
+        (fresh / "index.html").write_text(index, encoding="utf-8")
     return built
+
+
+def _whole_page(name: str, title: str, page: Page) -> Markup:
+    data = Markup(f"Everything on this page as data: {link(f'{name}.json', f'{name}.json')}")
+    return join([element("h1", title), paragraph(page.summary), page.body, element("footer", data)])
 
 
 def _page_modules() -> dict[str, ModuleType]:

@@ -38,14 +38,40 @@ def scatter(
                 s=26,
                 label=group,
             )
-            for words, x, y in points:
-                axes.annotate(
-                    words, (x, y), xytext=(5, 3), textcoords="offset points", fontsize=7, color=INK
-                )
         axes.set(xscale="log", yscale="log", xlabel=x_label, ylabel=y_label)
+        axes.margins(x=0.09)  # room for words beside the outermost points
         axes.grid(True, which="major", color=LINE, linewidth=0.6)
         _finish(figure, axes, [axes.xaxis, axes.yaxis])
+        _label(axes, [point for points in groups.values() for point in points])
     return svg[0]
+
+
+def _label(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
+    """Words beside each point, on the first side where they hide nothing; left out if none is."""
+    letter, line = 4.3, 8.0  # points: size of a letter of 7 points, generously
+    # In points from the corner of the figure, which is where labels are measured too.
+    scale = 72 / axes.figure.dpi
+    places = [(x * scale, y * scale) for x, y in axes.transData.transform([p[1:] for p in points])]
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in places]
+    for (words, *_), (x, y) in zip(points, places, strict=True):
+        width = letter * len(words)
+        for dx, dy in ((5, 2), (-5 - width, 2), (5, -9), (-5 - width, -9), (5, 10), (5, -17)):
+            box = (x + dx, y + dy, x + dx + width, y + dy + line)
+            if not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                axes.annotate(
+                    words,
+                    (x + dx, y + dy),
+                    xycoords="figure points",
+                    fontsize=7,
+                    color=INK,
+                    annotation_clip=False,
+                )
+                break
+
+
+def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def dot_rows(

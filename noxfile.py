@@ -1,0 +1,65 @@
+"""Sessions string commands together; what they do lives in the packages and in `tests`."""
+
+import nox
+
+nox.options.sessions = ["tests"]
+nox.options.reuse_existing_virtualenvs = True
+
+# One worker per core; more than 16 only cost memory, each holds a simulator build.
+PYTEST = ("pytest", "-n", "auto", "--maxprocesses", "16")
+
+
+def install(session: nox.Session, extra: str = "") -> None:
+    session.install("-e", f".[{extra}]" if extra else ".")
+
+
+def with_simulators(session: nox.Session) -> None:
+    """The test packages, and simulators where this machine has none yet."""
+    install(session, "test")
+    session.run("tilewright", "doctor", "--install")
+
+
+@nox.session
+def report(session: nox.Session) -> None:
+    """Static pages in out/report, or where `-o DIR` says."""
+    install(session)
+    session.run("tilewright", "report", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Everything but the long runs."""
+    with_simulators(session)
+    session.run(*PYTEST, "-m", "not full", *session.posargs)
+
+
+@nox.session
+def full(session: nox.Session) -> None:
+    """Everything."""
+    with_simulators(session)
+    session.run(*PYTEST, *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Format, style, types and the emitted Verilog."""
+    install(session, "lint")
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+    session.run("mypy")
+    session.run("tilewright", "doctor", "--install")
+    session.run(*PYTEST, "-k", "lint", "tests/tilewright")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Speed of the golden models, beside their peers where those are installed."""
+    install(session, "test")
+    session.run("python", "-m", "benchmarks.golden_bench", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The pages of docs/ as HTML in out/docs; a link that leads nowhere is an error."""
+    install(session, "docs")
+    session.run("python", "-m", "tilewright.docs", "-o", "out/docs", *session.posargs)

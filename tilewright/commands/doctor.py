@@ -1,0 +1,176 @@
+"""``tilewright doctor``: which tools are there, which are missing and what to type to get them."""
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from tilewright.console import print_json, print_table, remark
+
+NAME = "doctor"
+HELP = "show which tools are found, which are missing and how to get them"
+EXAMPLE = "tilewright doctor"
+
+PACKAGES = {  # Python package -> what it is needed for
+    "numpy": "everything",
+    "amaranth": "verilog, simulate, synth, report",
+    "pyosys": "verilog, simulate, synth",
+    "matplotlib": "report",
+    "rich": "progress bars",
+    "cocotb": "simulate",
+}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One thing that commands need; ``path`` is None where it is missing or too old."""
+
+    name: str
+    needed_for: str
+    path: str | None
+    version: str | None
+    required: bool  # without it nothing can be simulated
+    hint: str  # what to type to get it
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--install",
+        action="store_true",
+        help="get what is missing: Python packages with pip, the rest with apt-get when root;"
+        " otherwise say what to type",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    tools = find_tools()
+    if args.install:
+        _install([t for t in tools if t.path is None])
+        tools = find_tools()
+    missing = [t for t in tools if t.path is None]
+    ready = not any(t.required for t in missing)
+    if args.json:
+        print_json(
+            {
+                "machine": platform.machine(),
+                "system": platform.system(),
+                "can_simulate": ready,
+                "tools": [asdict(t) for t in tools],
+            }
+        )
+    else:
+        print_table(
+            ("TOOL", "VERSION", "FOUND", "NEEDED FOR"),
+            [(t.name, t.version or "-", t.path or "missing", t.needed_for) for t in tools],
+        )
+        print()
+        for tool in missing:
+            need = "missing" if tool.required else "missing, can do without"
+            print(f"{tool.name} ({need}), to get it: {tool.hint}")
+        print("ready to simulate" if ready else "not ready to simulate")
+    return 0 if ready else 1
+
+
+def find_tools() -> list[Tool]:
+    """Every tool, found or not."""
+    return [
+        Tool("python", "everything", sys.executable, platform.python_version(), True, ""),
+        *(_package(name, purpose) for name, purpose in PACKAGES.items()),
+        *_simulators(),
+        _compiler(),
+        _libpython(),
+    ]
+
+
+def _package(name: str, purpose: str) -> Tool:
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        found = None
+    path = found and "Python package"
+    return Tool(name, purpose, path, found, True, "pip install -e '.[simulate]'")
+
+
+def _simulators() -> list[Tool]:
+    from tilewright.simulators.find import (
+        MINIMUM,
+        find_icarus,
+        find_verilator,
+        install_command,
+    )
+
+    found = {"verilator": find_verilator(), "icarus": find_icarus()}
+    usable = {name: s for name, s in found.items() if s is not None and s.recent_enough}
+    tools = []
+    for name, simulator in found.items():
+        release = simulator and simulator.version
+        if simulator is not None and name not in usable:
+            release = f"{release}, too old: {MINIMUM[name]} needed"
+        purpose = {"verilator": "simulate, lint", "icarus": "simulate, second opinion"}[name]
+        path = str(simulator.path) if name in usable else None
+        # One simulator is enough.
+        tools.append(Tool(name, purpose, path, release, not usable, install_command(name)))
+    return tools
+
+
+def _compiler() -> Tool:
+    from tilewright.simulators.find import MissingToolError, find_compiler, install_command
+
+    try:
+        path = str(find_compiler())
+    except MissingToolError:
+        path = None
+    # Icarus Verilog does without, but Verilator is what everything runs on by default.
+    hint = install_command("compiler")
+    return Tool("c++", "simulate with Verilator", path, path and _release(path), True, hint)
+
+
+def _release(program: str) -> str:
+    """The first number with a dot in the first line of ``program --version``."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    found = re.search(r"\d+\.[\d.]*\d", said.partition("\n")[0])
+    return found[0] if found else "unknown"
+
+
+def _libpython() -> Tool:
+    """The shared library of this Python, which the simulators load to run a bench."""
+    try:
+        from find_libpython import find_libpython
+
+        path = find_libpython()
+    except ImportError:  # it comes with cocotb, which is reported by itself
+        path = None
+    release = platform.python_version()
+    if shutil.which("apt-get") and sys.base_prefix == "/usr":  # Debian keeps it in its own package
+        sudo = "" if os.geteuid() == 0 else "sudo "
+        hint = f"{sudo}apt-get install libpython{'.'.join(release.split('.')[:2])}"
+    else:
+        hint = "use a Python that was built with --enable-shared"
+    return Tool("libpython", "simulate", path, path and release, True, hint)
+
+
+def _install(missing: list[Tool]) -> None:
+    """Do what the hints say, where that needs no question: pip, and apt-get as root."""
+    hints = list(dict.fromkeys(tool.hint for tool in missing))
+    for hint in hints:
+        if hint.startswith("pip install "):
+            _run([sys.executable, "-m", *hint.replace("'", "").split()])
+    packages = [hint.split()[-1] for hint in hints if hint.startswith("apt-get install ")]
+    if packages:
+        _run(["apt-get", "update"])
+        _run(["apt-get", "install", "-y", "--no-install-recommends", *packages])
+
+
+def _run(command: list[str]) -> None:
+    """A failure is only remarked: what is still missing afterwards decides."""
+    remark(f"tilewright: {' '.join(command)}")
+    # stdout belongs to the result (--json), so package managers talk on stderr.
+    settings = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    code = subprocess.run(command, stdout=sys.stderr, env=settings).returncode
+    if code:
+        remark(f"tilewright: that ended with exit code {code}")

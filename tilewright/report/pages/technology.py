@@ -1,0 +1,96 @@
+"""The cell libraries behind the areas and delays, and how far the compact tables are from them."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from synth import technology as tables
+from tilewright.report.html import Markup, code, join, note, paragraph, section, table
+from tilewright.report.page import Context, Page
+
+TITLE = "Technologies"
+POSITION = 20
+
+RECORD = "technology_deviation.json"
+ABOUT = ("title", "corner", "licence", "supply_v", "fo4_delay_ps", "source")
+
+
+def build(context: Context) -> Page:
+    about = {name: _about(name) for name in tables.TECHNOLOGIES}
+    record = context.records / RECORD
+    deviation = json.loads(record.read_text()) if record.exists() else {}
+    body = join([_libraries(about), *(_deviation(name, d) for name, d in deviation.items())])
+    return Page(
+        summary=f"{len(about)} open cell libraries, and the compact tables' deviation from them.",
+        body=body,
+        data={"technologies": about, "deviation": deviation},
+        problems=[f"no deviation record for {name}" for name in about if name not in deviation],
+    )
+
+
+def _about(name: str) -> dict[str, Any]:
+    text = (Path(tables.__file__).parent / "tech" / f"{name}.toml").read_text()
+    whole = tomllib.loads(text)
+    return {key: whole[key] for key in ABOUT} | {"cells": len(whole["cell"])}
+
+
+def _libraries(about: dict[str, dict[str, Any]]) -> Markup:
+    return section(
+        "Cell libraries",
+        table(
+            ("Name", "Library", "Corner", "Cells", "Inverter driving four, ps", "Licence"),
+            [
+                (
+                    code(name),
+                    facts["title"],
+                    facts["corner"],
+                    facts["cells"],
+                    facts["fo4_delay_ps"],
+                    facts["licence"],
+                )
+                for name, facts in about.items()
+            ],
+        ),
+        note("Source:", code("synth/tech/*.toml"), "which name the library files they come from."),
+    )
+
+
+def _deviation(name: str, record: dict[str, Any]) -> Markup:
+    rows = [
+        (
+            code(design),
+            found["compact"]["area_um2"],
+            found["full"]["area_um2"],
+            found["area_ratio"],
+            found["compact"]["delay_ps"],
+            found["full"]["delay_ps"],
+            found["delay_ratio"],
+        )
+        for design, found in record["designs"].items()
+    ]
+    return section(
+        f"{name}: compact table against full library",
+        paragraph(
+            "The same designs, synthesised with the compact table this project carries and with"
+            " the full library it was made from."
+        ),
+        table(
+            (
+                "Design",
+                "Area compact, µm²",
+                "Area full, µm²",
+                "Ratio",
+                "Delay compact, ps",
+                "Delay full, ps",
+                "Ratio",
+            ),
+            rows,
+        ),
+        note(
+            "Source:",
+            code(f"synth/records/{RECORD}"),
+            "made with",
+            ", ".join(f"{tool} {version}" for tool, version in record["tools"].items()),
+        ),
+    )

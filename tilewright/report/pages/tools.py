@@ -1,0 +1,35 @@
+"""What the report was built with."""
+
+import platform
+from importlib.metadata import version
+
+from tilewright.commands.doctor import find_tools
+from tilewright.report.html import code, join, note, paragraph, section, table
+from tilewright.report.page import Context, Page
+
+TITLE = "Tools"
+POSITION = 90
+
+
+def build(context: Context) -> Page:
+    tools = [
+        {"tool": t.name, "version": t.version, "needed_for": t.needed_for} for t in find_tools()
+    ]
+    data = {"tilewright": version("tilewright"), "machine": platform.machine(), "tools": tools}
+    body = join(
+        [
+            section(
+                "Found on the machine that built these pages",
+                table(
+                    ("Tool", "Version", "Needed for"),
+                    [(code(t["tool"]), t["version"], t["needed_for"]) for t in tools],
+                ),
+                note("Source:", code("tilewright doctor"), "in this run, on", data["machine"]),
+            ),
+            paragraph(
+                "A dash means the tool is missing. The report itself needs the Python packages"
+                " alone; simulators serve the benches and the tests."
+            ),
+        ]
+    )
+    return Page(summary="Versions of everything that took part.", body=body, data=data)

@@ -1,0 +1,226 @@
+"""Area, delay and registers of every recorded block in both technologies."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from golden.params.resolve import BLOCKS
+from synth.record import load_records, stale_records
+from tilewright.commands.list import family
+from tilewright.report.html import (
+    Markup,
+    code,
+    figure,
+    join,
+    link,
+    note,
+    paragraph,
+    section,
+    table,
+    verdict,
+)
+from tilewright.report.page import Context, Page
+from tilewright.report.plots import dot_rows, scatter
+
+TITLE = "Units"
+POSITION = 10
+
+REFERENCE = "float_mul"  # what the others are compared with: a bf16 multiplier
+FAMILIES = {"arith": "Arithmetic", "stream": "Streams"}  # others appear under their own name
+UNITS = {"um2": "µm²"}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One block as synthesised towards one goal, in every technology it has a record for."""
+
+    spec: str
+    block: str
+    goal: str
+    metrics: dict[str, dict[str, dict[str, Any]]]  # technology -> metric -> value, unit, better
+
+    def value(self, technology: str, metric: str) -> float | None:
+        entry = self.metrics.get(technology, {}).get(metric)
+        return None if entry is None else entry["value"]
+
+    @property
+    def name(self) -> str:
+        return self.spec if self.goal == "area" else f"{self.spec} ({self.goal})"
+
+
+def build(context: Context) -> Page:
+    records = load_records(context.records)
+    stale = stale_records(context.records)
+    units = _units(records)
+    technologies = sorted({record["technology"] for record in records.values()})
+    families = _by_family(units)
+    sections = [
+        section(_title(name), _metrics_table(members, technologies))
+        for name, members in families.items()
+    ]
+    body = join(
+        [
+            _explanation(),
+            *sections,
+            section("Area against delay", *(_area_delay(families, t) for t in technologies)),
+            _ratios(units),
+            _sources(records, stale),
+        ]
+    )
+    return Page(
+        summary=f"{len(units)} blocks in {len(technologies)} technologies: area, delay, registers."
+        if units
+        else "No synthesis record yet.",
+        body=body,
+        data={"records": records, "stale": stale},
+        problems=[
+            f"{name} no longer describes its block; to renew it: {command}"
+            for name, command in stale.items()
+        ],
+    )
+
+
+def _units(records: dict[str, dict[str, Any]]) -> list[Unit]:
+    metrics: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for record in records.values():
+        key = (record["spec"], record["block"], record["goal"])
+        metrics.setdefault(key, {})[record["technology"]] = record["metrics"]
+    return [Unit(*key, found) for key, found in metrics.items()]
+
+
+def _by_family(units: list[Unit]) -> dict[str, list[Unit]]:
+    """Families in the order above, the smallest unit first in each."""
+    order = list(FAMILIES)
+    families = sorted(
+        {family(BLOCKS[unit.block]) for unit in units},
+        key=lambda name: (order.index(name) if name in order else len(order), name),
+    )
+    return {
+        name: sorted(
+            (unit for unit in units if family(BLOCKS[unit.block]) == name),
+            key=lambda unit: min(m["area"]["value"] for m in unit.metrics.values()),
+        )
+        for name in families
+    }
+
+
+def _title(family_name: str) -> str:
+    return FAMILIES.get(family_name, family_name.capitalize())
+
+
+def _explanation() -> Markup:
+    return paragraph(
+        "Delay is the longest path of the mapped netlist: through the block where it has no"
+        " registers, otherwise the least clock period. No wires are counted, neither in area nor in"
+        " delay. What the cell tables are worth:",
+        link("technology.html", "Technologies"),
+    )
+
+
+def _metrics_table(units: list[Unit], technologies: list[str]) -> Markup:
+    columns = [(t, m) for t in technologies for m in ("area", "delay", "cells")]
+    unit_of = {(t, m): u.metrics[t][m]["unit"] for u in units for t, m in columns if t in u.metrics}
+    return table(
+        (
+            "Block",
+            "Registers, bits",
+            *(f"{t} {_with_unit(m, unit_of[t, m])}" for t, m in columns if (t, m) in unit_of),
+        ),
+        [
+            (
+                code(unit.name),
+                _registers(unit),
+                *(unit.value(t, m) for t, m in columns if (t, m) in unit_of),
+            )
+            for unit in units
+        ],
+    )
+
+
+def _registers(unit: Unit) -> int | str:
+    """Technologies may differ: constant and doubled registers are found by different mappings."""
+    found = sorted({m["register_bits"]["value"] for m in unit.metrics.values()})
+    return found[0] if len(found) == 1 else " / ".join(map(str, found))
+
+
+def _with_unit(metric: str, unit: str) -> str:
+    return metric if metric == unit else f"{metric}, {UNITS.get(unit, unit)}"
+
+
+def _area_delay(families: dict[str, list[Unit]], technology: str) -> Markup:
+    """Blocks that are wires alone (no area or no delay) have no place on logarithmic axes."""
+    points = {
+        _title(name): [
+            (unit.name, area, delay)
+            for unit in units
+            if (area := unit.value(technology, "area"))
+            and (delay := unit.value(technology, "delay"))
+        ]
+        for name, units in families.items()
+    }
+    drawing = scatter(
+        f"area-delay-{technology}",
+        {title: found for title, found in points.items() if found},
+        x_label="area, µm²",
+        y_label="delay, ps",
+    )
+    return figure(drawing, f"{technology}; both axes logarithmic.")
+
+
+def _ratios(units: list[Unit]) -> Markup:
+    """Area as multiples of the reference: how alike two technologies see the same designs."""
+    reference = next((u for u in units if u.spec == REFERENCE and u.goal == "area"), None)
+    if reference is None:
+        return Markup("")
+    technologies = sorted(reference.metrics)
+    shown = sorted(
+        (u for u in units if all(u.value(t, "area") for t in technologies)),
+        key=lambda u: u.value(technologies[0], "area") or 0,
+    )
+    parts = []
+    for metric in ("area", "delay"):
+        whole = [u for u in shown if all(u.value(t, metric) for t in technologies)]
+        relative = {
+            t: [
+                u.metrics[t][metric]["value"] / reference.metrics[t][metric]["value"] for u in whole
+            ]
+            for t in technologies
+        }
+        drawing = dot_rows(
+            f"{metric}-ratio",
+            [u.name for u in whole],
+            relative,
+            x_label=f"{metric} as a multiple of {REFERENCE}",
+        )
+        parts.append(
+            figure(
+                drawing,
+                f"{metric.capitalize()} of each block divided by that of {REFERENCE}, the bf16"
+                " multiplier, in the same technology: where the markers lie together, both"
+                " technologies judge alike.",
+            )
+        )
+    return section(f"Relative to {REFERENCE}", *parts)
+
+
+def _sources(records: dict[str, dict[str, Any]], stale: dict[str, str]) -> Markup:
+    if not records:
+        return paragraph("No record in", code("synth/records"))
+    return section(
+        "Where these numbers come from",
+        paragraph(
+            "Committed records, each made by the command beside it. Fresh means that the block was"
+            " built while this page was made and is, to the byte of its RTLIL, the one recorded."
+        ),
+        table(
+            ("Record", "State", "Made with"),
+            [
+                (
+                    code(f"synth/records/{name}"),
+                    verdict(name not in stale, "stale" if name in stale else "fresh"),
+                    ", ".join(f"{tool} {v}" for tool, v in record["tools"].items()),
+                )
+                for name, record in records.items()
+            ],
+        ),
+        note("To make a record again:", code("tilewright synth BLOCK --tech T --update-records")),
+    )
