@@ -1,0 +1,22 @@
+"""Verilog under cocotb: finding the simulators, building (once) and running."""
+
+from tilewright.simulators.find import (
+    MissingToolError,
+    Simulator,
+    find_icarus,
+    find_verilator,
+    require_simulator,
+)
+from tilewright.simulators.run import BenchResult, SimulationError, build_simulation, run_bench
+
+__all__ = [
+    "BenchResult",
+    "MissingToolError",
+    "SimulationError",
+    "Simulator",
+    "build_simulation",
+    "find_icarus",
+    "find_verilator",
+    "require_simulator",
+    "run_bench",
+]
