@@ -6,7 +6,14 @@ from numpy.typing import NDArray
 from golden.arith import multiply
 from golden.deca.coding import CompressedTiles, decode_tiles
 from golden.params.arith import AMX_RULES
-from golden.params.deca import CONFIG_FIELDS, LUT_ENTRIES, ScaleKind, TileConfig, TileError
+from golden.params.deca import (
+    CONFIG_FIELDS,
+    LUT_ENTRIES,
+    DecaParams,
+    ScaleKind,
+    TileConfig,
+    TileError,
+)
 from golden.params.formats import BF16, E8M0
 
 
@@ -77,7 +84,9 @@ def decode_config(word: int) -> TileConfig | None:
         return None
 
 
-def check_lengths(config_word: int, lengths: dict[str, int], nonzeros: int) -> TileError:
+def check_lengths(
+    params: DecaParams, config_word: int, lengths: dict[str, int], nonzeros: int
+) -> TileError:
     """How a tile ends whose memory answers well, in the order in which hardware finds out.
 
     ``lengths`` are a command's ``mask_length``, ``scale_length`` and ``data_length``. The first
@@ -85,7 +94,7 @@ def check_lengths(config_word: int, lengths: dict[str, int], nonzeros: int) -> T
     sparse tile from ``nonzeros``, the ones in its mask.
     """
     config = decode_config(config_word)
-    if config is None:
+    if config is None or not params.supports(config):
         return TileError.FORMAT
     if lengths["mask_length"] != config.mask_bytes:
         return TileError.MASK_LENGTH

@@ -39,7 +39,7 @@ def quantise(scheme: Scheme, weights: NDArray[np.float32], mask: NDArray[np.bool
         quotients = kept
     else:
         groups = kept.reshape(len(kept), -1, config.group)
-        largest = np.maximum(groups.max(axis=-1), -groups.min(axis=-1))
+        largest = np.abs(groups).max(axis=-1)
         scales, divisors = _group_scales(scheme, largest)
         quotients = (groups / divisors[..., np.newaxis]).reshape(kept.shape)
     codes = _nearest_codes(scheme, quotients)
