@@ -1,0 +1,129 @@
+"""Refusals and derived values of the arithmetic and stream blocks' parameters."""
+
+from fractions import Fraction
+
+import pytest
+
+from golden.params.arith import (
+    AMX_RULES,
+    IEEE_RULES,
+    AdderTreeParams,
+    FloatMulParams,
+    FloatRoundParams,
+    FloatRules,
+    FloatUnpackParams,
+    IntToFloatParams,
+    LeadingZerosParams,
+    PrefixSumParams,
+    ShifterParams,
+    signed_bits,
+)
+from golden.params.formats import BF16, FP16, FP32, Overflow, Rounding, Subnormals
+from golden.params.resolve import resolve
+from golden.params.stream import WidthConverterParams
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("float_mul,latency=-1", "latency must be 0..16, not -1"),
+        ("float_mul,latency=17", "latency must be 0..16, not 17"),
+        ("float_mul,lanes=0", "lanes must be 1..64, not 0"),
+        ("float_add,lanes=65", "lanes must be 1..64, not 65"),
+        ("float_round,significand_bits=0", "significand_bits must be 1..80, not 0"),
+        ("float_round,significand_bits=81", "significand_bits must be 1..80, not 81"),
+        ("float_round,exponent_bits=1", "exponent_bits must be 2..16, not 1"),
+        ("float_round,exponent_bits=17", "exponent_bits must be 2..16, not 17"),
+        ("int_to_float,bits=1", "bits must be 2..64, not 1"),
+        ("int_to_float,bits=65", "bits must be 2..64, not 65"),
+        ("leading_zeros,width=0", "width must be at least 1, not 0"),
+        ("shifter,width=0", "width must be at least 1, not 0"),
+        ("adder_tree,terms=0", "terms must be at least 1, not 0"),
+        ("adder_tree,width=0", "width must be at least 1, not 0"),
+        ("prefix_sum,width=1", "width must be at least 2, not 1"),
+        ("popcount,width=0", "width must be at least 1, not 0"),
+        ("expand,lanes=1", "lanes must be at least 2, not 1"),
+        ("expand,width=0", "width must be at least 1, not 0"),
+        ("max_tree,terms=0", "terms must be at least 1, not 0"),
+        ("max_tree,width=0", "width must be at least 1, not 0"),
+        ("register_slice,width=0", "width must be at least 1, not 0"),
+        ("queue,width=0", "width must be at least 1, not 0"),
+        ("queue,depth=0", "depth must be at least 1, not 0"),
+        ("fork,width=0", "width must be at least 1, not 0"),
+        ("fork,ways=1", "ways must be at least 2, not 1"),
+        ("join,width=0", "width must be at least 1, not 0"),
+        ("join,ways=1", "ways must be at least 2, not 1"),
+        ("width_converter,input_width=0", "input_width must be at least 1, not 0"),
+        ("width_converter,output_width=0", "output_width must be at least 1, not 0"),
+        ("arbiter,width=0", "width must be at least 1, not 0"),
+        ("arbiter,ways=1", "ways must be at least 2, not 1"),
+    ],
+)
+def test_refusals_name_the_value(text, message):
+    with pytest.raises(ValueError) as refusal:
+        resolve(text)
+    assert str(refusal.value) == message
+
+
+def test_rules_of_a_block():
+    rules = FloatMulParams(
+        rounding=Rounding.TOWARD_ZERO,
+        overflow=Overflow.SATURATE,
+        operand_subnormals=Subnormals.FLUSH,
+    ).rules
+    assert rules == FloatRules(
+        rounding=Rounding.TOWARD_ZERO,
+        overflow=Overflow.SATURATE,
+        operand_subnormals=Subnormals.FLUSH,
+    )
+    assert FloatMulParams().rules == IEEE_RULES
+    assert FloatMulParams.preset("amx").rules == AMX_RULES
+    assert FloatRoundParams(result_subnormals=Subnormals.FLUSH).rules == FloatRules(
+        result_subnormals=Subnormals.FLUSH
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bits"),
+    [(0, 0, 1), (0, 1, 2), (-1, 0, 1), (-1, 1, 2), (-2, 1, 2), (-3, 1, 3), (-149, 127, 9)],
+)
+def test_signed_bits_hold_the_range_and_no_less_would(low, high, bits):
+    assert signed_bits(low, high) == bits
+    assert -(1 << (bits - 1)) <= low and high < 1 << (bits - 1)
+    if bits > 1:
+        assert low < -(1 << (bits - 2)) or high >= 1 << (bits - 2)
+
+
+@pytest.mark.parametrize(("fmt", "bits"), [(BF16, 9), (FP16, 6), (FP32, 9)])
+def test_unpacked_exponents_reach_below_the_subnormals(fmt, bits):
+    exponent = FloatUnpackParams(format=fmt).output_fields[1]
+    assert (exponent.bits, exponent.signed) == (bits, True)
+
+
+def test_lanes_widen_the_ports():
+    params = FloatMulParams(lanes=4, out=FP32)
+    assert [p.bits for p in (*params.inputs, *params.outputs)] == [4 * 32, 4 * 32]
+
+
+def test_result_widths_are_exact():
+    assert AdderTreeParams(terms=64, width=5).sum_bits == 11
+    assert AdderTreeParams(terms=13, width=7).sum_bits == 11
+    assert AdderTreeParams(terms=1, width=7).sum_bits == 7
+    assert (PrefixSumParams(width=32).index_bits, PrefixSumParams(width=32).count_bits) == (5, 6)
+    assert LeadingZerosParams(width=16).count_bits == 5  # 0..16
+    assert ShifterParams(width=32).amount_bits == 6  # 0..63
+    assert IntToFloatParams(bits=18).inputs[0].bits == 18
+
+
+def test_latency_is_the_timing():
+    assert FloatMulParams(latency=3).timing.latency == 3
+    assert FloatMulParams().timing.interval == 1
+
+
+@pytest.mark.parametrize(
+    ("input_width", "output_width", "interval"),
+    [(32, 128, Fraction(4)), (128, 32, Fraction(1)), (24, 40, Fraction(5, 3))],
+)
+def test_width_converter_interval(input_width, output_width, interval):
+    params = WidthConverterParams(input_width=input_width, output_width=output_width)
+    assert params.timing.interval == interval
