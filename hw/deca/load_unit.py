@@ -38,10 +38,11 @@ class LoadUnit(wiring.Component):
     ``command`` is taken when every line of the one before has been requested, which is also when
     the unit is ``idle``.
 
-    ``squash`` makes it idle in one cycle: the command and the lines not yet requested are
-    forgotten, what is outstanding is dropped when it comes. Requests that wait to be taken by the
-    memory keep waiting (an offer is never withdrawn) and count as outstanding. The queues must be
-    flushed in the same cycle. New commands may follow at once.
+    ``squash`` makes it idle in one cycle: the command, also one taken in that cycle, and its lines
+    not yet requested are forgotten; what is outstanding is dropped when it comes. Requests that
+    wait to be taken by the memory keep waiting (an offer is never withdrawn) and count as
+    outstanding. The queues must be flushed in the same cycle. A new command may follow in the
+    next.
 
     Timing: one request a cycle; the first one is offered two cycles after its command is taken.
     """
@@ -107,7 +108,7 @@ class LoadUnit(wiring.Component):
         request = Signal(request_layout(p))
         m.d.comb += [
             chosen.eq(lowest_set(wants)),
-            going.eq(wants.any() & cam.available & offer.i.ready & ~self.squash),
+            going.eq(wants.any() & cam.available & offer.i.ready),
             grant.eq(chosen & going.replicate(len(STRUCTURES))),
             cam.allocate.eq(going),
             request.tag.eq(cam.tag),
@@ -127,7 +128,7 @@ class LoadUnit(wiring.Component):
 
         m.d.comb += [
             self.idle.eq(~Cat(lefts).any()),
-            self.command.ready.eq(self.idle & ~self.squash),
+            self.command.ready.eq(self.idle),
         ]
         with m.If(self.command.valid & self.command.ready):
             for name, line, left in zip(STRUCTURES, lines, lefts, strict=True):

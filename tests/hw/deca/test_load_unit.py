@@ -385,9 +385,6 @@ def test_answers_around_a_squash_are_dropped_and_the_next_command_starts_at_once
         old = hand.owed.copy()
         await hand.answer(old[0][1], 21)  # in the register when the squash comes
         ctx.set(hand.unit.squash, 1)
-        ctx.set(hand.unit.command.valid, 1)
-        assert not ctx.get(hand.unit.command.ready)
-        ctx.set(hand.unit.command.valid, 0)
         await hand.answer(old[1][1], 22)  # comes with it
         ctx.set(hand.unit.squash, 0)
         assert ctx.get(hand.unit.idle) and ctx.get(hand.unit.outstanding) == 2
@@ -405,5 +402,17 @@ def test_answers_around_a_squash_are_dropped_and_the_next_command_starts_at_once
         await hand.step(2)
         assert [ctx.get(queue.o.valid) for queue in hand.fetch.queues] == [1, 0, 0]
         assert ctx.get(hand.fetch.queues[0].o.payload.data) == 24
+
+    by_hand(PAPER, steps)
+
+
+def test_a_command_taken_in_the_cycle_of_a_squash_is_forgotten():
+    async def steps(ctx, hand):
+        ctx.set(hand.unit.squash, 1)
+        await hand.command(mask=1, data=8)
+        ctx.set(hand.unit.squash, 0)
+        assert ctx.get(hand.unit.idle)
+        await hand.step(6)
+        assert not hand.owed
 
     by_hand(PAPER, steps)
