@@ -195,6 +195,12 @@ def test_e8m0_scales_follow_the_mx_rule(name, group):
         assert np.array_equal(error.reshape(-1), nearest)
 
 
+def test_the_largest_e8m0_scale_is_254():
+    scheme = resolve_scheme("book,values=-0.25/0.25,scale=e8m0")
+    values = np.full((1, 512), 2.0**127, np.float32)
+    assert (quantise(scheme, values, everything(values)).scales == 254).all()
+
+
 @pytest.mark.parametrize("name", ["nf4", "int4", "int8", "int1", "mxfp4,scale=bf16"])
 def test_bf16_scales_map_the_largest_weight_to_the_reach(name):
     scheme = resolve_scheme(name)

@@ -181,17 +181,17 @@ def test_bf16_scaling_equals_fractions():
         assert result == sign | expected, (hex(x), hex(y), hex(result))
 
 
-@pytest.mark.parametrize("name", ["mxfp4", "mxfp8_e5m2"])
-def test_many_tiles_equal_few(name):
-    """Large arrays go through a table of products."""
-    compressed = compress(np.random.default_rng(0).normal(0, 1, (256, 512)), SCHEMES[name], 0.6)
-    lut = SCHEMES[name].lut_image()
-    whole = decompress_tiles(lut, compressed.tiles)
-    assert whole.size > 1 << 16
-    content = decode_tiles(compressed.tiles)
-    for k in (0, 100, len(whole) - 1):
-        few = decompress(compressed.scheme.config, lut, *(part[k : k + 1] for part in content))
-        assert np.array_equal(few[0], whole[k])
+@pytest.mark.parametrize("kind", [ScaleKind.E8M0, ScaleKind.BF16])
+@pytest.mark.parametrize("tiles", [3, 200])  # many tiles go through a table of products
+def test_table_entries_scale_as_elements_do(kind, tiles):
+    rng = np.random.default_rng(4)
+    lut = np.concatenate([corners(BF16), rng.integers(0, 1 << 16, 256 - len(corners(BF16)))])
+    codes = rng.integers(0, 256, (tiles, 512), np.uint8)
+    scales = rng.integers(0, 1 << 8 * kind.bytes, (tiles, 512))
+    config = TileConfig(scale=kind, group=1)
+    got = decompress(config, lut.astype(np.uint16), np.ones((tiles, 512), bool), codes, scales)
+    expected = scaled(kind, lut[codes].reshape(-1), scales.reshape(-1))
+    assert np.array_equal(got.reshape(-1), expected)
 
 
 @pytest.mark.parametrize("name", [*SCHEMES, "book,values=-1/1", "bf16,scale=bf16", "nf4,group=512"])
