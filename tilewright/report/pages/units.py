@@ -24,7 +24,7 @@ from tilewright.report.plots import dot_rows, scatter
 TITLE = "Units"
 POSITION = 10
 
-REFERENCE = "float_mul"  # what the others are compared with: a bf16 multiplier
+REFERENCE = "float_mul:bf16"  # what the others are compared with
 FAMILIES = {"arith": "Arithmetic", "stream": "Streams"}  # others appear under their own name
 UNITS = {"um2": "µm²"}
 
@@ -45,6 +45,12 @@ class Unit:
     @property
     def name(self) -> str:
         return self.spec if self.goal == "area" else f"{self.spec} ({self.goal})"
+
+    @property
+    def is_default(self) -> bool:
+        """Whether this is the block as it comes: first preset, default goal."""
+        first = next(iter(BLOCKS[self.block].PRESETS))
+        return self.goal == "area" and self.spec in (self.block, f"{self.block}:{first}")
 
 
 def build(context: Context) -> Page:
@@ -151,7 +157,8 @@ def _area_delay(families: dict[str, list[Unit]], technology: str) -> Markup:
     points = {
         _title(name): [
             (unit.name, area, delay)
-            for unit in units
+            # Where words would cover each other the first come are served.
+            for unit in sorted(units, key=lambda unit: not unit.is_default)
             if (area := unit.value(technology, "area"))
             and (delay := unit.value(technology, "delay"))
         ]
@@ -163,43 +170,41 @@ def _area_delay(families: dict[str, list[Unit]], technology: str) -> Markup:
         x_label="area, µm²",
         y_label="delay, ps",
     )
-    return figure(drawing, f"{technology}; both axes logarithmic.")
+    return figure(
+        drawing, f"{technology}, every preset; names where there is room. Both axes logarithmic."
+    )
 
 
 def _ratios(units: list[Unit]) -> Markup:
-    """Area as multiples of the reference: how alike two technologies see the same designs."""
-    reference = next((u for u in units if u.spec == REFERENCE and u.goal == "area"), None)
+    """Area and delay as multiples of the reference's: how alike technologies judge a design."""
+    reference = next((u for u in units if u.name == REFERENCE), None)
     if reference is None:
         return Markup("")
     technologies = sorted(reference.metrics)
-    shown = sorted(
-        (u for u in units if all(u.value(t, "area") for t in technologies)),
-        key=lambda u: u.value(technologies[0], "area") or 0,
-    )
-    parts = []
+    figures = []
     for metric in ("area", "delay"):
-        whole = [u for u in shown if all(u.value(t, metric) for t in technologies)]
+        shown = [
+            unit
+            for unit in units
+            if unit.is_default and all(unit.value(t, metric) for t in technologies)
+        ]
+        shown.sort(key=lambda unit: unit.metrics[technologies[0]][metric]["value"])
         relative = {
             t: [
-                u.metrics[t][metric]["value"] / reference.metrics[t][metric]["value"] for u in whole
+                u.metrics[t][metric]["value"] / reference.metrics[t][metric]["value"] for u in shown
             ]
             for t in technologies
         }
-        drawing = dot_rows(
-            f"{metric}-ratio",
-            [u.name for u in whole],
-            relative,
-            x_label=f"{metric} as a multiple of {REFERENCE}",
-        )
-        parts.append(
+        label = f"{metric} as a multiple of {REFERENCE}'s"
+        figures.append(
             figure(
-                drawing,
-                f"{metric.capitalize()} of each block divided by that of {REFERENCE}, the bf16"
-                " multiplier, in the same technology: where the markers lie together, both"
+                dot_rows(f"{metric}-ratio", [u.name for u in shown], relative, x_label=label),
+                f"{metric.capitalize()} of each block's default preset divided by that of"
+                f" {REFERENCE} in the same technology: where the markers lie together, both"
                 " technologies judge alike.",
             )
         )
-    return section(f"Relative to {REFERENCE}", *parts)
+    return section(f"Relative to {REFERENCE}", *figures)
 
 
 def _sources(records: dict[str, dict[str, Any]], stale: dict[str, str]) -> Markup:

@@ -1,0 +1,83 @@
+"""What README.md says is what the commands do: its examples are run, its table is made again."""
+
+import doctest
+import re
+import shlex
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from golden.params.resolve import BLOCKS
+from hw.catalog import CATALOG
+from synth.record import load_records
+from tilewright import cli
+from tilewright.commands.list import family
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+LONG = ("tilewright report",)  # more than a few seconds; built by test_report as well
+
+
+def examples():
+    """(command line, output shown under it) of every console block."""
+    for block in re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            yield command, output
+
+
+def cases(pairs):
+    for command, output in pairs:
+        marks = [pytest.mark.full] if command.startswith(LONG) else []
+        yield pytest.param(command, output, id=command, marks=marks)
+
+
+@pytest.mark.parametrize(("command", "output"), cases(examples()))
+def test_examples_of_the_readme(command, output, tmp_path, monkeypatch, capsys):
+    """The output is the one shown, where `...` stands for what differs between machines."""
+    monkeypatch.chdir(tmp_path)
+    program, *argv = shlex.split(command)
+    assert program == "tilewright"
+    assert cli.main(argv) == 0
+    got = capsys.readouterr().out
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    assert doctest.OutputChecker().check_output(output, got, flags), got
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    cases((cli.load_command(name).EXAMPLE, "") for name in cli.command_names()),
+)
+def test_examples_of_the_help_texts(command, output, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(shlex.split(command)[1:]) == 0
+
+
+def block_table():
+    """The table of blocks, from what is there."""
+    recorded = {}
+    for record in load_records().values():
+        recorded.setdefault(record["block"], set()).add(record["technology"])
+    lines = ["| block | what it is | RTL | bench | records |", "|---|---|---|---|---|"]
+    for cls in sorted(BLOCKS.values(), key=lambda cls: (family(cls), cls.block)):
+        technologies = ", ".join(sorted(recorded.get(cls.block, ()))) or "none"
+        bench = "yes" if find_spec(f"tilewright.bench.{cls.block}") else "no"
+        component = CATALOG.get(cls.block, ":").partition(":")[0]
+        rtl = "yes" if component and find_spec(component) else "no"
+        lines.append(f"| `{cls.block}` | {cls.summary} | {rtl} | {bench} | {technologies} |")
+    return "\n".join(lines)
+
+
+def test_table_of_blocks():
+    table = block_table()
+    shown = re.search(r"<!-- blocks -->\n(.*?)\n<!-- end of blocks -->", README, re.DOTALL)
+    assert shown is not None
+    assert shown[1] == table, f"README.md should have:\n{table}"
+
+
+def test_import_rule_is_the_one_of_the_architecture():
+    architecture = (ROOT / "docs" / "architecture.md").read_text()
+    (table,) = re.findall(r"^\| importer \|.*?\n(?!\|)", architecture, re.MULTILINE | re.DOTALL)
+    assert table in README
