@@ -1,6 +1,6 @@
 """Load unit: asks the memory for the lines of a tile and sorts the answers into the queues."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -99,11 +99,10 @@ class LoadUnit(wiring.Component):
         byte_bits = (p.line_bytes - 1).bit_length()
         most = -(-(p.line_bytes - 1 + TILE_BYTES) // p.line_bytes)  # lines of an unaligned tile
         lines = [Signal(p.line_address_bits, name=f"{name}_line") for name in STRUCTURES]
-        lefts = [Signal(range(most + 1), name=f"{name}_left") for name in STRUCTURES]
+        mores = Signal(len(STRUCTURES))  # whose next line is still to be requested
+        lefts = [Signal(range(most), name=f"{name}_left") for name in STRUCTURES]  # lines behind it
 
-        wants, chosen, grant = (
-            Signal(len(STRUCTURES), name=n) for n in ("wants", "chosen", "grant")
-        )
+        wants, chosen, grant = (Signal.like(mores, name=n) for n in ("wants", "chosen", "grant"))
         going = Signal()
         request = Signal(request_layout(p))
         m.d.comb += [
@@ -116,7 +115,7 @@ class LoadUnit(wiring.Component):
             offer.i.p.data.eq(request),
         ]
         for k, (queue, line, left) in enumerate(zip(queues, lines, lefts, strict=True)):
-            m.d.comb += [wants[k].eq(left.any() & queue.free), queue.reserve.eq(grant[k])]
+            m.d.comb += [wants[k].eq(mores[k] & queue.free), queue.reserve.eq(grant[k])]
             with m.If(chosen[k]):
                 m.d.comb += [
                     request.line.eq(line),
@@ -124,19 +123,23 @@ class LoadUnit(wiring.Component):
                     cam.place.slot.eq(queue.slot),
                 ]
             with m.If(grant[k]):
-                m.d.sync += [line.eq(line + 1), left.eq(left - 1)]
+                m.d.sync += [line.eq(line + 1), left.eq(left - 1), mores[k].eq(left.any())]
 
         m.d.comb += [
-            self.idle.eq(~Cat(lefts).any()),
+            self.idle.eq(~mores.any()),
             self.command.ready.eq(self.idle),
         ]
         with m.If(self.command.valid & self.command.ready):
-            for name, line, left in zip(STRUCTURES, lines, lefts, strict=True):
+            for k, name in enumerate(STRUCTURES):
                 base, length = self.command.p[name].base, self.command.p[name].length
-                touched = (base[:byte_bits] + length + p.line_bytes - 1) >> byte_bits
-                m.d.sync += [line.eq(base[byte_bits:]), left.eq(Mux(length.any(), touched, 0))]
+                last_byte = base[:byte_bits] + length - 1  # counted from the first line's start
+                m.d.sync += [
+                    mores[k].eq(length.any()),
+                    lines[k].eq(base[byte_bits:]),
+                    lefts[k].eq(last_byte >> byte_bits),
+                ]
         with m.If(self.squash):
-            m.d.sync += [left.eq(0) for left in lefts]
+            m.d.sync += mores.eq(0)
 
     def _sort(self, m, queues, cam):
         """Answers to their queues."""
