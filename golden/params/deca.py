@@ -140,6 +140,8 @@ class LoaderRegister(IntEnum):
 LOADER_STRIDE = 0x40
 REGISTER_BITS = 64
 REGISTER_SPACE_BITS = 12
+AXI_TOUT = 1 << REGISTER_SPACE_BITS  # behind AXI the rows of TOut follow the registers
+AXI_ADDRESS_BITS = REGISTER_SPACE_BITS + 1
 
 STATUS_FIELDS = (
     Field("busy", 1),  # a tile is between its command and its result

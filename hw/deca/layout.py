@@ -46,7 +46,7 @@ def window_layout(p: DecaParams) -> data.StructLayout:
             "final": 1,  # last step of the tile
             "chunk": chunk_index_bits(p),
             "mask": data.ArrayLayout(1, p.lanes),
-            "index": data.ArrayLayout(range(p.lanes), p.lanes),
+            "distance": data.ArrayLayout(range(p.lanes), p.lanes),  # clear mask bits below
             "error": 1,  # the bitmask came with a bus error
         }
     )
@@ -65,7 +65,7 @@ def step_layout(p: DecaParams) -> data.StructLayout:
             "final": 1,
             "chunk": chunk_index_bits(p),
             "mask": data.ArrayLayout(1, p.lanes),
-            "index": data.ArrayLayout(range(p.lanes), p.lanes),
+            "distance": data.ArrayLayout(range(p.lanes), p.lanes),  # clear mask bits below
             "error": 3,  # TileError; not OK ends the tile
         }
     )

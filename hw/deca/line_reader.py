@@ -1,6 +1,6 @@
 """Reads a byte stream that lies in memory lines, in pieces of any length and alignment."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -65,7 +65,7 @@ class LineReader(wiring.Component):
         words = self.line_bits // self.word_bits
         word_granules = self.word_bits // self.granule_bits
         both = Signal(2 * self.line_bits)
-        m.d.comb += both.eq((self.i.p.data << self.line_bits) | line)
+        m.d.comb += both.eq(Cat(line, self.i.p.data))
         if word_granules > 1:
             m.d.comb += self.offset.eq(position[: (word_granules - 1).bit_length()])
         shown = both
@@ -73,7 +73,9 @@ class LineReader(wiring.Component):
         for level in reversed(range((words - 1).bit_length())):
             step = self.word_bits << level
             below = self.word_bits * ((1 << level) - 1)  # what the lower levels may still skip
-            shown = Mux(skip[level], shown[step:], shown)[: self.window_bits + below]
+            rest = Signal(self.window_bits + below, name=f"skip{step}")
+            m.d.comb += rest.eq(Mux(skip[level], shown[step:], shown))
+            shown = rest
         m.d.comb += self.window.eq(shown)
 
         load = Signal()

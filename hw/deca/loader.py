@@ -240,6 +240,6 @@ class Loader(wiring.Component):
             o.final.eq(w.final | faulty),
             o.chunk.eq(w.chunk),
             o.mask.eq(w.mask),
-            o.index.eq(w.index),
+            o.distance.eq(w.distance),
             o.error.eq(error),
         ]

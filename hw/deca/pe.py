@@ -72,13 +72,13 @@ class DecaPE(Unit):
             port, own = getattr(self, f"command{k}"), registers.command[k]
             given = loader.command
             m.d.comb += given.valid.eq((port.valid | own.valid) & turn)
-            with m.If(port.valid):
-                m.d.comb += [
-                    given.payload.eq(Cat(registers.config, port.payload)),
-                    port.ready.eq(given.ready & turn),
-                ]
-            with m.Else():
-                m.d.comb += [given.payload.eq(own.payload), own.ready.eq(given.ready & turn)]
+            m.d.comb += [
+                port.ready.eq(given.ready & turn),
+                own.ready.eq(given.ready & turn & ~port.valid),
+                given.payload.eq(
+                    Mux(port.valid, Cat(registers.config, port.payload), own.payload.as_value())
+                ),
+            ]
             takes = given.valid & given.ready
             with m.If(takes):
                 m.d.comb += prefetcher.observe.valid.eq(1)

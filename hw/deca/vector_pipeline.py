@@ -7,7 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from golden.params.deca import CODE_BITS, LUT_ENTRIES, DecaParams, TileError
-from hw.arith.expand import select
+from hw.arith.expand import move_up
 from hw.arith.shifter import shift_right_sticky
 from hw.deca.layout import chunk_index_bits, step_layout
 from hw.deca.lut_array import LutArray
@@ -85,7 +85,7 @@ class VectorPipeline(wiring.Component):
             "final": s.final,
             "chunk": s.chunk,
             "mask": s.mask,
-            "index": s.index,
+            "distance": s.distance,
             "scales": s.scales,
             "error": s.error,
         }
@@ -132,10 +132,13 @@ class VectorPipeline(wiring.Component):
         d_valid, d_loader, d = registered("d", l_valid & x.last, l_loader, keep)
 
         # dd: spread over the lanes by the bitmask; scales beside their elements.
-        dense = [
-            Mux(d.mask[k], select(sd[: k + 1], d.index[k][: k.bit_length()]) if k else sd[0], 0)
-            for k in range(p.lanes)
-        ]
+        moved = sd
+        for bit in reversed(range((p.lanes - 1).bit_length())):
+            moved = [
+                _wire(m, f"moved{bit}_{k}", word)
+                for k, word in enumerate(move_up(moved, list(d.distance), bit))
+            ]
+        dense = [Mux(keep, word, 0) for keep, word in zip(d.mask, moved, strict=True)]
         e_valid, e_loader, e = registered(
             "e",
             d_valid,
@@ -175,6 +178,13 @@ class VectorPipeline(wiring.Component):
             # A position without an element stays +0, whatever its group's scale.
             m.d.comb += self.o.elements[k].eq(Mux(g.mask[k], scaler.o[k], 0))
         return m
+
+
+def _wire(m: Module, name: str, value: Value) -> Signal:
+    """``value`` under a name, so that several uses share it."""
+    signal = Signal(value.shape(), name=name)
+    m.d.comb += signal.eq(value)
+    return signal
 
 
 def _shape(value):

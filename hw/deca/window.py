@@ -16,8 +16,7 @@ class Window(wiring.Component):
     """Cuts a tile into vector operations and those into steps of at most Lq codes.
 
     While ``run`` is set it takes a chunk of the bitmask per vector operation (a dense tile has
-    every bit set and takes none), counts its bits, finds the place of every element among the
-    nonzeros, and offers the steps at ``o``: max(1, ceil(window / Lq)) of them. ``clear`` forgets
+    every bit set and takes none), counts its bits, finds how far every element lies below its lane, and offers the steps at ``o``: max(1, ceil(window / Lq)) of them. ``clear`` forgets
     everything; a tile begins with the first cycle of ``run`` after it.
 
     Timing: three registers from the bitmask to ``o``; one step a cycle.
@@ -65,13 +64,13 @@ class Window(wiring.Component):
             with m.If(offered):
                 m.d.sync += [chunk.eq(chunk + 1), ended.eq(final)]
 
-        # c_: places and count of its nonzeros.
-        counts = list(m_mask)
+        # c_: how far each element moves up to its lane, and how many there are.
+        clear = [~bit for bit in m_mask]
         for adders in prefix_network(PrefixStyle.SKLANSKY, p.lanes):
-            counts = prefix_level(counts, adders)
+            clear = prefix_level(clear, adders)
         c_mask, c_error = Signal(p.lanes), Signal()
         c_chunk, c_final = Signal.like(m_chunk), Signal()
-        c_index = [Signal(range(p.lanes), name=f"c_index{k}") for k in range(p.lanes)]
+        c_distance = [Signal(range(p.lanes), name=f"c_distance{k}") for k in range(p.lanes)]
         c_count = Signal(range(p.lanes + 1))
         with m.If(c_ready):
             m.d.sync += [
@@ -80,9 +79,8 @@ class Window(wiring.Component):
                 c_error.eq(m_error),
                 c_chunk.eq(m_chunk),
                 c_final.eq(m_final),
-                c_count.eq(counts[-1]),
-                c_index[0].eq(0),
-                *(place.eq(c) for place, c in zip(c_index[1:], counts[:-1], strict=True)),
+                c_count.eq(p.lanes - clear[-1]),
+                *(far.eq(c) for far, c in zip(c_distance[1:], clear[:-1], strict=True)),
             ]
 
         # o: one step; the window shrinks by what each step reads.
@@ -105,7 +103,7 @@ class Window(wiring.Component):
                 self.o.p.final.eq(last & c_final),
                 self.o.p.chunk.eq(c_chunk),
                 self.o.p.mask.eq(c_mask),
-                self.o.p.index.eq(Cat(c_index)),
+                self.o.p.distance.eq(Cat(c_distance)),
                 self.o.p.error.eq(c_error),
             ]
             with m.If(c_valid):

@@ -1,0 +1,193 @@
+"""The processing element behind AXI: a read master to memory, a register slave to the core."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.params.deca import (
+    AXI_ADDRESS_BITS,
+    AXI_TOUT,
+    REGISTER_BITS,
+    TILE_BYTES,
+    TILE_ROWS,
+    DecaParams,
+)
+from hw.deca.pe import DecaPE
+
+__all__ = ["DecaAxi"]
+
+OKAY, SLVERR = 0, 2
+INCREMENTING = 1
+
+
+class DecaAxi(wiring.Component):
+    """AXI4 read master (``m_axi_``, a line per beat) and AXI4-Lite slave (``s_axi_``, 64 bits).
+
+    The slave's first 4 KiB are the registers of :class:`golden.params.deca.Register`; from
+    ``AXI_TOUT`` on come the rows of both tile outputs, a word at a time. The first word that is
+    read of a row takes the whole row out of TOut; its other words come from a buffer, until
+    another row is read. A refused access, a row that is not full and a partial write answer
+    SLVERR. ``interrupt`` is high while a result waits.
+
+    A prefetch is a read whose answer is dropped; the top bit of its id says so.
+    """
+
+    def __init__(self, params: DecaParams):
+        self.params = params
+        id_bits = params.tag_bits + 1
+        super().__init__(
+            {
+                "m_axi_arid": Out(id_bits),
+                "m_axi_araddr": Out(params.address_bits),
+                "m_axi_arlen": Out(8),
+                "m_axi_arsize": Out(3),
+                "m_axi_arburst": Out(2),
+                "m_axi_arlock": Out(1),
+                "m_axi_arcache": Out(4),
+                "m_axi_arprot": Out(3),
+                "m_axi_arvalid": Out(1),
+                "m_axi_arready": In(1),
+                "m_axi_rid": In(id_bits),
+                "m_axi_rdata": In(params.line_bits),
+                "m_axi_rresp": In(2),
+                "m_axi_rlast": In(1),
+                "m_axi_rvalid": In(1),
+                "m_axi_rready": Out(1),
+                "s_axi_awaddr": In(AXI_ADDRESS_BITS),
+                "s_axi_awprot": In(3),
+                "s_axi_awvalid": In(1),
+                "s_axi_awready": Out(1),
+                "s_axi_wdata": In(REGISTER_BITS),
+                "s_axi_wstrb": In(REGISTER_BITS // 8),
+                "s_axi_wvalid": In(1),
+                "s_axi_wready": Out(1),
+                "s_axi_bresp": Out(2),
+                "s_axi_bvalid": Out(1),
+                "s_axi_bready": In(1),
+                "s_axi_araddr": In(AXI_ADDRESS_BITS),
+                "s_axi_arprot": In(3),
+                "s_axi_arvalid": In(1),
+                "s_axi_arready": Out(1),
+                "s_axi_rdata": Out(REGISTER_BITS),
+                "s_axi_rresp": Out(2),
+                "s_axi_rvalid": Out(1),
+                "s_axi_rready": In(1),
+                "interrupt": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.pe = pe = DecaPE(self.params)
+        self._master(m, pe)
+        self._slave(m, pe)
+        m.d.comb += self.interrupt.eq(pe.done0.valid | pe.done1.valid)
+        return m
+
+    def _master(self, m, pe):
+        p = self.params
+        request, response = pe.mem_request, pe.mem_response
+        line_log2 = (p.line_bytes - 1).bit_length()
+        prefetched = self.m_axi_rid[-1]
+        m.d.comb += [
+            self.m_axi_arid.eq(Cat(request.p.tag, request.p.prefetch)),
+            self.m_axi_araddr.eq(request.p.line << line_log2),
+            self.m_axi_arsize.eq(line_log2),
+            self.m_axi_arburst.eq(INCREMENTING),
+            self.m_axi_arcache.eq(0b1111),  # cacheable, allocate: weights are read again
+            self.m_axi_arvalid.eq(request.valid),
+            request.ready.eq(self.m_axi_arready),
+            response.valid.eq(self.m_axi_rvalid & ~prefetched),
+            response.p.tag.eq(self.m_axi_rid),
+            response.p.data.eq(self.m_axi_rdata),
+            response.p.error.eq(self.m_axi_rresp[1]),
+            self.m_axi_rready.eq(response.ready | prefetched),
+        ]
+
+    def _slave(self, m, pe):
+        """One access at a time; a write goes before a read."""
+        p = self.params
+        mmio, row_request, row = pe.mmio_request, pe.read_request, pe.read_response
+        address, word = Signal(AXI_ADDRESS_BITS), Signal(REGISTER_BITS)
+        buffer, buffered = Signal(p.line_bits), Signal(1 + (TILE_ROWS - 1).bit_length())
+        buffer_valid = Signal()
+        wanted = Cat(
+            address[(TILE_ROWS * p.line_bytes - 1).bit_length()],
+            address[(p.line_bytes - 1).bit_length() :][: (TILE_ROWS - 1).bit_length()],
+        )
+        wanted_tout, wanted_row = wanted[0], wanted[1:]
+        in_tout = (address >= AXI_TOUT) & (address < AXI_TOUT + p.loaders * TILE_BYTES)
+        m.d.comb += [
+            mmio.p.address.eq(address),
+            mmio.p.data.eq(word),
+            row_request.p.tout.eq(wanted_tout),
+            row_request.p.row.eq(wanted_row),
+        ]
+        # A tile that is started or dropped makes the buffered row a thing of the past.
+        with m.If(self.s_axi_bvalid & self.s_axi_bready):
+            m.d.sync += buffer_valid.eq(0)
+        with m.FSM():
+            with m.State("IDLE"):
+                with m.If(self.s_axi_awvalid & self.s_axi_wvalid):
+                    m.d.comb += [self.s_axi_awready.eq(1), self.s_axi_wready.eq(1)]
+                    m.d.sync += [address.eq(self.s_axi_awaddr), word.eq(self.s_axi_wdata)]
+                    m.next = "WRITE"
+                    with m.If((self.s_axi_awaddr >= AXI_TOUT) | ~self.s_axi_wstrb.all()):
+                        m.d.sync += self.s_axi_bresp.eq(SLVERR)
+                        m.next = "WRITTEN"
+                with m.Elif(self.s_axi_arvalid):
+                    m.d.comb += self.s_axi_arready.eq(1)
+                    m.d.sync += address.eq(self.s_axi_araddr)
+                    m.next = "READ"
+            with m.State("WRITE"):
+                m.d.comb += [mmio.valid.eq(1), mmio.p.write.eq(1)]
+                with m.If(mmio.ready):
+                    m.next = "WRITE_ANSWER"
+            with m.State("WRITE_ANSWER"):
+                m.d.comb += pe.mmio_response.ready.eq(1)
+                with m.If(pe.mmio_response.valid):
+                    m.d.sync += self.s_axi_bresp.eq(Mux(pe.mmio_response.p.error, SLVERR, OKAY))
+                    m.next = "WRITTEN"
+            with m.State("WRITTEN"):
+                m.d.comb += self.s_axi_bvalid.eq(1)
+                with m.If(self.s_axi_bready):
+                    m.next = "IDLE"
+            with m.State("READ"):
+                with m.If(in_tout):
+                    with m.If(buffer_valid & (buffered == wanted)):
+                        m.next = "ROW"
+                    with m.Else():
+                        m.d.comb += row_request.valid.eq(1)
+                        with m.If(row_request.ready):
+                            m.next = "ROW_ANSWER"
+                with m.Elif(address >= AXI_TOUT):
+                    m.d.sync += [self.s_axi_rdata.eq(0), self.s_axi_rresp.eq(SLVERR)]
+                    m.next = "READ_DONE"
+                with m.Else():
+                    m.d.comb += mmio.valid.eq(1)
+                    with m.If(mmio.ready):
+                        m.next = "READ_ANSWER"
+            with m.State("ROW_ANSWER"):
+                m.d.comb += row.ready.eq(1)
+                with m.If(row.valid):
+                    m.d.sync += [buffer.eq(row.p.data), buffered.eq(wanted)]
+                    m.d.sync += buffer_valid.eq(row.p.full)
+                    m.next = "ROW"
+            with m.State("ROW"):
+                m.d.sync += [
+                    self.s_axi_rdata.eq(buffer.word_select(address[3:6], REGISTER_BITS)),
+                    self.s_axi_rresp.eq(Mux(buffer_valid, OKAY, SLVERR)),
+                ]
+                m.next = "READ_DONE"
+            with m.State("READ_ANSWER"):
+                m.d.comb += pe.mmio_response.ready.eq(1)
+                with m.If(pe.mmio_response.valid):
+                    m.d.sync += [
+                        self.s_axi_rdata.eq(pe.mmio_response.p.data),
+                        self.s_axi_rresp.eq(Mux(pe.mmio_response.p.error, SLVERR, OKAY)),
+                    ]
+                    m.next = "READ_DONE"
+            with m.State("READ_DONE"):
+                m.d.comb += self.s_axi_rvalid.eq(1)
+                with m.If(self.s_axi_rready):
+                    m.next = "IDLE"
