@@ -8,6 +8,7 @@ them, ``image`` places the bytes in memory, ``decompress`` is what the hardware 
 from golden.deca.coding import CompressedTiles, decode_tiles, encode_tiles
 from golden.deca.cycles import TileCycles, expected_bubbles, expected_cycles, tile_cycles
 from golden.deca.decompress import check_lengths, decode_config, decompress, decompress_tiles
+from golden.deca.gemm import gemm, gemm_of_tiles
 from golden.deca.image import MemoryImage, lay_out
 from golden.deca.matrix import (
     CompressedMatrix,
@@ -40,6 +41,8 @@ __all__ = [
     "encode_tiles",
     "expected_bubbles",
     "expected_cycles",
+    "gemm",
+    "gemm_of_tiles",
     "lay_out",
     "resolve_scheme",
     "restore",
