@@ -5,6 +5,7 @@ for the goal ``area`` full adders to its full-adder cell, the rest to gates by t
 script (driven and loaded as the technology says), constants to tie cells.
 """
 
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from pathlib import Path
 from synth.function import parse_function, truth_table
 from synth.liberty import cached_liberty
 from synth.liberty_reader import read_text
-from synth.netlist import Netlist, read_netlist
+from synth.netlist import Netlist, no_cell_for, read_netlist
 from synth.technology import Technology
 from synth.timing import TimingPath, longest_paths
-from synth.yosys import run_yosys
+from synth.yosys import SynthesisError, run_yosys
 
 __all__ = ["Goal", "Synthesis", "synthesise", "synthesise_for_clock"]
 
@@ -86,27 +87,7 @@ def synthesise(
             f"set_driving_cell {technology.drive_cell}\n"
             f"set_load {technology.output_load} [all_outputs]\n"
         )
-        flatten = "" if keep_hierarchy else "-flatten"
-        run_yosys(
-            [
-                "libcache -scl -disable",  # its cache outlives this run and trusts file times
-                "read_rtlil top.il",
-                f"synth {flatten} -top {top} -noabc",
-                "opt -purge",
-                "rename -wire",  # registers are called as the signals they hold
-                *(_map_full_adders(technology, folder) if goal is Goal.AREA else ()),
-                f"dfflibmap {liberty}",
-                "opt",
-                "setundef -zero",
-                f"abc {liberty} -constr abc.constr -script abc.script",
-                *_tie_constants(technology),
-                "flatten",
-                "opt_clean -purge",
-                "write_json netlist.json",
-                "write_verilog -noattr -noexpr netlist.v",
-            ],
-            folder,
-        )
+        _map(top, technology, goal, keep_hierarchy, liberty, folder)
         netlist = read_netlist((folder / "netlist.json").read_text(), top, technology)
         verilog = (folder / "netlist.v").read_text()
     return Synthesis(
@@ -117,6 +98,40 @@ def synthesise(
         verilog=verilog,
         area_by_part=_area_by_part(netlist) if keep_hierarchy else {},
     )
+
+
+def _map(
+    top: str,
+    technology: Technology,
+    goal: Goal,
+    keep_hierarchy: bool,
+    liberty: str,
+    folder: Path,
+) -> None:
+    commands = [
+        "libcache -scl -disable",  # its cache outlives this run and trusts file times
+        "read_rtlil top.il",
+        f"synth {'' if keep_hierarchy else '-flatten'} -top {top} -noabc",
+        "opt -purge",
+        "rename -wire",  # registers are called as the signals they hold
+        *(_map_full_adders(technology, folder) if goal is Goal.AREA else ()),
+        f"dfflibmap {liberty}",
+        "opt",
+        "setundef -zero",
+        f"abc {liberty} -constr abc.constr -script abc.script",
+        *_tie_constants(technology),
+        "flatten",
+        "opt_clean -purge",
+        "write_json netlist.json",
+        "write_verilog -noattr -noexpr netlist.v",
+    ]
+    try:
+        run_yosys(commands, folder)
+    except SynthesisError as error:
+        unmapped = re.search(r"\(type (\S+)\) cannot be legalized", str(error))
+        if unmapped is None:
+            raise
+        raise no_cell_for([unmapped[1]], technology) from None
 
 
 def synthesise_for_clock(

@@ -2,13 +2,22 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from synth.technology import Cell, Technology
 from synth.yosys import SynthesisError
 
-__all__ = ["Instance", "Net", "Netlist", "in_signal_order", "read_netlist"]
+__all__ = ["Instance", "Net", "Netlist", "in_signal_order", "no_cell_for", "read_netlist"]
+
+# Yosys's own cells that are left when a library has nothing for them.
+_GENERIC = {
+    "$_DFF_P_": "a flip-flop on the rising clock edge",
+    "$_DFF_N_": "a flip-flop on the falling clock edge",
+    "$_DLATCH_P_": "a latch open at 1",
+    "$_DLATCH_N_": "a latch open at 0",
+}
 
 Net = int | str  # a number, or "0", "1", "x" for a constant
 
@@ -51,7 +60,7 @@ def read_netlist(text: str, top: str, technology: Technology) -> Netlist:
     module = json.loads(text)["modules"][top]
     unknown = sorted({c["type"] for c in module["cells"].values()} - technology.cells.keys())
     if unknown:
-        raise SynthesisError(f"{technology.name} has no cell for {', '.join(unknown)}")
+        raise no_cell_for(unknown, technology)
     instances = [
         Instance(name, technology.cells[c["type"]], {p: n for p, (n,) in c["connections"].items()})
         for name, c in module["cells"].items()
@@ -64,6 +73,12 @@ def read_netlist(text: str, top: str, technology: Technology) -> Netlist:
         instances=instances,
         net_names=_net_names(module),
     )
+
+
+def no_cell_for(kinds: Sequence[str], technology: Technology) -> SynthesisError:
+    """The refusal of a technology that lacks cells of Yosys's ``kinds``."""
+    wanted = ", ".join(_GENERIC.get(kind, kind) for kind in kinds)
+    return SynthesisError(f"{technology.name} has no cell for {wanted}")
 
 
 def _net_names(module: dict[str, Any]) -> dict[Net, str]:
