@@ -1,27 +1,14 @@
-"""Every unit of the catalogue, every preset, in Amaranth's simulator.
-
-A unit is a component whose ports are streams (``hw.unit.Unit``); systems have suites of their own.
-"""
-
-from importlib import import_module
+"""Every unit of the catalogue, every preset, in Amaranth's simulator."""
 
 import pytest
 
+from golden.params.arith import ARITH_BLOCKS
 from golden.params.resolve import BLOCKS
-from hw.catalog import CATALOG
-from hw.unit import Unit
-from tests.support.drive import measured_latency, require_interval, simulate
-
-
-def is_unit(place: str) -> bool:
-    module, _, name = place.partition(":")
-    return issubclass(getattr(import_module(module), name), Unit)
-
+from tests.support.drive import catalogued_units, measured_latency, require_interval, simulate
 
 PRESETS = [
     pytest.param(BLOCKS[block].preset(name), id=f"{block}:{name}")
-    for block, place in CATALOG.items()
-    if is_unit(place)
+    for block in catalogued_units()
     for name in BLOCKS[block].PRESETS
 ]
 
@@ -39,3 +26,12 @@ def test_unit_equals_golden(params, stall, cases):
 def test_latency_is_as_stated(params):
     trace = simulate(params, cases=12, one_at_a_time=True)
     assert measured_latency(params, trace) == params.timing.latency
+
+
+@pytest.mark.parametrize("latency", [1, 2, 3, 7])
+@pytest.mark.parametrize("block", [cls.block for cls in ARITH_BLOCKS])
+def test_any_latency_gives_the_same_results(block, latency):
+    params = BLOCKS[block].preset(latency=latency)
+    trace = simulate(params, cases=12, one_at_a_time=True)
+    assert measured_latency(params, trace) == latency
+    require_interval(params, simulate(params, cases=40))

@@ -16,7 +16,8 @@ from amaranth.sim import Simulator
 
 from golden.pack import pack, unpack
 from golden.params.block import BlockParams, Port
-from hw.catalog import build
+from hw.catalog import CATALOG, build
+from hw.unit import Unit
 
 Words = dict[str, list[int]]  # port name -> payloads as they travel on the wires
 
@@ -33,6 +34,16 @@ class Trace:
 def bench_of(params: BlockParams) -> ModuleType:
     """The bench module of a block; a block without one is an error."""
     return import_module(f"tilewright.bench.{params.block}")
+
+
+def catalogued_units() -> list[str]:
+    """Blocks whose ports are the streams of their parameters; systems have suites of their own."""
+
+    def component(place: str) -> type:
+        module, _, name = place.partition(":")
+        return getattr(import_module(module), name)
+
+    return [block for block, place in CATALOG.items() if issubclass(component(place), Unit)]
 
 
 def simulate(

@@ -1,0 +1,47 @@
+"""One planted error per unit of the catalogue: the simulator harness must catch every one."""
+
+import pytest
+
+from golden.params.resolve import resolve
+from tests.support.drive import catalogued_units, simulate
+from tests.support.mutate import mutant_of
+
+# Block, its parameters, and an expression of its source with what replaces it.
+ERRORS = {
+    "register_slice": ("register_slice", "word.eq(self.spare)", "word.eq(self.i.p.data)"),
+    "queue": ("queue:tiny", "level != depth", "level <= depth"),
+    "fork": ("fork", "self.i.valid & ~served[k]", "self.i.valid"),
+    "join": ("join", "self.o.valid & self.o.ready", "self.o.ready"),
+    "width_converter": ("width_converter:ragged", "self.buffer | placed", "placed"),
+    "arbiter": ("arbiter", "Mux(self.o.ready, upwards & ~grant, upwards)", "upwards & ~grant"),
+    "float_unpack": (
+        "float_unpack",
+        "operand.biased - fmt.bias - zeros",
+        "operand.biased - fmt.bias",
+    ),
+    "float_round": ("float_round", "x.guard & either(", "x.guard | either("),
+    "float_mul": ("float_mul", "a.sign ^ b.sign", "a.sign | b.sign"),
+    "float_add": ("float_add", "total[-1] & ~x.subtract", "total[-1]"),
+    "float_fma": ("float_fma", "x.product_sign ^ x.c_sign", "x.c_sign"),
+    "float_convert": ("float_convert", "nan=a.nan", "nan=None"),
+    "int_to_float": ("int_to_float", "Mux(negative, -x.a, x.a)", "Mux(negative, ~x.a, x.a)"),
+    "leading_zeros": ("leading_zeros", "Mux(high_empty, low, high)", "Mux(low_empty, high, low)"),
+    "shifter": ("shifter", "sticky | lost", "lost"),
+    "adder_tree": ("adder_tree", "import add", "import or_ as add"),
+    "prefix_sum": ("prefix_sum", "(k + 1).bit_length()", "k.bit_length()"),
+    "popcount": ("popcount", "import add", "import xor as add"),
+    "expand": ("expand", "Mux(keep, word, 0)", "word"),
+    "max_tree": ("max_tree", "a > b", "a >= 16"),
+}
+
+
+def test_every_unit_has_a_planted_error():
+    assert set(ERRORS) == set(catalogued_units())
+
+
+@pytest.mark.parametrize("block", ERRORS)
+def test_planted_error_is_caught(block):
+    text, old, new = ERRORS[block]
+    params = resolve(text)
+    with pytest.raises((AssertionError, TimeoutError)):
+        simulate(params, cases=100, stall=0.3, dut=mutant_of(params, old, new))
