@@ -44,7 +44,7 @@ class LineQueue(wiring.Component):
     lines of old reservations must no longer be written.
 
     ``free`` and ``slot`` come from registers. A slot can be reserved again the cycle after its
-    line has left the storage.
+    line was taken from the registers, or two cycles after it was read from the SRAM.
 
     Timing: in registers, a line is on offer the cycle after it is written. In an SRAM it is three
     cycles after: the line passes the memory's output and one register, which take lines ahead of
@@ -67,61 +67,63 @@ class LineQueue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         port, lines = self.port, self.lines
-        head = Signal(range(lines))  # the oldest reserved slot
         tail = Signal(range(lines))  # the next slot to reserve
+        head = Signal(lines, init=1)  # the oldest reserved slot, one bit per slot
         used = Signal(range(lines + 1))  # reserved slots
         free = Signal(init=1)
         arrived = Signal(lines)  # slots whose line is in the storage
-        leaves = Signal()  # the line at the head leaves the storage
-
-        def following(slot):
-            return Mux(slot == lines - 1, 0, slot + 1)
-
-        def only(slot, condition):
-            return Cat((slot == k) & condition for k in range(lines))
+        here = Signal()  # the oldest line is among them
+        leaves = Signal()  # the oldest line leaves the storage
+        released = Signal()  # and its slot is no longer reserved: `leaves`, a cycle late for SRAM
 
         used_next = Signal.like(used)
+        written = Cat((port.write.slot == k) & port.write.valid for k in range(lines))
+        emptied = (head.rotate_right(1) if self.sram else head) & released.replicate(lines)
         m.d.comb += [
             port.free.eq(free),
             port.slot.eq(tail),
-            used_next.eq(used + port.reserve - leaves),
+            here.eq((arrived & head).any()),
+            used_next.eq(used + port.reserve - released),
         ]
         m.d.sync += [
             used.eq(used_next),
             free.eq(used_next != lines),
-            arrived.eq((arrived | only(port.write.slot, port.write.valid)) & ~only(head, leaves)),
+            arrived.eq((arrived | written) & ~emptied),
         ]
         with m.If(port.reserve):
-            m.d.sync += tail.eq(following(tail))
+            m.d.sync += tail.eq(_following(tail, lines))
         with m.If(leaves):
-            m.d.sync += head.eq(following(head))
+            m.d.sync += head.eq(head.rotate_left(1))
 
         line = Signal(line_layout(self.line_bits))
         m.d.comb += line.eq(Cat(port.write.data, port.write.error))
-        here = arrived.bit_select(head, 1)
         if self.sram:
-            self._through_sram(m, head, here, leaves, line)
+            self._sram(m, line, here, leaves, released)
         else:
-            self._from_registers(m, head, here, leaves, line)
+            self._registers(m, line, head, here, leaves, released)
         with m.If(self.flush):
-            m.d.sync += [head.eq(0), tail.eq(0), used.eq(0), free.eq(1), arrived.eq(0)]
+            m.d.sync += [tail.eq(0), head.eq(1), used.eq(0), free.eq(1), arrived.eq(0)]
         return m
 
-    def _from_registers(self, m, head, here, leaves, line):
+    def _registers(self, m, line, head, here, leaves, released):
         write = self.port.write
-        slots = [Signal.like(line, name=f"line{k}") for k in range(self.lines)]
-        for k, slot in enumerate(slots):
+        m.d.comb += [
+            self.o.valid.eq(here),
+            leaves.eq(here & self.o.ready),
+            released.eq(leaves),
+        ]
+        shown = 0
+        for k in range(self.lines):
+            slot = Signal.like(line, name=f"line{k}")
             with m.If(write.valid & (write.slot == k)):
                 m.d.sync += slot.eq(line)
-        m.d.comb += [self.o.valid.eq(here), leaves.eq(here & self.o.ready)]
-        with m.Switch(head):
-            for k, slot in enumerate(slots):
-                with m.Case(k):
-                    m.d.comb += self.o.payload.eq(slot)
+            shown |= slot.as_value() & head[k].replicate(line.shape().size)
+        m.d.comb += self.o.payload.eq(shown)
 
-    def _through_sram(self, m, head, here, leaves, line):
+    def _sram(self, m, line, here, leaves, released):
         write, o = self.port.write, self.o
         m.submodules.slots = slots = Sram(self.lines, line.shape().size)
+        address = Signal(range(self.lines))  # of the oldest line
         read = Signal()  # the memory's output holds a line that `o` has not taken over
         step = Signal()
         m.d.comb += [
@@ -131,10 +133,17 @@ class LineQueue(wiring.Component):
             slots.write_address.eq(write.slot),
             slots.write_data.eq(line),
             slots.read_enable.eq(leaves),
-            slots.read_address.eq(head),
+            slots.read_address.eq(address),
         ]
-        m.d.sync += read.eq(leaves | (read & ~step))
+        # `o.ready` may be late, and nobody looks at the slot in the cycle that this one costs.
+        m.d.sync += [released.eq(leaves), read.eq(leaves | (read & ~step))]
+        with m.If(leaves):
+            m.d.sync += address.eq(_following(address, self.lines))
         with m.If(step):
             m.d.sync += [o.valid.eq(read), o.payload.eq(slots.read_data)]
         with m.If(self.flush):
-            m.d.sync += [read.eq(0), o.valid.eq(0)]
+            m.d.sync += [address.eq(0), released.eq(0), read.eq(0), o.valid.eq(0)]
+
+
+def _following(slot, lines: int):
+    return Mux(slot == lines - 1, 0, slot + 1)

@@ -103,7 +103,7 @@ def test_every_slot_can_be_reserved_before_a_line_arrives(lines, sram):
     run(dut, bench)
 
 
-@pytest.mark.parametrize(("lines", "sram"), [(3, False), (8, False), (3, True), (32, True)])
+@pytest.mark.parametrize(("lines", "sram"), [(3, False), (8, False), (4, True), (32, True)])
 def test_one_line_a_cycle(lines, sram):
     """Reserved and written in consecutive cycles, a line leaves every cycle."""
     dut = LineQueue(lines, BITS, sram)
