@@ -114,7 +114,7 @@ class LineQueue(wiring.Component):
         ]
         shown = 0
         for k in range(self.lines):
-            slot = Signal.like(line, name=f"line{k}")
+            slot = Signal.like(line, name=f"line{k}", reset_less=True)
             with m.If(write.valid & (write.slot == k)):
                 m.d.sync += slot.eq(line)
             shown |= slot.as_value() & head[k].replicate(line.shape().size)
@@ -126,7 +126,9 @@ class LineQueue(wiring.Component):
         address = Signal(range(self.lines))  # of the oldest line
         read = Signal()  # the memory's output holds a line that `o` has not taken over
         step = Signal()
+        shown = Signal.like(line, reset_less=True)  # what a line holds needs no reset
         m.d.comb += [
+            o.payload.eq(shown),
             step.eq(~o.valid | o.ready),
             leaves.eq(here & (~read | step)),
             slots.write_enable.eq(write.valid),
@@ -140,7 +142,7 @@ class LineQueue(wiring.Component):
         with m.If(leaves):
             m.d.sync += address.eq(_following(address, self.lines))
         with m.If(step):
-            m.d.sync += [o.valid.eq(read), o.payload.eq(slots.read_data)]
+            m.d.sync += [o.valid.eq(read), shown.eq(slots.read_data)]
         with m.If(self.flush):
             m.d.sync += [address.eq(0), released.eq(0), read.eq(0), o.valid.eq(0)]
 

@@ -98,7 +98,9 @@ class LoadUnit(wiring.Component):
         p = self.params
         byte_bits = (p.line_bytes - 1).bit_length()
         most = -(-(p.line_bytes - 1 + TILE_BYTES) // p.line_bytes)  # lines of an unaligned tile
-        lines = [Signal(p.line_address_bits, name=f"{name}_line") for name in STRUCTURES]
+        lines = [
+            Signal(p.line_address_bits, name=f"{name}_line", reset_less=True) for name in STRUCTURES
+        ]
         mores = Signal(len(STRUCTURES))  # whose next line is still to be requested
         lefts = [Signal(range(most), name=f"{name}_left") for name in STRUCTURES]  # lines behind it
 
@@ -146,7 +148,7 @@ class LoadUnit(wiring.Component):
         answer = self.response
         m.d.comb += [cam.search.eq(answer.valid), cam.key.eq(answer.tag)]
         m.d.sync += self.spurious.eq(answer.valid & ~cam.hit)
-        line = Signal(line_layout(self.params.line_bits))
+        line = Signal(line_layout(self.params.line_bits), reset_less=True)
         slot = Signal.like(cam.place_found.slot)
         with m.If(answer.valid):
             m.d.sync += [line.data.eq(answer.data), line.error.eq(answer.error)]

@@ -73,7 +73,10 @@ class RequestCam(wiring.Component):
         entries = self.params.cam_entries
         number_bits = (entries - 1).bit_length()
         taken, dead, generation = Signal(entries), Signal(entries), Signal(entries)
-        places = [Signal(place_layout(self.params), name=f"place{k}") for k in range(entries)]
+        places = [
+            Signal(place_layout(self.params), name=f"place{k}", reset_less=True)
+            for k in range(entries)
+        ]
 
         # The entry to take next is chosen a cycle ahead and stands by, one bit per entry.
         spare = Signal(entries, init=1)
