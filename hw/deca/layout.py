@@ -10,19 +10,26 @@ __all__ = [
     "SHIFT_WORD_BITS",
     "chunk_index_bits",
     "command_layout",
+    "scale_bits",
     "step_layout",
     "window_layout",
 ]
 
 CONFIG = data.StructLayout({f.name: field_shape(f) for f in CONFIG_FIELDS})
 
-# Codes are aligned in two stages: to a word of this size in the loader, to a bit in the pipeline.
+# What is read from lines is aligned in two stages: to a word of this size in the loader, the rest
+# of the way in the pipeline.
 SHIFT_WORD_BITS = 64
 
 
 def chunk_index_bits(p: DecaParams) -> int:
     """Numbers a chunk in its tile; int8 tiles have the most."""
     return (TILE_BYTES // p.lanes - 1).bit_length()
+
+
+def scale_bits(p: DecaParams) -> int:
+    """A chunk's scales: one per lane at the most, and never more than a line."""
+    return min(16 * p.lanes, p.line_bits)
 
 
 def command_layout(p: DecaParams) -> data.StructLayout:
@@ -59,7 +66,8 @@ def step_layout(p: DecaParams) -> data.StructLayout:
             "config": CONFIG,
             "codes": p.line_bits + SHIFT_WORD_BITS,  # first code at bit ``offset``
             "offset": range(SHIFT_WORD_BITS),
-            "scales": 16 * p.lanes,  # scales of this chunk's groups, contiguous from bit 0
+            "scales": scale_bits(p) + SHIFT_WORD_BITS,  # first scale at byte ``scale_offset``
+            "scale_offset": range(SHIFT_WORD_BITS // 8),
             "step": range(p.lanes),
             "last": 1,
             "final": 1,

@@ -1,7 +1,7 @@
 """Loader: fetches one compressed tile and offers it to the pipeline step by step."""
 
-from amaranth import Module, Mux, Signal
-from amaranth.lib import enum, stream, wiring
+from amaranth import Cat, Const, Module, Mux, ResetInserter, Signal
+from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from golden.params.deca import (
@@ -12,13 +12,22 @@ from golden.params.deca import (
     ScaleKind,
     TileError,
 )
+from golden.params.stream import RegisterSliceParams
 from hw.deca.command_check import check_command
-from hw.deca.layout import SHIFT_WORD_BITS, chunk_index_bits, command_layout, step_layout
+from hw.deca.layout import (
+    SHIFT_WORD_BITS,
+    chunk_index_bits,
+    command_layout,
+    scale_bits,
+    step_layout,
+    window_layout,
+)
 from hw.deca.line_queue import LineQueue
-from hw.deca.line_reader import LineReader
+from hw.deca.line_reader import LineReader, cut_at
 from hw.deca.load_unit import LoadUnit
 from hw.deca.tile_out import rows_of_chunk
 from hw.deca.window import Window
+from hw.stream.register_slice import RegisterSlice
 
 __all__ = ["Loader"]
 
@@ -37,10 +46,12 @@ class Loader(wiring.Component):
     order; the last one carries ``final`` and how the tile ended. A tile that cannot be right ends
     with one step that carries the error; what it had asked for is dropped on arrival.
 
-    ``hold`` and ``full`` tell which rows of TOut may not be written yet. ``squash`` makes the
-    loader idle in one cycle, whatever its state; answers that are still due are dropped.
+    ``full`` tells which rows of TOut may not be written yet, ``result_taken`` that the core has
+    taken the result of the previous tile: only then a tile's first step leaves. ``squash`` makes
+    the loader idle in one cycle, whatever its state; answers that are still due are dropped.
 
-    Timing: one step a cycle once its data is here.
+    Timing: one step a cycle once its data is here. Registers behind the window logic: a step that
+    is vetted (lengths, rows, position in the lines), a step with its codes.
     """
 
     def __init__(self, params: DecaParams, number: int):
@@ -53,8 +64,8 @@ class Loader(wiring.Component):
                 "request": members["request"],
                 "response": members["response"],
                 "o": Out(stream.Signature(step_layout(params))),
-                "hold": In(1),  # the previous tile is still on its way to the core
                 "full": In(TILE_ROWS),
+                "result_taken": In(1),
                 "squash": In(1),
                 "busy": Out(1),
                 "spurious": Out(1),  # an answer to no request
@@ -64,20 +75,38 @@ class Loader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         p = self.params
+        self._fetch(m)
+        m.submodules.window = self.window = Window(p)
+
+        self.state, self.tile, self.fault = Signal(_State), Signal(command_layout(p)), Signal(3)
+        self.drop = Signal()  # what is under way is not wanted any more
+        self.leaves = Signal()  # the tile's last step leaves
+        self._control(m)
+        self._cut_masks(m)
+        self._vet(m)
+        self._offer(m)
+        return m
+
+    def _fetch(self, m):
+        """Load unit, queues and readers of the three structures."""
+        p = self.params
         m.submodules.load_unit = load = self.load_unit
-        m.submodules.window = window = Window(p)
         depths = {"mask": p.mask_queue_lines, "scale": p.scale_queue_lines, "data": p.sqq_lines}
         # Bytes are the unit of masks and scales, bits that of codes.
         shapes = {
             "mask": {"granule_bits": 8, "word_bits": 8, "window_bits": p.lanes},
-            "scale": {"granule_bits": 8, "word_bits": 8, "window_bits": self._scale_bits},
+            "scale": {
+                "granule_bits": 8,
+                "word_bits": SHIFT_WORD_BITS,
+                "window_bits": scale_bits(p) + SHIFT_WORD_BITS,
+            },
             "data": {
                 "granule_bits": 1,
                 "word_bits": SHIFT_WORD_BITS,
                 "window_bits": p.line_bits + SHIFT_WORD_BITS,
             },
         }
-        queues, readers = {}, {}
+        self.queues, self.readers = {}, {}
         for name in STRUCTURES:
             m.submodules[f"{name}_queue"] = queue = LineQueue(
                 depths[name], p.line_bits, sram=name == "data"
@@ -87,17 +116,15 @@ class Loader(wiring.Component):
             )
             connect(m, queue.port, getattr(load, f"{name}_queue"))
             connect(m, queue.o, reader.i)
-            queues[name], readers[name] = queue, reader
+            self.queues[name], self.readers[name] = queue, reader
         connect(m, load.request, flipped(self.request))
         connect(m, flipped(self.response), load.response)
         m.d.comb += self.spurious.eq(load.spurious)
 
-        # The tile in work.
-        state = Signal(_State)
-        tile = Signal(command_layout(p))
-        fault = Signal(3)
+    def _control(self, m):
+        """The tile in work, from its command to its last step."""
+        load, state, tile, fault = self.load_unit, self.state, self.tile, self.fault
         flush = Signal()  # the tile has left: what its lines still hold is not wanted
-        leaves, faulty, error = self._step(m, state, tile, fault, window, readers)
         m.d.sync += flush.eq(0)
         with m.Switch(state):
             with m.Case(_State.IDLE):
@@ -106,140 +133,186 @@ class Loader(wiring.Component):
                 with m.If(self.command.valid):
                     m.d.sync += state.eq(_State.CHECK)
             with m.Case(_State.CHECK):
-                m.d.sync += [fault.eq(check_command(m, p, tile)), state.eq(_State.START)]
+                m.d.sync += [
+                    fault.eq(check_command(m, self.params, tile)),
+                    state.eq(_State.START),
+                ]
             with m.Case(_State.START):
                 m.d.comb += load.command.valid.eq(fault == TileError.OK)
                 with m.If(load.command.ready | (fault != TileError.OK)):
                     m.d.sync += state.eq(_State.RUN)
             with m.Case(_State.RUN):
-                with m.If(leaves):
+                with m.If(self.leaves):
                     m.d.sync += [state.eq(_State.IDLE), flush.eq(1)]
         with m.If(self.squash):
             m.d.sync += state.eq(_State.IDLE)
-        drop = Signal()
         m.d.comb += [
-            drop.eq(flush | self.squash),
-            load.squash.eq(drop),
-            window.clear.eq(drop),
-            window.run.eq((state == _State.RUN) & (fault == TileError.OK)),
-            window.config.eq(tile.config),
+            self.drop.eq(flush | self.squash),
+            load.squash.eq(self.drop),
+            self.window.clear.eq(self.drop),
+            self.window.run.eq((state == _State.RUN) & (fault == TileError.OK)),
+            self.window.config.eq(tile.config),
             self.busy.eq((state != _State.IDLE) | self.o.valid),
         ]
         for name in STRUCTURES:
-            base = tile[f"{name}_base"]
-            byte = base[: (p.line_bytes - 1).bit_length()]
             m.d.comb += [
-                load.command.p[name].base.eq(base),
+                load.command.p[name].base.eq(tile[f"{name}_base"]),
                 load.command.p[name].length.eq(tile[f"{name}_length"]),
-                queues[name].flush.eq(drop),
-                readers[name].start.eq(drop | (state == _State.START)),
-                readers[name].at.eq(byte << 3 if name == "data" else byte),
+                self.queues[name].flush.eq(self.drop),
+                self.readers[name].start.eq(self.drop),
             ]
 
-        # The step on offer.
-        free = Signal()
-        m.d.comb += free.eq(~self.o.valid | self.o.ready)
-        with m.If(free):
-            m.d.sync += self.o.valid.eq(self.fire)
-            m.d.sync += self._payload(tile, window, readers, faulty, error)
-        with m.If(self.squash):
-            m.d.sync += self.o.valid.eq(0)
-        m.d.comb += self.free.eq(free)
-        return m
+    def _line_byte(self, name):
+        """Where in its first line a structure starts."""
+        return self.tile[f"{name}_base"][: (self.params.line_bytes - 1).bit_length()]
 
-    @property
-    def _scale_bits(self) -> int:
-        """A chunk's scales: one per lane at the most, and never more than a line."""
-        return min(16 * self.params.lanes, self.params.line_bits)
-
-    def _step(self, m, state, tile, fault, window, readers):
-        """Whether the next step can leave, and how the tile fares with it."""
-        p = self.params
-        mask, scale, codes = (readers[name] for name in STRUCTURES)
-        self.free, self.fire = Signal(name="free"), Signal(name="fire")
-        w = window.o.p
-        config = tile.config
-
-        # Bitmask chunks go to the window logic as they come.
-        taken = Signal()
+    def _cut_masks(self, m):
+        """Bitmask lines to chunks; a register slice keeps the window logic's waits from here."""
+        p, reader = self.params, self.readers["mask"]
+        slice_ = RegisterSlice(RegisterSliceParams(width=p.lanes + 1))
+        m.submodules.mask_slice = ResetInserter(self.drop)(slice_)
+        position = Signal(range(p.line_bytes))
+        cut_valid, cut = Signal(), Signal(reader.cut_layout)
+        fields, behind = cut_at(reader.cut_layout, position, Const(p.lanes // 8))
+        with m.If(~cut_valid | reader.take):
+            m.d.sync += [cut[n].eq(v) for n, v in fields.items()]
+            m.d.sync += [position.eq(behind), cut_valid.eq(1)]
+        with m.If(self.drop | (self.state == _State.START)):
+            m.d.sync += [position.eq(self._line_byte("mask")), cut_valid.eq(0)]
+        chunk = self.window.mask
         m.d.comb += [
-            mask.need.eq(p.lanes // 8),
-            window.mask.valid.eq(mask.available),
-            window.mask.p.bits.eq(mask.window),
-            window.mask.p.error.eq(mask.error),
-            mask.take.eq(window.mask.ready & mask.available),
+            reader.cut.eq(cut),
+            slice_.i.valid.eq(cut_valid & reader.available),
+            slice_.i.p.data.eq(Cat(reader.window, reader.error)),
+            reader.take.eq(slice_.i.valid & slice_.i.ready),
+            chunk.valid.eq(slice_.o.valid),
+            chunk.payload.eq(slice_.o.p.data),
+            slice_.o.ready.eq(chunk.ready),
         ]
 
-        # Scales stay until the last chunk of their group.
-        lanes_log2 = (p.lanes - 1).bit_length()
-        scaled = Signal()
-        scale_need, group_chunks = Signal.like(scale.need), Signal(chunk_index_bits(p))
-        scales = Mux(config.group_log2 < lanes_log2, p.lanes >> config.group_log2, 1)
-        m.d.sync += [
-            scaled.eq(config.scale != ScaleKind.NONE.code),
-            scale_need.eq(Mux(config.scale == ScaleKind.BF16.code, scales << 1, scales)),
-            group_chunks.eq(
-                Mux(
-                    config.group_log2 > lanes_log2,
-                    (1 << (config.group_log2 - lanes_log2)[:4].as_unsigned()) - 1,
-                    0,
-                )
-            ),
-        ]
-        group_ends = (w.chunk | ~group_chunks).all()
-        m.d.comb += scale.need.eq(Mux(scaled, scale_need, 0))
+    def _vet(self, m):
+        """v: a step that may leave as soon as its lines are here, or the end of a bad tile."""
+        p, tile, w = self.params, self.tile, self.window.o.p
+        bits_left = Signal(LENGTH_BITS + 3)  # of codes that the command promised
+        code_position, scale_position = Signal(range(p.line_bits)), Signal(range(p.line_bytes))
+        ending = Signal()  # the tile's last step is vetted, its result not yet taken
+        scale_need, group_ends = self._scales(m, w)
 
-        # Codes, and how many bits of them the command promised.
-        bits_left = Signal(LENGTH_BITS + 3)
-        short = Signal()
-        m.d.comb += [
-            codes.need.eq(w.bits),
-            short.eq(w.bits > bits_left),
-        ]
-        surplus = w.final & (bits_left - w.bits >= 8)
-
-        rejected = Signal()
-        error = Signal(3)
-        with m.If(fault != TileError.OK):
-            m.d.comb += error.eq(fault)
-        with m.Elif(w.error | (~short & (codes.error | scale.error))):
-            m.d.comb += error.eq(TileError.BUS)
-        with m.Elif(short | surplus):
-            m.d.comb += error.eq(TileError.DATA_LENGTH)
-        m.d.comb += rejected.eq(error != TileError.OK)
-
-        first, last = rows_of_chunk(p, w.chunk, config.int8)
+        after = bits_left - w.bits
+        first, last = rows_of_chunk(p, w.chunk, tile.config.int8)
         row_free = ~self.full.bit_select(first, 1) & ~self.full.bit_select(last, 1)
-        here = w.error | short | (codes.available & (scale.available | ~w.last))
-        m.d.comb += [
-            self.fire.eq(
-                (state == _State.RUN)
-                & ~self.hold
-                & ((fault != TileError.OK) | (window.o.valid & here & row_free))
-            ),
-            taken.eq(self.fire & self.free),
-            window.o.ready.eq(taken),
-            codes.take.eq(taken),
-            scale.take.eq(taken & w.last & group_ends),
-        ]
-        with m.If(state == _State.START):
-            m.d.sync += bits_left.eq(tile.data_length << 3)
-        with m.Elif(taken):
-            m.d.sync += bits_left.eq(bits_left - w.bits)
-        return taken & (rejected | w.final), rejected, error
+        faulty = self.fault != TileError.OK
+        error = Signal(3)
+        with m.If(faulty):
+            m.d.comb += error.eq(self.fault)
+        with m.Elif(w.error):
+            m.d.comb += error.eq(TileError.BUS)
+        with m.Elif((after < 0) | (w.final & (after >= 8))):
+            m.d.comb += error.eq(TileError.DATA_LENGTH)
 
-    def _payload(self, tile, window, readers, faulty, error):
-        w, o = window.o.p, self.o.p
-        return [
-            o.config.eq(tile.config),
-            o.codes.eq(readers["data"].window),
-            o.offset.eq(readers["data"].offset),
-            o.scales.eq(readers["scale"].window),
-            o.step.eq(w.step),
-            o.last.eq(w.last | faulty),
-            o.final.eq(w.final | faulty),
-            o.chunk.eq(w.chunk),
-            o.mask.eq(w.mask),
-            o.distance.eq(w.distance),
-            o.error.eq(error),
+        self.v_valid, self.v_takes = Signal(), Signal()
+        self.v = v = Signal(
+            data.StructLayout(
+                {
+                    "window": window_layout(p),
+                    "code_cut": self.readers["data"].cut_layout,
+                    "scale_cut": self.readers["scale"].cut_layout,
+                    "error": 3,
+                }
+            )
+        )
+        accepts = Signal()
+        m.d.comb += [
+            accepts.eq(
+                (self.state == _State.RUN)
+                & ~ending
+                & (faulty | (self.window.o.valid & row_free))
+                & (~self.v_valid | self.v_takes)
+            ),
+            self.window.o.ready.eq(accepts),
         ]
+        code_cut, code_behind = cut_at(self.readers["data"].cut_layout, code_position, w.bits)
+        need = Mux(w.last, scale_need, 0)
+        scale_cut, scale_behind = cut_at(self.readers["scale"].cut_layout, scale_position, need)
+        scale_cut["ends"] &= group_ends
+        with m.If(~self.v_valid | self.v_takes):
+            m.d.sync += [
+                self.v_valid.eq(accepts),
+                v.window.eq(w),
+                v.error.eq(error),
+                *(v.code_cut[n].eq(value) for n, value in code_cut.items()),
+                *(v.scale_cut[n].eq(value) for n, value in scale_cut.items()),
+            ]
+        with m.If(accepts):
+            m.d.sync += [bits_left.eq(after), code_position.eq(code_behind)]
+            with m.If(w.last & group_ends):
+                m.d.sync += scale_position.eq(scale_behind)
+        with m.If(self.state == _State.START):
+            m.d.sync += [
+                bits_left.eq(tile.data_length << 3),
+                code_position.eq(self._line_byte("data") << 3),
+                scale_position.eq(self._line_byte("scale")),
+            ]
+        with m.If(self.drop):
+            m.d.sync += self.v_valid.eq(0)
+
+        with m.If(self.result_taken):
+            m.d.sync += ending.eq(0)
+        with m.If((accepts & (w.final | (error != TileError.OK))) | self.leaves):
+            m.d.sync += ending.eq(1)
+        with m.If(self.squash):
+            m.d.sync += ending.eq(0)
+
+    def _scales(self, m, w):
+        """Bytes of scales that a chunk needs, and whether its groups end with it."""
+        config = self.tile.config
+        lanes_log2 = (self.params.lanes - 1).bit_length()
+        need = Signal(range(self.params.line_bytes + 1))
+        chunks_mask = Signal(chunk_index_bits(self.params))  # chunks of a group, less one
+        scales = Mux(config.group_log2 < lanes_log2, self.params.lanes >> config.group_log2, 1)
+        with m.Switch(config.scale):
+            with m.Case(ScaleKind.E8M0.code):
+                m.d.sync += need.eq(scales)
+            with m.Case(ScaleKind.BF16.code):
+                m.d.sync += need.eq(scales << 1)
+            with m.Default():
+                m.d.sync += need.eq(0)
+        m.d.sync += chunks_mask.eq(((1 << config.group_log2) - 1) >> lanes_log2)
+        return need, (w.chunk | ~chunks_mask).all()
+
+    def _offer(self, m):
+        """o: a step with its codes and scales."""
+        v, o = self.v, self.o
+        codes, scales = self.readers["data"], self.readers["scale"]
+        free, fire, here, bad = (Signal(name=n) for n in ("free", "fire", "here", "bad"))
+        vetted = v.error == TileError.OK
+        m.d.comb += [
+            codes.cut.eq(v.code_cut),
+            scales.cut.eq(v.scale_cut),
+            here.eq(codes.available & scales.available),
+            bad.eq(codes.error | scales.error | ~vetted),
+            free.eq(~o.valid | o.ready),
+            fire.eq(self.v_valid & (here | ~vetted) & (self.state == _State.RUN)),
+            self.v_takes.eq(fire & free),
+            codes.take.eq(self.v_takes),
+            scales.take.eq(self.v_takes),
+            self.leaves.eq(self.v_takes & (v.window.final | bad)),
+        ]
+        with m.If(free):
+            m.d.sync += [
+                o.valid.eq(fire),
+                o.p.config.eq(self.tile.config),
+                o.p.codes.eq(codes.window),
+                o.p.offset.eq(v.code_cut.offset),
+                o.p.scales.eq(scales.window),
+                o.p.scale_offset.eq(v.scale_cut.offset),
+                o.p.step.eq(v.window.step),
+                o.p.last.eq(v.window.last | bad),
+                o.p.final.eq(v.window.final | bad),
+                o.p.chunk.eq(v.window.chunk),
+                o.p.mask.eq(v.window.mask),
+                o.p.distance.eq(v.window.distance),
+                o.p.error.eq(Mux(vetted & bad, TileError.BUS, v.error)),
+            ]
+        with m.If(self.squash):
+            m.d.sync += o.valid.eq(0)

@@ -126,26 +126,22 @@ class DecaPE(Unit):
 
     def _steps(self, m, loaders, pipeline, kill):
         """The pipeline belongs to one loader for a whole tile; then the other one goes first."""
-        current, locked, preferred = Signal(1), Signal(), Signal(1)
-        chosen = Signal(1)
+        owner, locked = Signal(1), Signal()  # owner: from a register, it steers wide multiplexers
         offers = Cat(loader.o.valid for loader in loaders)
-        m.d.comb += [
-            chosen.eq(Mux(locked, current, preferred ^ ~offers.bit_select(preferred, 1))),
-            pipeline.loader.eq(chosen),
-            pipeline.kill.eq(kill),
-        ]
+        m.d.comb += [pipeline.loader.eq(owner), pipeline.kill.eq(kill)]
         for k, loader in enumerate(loaders):
-            with m.If(chosen == k):
+            with m.If(owner == k):
                 m.d.comb += [
                     pipeline.valid.eq(loader.o.valid),
                     pipeline.step.eq(loader.o.payload),
                     loader.o.ready.eq(1),
                 ]
+        ends = pipeline.valid & pipeline.step.final
         with m.If(pipeline.valid):
-            m.d.sync += [current.eq(chosen), locked.eq(~pipeline.step.final)]
-            with m.If(pipeline.step.final):
-                m.d.sync += preferred.eq(~chosen)
-        with m.If(kill.bit_select(chosen, 1)):
+            m.d.sync += locked.eq(~ends)
+        with m.If(ends | (~locked & ~pipeline.valid)):
+            m.d.sync += owner.eq(owner ^ offers.bit_select(~owner, 1))
+        with m.If(kill.bit_select(owner, 1)):
             m.d.sync += locked.eq(0)
 
     def _results(self, m, registers, loaders, pipeline, touts, kill) -> Signal:
@@ -164,7 +160,7 @@ class DecaPE(Unit):
                 tout.commit.eq(ends & pipeline.o.write),
                 tout.clear.eq(kill[k]),
                 loader.full.eq(tout.full),
-                loader.hold.eq((loader.o.valid & loader.o.p.final) | pending[k] | done.valid),
+                loader.result_taken.eq(done.valid & (done.ready | registers.take_result[k])),
                 registers.status[k].busy.eq(loader.busy | pending[k]),
                 registers.status[k].done.eq(done.valid),
                 registers.status[k].error.eq(done.p.error),

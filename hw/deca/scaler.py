@@ -1,5 +1,7 @@
 """Scaler: bf16 values times the scales of their groups."""
 
+from functools import reduce
+from operator import or_
 from types import SimpleNamespace
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
@@ -12,107 +14,109 @@ from golden.params.formats import BF16, E8M0
 from hw.arith.float_round import Rounder
 from hw.arith.float_unpack import split
 
-__all__ = ["Scaler", "spread_scales"]
+__all__ = ["SCALE", "Scaler", "spread_scales"]
+
+# A scale taken apart, so that the multiplier need not know how it was stored.
+SCALE = data.StructLayout(
+    {
+        "fraction": BF16.mantissa_bits,
+        "biased": BF16.exponent_bits,  # exponent field; unlike bf16, e8m0 has a field 0
+        "sign": 1,
+        "zero": 1,
+        "infinite": 1,
+        "nan": 1,
+    }
+)
 
 
-def spread_scales(p: DecaParams, scales: Value, kind: Value, group_log2: Value) -> list[Value]:
-    """The 16-bit field in which every lane's scale stands; a byte scale is in its low half.
+def spread_scales(p: DecaParams, scales: Value, kind: Value, group_log2: Value) -> list[dict]:
+    """Every lane's scale, taken apart (fields of ``SCALE``).
 
     Scale k of a chunk belongs to the elements k * group and on, counted in the dense tile.
     """
     levels = (p.lanes - 1).bit_length()
+    power_of_two = kind == ScaleKind.E8M0.code
+    at = [group_log2 == level for level in range(levels)]
+    at.append(group_log2 >= levels)
+
+    def choose(lane: int, bits: int) -> Value:
+        """The lane's stored scale: at one place per size of a group."""
+        # A place beyond the end belongs to groups that are refused: too small for bf16 scales.
+        places = {lane >> level for level in range(levels + 1)} & set(range(len(scales) // bits))
+        words = []
+        for place in sorted(places):
+            sizes = [at[level] for level in range(levels + 1) if lane >> level == place]
+            words.append(scales.word_select(place, bits) & reduce(or_, sizes).replicate(bits))
+        return reduce(or_, words)
+
     lanes = []
     for lane in range(p.lanes):
-        bf16 = scales.word_select(lane, 16)
-        byte = scales.word_select(lane, 8)
-        for level in range(levels + 1):
-            at = group_log2 == level if level < levels else group_log2 >= levels
-            bf16 = Mux(at, scales.word_select(lane >> level, 16), bf16)
-            byte = Mux(at, scales.word_select(lane >> level, 8), byte)
-        lanes.append(Mux(kind == ScaleKind.BF16.code, bf16, byte))
+        byte, pattern = choose(lane, E8M0.bits), choose(lane, BF16.bits)
+        lanes.append(_take_apart(power_of_two, byte, pattern))
     return lanes
 
 
+def _take_apart(power_of_two: Value, byte: Value, pattern: Value) -> dict[str, Value]:
+    number = split(BF16, pattern, AMX_RULES.operand_subnormals)
+    other = ~power_of_two
+    return {
+        "fraction": Mux(power_of_two, 0, number.fraction),
+        "biased": Mux(power_of_two, byte, number.biased),
+        "sign": other & number.sign,
+        "zero": other & number.zero,
+        "infinite": other & number.infinite,
+        "nan": Mux(power_of_two, byte == E8M0.nan_bits, number.nan),
+    }
+
+
 class Scaler(wiring.Component):
-    """``o[k] = i[k] * scale[k]`` in bf16, or ``i[k]`` unchanged when ``kind`` is none.
+    """``o[k] = i[k] * scale[k]`` in bf16, or ``i[k]`` unchanged where ``keep`` is set.
 
     Numerics: rounded once, to nearest even; subnormal values and bf16 scales count as zero and
     subnormal results become zero; an e8m0 scale is an exact power of two over its whole range.
-    Timing: one chunk a cycle, two registers between ``i`` and ``o``; never stalls.
+    Timing: one chunk a cycle, ``latency`` registers between ``i`` and ``o``; never stalls.
     """
 
-    latency = 2
+    latency = 3
 
     def __init__(self, params: DecaParams):
         self.params = params
-        chunk = data.ArrayLayout(16, params.lanes)
-        super().__init__({"i": In(chunk), "scale": In(chunk), "kind": In(2), "o": Out(chunk)})
+        super().__init__(
+            {
+                "i": In(data.ArrayLayout(BF16.bits, params.lanes)),
+                "scale": In(data.ArrayLayout(SCALE, params.lanes)),
+                "keep": In(1),
+                "o": Out(data.ArrayLayout(BF16.bits, params.lanes)),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        none = Signal()  # of the chunk that the multiplier works on
-        m.d.sync += none.eq(self.kind == ScaleKind.NONE.code)
         for k in range(self.params.lanes):
-            lane = _Lane()
-            m.submodules[f"lane{k}"] = lane
+            m.submodules[f"lane{k}"] = lane = _Lane()
             m.d.comb += [
                 lane.value.eq(self.i[k]),
                 lane.scale.eq(self.scale[k]),
-                lane.power_of_two.eq(self.kind == ScaleKind.E8M0.code),
-                lane.keep.eq(none),
+                lane.keep.eq(self.keep),
                 self.o[k].eq(lane.result),
             ]
         return m
 
 
 class _Lane(wiring.Component):
-    """One multiplier: product, register, rounding, register."""
+    """One multiplier. Registers: product; normalised product; result."""
 
-    value: In(16)
-    scale: In(16)
-    power_of_two: In(1)
-    keep: In(1)  # for the value of the cycle before
-    result: Out(16)
+    value: In(BF16.bits)
+    scale: In(SCALE)
+    keep: In(1)
+    result: Out(BF16.bits)
 
     def elaborate(self, platform):
         m = Module()
-        flush = AMX_RULES.operand_subnormals
-        value = split(BF16, self.value, flush)
-        number = split(BF16, self.scale, flush)
-        # An e8m0 byte is an exponent field with significand one; unlike bf16 it has a field 0.
-        byte = self.scale[: E8M0.bits]
-        two = self.power_of_two
-        fraction = Mux(two, 0, number.fraction)
-        biased = Mux(two, byte, number.biased)
-        scale_zero = ~two & number.zero
-        scale_infinite = ~two & number.infinite
-        scale_nan = Mux(two, byte == E8M0.nan_bits, number.nan)
-
-        s1 = SimpleNamespace(
-            significand=Signal(2 * BF16.significand_bits),
-            biased=Signal(range(-BF16.bias, 512)),
-            sign=Signal(),
-            zero=Signal(),
-            infinite=Signal(),
-            nan=Signal(),
-        )
-        s1_value = Signal(16)
-        offset = 1 - BF16.bias  # the product's top bit weighs one more than its fields say
-        m.d.sync += [
-            s1.significand.eq(Cat(value.fraction, Const(1)) * Cat(fraction, Const(1))),
-            s1.biased.eq(value.biased + biased + offset),
-            s1.sign.eq(value.sign ^ (~two & number.sign)),
-            s1.zero.eq(value.zero | scale_zero),
-            s1.infinite.eq(value.infinite | scale_infinite),
-            s1.nan.eq(
-                value.nan
-                | scale_nan
-                | (value.infinite & scale_zero)
-                | (value.zero & scale_infinite)
-            ),
-            s1_value.eq(self.value),
-        ]
-
+        value = split(BF16, self.value, AMX_RULES.operand_subnormals)
+        scale = self.scale
+        # The product's top bit weighs one more than the fields of the factors say.
+        offset = 1 - BF16.bias
         rounder = Rounder(
             BF16,
             AMX_RULES,
@@ -121,8 +125,23 @@ class _Lane(wiring.Component):
             highest=2 * (2**BF16.exponent_bits - 2) + offset,
             leading_zeros=1,
         )
-        x = s1
-        for stage in rounder.stages():
-            x = SimpleNamespace(**stage(m, x))
-        m.d.sync += self.result.eq(Mux(self.keep, s1_value, x.y))
+        values = {
+            "significand": Cat(value.fraction, Const(1)) * Cat(scale.fraction, Const(1)),
+            "biased": value.biased + scale.biased + offset,
+            "sign": value.sign ^ scale.sign,
+            "zero": value.zero | scale.zero,
+            "infinite": value.infinite | scale.infinite,
+            "nan": value.nan
+            | scale.nan
+            | (value.infinite & scale.zero)
+            | (value.zero & scale.infinite),
+        }
+        kept, keep = self.value, self.keep
+        for k, stage in enumerate(rounder.stages()):
+            x = {n: Signal(v.shape(), name=f"s{k}_{n}") for n, v in values.items()}
+            s_kept, s_keep = Signal(BF16.bits, name=f"s{k}_kept"), Signal(name=f"s{k}_keep")
+            m.d.sync += [x[n].eq(v) for n, v in values.items()]
+            m.d.sync += [s_kept.eq(kept), s_keep.eq(keep)]
+            values, kept, keep = stage(m, SimpleNamespace(**x)), s_kept, s_keep
+        m.d.sync += self.result.eq(Mux(keep, kept, values["y"]))
         return m

@@ -6,12 +6,12 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value, ValueCastable
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.deca import CODE_BITS, LUT_ENTRIES, DecaParams, TileError
+from golden.params.deca import CODE_BITS, LUT_ENTRIES, DecaParams, ScaleKind, TileError
 from hw.arith.expand import move_up
 from hw.arith.shifter import shift_right_sticky
-from hw.deca.layout import chunk_index_bits, step_layout
+from hw.deca.layout import chunk_index_bits, scale_bits, step_layout
 from hw.deca.lut_array import LutArray
-from hw.deca.scaler import Scaler, spread_scales
+from hw.deca.scaler import SCALE, Scaler, spread_scales
 
 __all__ = ["VectorPipeline"]
 
@@ -23,10 +23,10 @@ class VectorPipeline(wiring.Component):
     ``kill[k]`` makes everything of loader k vanish from every stage.
 
     Timing: ``latency`` cycles from the last step of a vector operation to its chunk at ``o``.
-    Registers: aligned codes; LUT; SD; DD; product; result.
+    Registers: aligned codes; LUT; SD; DD; those of the scaler.
     """
 
-    latency = 6
+    latency = 4 + Scaler.latency
 
     def __init__(self, params: DecaParams):
         self.params = params
@@ -79,6 +79,7 @@ class VectorPipeline(wiring.Component):
         # a: codes aligned to a bit.
         s = self.step
         codes, _ = shift_right_sticky(s.codes, s.offset)
+        scales, _ = shift_right_sticky(s.scales, Cat(Const(0, 3), s.scale_offset))
         ctl = {
             "config": s.config,
             "last": s.last,
@@ -86,7 +87,7 @@ class VectorPipeline(wiring.Component):
             "chunk": s.chunk,
             "mask": s.mask,
             "distance": s.distance,
-            "scales": s.scales,
+            "scales": scales[: scale_bits(p)],
             "error": s.error,
         }
         a_valid, a_loader, a = registered(
@@ -139,6 +140,9 @@ class VectorPipeline(wiring.Component):
                 for k, word in enumerate(move_up(moved, list(d.distance), bit))
             ]
         dense = [Mux(keep, word, 0) for keep, word in zip(d.mask, moved, strict=True)]
+        scale = Signal(data.ArrayLayout(SCALE, p.lanes))
+        for k, fields in enumerate(spread_scales(p, d.scales, d.config.scale, d.config.group_log2)):
+            m.d.comb += [scale[k][n].eq(value) for n, value in fields.items()]
         e_valid, e_loader, e = registered(
             "e",
             d_valid,
@@ -150,20 +154,22 @@ class VectorPipeline(wiring.Component):
                 "error": d.error,
                 "mask": d.mask,
                 "dense": Cat(dense),
-                "scale": Cat(spread_scales(p, d.scales, d.config.scale, d.config.group_log2)),
+                "scale": scale,
+                "keep": d.config.scale == ScaleKind.NONE.code,
             },
         )
 
-        # Scaled: two registers inside.
+        # Scaled: the registers are inside.
         m.d.comb += [
             scaler.i.eq(e.dense),
             scaler.scale.eq(e.scale),
-            scaler.kind.eq(e.config.scale),
+            scaler.keep.eq(e.keep),
         ]
-        passing = {"chunk": e.chunk, "int8": e.config.int8, "final": e.final, "error": e.error}
-        passing["mask"] = e.mask
-        f_valid, f_loader, f = registered("f", e_valid, e_loader, passing)
-        g_valid, g_loader, g = registered("g", f_valid, f_loader, vars(f))
+        kept = {"chunk": e.chunk, "int8": e.config.int8, "final": e.final}
+        kept |= {"error": e.error, "mask": e.mask}
+        g_valid, g_loader, g = e_valid, e_loader, SimpleNamespace(**kept)
+        for k in range(Scaler.latency):
+            g_valid, g_loader, g = registered(f"f{k}", g_valid, g_loader, vars(g))
 
         m.d.comb += [
             self.o_valid.eq(Mux(g_valid, Const(1, p.loaders) << g_loader, 0) & ~self.kill),

@@ -1,25 +1,29 @@
 """Window logic of one loader: from the bitmask to the steps of its vector operations."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from golden.params.arith import PrefixStyle
-from golden.params.deca import DecaParams
+from golden.params.deca import CODE_BITS, TILE_BYTES, DecaParams
 from hw.arith.prefix_sum import prefix_level, prefix_network
 from hw.deca.layout import CONFIG, chunk_index_bits, window_layout
 
 __all__ = ["Window"]
+
+LEVELS_PER_STAGE = 2  # of the prefix sum; keeps its stages shorter than the rest of the element
 
 
 class Window(wiring.Component):
     """Cuts a tile into vector operations and those into steps of at most Lq codes.
 
     While ``run`` is set it takes a chunk of the bitmask per vector operation (a dense tile has
-    every bit set and takes none), counts its bits, finds how far every element lies below its lane, and offers the steps at ``o``: max(1, ceil(window / Lq)) of them. ``clear`` forgets
+    every bit set and takes none), counts its bits, finds how far every element lies below its
+    lane, and offers the steps at ``o``: max(1, ceil(window / Lq)) of them. ``clear`` forgets
     everything; a tile begins with the first cycle of ``run`` after it.
 
-    Timing: three registers from the bitmask to ``o``; one step a cycle.
+    Timing: one step a cycle. Registers: bitmask; prefix sum, one for every two levels; count;
+    step.
     """
 
     def __init__(self, params: DecaParams):
@@ -37,90 +41,107 @@ class Window(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         p = self.params
-
-        m_valid, c_valid = Signal(), Signal()
-        m_ready, c_ready, o_ready = Signal(), Signal(), Signal()
-
-        # m_: the bitmask of one chunk.
-        m_mask, m_error = Signal(p.lanes), Signal()
-        m_chunk, m_final = Signal(chunk_index_bits(p)), Signal()
-        chunk, ended = Signal(chunk_index_bits(p)), Signal()
-        final = Signal()
-        last_chunk = Mux(
-            self.config.int8, p.line_bytes * 16 // p.lanes - 1, p.line_bytes * 8 // p.lanes - 1
-        )
-        m.d.comb += final.eq(chunk == last_chunk)
-        m.d.comb += m_ready.eq(~m_valid | c_ready)
-        offered = self.run & ~ended & (self.mask.valid | ~self.config.sparse)
-        m.d.comb += self.mask.ready.eq(m_ready & self.run & ~ended & self.config.sparse)
-        with m.If(m_ready):
-            m.d.sync += [
-                m_valid.eq(offered),
-                m_mask.eq(self.mask.p.bits | (~self.config.sparse).replicate(p.lanes)),
-                m_error.eq(self.mask.p.error & self.config.sparse),
-                m_chunk.eq(chunk),
-                m_final.eq(final),
-            ]
-            with m.If(offered):
-                m.d.sync += [chunk.eq(chunk + 1), ended.eq(final)]
-
-        # c_: how far each element moves up to its lane, and how many there are.
-        clear = [~bit for bit in m_mask]
-        for adders in prefix_network(PrefixStyle.SKLANSKY, p.lanes):
-            clear = prefix_level(clear, adders)
-        c_mask, c_error = Signal(p.lanes), Signal()
-        c_chunk, c_final = Signal.like(m_chunk), Signal()
-        c_distance = [Signal(range(p.lanes), name=f"c_distance{k}") for k in range(p.lanes)]
-        c_count = Signal(range(p.lanes + 1))
-        with m.If(c_ready):
-            m.d.sync += [
-                c_valid.eq(m_valid),
-                c_mask.eq(m_mask),
-                c_error.eq(m_error),
-                c_chunk.eq(m_chunk),
-                c_final.eq(m_final),
-                c_count.eq(p.lanes - clear[-1]),
-                *(far.eq(c) for far, c in zip(c_distance[1:], clear[:-1], strict=True)),
-            ]
-
-        # o: one step; the window shrinks by what each step reads.
-        lookups, full_bits = self._lookups(m)
-        step, rest = Signal(range(p.lanes)), Signal(range(p.lanes + 1))
-        left = Signal(range(p.lanes + 1))
-        last = Signal()
+        chunk, ended, final = Signal(chunk_index_bits(p)), Signal(), Signal()
+        wanted, sparse = Signal(), self.config.sparse
+        int8_chunks, bf16_chunks = TILE_BYTES // p.lanes, TILE_BYTES // 2 // p.lanes
         m.d.comb += [
-            left.eq(Mux(step == 0, c_count, rest)),
-            last.eq(left <= lookups),
-            o_ready.eq(~self.o.valid | self.o.ready),
-            c_ready.eq(~c_valid | (o_ready & last)),
+            final.eq(chunk == Mux(self.config.int8, int8_chunks - 1, bf16_chunks - 1)),
+            wanted.eq(self.run & ~ended),
         ]
-        with m.If(o_ready):
+
+        def register(name, valid, ready, values):
+            """The next stage; ``ready`` is what the stage before sees."""
+            held_valid, held_ready = Signal(name=f"{name}_valid"), Signal(name=f"{name}_ready")
+            held = {n: Signal(len(v), name=f"{name}_{n}") for n, v in values.items()}
+            m.d.comb += ready.eq(~held_valid | held_ready)
+            with m.If(ready):
+                m.d.sync += held_valid.eq(valid)
+                m.d.sync += [held[n].eq(v) for n, v in values.items()]
+            with m.If(self.clear):
+                m.d.sync += held_valid.eq(0)
+            return held_valid, held_ready, held
+
+        # The bitmask of one chunk.
+        offered, takes = Signal(), Signal()
+        m.d.comb += [
+            offered.eq(wanted & (self.mask.valid | ~sparse)),
+            self.mask.ready.eq(takes & wanted & sparse),
+        ]
+        values = {
+            "mask": self.mask.p.bits | (~sparse).replicate(p.lanes),
+            "error": self.mask.p.error & sparse,
+            "chunk": chunk,
+            "final": final,
+        }
+        valid, ready, held = register("mask", offered, takes, values)
+        with m.If(takes & offered):
+            m.d.sync += [chunk.eq(chunk + 1), ended.eq(final)]
+        with m.If(self.clear):
+            m.d.sync += [chunk.eq(0), ended.eq(0)]
+
+        # How far each element moves up to its lane: the clear bits below it.
+        clear = [~bit for bit in held["mask"]]
+        network = prefix_network(PrefixStyle.SKLANSKY, p.lanes)
+        for first in range(0, len(network), LEVELS_PER_STAGE):
+            for adders in network[first : first + LEVELS_PER_STAGE]:
+                clear = prefix_level(clear, adders)
+            values = held | {f"clear{k}": count for k, count in enumerate(clear)}
+            valid, ready, held = register(f"sum{first}", valid, ready, values)
+            clear = [held[f"clear{k}"] for k in range(p.lanes)]
+
+        # The vector operation: how many codes are left, and whether one more step does.
+        lookups, full_bits, most_clear = self._lookups(m)
+        left, last = Signal(range(p.lanes + 1)), Signal()
+        step = Signal(range(p.lanes))
+        kept = ("mask", "error", "chunk", "final", *(f"clear{k}" for k in range(p.lanes - 1)))
+        count_takes = ready
+        valid, done, held = register("count", valid, count_takes, {n: held[n] for n in kept})
+        o_takes = Signal()
+        m.d.comb += [o_takes.eq(~self.o.valid | self.o.ready), done.eq(o_takes & last)]
+        with m.If(count_takes):
             m.d.sync += [
-                self.o.valid.eq(c_valid),
+                left.eq(p.lanes - clear[-1]),
+                last.eq(clear[-1] >= most_clear),
+                step.eq(0),
+            ]
+        with m.Elif(o_takes):
+            m.d.sync += [
+                left.eq(left - lookups),
+                last.eq(left <= lookups << 1),
+                step.eq(step + 1),
+            ]
+
+        with m.If(o_takes):
+            m.d.sync += [
+                self.o.valid.eq(valid),
                 self.o.p.bits.eq(Mux(last, left * self.config.code_bits, full_bits)),
                 self.o.p.step.eq(step),
                 self.o.p.last.eq(last),
-                self.o.p.final.eq(last & c_final),
-                self.o.p.chunk.eq(c_chunk),
-                self.o.p.mask.eq(c_mask),
-                self.o.p.distance.eq(Cat(c_distance)),
-                self.o.p.error.eq(c_error),
+                self.o.p.final.eq(last & held["final"]),
+                self.o.p.chunk.eq(held["chunk"]),
+                self.o.p.mask.eq(held["mask"]),
+                self.o.p.error.eq(held["error"]),
+                *(
+                    self.o.p.distance[k + 1].eq(held[f"clear{k}"])  # lane 0 never moves
+                    for k in range(p.lanes - 1)
+                ),
             ]
-            with m.If(c_valid):
-                m.d.sync += [step.eq(Mux(last, 0, step + 1)), rest.eq(left - lookups)]
-
         with m.If(self.clear):
-            m.d.sync += [m_valid.eq(0), c_valid.eq(0), self.o.valid.eq(0)]
-            m.d.sync += [chunk.eq(0), ended.eq(0), step.eq(0)]
+            m.d.sync += self.o.valid.eq(0)
         return m
 
-    def _lookups(self, m) -> tuple[Signal, Signal]:
-        """Codes that one cycle looks up, and their bits; from the configuration, registered."""
+    def _lookups(self, m) -> tuple[Signal, Signal, Signal]:
+        """Codes that one cycle looks up, their bits, and the clear bits that leave no more.
+
+        Registered: the configuration is there long before the first chunk.
+        """
         p = self.params
         lookups = Signal(range(p.lanes + 1))
         bits = Signal(range(p.line_bits + 1))
+        most_clear = Signal(range(p.lanes + 1))
         with m.Switch(self.config.code_bits):
-            for q in (*range(1, 9), 16):
+            for q in CODE_BITS:
+                n = p.lookups(q)
                 with m.Case(q):
-                    m.d.sync += [lookups.eq(p.lookups(q)), bits.eq(p.lookups(q) * q)]
-        return lookups, bits
+                    m.d.sync += [lookups.eq(n), bits.eq(n * q), most_clear.eq(p.lanes - n)]
+        return lookups, bits, most_clear
