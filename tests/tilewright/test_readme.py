@@ -29,9 +29,15 @@ def examples():
 
 
 def cases(pairs):
-    for command, output in pairs:
-        marks = [pytest.mark.full] if command.startswith(LONG) else []
-        yield pytest.param(command, output, id=command, marks=marks)
+    return [
+        pytest.param(
+            command,
+            output,
+            id=command,
+            marks=[pytest.mark.full] if command.startswith(LONG) else [],
+        )
+        for command, output in pairs
+    ]
 
 
 @pytest.mark.parametrize(("command", "output"), cases(examples()))

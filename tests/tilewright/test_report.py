@@ -116,13 +116,24 @@ def test_a_stale_record_is_shown_and_strict_fails(tmp_path, monkeypatch, capsys)
         "popcount.asap7.json no longer describes its block; to renew it:"
         " tilewright synth popcount --tech asap7 --update-records"
     )
-    assert page.body.count(">stale<") == 1
+    assert page.body.count(">stale<") == 2  # beside the block and beside the record
     assert page.body.count(">fresh<") == 1
     pages = {"units": page}
     monkeypatch.setattr("tilewright.report.build_report", lambda *_: pages)
     assert cli.main(["report", "-o", str(tmp_path / "out")]) == 0
     assert cli.main(["report", "-o", str(tmp_path / "out"), "--strict"]) == 1
     assert f"tilewright: units: {problem}\n" in capsys.readouterr().err
+
+
+def test_many_stale_records_are_one_line(tmp_path):
+    for name in ("popcount.asap7.json", "popcount.sky130hd.json", "fork.asap7.json"):
+        record = json.loads((RECORDS / name).read_text())
+        changed = {} if name.startswith("fork") else {"rtlil_sha256": "0" * 64}
+        (tmp_path / name).write_text(json.dumps(record | changed))
+    assert units.build(Context(records=tmp_path, cases=1)).problems == [
+        "2 of 3 records no longer describe their blocks;"
+        " to renew them: tilewright synth --all --update-records"
+    ]
 
 
 def test_a_failing_check_fails_the_command(tmp_path, monkeypatch, capsys):
@@ -149,8 +160,7 @@ def test_live_checks_notice_wrong_rtl(monkeypatch):
     stages = Popcount.stages
 
     def wrong(self):
-        (stage,) = stages(self)
-        return [lambda m, x: {"count": stage(m, x)["count"] ^ 1}]
+        return [*stages(self), lambda m, x: {"count": x.count ^ 1}]
 
     monkeypatch.setattr(Popcount, "stages", wrong)
     assert checks._check_rtl(PopcountParams())["mismatch"].startswith("case 0 (")

@@ -39,7 +39,7 @@ def _libraries(about: dict[str, dict[str, Any]]) -> Markup:
     return section(
         "Cell libraries",
         table(
-            ("Name", "Library", "Corner", "Cells", "Inverter driving four, ps", "Licence"),
+            ("Name", "Library", "Corner", "Cells", "Inverter driving four, ps"),
             [
                 (
                     code(name),
@@ -47,11 +47,11 @@ def _libraries(about: dict[str, dict[str, Any]]) -> Markup:
                     facts["corner"],
                     facts["cells"],
                     facts["fo4_delay_ps"],
-                    facts["licence"],
                 )
                 for name, facts in about.items()
             ],
         ),
+        *(note(code(name), "licence:", facts["licence"]) for name, facts in about.items()),
         note("Source:", code("synth/tech/*.toml"), "which name the library files they come from."),
     )
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from golden.params.resolve import BLOCKS
-from synth.record import load_records, stale_records
+from synth.record import load_records, renew_command, stale_records
 from tilewright.commands.list import family
 from tilewright.report.html import (
     Markup,
@@ -12,7 +12,6 @@ from tilewright.report.html import (
     figure,
     join,
     link,
-    note,
     paragraph,
     section,
     table,
@@ -37,6 +36,7 @@ class Unit:
     block: str
     goal: str
     metrics: dict[str, dict[str, dict[str, Any]]]  # technology -> metric -> value, unit, better
+    stale: set[str]  # technologies whose record is of an earlier RTL
 
     def value(self, technology: str, metric: str) -> float | None:
         entry = self.metrics.get(technology, {}).get(metric)
@@ -56,7 +56,7 @@ class Unit:
 def build(context: Context) -> Page:
     records = load_records(context.records)
     stale = stale_records(context.records)
-    units = _units(records)
+    units = _units(records, stale)
     technologies = sorted({record["technology"] for record in records.values()})
     families = _by_family(units)
     sections = [
@@ -78,19 +78,32 @@ def build(context: Context) -> Page:
         else "No synthesis record yet.",
         body=body,
         data={"records": records, "stale": stale},
-        problems=[
-            f"{name} no longer describes its block; to renew it: {command}"
-            for name, command in stale.items()
-        ],
+        problems=_problems(records, stale),
     )
 
 
-def _units(records: dict[str, dict[str, Any]]) -> list[Unit]:
-    metrics: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for record in records.values():
-        key = (record["spec"], record["block"], record["goal"])
-        metrics.setdefault(key, {})[record["technology"]] = record["metrics"]
-    return [Unit(*key, found) for key, found in metrics.items()]
+def _units(records: dict[str, dict[str, Any]], stale: dict[str, str]) -> list[Unit]:
+    units: dict[tuple[str, str], Unit] = {}
+    for name, record in records.items():
+        spec, goal = record["spec"], record["goal"]
+        unit = units.setdefault((spec, goal), Unit(spec, record["block"], goal, {}, set()))
+        unit.metrics[record["technology"]] = record["metrics"]
+        if name in stale:
+            unit.stale.add(record["technology"])
+    return list(units.values())
+
+
+def _problems(records: dict[str, dict[str, Any]], stale: dict[str, str]) -> list[str]:
+    match list(stale.items()):
+        case []:
+            return []
+        case [(name, command)]:
+            return [f"{name} no longer describes its block; to renew it: {command}"]
+        case several:
+            return [
+                f"{len(several)} of {len(records)} records no longer describe their blocks;"
+                " to renew them: tilewright synth --all --update-records"
+            ]
 
 
 def _by_family(units: list[Unit]) -> dict[str, list[Unit]]:
@@ -133,7 +146,9 @@ def _metrics_table(units: list[Unit], technologies: list[str]) -> Markup:
         ),
         [
             (
-                code(unit.name),
+                Markup(f"{code(unit.name)} {verdict(False, 'stale')}")
+                if unit.stale
+                else code(unit.name),
                 _registers(unit),
                 *(unit.value(t, m) for t, m in columns if (t, m) in unit_of),
             )
@@ -217,15 +232,15 @@ def _sources(records: dict[str, dict[str, Any]], stale: dict[str, str]) -> Marku
             " built while this page was made and is, to the byte of its RTLIL, the one recorded."
         ),
         table(
-            ("Record", "State", "Made with"),
+            ("Record in synth/records", "State", "Made with", "Command"),
             [
                 (
-                    code(f"synth/records/{name}"),
+                    code(name),
                     verdict(name not in stale, "stale" if name in stale else "fresh"),
                     ", ".join(f"{tool} {v}" for tool, v in record["tools"].items()),
+                    code(renew_command(record)),
                 )
                 for name, record in records.items()
             ],
         ),
-        note("To make a record again:", code("tilewright synth BLOCK --tech T --update-records")),
     )
