@@ -89,10 +89,10 @@ def convert(
     src_fmt: OperandFormat, dst_fmt: FloatFormat, bits: ArrayLike, rules: FloatRules = IEEE_RULES
 ) -> NDArray:
     """The same values in another format, rounded once."""
+    if isinstance(src_fmt, FloatFormat) and shares_exponent(src_fmt, dst_fmt):
+        return shorten(src_fmt, dst_fmt, bits, rules)
 
     def piece(bits: NDArray) -> NDArray:
-        if isinstance(src_fmt, FloatFormat) and shares_exponent(src_fmt, dst_fmt):
-            return shorten(src_fmt, dst_fmt, bits, rules)
         x = unpack(src_fmt, bits, rules.operand_subnormals)
         return _pack(dst_fmt, x, src_fmt.significand_bits, rules)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.chunks import elementwise
+from golden.chunks import CHUNK, elementwise
 from golden.params.arith import IEEE_RULES, FloatRules
 from golden.params.formats import (
     FloatFormat,
@@ -150,26 +150,37 @@ def shares_exponent(src: FloatFormat, dst: FloatFormat) -> bool:
     )
 
 
-def shorten(src: FloatFormat, dst: FloatFormat, bits: NDArray, rules: FloatRules) -> NDArray:
+def shorten(
+    src: FloatFormat, dst: FloatFormat, bits: ArrayLike, rules: FloatRules = IEEE_RULES
+) -> NDArray:
     """:func:`round_pack` of :func:`unpack`, where :func:`shares_exponent` holds, in fewer steps.
 
     Patterns of one exponent field are spaced as their values are and follow each other as the
     values do, so rounding the pattern rounds the value; no significand need be taken out.
     """
-    words = bits.astype(bits_dtype(src), copy=False)
-    magnitude = words & ((1 << (src.bits - 1)) - 1)
-    # The sign bit rides along: only a NaN can carry into it.
-    kept = _round_off(words, src.mantissa_bits - dst.mantissa_bits, None, rules.rounding)
-    sign_bit = 1 << (dst.bits - 1)
-    if rules.overflow is Overflow.SATURATE:
-        infinite = magnitude == src.infinity_bits
-        kept[(kept & (sign_bit - 1) == dst.infinity_bits) & ~infinite] -= 1  # largest finite
-    if rules.operand_subnormals is Subnormals.FLUSH:
-        kept[magnitude < 1 << src.mantissa_bits] &= sign_bit
-    if rules.result_subnormals is Subnormals.FLUSH:
-        kept[kept & (sign_bit - 1) < 1 << dst.mantissa_bits] &= sign_bit
-    kept[magnitude > _infinity_or_max(src)] = dst.nan_bits
-    return kept.astype(bits_dtype(dst))
+    # numpy's own scalars: a Python integer costs every operation a check of its range.
+    drop = bits_dtype(src).type(src.mantissa_bits - dst.mantissa_bits)
+    below_sign = bits_dtype(src).type((1 << (src.bits - 1)) - 1)
+    dst_sign = 1 << (dst.bits - 1)
+    infinity = _infinity_or_max(src)
+
+    def piece(words: NDArray) -> NDArray:
+        magnitude = words & below_sign
+        # The sign bit rides along: only a NaN can carry into it.
+        kept = _round_off(words, drop, None, rules.rounding)
+        if rules.overflow is Overflow.SATURATE:
+            overflow = (kept & (dst_sign - 1) == dst.infinity_bits) & (magnitude != infinity)
+            kept[overflow] -= 1  # the pattern below infinity is the largest finite value
+        if rules.operand_subnormals is Subnormals.FLUSH:
+            kept[magnitude < 1 << src.mantissa_bits] &= dst_sign
+        if rules.result_subnormals is Subnormals.FLUSH:
+            kept[kept & (dst_sign - 1) < 1 << dst.mantissa_bits] &= dst_sign
+        if magnitude.max() > infinity:
+            kept[magnitude > infinity] = dst.nan_bits
+        return kept
+
+    words = patterns(src, bits).astype(bits_dtype(src), copy=False)
+    return elementwise(piece, bits_dtype(dst), words, step=2 * CHUNK)  # 32-bit temporaries
 
 
 def encode(fmt: FloatFormat, values: ArrayLike, rules: FloatRules = IEEE_RULES) -> NDArray:
@@ -221,7 +232,7 @@ def encode_scale(
     def piece(values: NDArray) -> NDArray:
         words = _float64_words(values)
         # The bit that decides a tie is the hidden one, always odd: as if a tail followed.
-        power = _round_off(words, 52, np.ones(words.shape, bool), rounding) - 1023
+        power = _round_off(words, np.int64(52), np.ones(words.shape, bool), rounding) - 1023
         usable = (words > 0) & (words < 0x7FF << 52) & (power + fmt.bias < fmt.nan_bits)
         return np.where(usable, np.maximum(power + fmt.bias, 0), fmt.nan_bits)
 
@@ -286,18 +297,22 @@ def _finish(
 
 
 def _round_off(
-    words: NDArray, drop: NDArray | int, sticky: Flags | None, rounding: Rounding
+    words: NDArray, drop: NDArray | np.integer, sticky: Flags | None, rounding: Rounding
 ) -> NDArray:
-    """``words`` >= 0 without their ``drop`` lowest bits, rounded; no sticky bits if None."""
+    """``words`` >= 0 without their ``drop`` lowest bits, rounded; no sticky bits if None.
+
+    ``drop`` has the dtype of ``words``.
+    """
     kept = words >> drop
     if rounding is Rounding.TOWARD_ZERO:
         return kept
     # Add half of the last kept bit, less one unit unless that bit is odd or a tail follows.
     if sticky is not None:
         kept |= sticky
-    kept &= drop > 0  # bit 0 alone, and nothing where nothing is dropped
+    some = np.minimum(drop, 1)
+    kept &= some  # bit 0 alone, and nothing where nothing is dropped
     kept += words
-    kept += (1 << (drop - (drop > 0))) - 1
+    kept += (1 << (drop - some)) - 1
     kept >>= drop
     return kept
 

@@ -8,13 +8,13 @@ Splitting never changes a result: every function run this way treats its pieces 
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-CHUNK = (
-    1 << 14
-)  # elements; a dozen 64-bit temporaries of a piece fit in 2 MiB of second-level cache
+# Elements of a piece: a dozen 64-bit temporaries fit in 2 MiB of second-level cache.
+CHUNK = 1 << 14
 
 
 def for_each_piece(work: Callable[[slice], None], length: int, step: int) -> None:
@@ -23,20 +23,26 @@ def for_each_piece(work: Callable[[slice], None], length: int, step: int) -> Non
     Pieces must be independent. The exception of the earliest failing piece is raised.
     """
     pieces = [slice(start, min(start + step, length)) for start in range(0, length, step)]
+
+    def work_through(share: list[slice]) -> None:
+        for piece in share:
+            work(piece)
+
     workers = min(len(pieces), os.cpu_count() or 1)
     if workers <= 1:
-        for piece in pieces:
-            work(piece)
+        work_through(pieces)
         return
+    # One run of neighbouring pieces per worker: handing out each piece would cost more than it.
+    bounds = [k * len(pieces) // workers for k in range(workers + 1)]
+    shares = [pieces[low:high] for low, high in pairwise(bounds)]
     with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(work, pieces):
-            pass
+        list(pool.map(work_through, shares))
 
 
 def elementwise(
-    function: Callable[..., NDArray], dtype: DTypeLike, *operands: ArrayLike
+    function: Callable[..., NDArray], dtype: DTypeLike, *operands: ArrayLike, step: int = CHUNK
 ) -> NDArray:
-    """``function`` of equally shaped pieces of the broadcast ``operands``, as one array."""
+    """``function`` of flat pieces of the broadcast ``operands``, as one array of ``dtype``."""
     arrays = np.broadcast_arrays(*operands)
     out = np.empty(arrays[0].shape, dtype)
     flat_out, flat = out.reshape(-1), [a.reshape(-1) for a in arrays]
@@ -44,5 +50,5 @@ def elementwise(
     def work(piece: slice) -> None:
         flat_out[piece] = function(*(a[piece] for a in flat))
 
-    for_each_piece(work, flat_out.size, CHUNK)
+    for_each_piece(work, flat_out.size, step)
     return out
