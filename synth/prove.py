@@ -47,7 +47,7 @@ _ENDINGS = {
 
 
 def prove(claim: wiring.Component, *, cycles: int = 4, timeout_s: int = 60) -> Verdict:
-    """Try induction over 1 to ``cycles`` cycles; ``timeout_s`` limits each step."""
+    """Try induction over 1 to ``cycles`` distinct states; ``timeout_s`` limits each attempt."""
     return _sat(claim, f"-tempinduct -maxsteps {cycles} -timeout {timeout_s}")
 
 
@@ -75,8 +75,10 @@ def _sat(claim: wiring.Component, method: str) -> Verdict:
     if len(outcomes) != 1:
         raise RuntimeError(f"sat ended in an unknown way: {log.strip().splitlines()[-1]}")
     examined = [int(k) for k in re.findall(r"^\[base case (\d+)\]", log, re.MULTILINE)]
-    table = re.search(r"^  Time Signal Name.*?(?=^$)", log, re.MULTILINE | re.DOTALL)
-    trace = table[0] if table and outcomes[0] is Outcome.REFUTED else ""
+    # The last table: failed induction steps print theirs too.
+    *_, trace = ["", *re.findall(r"^  Time Signal Name.*?(?=^$)", log, re.MULTILINE | re.DOTALL)]
+    if outcomes[0] is not Outcome.REFUTED:
+        trace = ""
     return Verdict(outcomes[0], max(examined, default=0), trace)
 
 

@@ -85,7 +85,7 @@ def test_width_converter_keeps_bits(name):
 @pytest.mark.parametrize("latency", [1, 2, 3])
 def test_pipeline_keeps_order(latency):
     unit = MaxTree(MaxTreeParams(terms=1, width=2, latency=latency))
-    verdict = check_bounded(KeepsOrder(unit, capacity=latency), cycles=12)
+    verdict = check_bounded(KeepsOrder(unit, capacity=latency), cycles=24)
     assert verdict.outcome is Outcome.BOUNDED
 
 
