@@ -48,7 +48,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("mypy")
     session.run("tilewright", "doctor", "--install")
-    session.run(*PYTEST, "-k", "lint", "tests/tilewright")
+    session.run(*PYTEST, "tests/synth/test_lint.py")
 
 
 @nox.session
@@ -63,3 +63,17 @@ def docs(session: nox.Session) -> None:
     """The pages of docs/ as HTML in out/docs; a link that leads nowhere is an error."""
     install(session, "docs")
     session.run("python", "-m", "tilewright.docs", "-o", "out/docs", *session.posargs)
+
+
+@nox.session
+def verilog(session: nox.Session) -> None:
+    """Verilog of every preset of every block in out/verilog."""
+    install(session)
+    session.run("tilewright", "verilog", "--all", "-o", "out/verilog", *session.posargs)
+
+
+@nox.session
+def synth(session: nox.Session) -> None:
+    """Every synthesis record made again; what changed shows in `git diff synth/records`."""
+    install(session)
+    session.run("tilewright", "synth", "--all", "--update-records", *session.posargs)

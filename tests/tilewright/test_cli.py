@@ -68,6 +68,8 @@ def test_version(capsys):
         (["list", "queue,dept=3"], "unknown field of queue 'dept'; did you mean depth"),
         (["list", "queue,depth=0"], "depth must be at least 1, not 0"),
         (["list", "queue,depth"], "'queue,depth': expected FIELD=VALUE, not 'depth'"),
+        (["verilog", "-o", "out"], "name one BLOCK, or --all"),
+        (["verilog", "join", "--all", "-o", "out"], "name one BLOCK, or --all"),
         (["report", "--cases", "0"], "--cases must be at least 1, not 0"),
     ],
 )
@@ -176,3 +178,16 @@ def test_every_preset_can_be_listed(capsys):
     for name, cls in BLOCKS.items():
         for preset in cls.PRESETS:
             assert run(capsys, "list", f"{name}:{preset}")[0] == 0
+
+
+def test_verilog_of_all_blocks(capsys, monkeypatch, tmp_path):
+    from golden.params import resolve
+
+    monkeypatch.setattr(resolve, "BLOCKS", {"join": resolve.BLOCKS["join"]})
+    code, out, _ = run(capsys, "verilog", "--all", "-o", str(tmp_path), "--json")
+    slugs = {cls.preset(name).slug for cls in resolve.BLOCKS.values() for name in cls.PRESETS}
+    assert code == 0
+    assert len(json.loads(out)) == len(slugs)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"{slug}.{end}" for slug in slugs for end in ("v", "json", "core")
+    }

@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from tilewright.console import print_json
+from tilewright.console import print_json, progress
+from tilewright.errors import CommandError
 
 NAME = "verilog"
 HELP = "write a block's Verilog, its interface as JSON and its FuseSoC core file"
@@ -11,21 +12,35 @@ EXAMPLE = "tilewright verilog float_mul:fp16 -o build/verilog"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("block", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]...")
+    parser.add_argument("block", nargs="?", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]...")
+    parser.add_argument("--all", action="store_true", help="every preset of every block instead")
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, required=True, help="folder to write to"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    from golden.params.resolve import resolve
+    from golden.params.resolve import BLOCKS, resolve
 
-    written = write_block(resolve(args.block), args.output)
-    if args.json:
-        print_json({kind: str(path) for kind, path in written.items()})
+    if (args.block is None) != args.all:
+        raise CommandError("name one BLOCK, or --all")
+    if args.all:
+        wanted = [cls.preset(name) for cls in BLOCKS.values() for name in cls.PRESETS]
     else:
-        for path in written.values():
-            print(path)
+        wanted = [resolve(args.block)]
+    written = []
+    with progress("verilog", len(wanted)) as tick:
+        for params in wanted:
+            tick(params.slug, steps=0)
+            written.append(write_block(params, args.output))
+            tick()
+    if args.json:
+        plain = [{kind: str(path) for kind, path in files.items()} for files in written]
+        print_json(plain if args.all else plain[0])
+    else:
+        for files in written:
+            for path in files.values():
+                print(path)
     return 0
 
 
