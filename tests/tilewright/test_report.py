@@ -114,7 +114,7 @@ def test_a_stale_record_is_shown_and_strict_fails(tmp_path, monkeypatch, capsys)
     (problem,) = page.problems
     assert problem == (
         "popcount.asap7.json no longer describes its block; to renew it:"
-        " tilewright synth popcount --tech asap7 --update-records"
+        f" tilewright synth {record['spec']} --tech asap7 --update-records"
     )
     assert page.body.count(">stale<") == 2  # beside the block and beside the record
     assert page.body.count(">fresh<") == 1
@@ -132,7 +132,7 @@ def test_many_stale_records_are_one_line(tmp_path):
         (tmp_path / name).write_text(json.dumps(record | changed))
     assert units.build(Context(records=tmp_path, cases=1)).problems == [
         "2 of 3 records no longer describe their blocks;"
-        " to renew them: tilewright synth --all --update-records"
+        " to renew them: tilewright synth --all --stale --update-records"
     ]
 
 

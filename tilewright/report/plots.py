@@ -47,17 +47,19 @@ def scatter(
 
 
 def _label(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
-    """Words beside each point, on the first side where they hide nothing; left out if none is."""
+    """Words beside each point, on the first side where they fit and hide nothing, or nowhere."""
     letter, line = 4.3, 8.0  # points: size of a letter of 7 points, generously
     # In points from the corner of the figure, which is where labels are measured too.
     scale = 72 / axes.figure.dpi
     places = [(x * scale, y * scale) for x, y in axes.transData.transform([p[1:] for p in points])]
+    left, _, right, _ = (edge * scale for edge in axes.bbox.extents)
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in places]
     for (words, *_), (x, y) in zip(points, places, strict=True):
         width = letter * len(words)
         for dx, dy in ((5, 2), (-5 - width, 2), (5, -9), (-5 - width, -9), (5, 10), (5, -17)):
             box = (x + dx, y + dy, x + dx + width, y + dy + line)
-            if not any(_overlap(box, other) for other in taken):
+            inside = left <= box[0] and box[2] <= right + 8  # the figure ends a little further out
+            if inside and not any(_overlap(box, other) for other in taken):
                 taken.append(box)
                 axes.annotate(
                     words,

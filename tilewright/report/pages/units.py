@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from golden.params.resolve import BLOCKS
-from synth.record import load_records, renew_command, stale_records
+from synth.record import load_records, stale_records
 from tilewright.commands.list import family
 from tilewright.report.html import (
     Markup,
@@ -102,7 +102,7 @@ def _problems(records: dict[str, dict[str, Any]], stale: dict[str, str]) -> list
         case several:
             return [
                 f"{len(several)} of {len(records)} records no longer describe their blocks;"
-                " to renew them: tilewright synth --all --update-records"
+                " to renew them: tilewright synth --all --stale --update-records"
             ]
 
 
@@ -228,17 +228,19 @@ def _sources(records: dict[str, dict[str, Any]], stale: dict[str, str]) -> Marku
     return section(
         "Where these numbers come from",
         paragraph(
-            "Committed records, each made by the command beside it. Fresh means that the block was"
-            " built while this page was made and is, to the byte of its RTLIL, the one recorded."
+            "Committed records, made by",
+            code("tilewright synth --update-records"),
+            "and called fresh if the block, built again while this page was made, is to the byte of"
+            " its RTLIL the one recorded, with the same cell table and tools.",
         ),
         table(
-            ("Record in synth/records", "State", "Made with", "Command"),
+            ("Record in synth/records", "State", "Made with", "To renew it"),
             [
                 (
                     code(name),
                     verdict(name not in stale, "stale" if name in stale else "fresh"),
                     ", ".join(f"{tool} {v}" for tool, v in record["tools"].items()),
-                    code(renew_command(record)),
+                    stale.get(name) and code(stale[name]),
                 )
                 for name, record in records.items()
             ],
