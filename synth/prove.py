@@ -36,7 +36,7 @@ class Verdict:
     counterexample: str = ""
 
 
-# What `sat` prints when it has decided, and the number of cycles it then looked at.
+# What `sat` prints when it has decided.
 _ENDINGS = {
     r"model found for base case: FAIL": Outcome.REFUTED,
     r"Induction step proven: SUCCESS": Outcome.PROVED,
@@ -46,12 +46,12 @@ _ENDINGS = {
 }
 
 
-def prove(claim: wiring.Component, *, cycles: int = 4, timeout_s: int = 60) -> Verdict:
+def prove(claim: wiring.Component, *, cycles: int = 4, timeout_s: int = 600) -> Verdict:
     """Try induction over 1 to ``cycles`` distinct states; ``timeout_s`` limits each attempt."""
     return _sat(claim, f"-tempinduct -maxsteps {cycles} -timeout {timeout_s}")
 
 
-def check_bounded(claim: wiring.Component, *, cycles: int, timeout_s: int = 60) -> Verdict:
+def check_bounded(claim: wiring.Component, *, cycles: int, timeout_s: int = 600) -> Verdict:
     """Examine the first ``cycles`` cycles only; ``timeout_s`` limits each."""
     return _sat(claim, f"-tempinduct-baseonly -maxsteps {cycles} -timeout {timeout_s}")
 

@@ -1,4 +1,4 @@
-"""Integer units beyond their benches: every mask, and where the registers go."""
+"""Integer units beyond their benches: every mask, and the prefix networks."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,6 @@ from golden.pack import pack
 from golden.params.arith import ExpandParams, PopcountParams, PrefixStyle, PrefixSumParams
 from hw.arith.prefix_sum import prefix_network
 from hw.catalog import build
-from hw.stream.pipeline import register_counts
 from tests.support.drive import drive
 
 WIDTH = 8
@@ -59,19 +58,3 @@ def test_prefix_networks_are_as_deep_as_their_docstring_says():
         PrefixStyle.SKLANSKY: 5,
         PrefixStyle.KOGGE_STONE: 5,
     }
-
-
-@pytest.mark.parametrize(
-    ("stages", "latency", "counts"),
-    [
-        (1, 0, [0]),
-        (1, 3, [3]),
-        (4, 1, [0, 0, 0, 1]),
-        (4, 2, [0, 1, 0, 1]),
-        (4, 4, [1, 1, 1, 1]),
-        (5, 2, [0, 0, 1, 0, 1]),
-        (3, 5, [1, 1, 3]),
-    ],
-)
-def test_registers_are_spread_evenly_and_end_at_the_output(stages, latency, counts):
-    assert register_counts(stages, latency) == counts

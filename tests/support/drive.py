@@ -4,7 +4,7 @@ The bench of the block (``tilewright.bench``) says what goes in and what must co
 parameter object says how the ports look and how long results take.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
 from types import ModuleType
@@ -22,13 +22,13 @@ from hw.unit import Unit
 Words = dict[str, list[int]]  # port name -> payloads as they travel on the wires
 
 
-@dataclass
+@dataclass(frozen=True)
 class Trace:
     """What crossed the ports of one simulation: port name -> one entry per word, in order."""
 
-    words: Words = field(default_factory=dict)  # of the outputs
-    given: dict[str, list[int]] = field(default_factory=dict)  # cycle of each output word
-    taken: dict[str, list[int]] = field(default_factory=dict)  # cycle of each input word
+    words: Words  # of the outputs
+    given: dict[str, list[int]]  # cycle of each output word
+    taken: dict[str, list[int]]  # cycle of each input word
 
 
 def bench_of(params: BlockParams) -> ModuleType:
@@ -130,69 +130,39 @@ def drive(
     offered word stays until taken, and nothing comes out beyond ``counts``.
     """
     rng = np.random.default_rng(seed)
-    trace = Trace(
-        words={name: [] for name in counts},
-        given={name: [] for name in counts},
-        taken={name: [] for name in inputs},
-    )
     sources = [_Source(getattr(dut, p.name), p, inputs[p.name]) for p in params.inputs]
-    sinks = [getattr(dut, p.name) for p in params.outputs]
-    probes = [s.port.ready for s in sources]
+    sinks = [_Sink(getattr(dut, p.name), f"{params.slug}.{p.name}") for p in params.outputs]
+    names = [p.name for p in params.outputs]
+    probes = [source.port.ready for source in sources]
     for sink in sinks:
-        probes += [sink.valid, sink.payload.as_value()]
-    words = max(len(w) for w in inputs.values())
+        probes += [sink.port.valid, sink.port.payload.as_value()]
     settle = 4 + params.timing.latency + int(params.timing.interval)  # cycles to run empty
-    limit = 200 + int((words + sum(counts.values())) * (settle + 4) / (1 - stall) ** 2)
+    words = sum(map(len, inputs.values())) + sum(counts.values())
+    limit = 200 + int(words * (settle + 4) / (1 - stall) ** 2)
 
     async def bench(ctx):
-        waiting: dict[str, int] = {}  # output -> the word it offered and could not give
         quiet = 0  # cycles since anything moved
         for cycle in range(limit):
+            # One at a time, all sources start together: a join would never run empty otherwise.
+            together = quiet > settle or cycle == 0
             for source in sources:
-                may_start = rng.random() >= stall
-                if one_at_a_time:
-                    # All sources start together, or a join would never run empty.
-                    may_start = quiet > settle or cycle == 0
-                source.offer(ctx, may_start, rng)
-            ready = rng.random(len(sinks)) >= stall
-            if patient:
-                ready &= [port.name in waiting for port in params.outputs]
-            for sink, r in zip(sinks, ready, strict=True):
-                ctx.set(sink.ready, int(r))
+                source.offer(ctx, together if one_at_a_time else rng.random() >= stall, rng)
+            for sink in sinks:
+                willing = not patient or sink.waiting is not None
+                sink.demand(ctx, willing and rng.random() >= stall)
             _, _, *sample = await ctx.tick().sample(*probes)
-            quiet += 1
-            for source, accepted in zip(sources, sample, strict=False):
-                if source.offering and accepted:
-                    source.advance()
-                    trace.taken[source.name].append(cycle)
-                    quiet = 0
-            outcomes = zip(sample[len(sources) :: 2], sample[len(sources) + 1 :: 2], strict=True)
-            for port, r, (valid, word) in zip(params.outputs, ready, outcomes, strict=True):
-                name = port.name
-                if name in waiting:
-                    assert valid, f"{params.slug}.{name}: cycle {cycle} withdraws an offered word"
-                    assert word == waiting[name], (
-                        f"{params.slug}.{name}: cycle {cycle} changes an offered word "
-                        f"from {waiting[name]:#x} to {word:#x}"
-                    )
-                waiting.pop(name, None)
-                if valid and r:
-                    trace.words[name].append(word)
-                    trace.given[name].append(cycle)
-                    quiet = 0
-                elif valid:
-                    waiting[name] = word
-            arrived = {name: len(words) for name, words in trace.words.items()}
-            assert all(arrived[name] <= count for name, count in counts.items()), (
+            moved = [s.observe(cycle, sample.pop(0)) for s in sources]
+            moved += [s.observe(cycle, sample.pop(0), sample.pop(0)) for s in sinks]
+            quiet = 0 if any(moved) else quiet + 1
+            arrived = {name: len(sink.words) for name, sink in zip(names, sinks, strict=True)}
+            assert all(arrived[name] <= counts[name] for name in names), (
                 f"{params.slug}: cycle {cycle} gives more than the expected {counts} words"
             )
             if arrived == counts and quiet > settle and not any(s.pending for s in sources):
                 return
-        progress = {name: f"{len(trace.words[name])} of {count}" for name, count in counts.items()}
-        taken = {s.name: f"{s.sent} of {len(s.words)}" for s in sources}
-        raise TimeoutError(
-            f"{params.slug}: after {limit} cycles took {taken}, gave {progress} words"
-        )
+        took = {s.name: f"{len(s.taken)} of {len(s.words)}" for s in sources}
+        gave = {name: f"{arrived[name]} of {counts[name]}" for name in names}
+        raise TimeoutError(f"{params.slug}: after {limit} cycles took {took}, gave {gave} words")
 
     top = Module()
     top.domains.sync = ClockDomain()  # a combinational unit has no clock of its own
@@ -201,7 +171,11 @@ def drive(
     simulator.add_clock(1e-9)
     simulator.add_testbench(bench)
     simulator.run()
-    return trace
+    return Trace(
+        words={name: sink.words for name, sink in zip(names, sinks, strict=True)},
+        given={name: sink.given for name, sink in zip(names, sinks, strict=True)},
+        taken={source.name: source.taken for source in sources},
+    )
 
 
 class _Source:
@@ -209,20 +183,57 @@ class _Source:
 
     def __init__(self, port, declared: Port, words: list[int]):
         self.port, self.name, self.bits, self.words = port, declared.name, declared.bits, words
-        self.sent, self.offering = 0, False
+        self.taken: list[int] = []  # cycles
+        self.offering = False
 
     @property
     def pending(self) -> bool:
-        return self.sent < len(self.words)
+        return len(self.taken) < len(self.words)
 
     def offer(self, ctx, may_start: bool, rng: np.random.Generator) -> None:
         self.offering = self.pending and (self.offering or may_start)
         junk = int.from_bytes(rng.bytes(-(-self.bits // 8)), "little") % (1 << self.bits)
+        word = self.words[len(self.taken)] if self.offering else junk
         ctx.set(self.port.valid, int(self.offering))
-        ctx.set(self.port.payload.as_value(), self.words[self.sent] if self.offering else junk)
+        ctx.set(self.port.payload.as_value(), word)
 
-    def advance(self) -> None:
-        self.sent, self.offering = self.sent + 1, False
+    def observe(self, cycle: int, ready: int) -> bool:
+        """Whether a word was taken in ``cycle``."""
+        moved = self.offering and bool(ready)
+        if moved:
+            self.taken.append(cycle)
+            self.offering = False
+        return moved
+
+
+class _Sink:
+    """Takes the words of one output and watches that offers stand."""
+
+    def __init__(self, port, name: str):
+        self.port, self.name = port, name
+        self.words: list[int] = []
+        self.given: list[int] = []  # cycles
+        self.waiting: int | None = None  # offered, not taken
+        self.ready = False
+
+    def demand(self, ctx, ready: bool) -> None:
+        self.ready = ready
+        ctx.set(self.port.ready, int(ready))
+
+    def observe(self, cycle: int, valid: int, word: int) -> bool:
+        """Whether a word was given in ``cycle``."""
+        if self.waiting is not None:
+            assert valid, f"{self.name}: cycle {cycle} withdraws an offered word"
+            assert word == self.waiting, (
+                f"{self.name}: cycle {cycle} changes an offered word "
+                f"from {self.waiting:#x} to {word:#x}"
+            )
+        self.waiting = word if valid and not self.ready else None
+        if not (valid and self.ready):
+            return False
+        self.words.append(word)
+        self.given.append(cycle)
+        return True
 
 
 def _require_equal(port: Port, want: list[int], got: list[int]) -> None:
