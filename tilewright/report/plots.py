@@ -56,15 +56,19 @@ def _label(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in places]
     for (words, *_), (x, y) in zip(points, places, strict=True):
         width = letter * len(words)
-        for dx, dy in ((5, 2), (-5 - width, 2), (5, -9), (-5 - width, -9), (5, 10), (5, -17)):
-            box = (x + dx, y + dy, x + dx + width, y + dy + line)
+        for side, dy in (("right", 2), ("left", 2), ("right", -9), ("left", -9), ("right", 10)):
+            anchor = x + 5 if side == "right" else x - 5
+            start = anchor if side == "right" else anchor - width
+            box = (start, y + dy, start + width, y + dy + line)
             inside = left <= box[0] and box[2] <= right + 8  # the figure ends a little further out
             if inside and not any(_overlap(box, other) for other in taken):
                 taken.append(box)
                 axes.annotate(
                     words,
-                    (x + dx, y + dy),
+                    (anchor, y + dy),
                     xycoords="figure points",
+                    # Ends or starts at the point, however wide the reader's font is.
+                    horizontalalignment="left" if side == "right" else "right",
                     fontsize=7,
                     color=INK,
                     annotation_clip=False,
