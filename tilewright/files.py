@@ -6,21 +6,28 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["replace_directory", "write_atomic"]
+__all__ = ["open_atomic", "replace_directory", "write_atomic"]
 
 MARK = ".written-by-tilewright"
 
 
 def write_atomic(path: str | Path, content: str | bytes) -> None:
     """Write ``content`` (text as UTF-8, newlines as they are) to ``path``, folders made."""
+    with open_atomic(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def open_atomic(path: str | Path) -> Iterator[BinaryIO]:
+    """A new file to write; it takes the place of ``path`` when the block ends well."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = content.encode() if isinstance(content, str) else content
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
         os.chmod(name, 0o666 & ~_umask())  # mkstemp gives the owner alone access
         os.replace(name, path)
     except BaseException:

@@ -1,5 +1,7 @@
 """The specification of the DECA pipeline's result: codes, bitmask and scales to tile bits."""
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,15 +49,19 @@ def decompress(
 
 
 def _scaled(config: TileConfig, lut: NDArray, codes: NDArray, scales: NDArray) -> NDArray:
-    scale_format = E8M0 if config.scale is ScaleKind.E8M0 else BF16
+    if config.scale is ScaleKind.BF16:
+        elements = codes if config.code_bits == 16 else lut[codes]
+        return multiply(BF16, BF16, BF16, elements, scales, AMX_RULES)
     if config.code_bits == 16:
-        return multiply(BF16, scale_format, BF16, codes, scales, AMX_RULES)
-    if scale_format is E8M0 and codes.size > LUT_ENTRIES << E8M0.bits:
-        # There are fewer different products than elements: make each once.
-        every = np.arange(1 << E8M0.bits)
-        products = multiply(BF16, E8M0, BF16, lut[:, np.newaxis], every, AMX_RULES)
-        return products[codes, scales]
-    return multiply(BF16, scale_format, BF16, lut[codes], scales, AMX_RULES)
+        return multiply(BF16, E8M0, BF16, codes, scales, AMX_RULES)
+    return _e8m0_products(lut.astype(np.uint16).tobytes())[codes, scales]
+
+
+@lru_cache(maxsize=16)
+def _e8m0_products(lut: bytes) -> NDArray:
+    """Every entry of a table times every scale: fewer products than a matrix has elements."""
+    entries = np.frombuffer(lut, np.uint16)[:, np.newaxis]
+    return multiply(BF16, E8M0, BF16, entries, np.arange(1 << E8M0.bits), AMX_RULES)
 
 
 def decompress_tiles(lut: NDArray, compressed: CompressedTiles) -> NDArray:

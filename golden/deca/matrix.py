@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.bits import decode
 from golden.deca.coding import CompressedTiles, encode_tiles
 from golden.deca.decompress import decompress_tiles
 from golden.deca.prune import Pruner
@@ -18,7 +17,6 @@ from golden.deca.quantise import quantise, row_scales
 from golden.deca.scheme import Scheme
 from golden.deca.tiles import Band, ReadRows, bands, columns_of, from_tiles, to_tiles
 from golden.params.block import require
-from golden.params.formats import BF16
 
 
 @dataclass(frozen=True)
@@ -114,8 +112,11 @@ def restore(compressed: CompressedMatrix) -> NDArray[np.float32]:
     """The weights that a multiplication with the compressed matrix uses, exactly."""
     config = compressed.scheme.config
     bits = decompress_tiles(compressed.scheme.lut_image(), compressed.tiles)
-    numbers = bits.view(np.int8) if config.int8 else decode(BF16, bits)
-    values = from_tiles(config, compressed.shape, numbers.astype(np.float32))
+    if config.int8:
+        numbers = bits.view(np.int8).astype(np.float32)
+    else:  # a bf16 is the upper half of a float32
+        numbers = (bits.astype(np.uint32) << 16).view(np.float32)
+    values = from_tiles(config, compressed.shape, numbers)
     if compressed.row_scales is not None:
         values = values * compressed.row_scales[:, np.newaxis]
     return values

@@ -64,12 +64,17 @@ class Band(NamedTuple):
     values: NDArray
 
 
-def bands(config: TileConfig, shape: tuple[int, int], read_rows: ReadRows) -> Iterator[Band]:
-    """The matrix from the top down, in bands of about ``PIECE_ELEMENTS``."""
+def band_rows(config: TileConfig, shape: tuple[int, int]) -> int:
+    """Rows of a band of about ``PIECE_ELEMENTS``, whole rows of tiles."""
     columns = grid(config, shape)[1] * tile_columns(config)
-    rows = TILE_ROWS * max(1, PIECE_ELEMENTS // (TILE_ROWS * columns))
-    for top in range(0, shape[0], rows):
-        yield Band(top, read_rows(top, min(top + rows, shape[0])))
+    return TILE_ROWS * max(1, PIECE_ELEMENTS // (TILE_ROWS * columns))
+
+
+def bands(config: TileConfig, shape: tuple[int, int], read_rows: ReadRows) -> Iterator[Band]:
+    """The matrix from the top down."""
+    step = band_rows(config, shape)
+    for top in range(0, shape[0], step):
+        yield Band(top, read_rows(top, min(top + step, shape[0])))
 
 
 def columns_of(config: TileConfig, band: NDArray) -> Iterator[slice]:

@@ -182,8 +182,7 @@ def test_bf16_scaling_equals_fractions():
 
 
 @pytest.mark.parametrize("kind", [ScaleKind.E8M0, ScaleKind.BF16])
-@pytest.mark.parametrize("tiles", [3, 200])  # many tiles go through a table of products
-def test_table_entries_scale_as_elements_do(kind, tiles):
+def test_table_entries_scale_as_elements_do(kind, tiles=50):
     rng = np.random.default_rng(4)
     lut = np.concatenate([corners(BF16), rng.integers(0, 1 << 16, 256 - len(corners(BF16)))])
     codes = rng.integers(0, 256, (tiles, 512), np.uint8)
