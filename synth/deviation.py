@@ -51,6 +51,7 @@ def technology_deviation(
         }
         done(design)
     return {
+        "command": _command(name, paths, dont_use),
         "full_library": [path.name for path in paths],
         "full_library_sha256": [_content_hash(path) for path in paths],
         "dont_use": list(dont_use),
@@ -59,6 +60,14 @@ def technology_deviation(
         "tools": tool_versions(),
         "designs": designs,
     }
+
+
+def _command(name: str, paths: Sequence[Path], dont_use: Sequence[str]) -> str:
+    options = [f"--dont-use '{pattern}'" for pattern in dont_use]
+    files = [path.name for path in paths]
+    return " ".join(
+        [f"tilewright synth --tech {name} --update-records", *options, "--check-technology", *files]
+    )
 
 
 def _retimed(result: Synthesis, technology: Technology) -> float:

@@ -15,12 +15,13 @@ from golden.params.resolve import resolve
 from synth.emit import to_rtlil
 from synth.flow import Synthesis
 from synth.liberty import to_liberty
-from synth.technology import Technology
+from synth.technology import Technology, load_technology
 from synth.timing import TimingPath
 
 __all__ = [
     "RECORDS",
     "block_record",
+    "is_fresh",
     "load_records",
     "record_path",
     "record_text",
@@ -104,18 +105,24 @@ def load_records(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
     return {name: record for name, record in loaded.items() if "rtlil_sha256" in record}
 
 
+def is_fresh(record: dict[str, Any], rtlil: str) -> bool:
+    """Whether block, cells and tools are still those the record was made with."""
+    liberty = sha256(to_liberty(load_technology(record["technology"])))
+    return (record["rtlil_sha256"], record["liberty_sha256"], record["tools"]) == (
+        sha256(rtlil),
+        liberty,
+        tool_versions(),
+    )
+
+
 def stale_records(folder: Path = RECORDS) -> dict[str, str]:
     """Records that no longer describe their block, with the command that renews each."""
-    hashes: dict[str, str] = {}
+    rtlil: dict[str, str] = {}
     stale = {}
     for name, record in load_records(folder).items():
         spec = record["spec"]
-        if spec not in hashes:
-            hashes[spec] = sha256(to_rtlil(resolve(spec)))
-        if record["rtlil_sha256"] != hashes[spec]:
-            stale[name] = renew_command(record)
+        if spec not in rtlil:
+            rtlil[spec] = to_rtlil(resolve(spec))
+        if not is_fresh(record, rtlil[spec]):
+            stale[name] = f"tilewright synth {spec} --tech {record['technology']} --update-records"
     return stale
-
-
-def renew_command(record: dict[str, Any]) -> str:
-    return f"tilewright synth {record['spec']} --tech {record['technology']} --update-records"

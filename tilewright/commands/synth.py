@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.console import print_json, print_table, progress
 from tilewright.errors import CommandError
@@ -66,6 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--all", action="store_true", help="every preset of the stream and arithmetic blocks"
     )
     parser.add_argument(
+        "--stale", action="store_true", help="of these, only what has no up-to-date record"
+    )
+    parser.add_argument(
         "--compare",
         metavar=("OLD", "NEW"),
         nargs=2,
@@ -105,18 +108,17 @@ def _synthesise(args: argparse.Namespace) -> int:
     technologies = _technologies(args)
     if args.netlist and (args.all or len(technologies) > 1):
         raise CommandError("--netlist needs one BLOCK and one technology")
-    specs = _all_specs() if args.all else [args.block]
-    jobs = [(spec, technology) for spec in specs for technology in technologies]
+    jobs = list(_jobs(args, technologies))
     records, results = [], []
     with progress("synthesis", len(jobs)) as tick:
-        for spec, params, rtlil, result in _run_jobs(jobs, args):
-            records.append(block_record(spec, params, rtlil, result))
+        for job, result in _run_jobs(jobs, args):
+            records.append(block_record(job.spec, job.params, job.rtlil, result))
             results.append(result)
             if args.update_records:
-                path = record_path(params, result.technology)
+                path = record_path(job.params, job.technology)
                 write_atomic(path, record_text(records[-1]))
-            tick(spec)
-    if args.netlist:
+            tick(job.spec)
+    if args.netlist and results:
         write_atomic(args.netlist, results[0].verilog)
     if args.output:
         write_atomic(args.output, record_text(records[0] if len(records) == 1 else records))
@@ -157,14 +159,39 @@ def _technologies(args: argparse.Namespace) -> "list[Technology]":
     return [load_technology(name) for name in ([args.tech] if args.tech else TECHNOLOGIES)]
 
 
-def _run_jobs(
-    jobs: "Sequence[tuple[str, Technology]]", args: argparse.Namespace
-) -> "Iterator[tuple[str, BlockParams, str, Synthesis]]":
-    """Spec, parameters, RTLIL and result in the order of ``jobs``, computed side by side."""
-    from concurrent.futures import ThreadPoolExecutor
+class Job(NamedTuple):
+    """One block in one technology."""
 
+    spec: str
+    params: "BlockParams"
+    rtlil: str
+    technology: "Technology"
+
+
+def _jobs(args: argparse.Namespace, technologies: "Sequence[Technology]") -> Iterator[Job]:
     from golden.params.resolve import resolve
     from synth.emit import to_rtlil
+
+    for spec in _all_specs() if args.all else [args.block]:
+        params = resolve(spec)
+        rtlil = to_rtlil(params)
+        for technology in technologies:
+            job = Job(spec, params, rtlil, technology)
+            if not (args.stale and _has_fresh_record(job)):
+                yield job
+
+
+def _has_fresh_record(job: Job) -> bool:
+    from synth.record import is_fresh, record_path
+
+    path = record_path(job.params, job.technology)
+    return path.exists() and is_fresh(_read_record(path), job.rtlil)
+
+
+def _run_jobs(jobs: Sequence[Job], args: argparse.Namespace) -> "Iterator[tuple[Job, Synthesis]]":
+    """Jobs with their results, in order, computed side by side."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from synth.flow import Goal, synthesise, synthesise_for_clock
 
     def work(rtlil: str, top: str, technology: "Technology") -> "Synthesis":
@@ -175,17 +202,14 @@ def _run_jobs(
         goal = Goal(args.goal or "area")
         return synthesise(rtlil, top, technology, goal, keep_hierarchy=args.hierarchy)
 
-    params = {spec: resolve(spec) for spec, _ in jobs}
-    rtlil = {spec: to_rtlil(p) for spec, p in params.items()}
     # Threads suffice: the work is in Yosys processes, which an interrupt reaches as it reaches us.
     pool = ThreadPoolExecutor(WORKERS)
     try:
         pending = [
-            (spec, pool.submit(work, rtlil[spec], params[spec].slug, technology))
-            for spec, technology in jobs
+            (job, pool.submit(work, job.rtlil, job.params.slug, job.technology)) for job in jobs
         ]
-        for spec, future in pending:
-            yield spec, params[spec], rtlil[spec], future.result()
+        for job, future in pending:
+            yield job, future.result()
     finally:
         pool.shutdown(cancel_futures=True)
 

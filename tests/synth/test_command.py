@@ -1,0 +1,153 @@
+"""``tilewright synth`` as a user meets it."""
+
+import json
+
+import pytest
+
+from synth.record import RECORDS
+from synth.technology import load_technology
+from tilewright.cli import main
+
+
+def run(capsys, *argv):
+    code = main(["synth", *map(str, argv)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_table_and_files(capsys, tmp_path):
+    record_file, netlist_file = tmp_path / "record.json", tmp_path / "netlist.v"
+    code, out, err = run(
+        capsys, "popcount:odd", "--tech", "asap7", "-o", record_file, "--netlist", netlist_file,
+        "--path",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    header, row, *rest = out.splitlines()
+    assert header.split()[:4] == ["BLOCK", "TECHNOLOGY", "GOAL", "CELLS"]
+    assert row.split()[:3] == ["popcount:odd", "asap7", "area"]
+    assert any(line.startswith("FAx1_ASAP7_75t_R") for line in rest)
+    record = json.loads(record_file.read_text())
+    committed = json.loads((RECORDS / "popcount__width_13.asap7.json").read_text())
+    assert record == committed
+    verilog = netlist_file.read_text()
+    assert "module popcount__width_13" in verilog
+    assert verilog.count("FAx1_ASAP7_75t_R") == record["cells_by_kind"]["FAx1_ASAP7_75t_R"]
+
+
+def test_json_and_clock(capsys):
+    code, out, _ = run(capsys, "popcount:odd", "--tech", "asap7", "--clock", "390", "--json")
+    (record,) = json.loads(out)
+    assert code == 0
+    assert record["goal"] == "balanced"
+    assert record["metrics"]["delay"]["value"] <= 390
+
+
+def test_slack_is_shown(capsys):
+    _, out, _ = run(capsys, "popcount:odd", "--tech", "asap7", "--goal", "area", "--clock", "100")
+    header, row = out.splitlines()
+    assert "SLACK PS" in header
+    assert any(word.startswith("-") and word != "->" for word in row.split())
+
+
+def test_parts(capsys):
+    _, out, _ = run(capsys, "queue:tiny", "--tech", "asap7", "--hierarchy")
+    lines = [line.split() for line in out.splitlines()]
+    shares = [float(line[2]) for line in lines if line and line[0] in ("words", "(top)")]
+    assert sum(shares) == pytest.approx(100, abs=0.2)
+
+
+def test_nothing_stale_is_nothing_to_do(capsys):
+    code, out, _ = run(capsys, "popcount:odd", "--stale", "--json")
+    assert (code, json.loads(out)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ((), "name one BLOCK, or --all"),
+        (("popcount", "--all"), "name one BLOCK, or --all"),
+        (("popcount", "--tech", "n3"), "unknown technology 'n3'; known: asap7, sky130hd"),
+        (
+            ("popcount", "--tech", "asap7", "--liberty", "x.lib"),
+            "--tech and --liberty exclude each other",
+        ),
+        (("popcount", "--dont-use", "X*"), "--dont-use goes with --liberty or --check-technology"),
+        (("popcount", "--netlist", "n.v"), "--netlist needs one BLOCK and one technology"),
+        (
+            ("popcount", "--goal", "fastest", "--update-records"),
+            "records are made with the project's technologies and the default goal",
+        ),
+        (("--check-technology", "x.lib"), "--check-technology needs --tech"),
+    ],
+)
+def test_refusals(capsys, argv, message):
+    assert run(capsys, *argv) == (2, "", f"tilewright: {message}\n")
+
+
+def test_unusable_liberty_is_one_line(capsys, tmp_path):
+    path = tmp_path / "bad.lib"
+    path.write_text("library (x) { cell (A) { area : 1; } }")
+    code, out, err = run(capsys, "popcount", "--liberty", path)
+    assert (code, out, err) == (2, "", "tilewright: bad.lib: has no usable cell\n")
+
+
+def test_missing_liberty(capsys, tmp_path):
+    code, _, err = run(capsys, "popcount", "--liberty", tmp_path / "no.lib")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "no.lib" in err
+
+
+@pytest.fixture
+def two_records(tmp_path):
+    old = json.loads((RECORDS / "popcount__width_13.asap7.json").read_text())
+    new = json.loads(json.dumps(old))
+    new["metrics"]["area"]["value"] *= 2
+    new["metrics"]["delay"]["value"] /= 2
+    paths = tmp_path / "old" / "r.json", tmp_path / "new" / "r.json"
+    for path, record in zip(paths, (old, new), strict=True):
+        path.parent.mkdir()
+        path.write_text(json.dumps(record))
+    return paths
+
+
+def test_compare_shows_direction(capsys, two_records):
+    for old, new in (two_records, [path.parent for path in two_records]):
+        code, out, _ = run(capsys, "--compare", old, new)
+        rows = {line.split()[1]: line.split() for line in out.splitlines()[1:]}
+        assert code == 0
+        assert rows["area"][-2:] == ["+100.0", "worse"]
+        assert rows["delay"][-2:] == ["-50.0", "better"]
+        assert rows.keys() == {"area", "delay"}
+
+
+def test_compare_with_itself(capsys):
+    assert run(capsys, "--compare", RECORDS, RECORDS) == (0, "no metric changed\n", "")
+
+
+def test_compare_refuses(capsys, two_records, tmp_path):
+    old, new = two_records
+    broken = json.loads(new.read_text())
+    del broken["metrics"]["area"]
+    new.write_text(json.dumps(broken))
+    _, _, err = run(capsys, "--compare", old, new)
+    assert err == "tilewright: r.json: metric 'area' is missing in the new record\n"
+    new.write_text("[]")
+    _, _, err = run(capsys, "--compare", old, new)
+    assert err == f"tilewright: {new} is not a synthesis record\n"
+    new.unlink()
+    _, _, err = run(capsys, "--compare", old.parent, new.parent)
+    assert err == f"tilewright: record r.json is missing in {new.parent}\n"
+
+
+def test_users_library_needs_no_table(capsys, tmp_path):
+    from synth.liberty import to_liberty
+
+    path = tmp_path / "own.lib"
+    path.write_text(to_liberty(load_technology("sky130hd")))
+    code, out, _ = run(capsys, "popcount:odd", "--liberty", path, "--json")
+    (record,) = json.loads(out)
+    assert code == 0
+    assert record["technology"] == "own.lib"
+    assert record["liberty_sha256"] is None
+    assert record["metrics"]["area"]["value"] > 0

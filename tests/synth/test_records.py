@@ -1,0 +1,121 @@
+"""The committed records: fresh, complete, reproducible, and within what the tables promise."""
+
+import json
+from collections import Counter
+from math import exp, log
+
+import pytest
+
+from golden.params.resolve import resolve
+from synth.deviation import DEVIATION_RECORD
+from synth.emit import to_rtlil
+from synth.flow import synthesise
+from synth.liberty import to_liberty
+from synth.record import (
+    RECORDS,
+    block_record,
+    load_records,
+    record_path,
+    record_text,
+    sha256,
+    stale_records,
+    tool_versions,
+)
+from synth.reference import REFERENCE_DESIGNS
+from synth.technology import TECHNOLOGIES, load_technology
+
+ALL = load_records()
+
+
+def test_no_record_is_stale():
+    stale = stale_records()
+    assert not stale, "renew with `tilewright synth --all --stale --update-records`: " + ", ".join(
+        stale
+    )
+
+
+def test_every_record_stands_for_its_block():
+    for name, record in ALL.items():
+        params = resolve(record["spec"])
+        technology = load_technology(record["technology"])
+        assert RECORDS / name == record_path(params, technology)
+        assert record["parameters"] == params.as_dict()
+
+
+def test_both_technologies_have_every_block():
+    counts = Counter(record["spec"] for record in ALL.values())
+    assert set(counts.values()) == {len(TECHNOLOGIES)}
+
+
+def test_every_metric_knows_unit_and_direction():
+    for record in ALL.values():
+        assert {"area", "cells", "register_bits", "leakage", "delay"} <= record["metrics"].keys()
+        for metric in record["metrics"].values():
+            assert metric.keys() == {"value", "unit", "better"}
+            assert metric["better"] in ("lower", "higher")
+
+
+def test_records_are_of_these_tools():
+    assert {json.dumps(record["tools"]) for record in ALL.values()} == {json.dumps(tool_versions())}
+
+
+def test_a_changed_block_is_noticed(tmp_path):
+    name, record = next(iter(ALL.items()))
+    changed = {**record, "rtlil_sha256": "0" * 64}
+    (tmp_path / name).write_text(record_text(changed))
+    command = f"tilewright synth {record['spec']} --tech {record['technology']} --update-records"
+    assert stale_records(tmp_path) == {name: command}
+
+
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+@pytest.mark.parametrize("spec", ["popcount:odd", "queue:tiny"])
+def test_synthesis_gives_the_record_again(spec, technology):
+    params = resolve(spec)
+    cells = load_technology(technology)
+    rtlil = to_rtlil(params)
+    record = block_record(spec, params, rtlil, synthesise(rtlil, params.slug, cells))
+    assert record_text(record) == record_path(params, cells).read_text()
+
+
+DEVIATION = json.loads(DEVIATION_RECORD.read_text())
+
+
+def within(ratio, limit):
+    return 1 - limit <= ratio <= 1 + limit
+
+
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+def test_tables_stay_close_to_the_full_library(technology):
+    """Area within 5%, delay within 10%, on at least four designs with the default goal.
+
+    Delay on one and the same netlist keeps within 10% on all of them.
+    """
+    designs = DEVIATION[technology]["designs"]
+    assert designs.keys() == REFERENCE_DESIGNS.keys()
+    assert all(within(d["area_ratio"], 0.05) for d in designs.values())
+    assert all(within(d["delay_ratio_same_netlist"], 0.10) for d in designs.values())
+    assert sum(within(d["delay_ratio"], 0.10) for d in designs.values()) >= 4
+    mean = exp(sum(log(d["delay_ratio"]) for d in designs.values()) / len(designs))
+    assert within(mean, 0.05)
+
+
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+def test_deviation_is_of_the_liberty_made_now(technology):
+    record = DEVIATION[technology]
+    assert record["liberty_sha256"] == sha256(to_liberty(load_technology(technology)))
+    assert record["tools"] == tool_versions()
+
+
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+@pytest.mark.parametrize("design", ["multiplier", "barrel_shifter"])
+def test_deviation_record_can_be_made_again(design, technology):
+    from amaranth.back import rtlil
+
+    text = rtlil.convert(REFERENCE_DESIGNS[design](), name=design, emit_src=False)
+    known = DEVIATION[technology]["designs"][design]
+    assert known["rtlil_sha256"] == sha256(text)
+    result = synthesise(text, design, load_technology(technology))
+    assert known["compact"] == {
+        "area_um2": round(result.netlist.area, 3),
+        "delay_ps": round(result.delay, 1),
+    }
