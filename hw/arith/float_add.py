@@ -4,8 +4,8 @@ from amaranth import Cat, Const, Module, Mux, Value
 
 from golden.params.formats import FloatFormat, Subnormals
 from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import Operand, both, either, normalise, present, split
-from hw.arith.lanes import LanewiseUnit
+from hw.arith.float_unpack import Operand, both, either, lowest_exponent, normalise, present, split
+from hw.arith.lanes import LanewiseUnit, without
 from hw.arith.shifter import shift_right_sticky
 
 __all__ = ["FloatAdd"]
@@ -32,22 +32,20 @@ class FloatAdd(LanewiseUnit):
         # the other operand out.
         keep = p.operand_subnormals is Subnormals.KEEP
         self.normalises = keep and p.a.min_exponent != p.b.min_exponent
-        self.floor = min(self._lowest(p.a), self._lowest(p.b))
+        kept = Subnormals.KEEP if self.normalises else Subnormals.FLUSH
+        self.floor = min(lowest_exponent(f, kept) for f in (p.a, p.b)) - 1
         lift = 1 + p.out.bias  # the top bit of the sum is a carry
         self.offset = self.floor + lift
         rounder = Rounder(
             p.out,
             p.rules,
             width=1 + self.precision + GUARD_BITS,
-            lowest=self.offset,
+            lowest=self.offset + 1,
             highest=max(p.a.max_exponent, p.b.max_exponent) + lift,
             leading_zeros=self.precision + GUARD_BITS,
             sticky=True,
         )
         return [self._order, self._align, self._add, *rounder.stages()]
-
-    def _lowest(self, fmt: FloatFormat) -> int:
-        return fmt.min_exponent - (fmt.mantissa_bits if self.normalises else 0)
 
     def _order(self, m, x):
         """Which operand is larger, and by how many places the other one moves."""
@@ -82,23 +80,22 @@ class FloatAdd(LanewiseUnit):
 
     def _place(self, m: Module, fmt: FloatFormat, x: Operand) -> tuple[Value, Value]:
         """Exponent above the lowest one, and significand as wide as the datapath; 0 for zero."""
-        level = x.biased - (fmt.bias + self.floor)
-        significand = x.significand
-        if self.normalises:
-            significand, zeros = normalise(m, significand)
-            level = level - zeros
-        bits = max(self.params.a.max_exponent, self.params.b.max_exponent) - self.floor
-        level = level[: (bits + 1).bit_length()]
-        if self.params.a.min_exponent != self.params.b.min_exponent:
+        p = self.params
+        flush = p.operand_subnormals is Subnormals.FLUSH
+        if flush or self.normalises:
+            biased, fraction = normalise(m, x, p.operand_subnormals)
+            significand = Mux(x.zero, 0, Cat(fraction, Const(1)))
+        else:
+            biased, significand = x.biased, x.significand
+        highest = max(p.a.max_exponent, p.b.max_exponent) + 1  # of infinity and NaN
+        level = (biased - (fmt.bias + self.floor))[: (highest - self.floor).bit_length()]
+        if p.a.min_exponent != p.b.min_exponent:
             level = Mux(x.zero, 0, level)
-        if self.params.operand_subnormals is Subnormals.FLUSH:
-            significand = Mux(x.zero, 0, significand)
         return level, Cat(Const(0, self.precision - fmt.significand_bits), significand)
 
     def _align(self, m, x):
         small, sticky = shift_right_sticky(Cat(Const(0, GUARD_BITS), x.small), x.distance)
-        rest = {n: v for n, v in vars(x).items() if n not in ("small", "distance")}
-        return {**rest, "small": small, "sticky": sticky}
+        return {**without(x, "distance"), "small": small, "sticky": sticky}
 
     def _add(self, m, x):
         # Subtracting the tail too leaves a tail: the borrow comes from the last kept bit.
@@ -106,11 +103,8 @@ class FloatAdd(LanewiseUnit):
         large = Cat(carry, Const(0, GUARD_BITS), x.large)
         small = Cat(carry, x.small ^ x.subtract.replicate(len(x.small)))
         total = (large + small)[1:]
-        return present(
-            sign=x.sign,
-            significand=Cat(total[:-1], total[-1] & ~x.subtract),
-            biased=x.level + self.offset,
-            sticky=x.sticky,
-            infinite=getattr(x, "infinite", None),
-            nan=getattr(x, "nan", None),
-        )
+        return {
+            **without(x, "large", "small", "level", "subtract"),
+            "significand": Cat(total[:-1], total[-1] & ~x.subtract),
+            "biased": x.level + self.offset,
+        }

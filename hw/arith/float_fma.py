@@ -1,11 +1,20 @@
 """Fused multiply-add."""
 
-from amaranth import Cat, Const, Module, Mux, Value
+from amaranth import Cat, Const, Mux
 
 from golden.params.formats import FloatFormat, Subnormals
+from hw.arith.carry_save import carry_save_product, carry_save_sum
 from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import Operand, both, either, normalise, present, split, wire
-from hw.arith.lanes import LanewiseUnit
+from hw.arith.float_unpack import (
+    both,
+    either,
+    lowest_exponent,
+    normalise,
+    present,
+    split,
+    wire,
+)
+from hw.arith.lanes import LanewiseUnit, joined, without
 from hw.arith.shifter import shift_right_sticky
 
 __all__ = ["FloatFma"]
@@ -16,8 +25,9 @@ class FloatFma(LanewiseUnit):
 
     Numerics: the exact sum rounded once into ``params.out``; 0 * infinity and infinity - infinity
     are NaN; an exact zero sum of opposite signs is +0.
-    Timing: one a cycle, latency ``params.latency``. Stages: unpack; multiply and align c; add; the
-    rounder's three (count zeros, shift, round).
+    Timing: one a cycle, latency ``params.latency``. Stages: unpack, normalise, compare exponents;
+    partial products and their carry-save tree, beside it the alignment of c (with the first stage
+    where subnormals are flushed); add; the rounder's three (count zeros, shift, round).
 
     The sum is formed in a window that stands still around the product; c moves through it:
 
@@ -46,18 +56,22 @@ class FloatFma(LanewiseUnit):
         self.normalises_c = not self.flush and _quantum(p.out) < _quantum(p.c)
         lift = 1 + p.out.bias  # the top bit of the window is a carry
         self.product_offset = self.above + 1 - p.a.bias - p.b.bias  # exponent at the window's top
-        products = _lowest(p.a, not self.flush) + _lowest(p.b, not self.flush)
+        kept_c = Subnormals.KEEP if self.normalises_c else Subnormals.FLUSH
+        lowest_product = sum(lowest_exponent(f, p.operand_subnormals) for f in (p.a, p.b))
+        highest_product = p.a.max_exponent + p.b.max_exponent
         rounder = Rounder(
             p.out,
             p.rules,
             width=1 + self.window_bits,
-            lowest=min(products + 1 + self.above, _lowest(p.c, self.normalises_c)) + lift,
-            highest=max(p.a.max_exponent + p.b.max_exponent + 1 + self.above, p.c.max_exponent)
-            + lift,
+            lowest=min(lowest_product + 1 + self.above, lowest_exponent(p.c, kept_c)) + lift,
+            highest=max(highest_product + 1 + self.above, p.c.max_exponent) + lift,
             leading_zeros=self.window_bits,
             sticky=True,
         )
-        return [self._unpack, self._multiply, self._add, *rounder.stages()]
+        count, *rest = rounder.stages()
+        start = [self._unpack, self._multiply]
+        start = [joined(*start)] if self.flush else start
+        return [*start, self._add, joined(self._sign, count), *rest]
 
     @property
     def window_bits(self) -> int:
@@ -69,14 +83,18 @@ class FloatFma(LanewiseUnit):
             split(fmt, pattern, p.operand_subnormals)
             for fmt, pattern in ((p.a, x.a), (p.b, x.b), (p.c, x.c))
         )
-        a_exponent, a_significand = self._place(m, a, not self.flush)
-        b_exponent, b_significand = self._place(m, b, not self.flush)
-        c_exponent, c_significand = self._place(m, c, self.normalises_c)
-        no_product = a.zero | b.zero
-        top = a_exponent + b_exponent + self.product_offset
-        c_top = c_exponent - p.c.bias
-        distance = top - c_top
-        c_leads = no_product | ((distance < 0) & ~c.zero)
+        a_biased, a_fraction = normalise(m, a, p.operand_subnormals)
+        b_biased, b_fraction = normalise(m, b, p.operand_subnormals)
+        if self.flush or self.normalises_c:
+            c_biased, c_fraction = normalise(m, c, p.operand_subnormals)
+            c_significand = Mux(c.zero, 0, Cat(c_fraction, Const(1)))
+        else:
+            c_biased, c_significand = c.biased, c.significand
+        no_product = wire(m, "no_product", a.zero | b.zero)
+        top = wire(m, "top", a_biased + b_biased + self.product_offset)
+        c_top = wire(m, "c_top", c_biased - p.c.bias)
+        distance = wire(m, "distance", top - c_top)
+        c_leads = wire(m, "c_leads", no_product | ((distance < 0) & ~c.zero))
         product_sign = a.sign ^ b.sign
         product_infinite = either(a.infinite, b.infinite)
         opposite = product_sign ^ c.sign
@@ -85,65 +103,64 @@ class FloatFma(LanewiseUnit):
             both(a.zero, b.infinite),
             both(both(product_infinite, c.infinite), opposite),
         )
+        infinite = either(product_infinite, c.infinite)
+        infinite_sign = None if infinite is None else c.sign
+        if product_infinite is not None:
+            infinite_sign = Mux(product_infinite, product_sign, c.sign)
         return present(
-            a=Mux(b.zero, 0, a_significand),
-            b=b_significand,
+            a=Mux(no_product, 0, Cat(a_fraction, Const(1))),
+            b=b_fraction,
             c=c_significand,
             distance=Mux(c_leads, 0, distance[:-1]),
             biased=Mux(c_leads, c_top, top) + (1 + p.out.bias),
             product_sign=product_sign,
             c_sign=c.sign,
-            product_infinite=product_infinite,
-            infinite=either(product_infinite, c.infinite),
+            infinite=infinite,
+            infinite_sign=infinite_sign,
             nan=either(a.nan, b.nan, c.nan, invalid),
         )
 
-    def _place(self, m: Module, x: Operand, normalises: bool) -> tuple[Value, Value]:
-        """Biased exponent and significand; a zero has significand 0."""
-        if self.flush:
-            return x.biased, Mux(x.zero, 0, x.significand)
-        if not normalises:
-            return x.biased, x.significand
-        significand, zeros = normalise(m, x.significand)
-        return x.biased - zeros, significand
-
     def _multiply(self, m, x):
+        row, other_row = carry_save_product(m, [*x.a], [*x.b, Const(1)])
         top = Cat(Const(0, self.window_bits - len(x.c)), x.c)
         aligned, sticky = shift_right_sticky(top, x.distance)
-        rest = {n: v for n, v in vars(x).items() if n not in ("a", "b", "c", "distance")}
-        return {**rest, "product": x.a * x.b, "c": aligned, "sticky": sticky}
+        return {
+            **without(x, "a", "b", "distance"),
+            "row": row,
+            "other_row": other_row,
+            "c": aligned,
+            "sticky": sticky,
+        }
 
     def _add(self, m, x):
-        subtract = x.product_sign ^ x.c_sign
-        product = Cat(Const(0, self.below), x.product)
-        low, high = x.c[: len(product)], x.c[len(product) :]
-        # c + product, or c - product, with the carry entering below the last bit.
-        wide = Cat(product, Const(0, self.above)) ^ subtract.replicate(self.window_bits)
-        total = wire(m, "total", (Cat(subtract, x.c) + Cat(subtract, wide))[1:])
-        # product - c: subtracting the tail too leaves a tail, so its borrow is taken from here.
+        subtract = wire(m, "subtract", x.product_sign ^ x.c_sign)
+        rows = [Cat(Const(0, self.below), row) for row in (x.row, x.other_row)]
+        low, high = x.c[: len(rows[0])], x.c[len(rows[0]) :]
+        # c + product or c - product. Both rows of the product are negated, so two carries enter.
+        wide = [Cat(row, Const(0, self.above)) ^ subtract.replicate(len(x.c)) for row in rows]
+        bits, carries = carry_save_sum(x.c, *wide)
+        total = wire(m, "total", (Cat(subtract, bits) + Cat(subtract, subtract, carries))[1:])
+        # product - c. Subtracting the tail too leaves a tail, for which the carry is held back.
         carry = ~x.sticky
-        reverse = wire(m, "reverse", (Cat(carry, product) + Cat(carry, ~low))[1:])
-        product_leads = wire(m, "product_leads", subtract & reverse[-1] & ~high.any())
-        cancels = subtract & (low == product) & ~high.any()
-        sign = Mux(subtract & ~product_leads, x.c_sign, x.product_sign & ~cancels)
+        bits, carries = carry_save_sum(~low, *rows)
+        reverse = wire(m, "reverse", (Cat(carry, bits) + Cat(carry, Const(0, 1), carries))[1:])
+        not_negative = reverse[len(low)]
+        product_leads = wire(m, "product_leads", subtract & not_negative & ~high.any())
+        sum_bits = self.window_bits + 1
+        magnitude = Cat(total[: sum_bits - 1], total[sum_bits - 1] & ~subtract)
+        return {
+            **without(x, "row", "other_row", "c", "c_sign", "product_sign"),
+            "significand": Mux(product_leads, reverse[: len(low)], magnitude),
+            "sign": Mux(subtract & ~product_leads, x.c_sign, x.product_sign),
+            "subtract": subtract,
+        }
+
+    def _sign(self, m, x):
+        """Opposite terms that cancel give +0; an infinite term keeps its sign."""
+        sign = x.sign & (~x.subtract | x.significand.any())
         if hasattr(x, "infinite"):
-            infinite_sign = x.c_sign
-            if hasattr(x, "product_infinite"):
-                infinite_sign = Mux(x.product_infinite, x.product_sign, x.c_sign)
-            sign = Mux(x.infinite, infinite_sign, sign)
-        return present(
-            sign=sign,
-            significand=Mux(product_leads, reverse[:-1], Cat(total[:-1], total[-1] & ~subtract)),
-            biased=x.biased,
-            sticky=x.sticky,
-            infinite=getattr(x, "infinite", None),
-            nan=getattr(x, "nan", None),
-        )
-
-
-def _lowest(fmt: FloatFormat, normalised: bool) -> int:
-    """Exponent of the smallest value."""
-    return fmt.min_exponent - (fmt.mantissa_bits if normalised else 0)
+            sign = Mux(x.infinite, x.infinite_sign, sign)
+        return {**without(x, "subtract", "infinite_sign"), "sign": sign}
 
 
 def _quantum(fmt: FloatFormat) -> int:

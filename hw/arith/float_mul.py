@@ -1,11 +1,12 @@
 """Float multiplier."""
 
-from amaranth import Cat, Const
+from amaranth import Const
 
 from golden.params.formats import Subnormals
+from hw.arith.carry_save import carry_save_product
 from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import both, either, present, split
-from hw.arith.lanes import LanewiseUnit
+from hw.arith.float_unpack import both, either, lowest_exponent, normalise, present, split
+from hw.arith.lanes import LanewiseUnit, joined, without
 
 __all__ = ["FloatMul"]
 
@@ -14,40 +15,55 @@ class FloatMul(LanewiseUnit):
     """``y = a * b`` in every lane.
 
     Numerics: the exact product rounded once into ``params.out``; 0 * infinity is NaN.
-    Timing: one a cycle, latency ``params.latency``.
+    Timing: one a cycle, latency ``params.latency``. Stages: unpack and, if subnormal operands are
+    kept, normalise them; partial products and their carry-save tree (with the first stage where
+    there is nothing to normalise); add its two rows; if results can be subnormal, shift; round.
     """
 
     def lane_stages(self):
         p = self.params
         self.flush = p.operand_subnormals is Subnormals.FLUSH
-        # Weight of the product's top bit, as an exponent field of the result.
+        # From the operands' exponent fields to the result's, for the weight of the top bit.
         self.offset = p.out.bias - p.a.bias - p.b.bias + 1
-        fractions = p.a.mantissa_bits + p.b.mantissa_bits
+        lift = 1 + p.out.bias
         rounder = Rounder(
             p.out,
             p.rules,
-            width=fractions + 2,
-            lowest=2 + self.offset,
-            highest=p.a.max_exponent + p.b.max_exponent + 1 + p.out.bias,
-            leading_zeros=1 if self.flush else fractions + 1,
+            width=p.a.significand_bits + p.b.significand_bits,
+            lowest=lowest_exponent(p.a, p.operand_subnormals)
+            + lowest_exponent(p.b, p.operand_subnormals)
+            + lift,
+            highest=p.a.max_exponent + p.b.max_exponent + lift,
+            leading_zeros=1,
         )
-        return [self._multiply, *rounder.stages()]
+        if self.flush:
+            start = [joined(self._unpack, self._multiply)]
+        else:
+            start = [self._unpack, self._multiply]
+        return [*start, self._add_rows, *rounder.stages()]
 
-    def _multiply(self, m, x):
+    def _unpack(self, m, x):
         p = self.params
         a = split(p.a, x.a, p.operand_subnormals)
         b = split(p.b, x.b, p.operand_subnormals)
-        if self.flush:
-            # What is not zero has its hidden bit; zero is a flag, its product is not looked at.
-            product = Cat(a.fraction, Const(1)) * Cat(b.fraction, Const(1))
-        else:
-            product = a.significand * b.significand
+        a_biased, a_fraction = normalise(m, a, p.operand_subnormals)
+        b_biased, b_fraction = normalise(m, b, p.operand_subnormals)
         invalid = either(both(a.infinite, b.zero), both(a.zero, b.infinite))
         return present(
+            a=a_fraction,
+            b=b_fraction,
+            biased=a_biased + b_biased + self.offset,
             sign=a.sign ^ b.sign,
-            significand=product,
-            biased=a.biased + b.biased + self.offset,
-            zero=a.zero | b.zero if self.flush else None,
+            zero=a.zero | b.zero,
             infinite=either(a.infinite, b.infinite),
             nan=either(a.nan, b.nan, invalid),
         )
+
+    def _multiply(self, m, x):
+        # Zero is a flag, its product is not looked at: every hidden bit is 1.
+        row, other_row = carry_save_product(m, [*x.a, Const(1)], [*x.b, Const(1)])
+        return {**without(x, "a", "b"), "row": row, "other_row": other_row}
+
+    def _add_rows(self, m, x):
+        product = (x.row + x.other_row)[: len(x.row)]
+        return {**without(x, "row", "other_row"), "significand": product}

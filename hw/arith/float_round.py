@@ -1,12 +1,14 @@
 """The one rounder: every float unit ends in its stages."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 
-from amaranth import Cat, Const, Module, Mux, Signal, Value
+from amaranth import Cat, Const, Module, Mux, Value
 
 from golden.params.arith import FloatRules
 from golden.params.formats import FloatFormat, Overflow, Rounding, Specials, Subnormals
 from hw.arith.float_unpack import either, present, wire
+from hw.arith.lanes import joined
 from hw.arith.leading_zeros import count_leading_zeros
 from hw.arith.shifter import shift_left, shift_right_sticky
 from hw.stream.pipeline import PipelinedUnit, Stage
@@ -46,71 +48,71 @@ class Rounder:
         self.max_left = min(leading_zeros, max(0, room))
         self.flush = rules.result_subnormals is Subnormals.FLUSH
         self.nearest = rules.rounding is Rounding.NEAREST_EVEN
-        self.below_range = (
-            lowest - leading_zeros < 1
-        )  # a leading one can lie below the normal range
+        self.stays_ragged = leading_zeros > self.max_left
+        # Whether a leading one can lie below the normal range.
+        self.below_range = lowest - leading_zeros < 1
         self.denormalises = not self.flush and lowest < 1
         inexact = sticky or width > fmt.significand_bits or self.denormalises
-        self.rounds_up = self.nearest and (inexact or (self.flush and self.below_range))
-        largest = fmt.max_exponent + fmt.bias
-        top = highest + self.rounds_up
-        # e4m3's NaN shares its exponent with the largest numbers.
-        self.overflows = top + (fmt.specials is Specials.NAN_ONLY) > largest
-        self.field_bits = max(top, largest).bit_length()
+        self.rounds_up = self.nearest and inexact
+        # The first pattern too large: its field, and its fraction where e4m3's NaN is.
+        self.limit, self.limit_fraction = divmod(fmt.max_finite_bits + 1, 1 << fmt.mantissa_bits)
+        self.overflows = highest + self.rounds_up >= self.limit
 
     def stages(self) -> list[Stage]:
         if self.max_left > 1:
             return [self._measure, self._shift, self._round]
-        if self.max_left or self.denormalises:
-            return [_joined(self._measure, self._shift), self._round]
-        return [_joined(self._measure, self._shift, self._round)]
+        if self.denormalises:
+            return [joined(self._measure, self._shift), self._round]
+        return [joined(self._measure, self._shift, self._round)]
 
     def _measure(self, m: Module, x: SimpleNamespace) -> dict[str, Value]:
-        """How far to shift, and the exponent field that results if there is a leading one."""
-        amounts = {}
-        base = x.biased
-        if self.max_left:
-            zeros = ~x.significand[-1] if self.max_left == 1 else count_leading_zeros(x.significand)
-            zeros = wire(m, "zeros", zeros)
-            # A single zero is known late, when a product is: both answers wait for it.
-            late = Mux(zeros, x.biased - 1, x.biased)
-            base = wire(m, "base", late if self.max_left == 1 else x.biased - zeros)
-            amounts["left"] = zeros
+        """How far to shift, and the exponent field of a leading one."""
+        results = vars(x).copy()
+        if self.max_left == 1:
+            results["zeros"] = zeros = wire(m, "zeros", ~x.significand[-1])
+            clamped = self.below_range and not self.flush
+            results["left"] = zeros & (x.biased > 1) if clamped else zeros
+        elif self.max_left:
+            zeros = wire(m, "zeros", count_leading_zeros(x.significand))
+            results["base"] = base = wire(m, "base", x.biased - zeros)
+            results["left"] = zeros
             if self.below_range and not self.flush:
-                # A leading one at field 0 or below: stop at the weight of the subnormals.
-                amounts["left"] = Mux(base < 1, (x.biased - 1)[: len(zeros)], zeros)
+                # A leading one below the normal range: stop at the weight of the subnormals.
+                results["left"] = Mux(base < 1, (x.biased - 1)[: len(zeros)], zeros)
         if self.denormalises:
-            amounts["below"] = x.biased < 1
-            amounts["right"] = _saturate(1 - x.biased, self._right_bits)
-        return {**vars(x), **amounts, "base": base}
+            results["below"] = x.biased < 1
+            results["right"] = _saturate(1 - x.biased, self._narrow_bits.bit_length())
+        return results
 
     @property
     def _narrow_bits(self) -> int:
-        """What of an unshifted significand can reach a subnormal result: itself and a guard bit."""
+        """The result's significand and a guard bit."""
         return self.fmt.significand_bits + 1
 
-    @property
-    def _right_bits(self) -> int:
-        return self._narrow_bits.bit_length()
-
     def _shift(self, m: Module, x: SimpleNamespace) -> dict[str, Value]:
-        """Significand of the result, before rounding, and what rounding needs to know."""
-        left = getattr(x, "left", None)
-        shifted = x.significand if left is None else shift_left(x.significand, left)
-        narrow, sticky = self._narrow(wire(m, "shifted", shifted), x)
+        """Significand of the result before rounding, and all that rounding needs to know."""
+        narrow, sticky = self._narrow(x.significand, x)
         if self.denormalises:
             # Beside the left shift, not behind it: what moves down is never also moved up.
-            unshifted, tail = self._narrow(x.significand, x)
-            down, lost = shift_right_sticky(unshifted, x.right)
+            down, lost = shift_right_sticky(narrow, x.right)
+            down_sticky = either(lost, sticky)
+        if self.max_left == 1:
+            moved, moved_sticky = self._narrow(Cat(Const(0, 1), x.significand[:-1]), x)
+            narrow = Mux(x.left, moved, narrow)
+            sticky = None if sticky is None else Mux(x.left, moved_sticky, sticky)
+        elif self.max_left:
+            moved = wire(m, "moved", shift_left(x.significand, x.left))
+            narrow, sticky = self._narrow(moved, x)
+        if self.denormalises:
             narrow = Mux(x.below, down, narrow)
-            sticky = Mux(x.below, either(lost, tail), sticky if sticky is not None else 0)
+            sticky = Mux(x.below, down_sticky, 0 if sticky is None else sticky)
         return present(
             kept=narrow[1:],
             guard=narrow[0] if self.rounds_up else None,
             sticky=sticky if self.rounds_up else None,
-            base=x.base,
             sign=x.sign,
-            **_flags(x),
+            **{name: v for name, v in vars(x).items() if name in ("zero", "infinite", "nan")},
+            **self._judge(x),
         )
 
     def _narrow(self, significand: Value, x: SimpleNamespace) -> tuple[Value, Value | None]:
@@ -121,51 +123,86 @@ class Rounder:
         tail = significand[:surplus].any()
         return significand[surplus:], either(tail, getattr(x, "sticky", None))
 
+    def _judge(self, x: SimpleNamespace) -> dict[str, Value]:
+        """Exponent field of the result, and where it stands: in range, at an end, or beyond."""
+
+        def settled(judge: Callable[[Value], Value]) -> Value:
+            if self.max_left == 1:  # decided late, by a product's top bit: both answers wait for it
+                return Mux(x.zeros, judge(x.biased - 1), judge(x.biased))
+            return judge(x.base if self.max_left else x.biased)
+
+        bits = self.fmt.exponent_bits
+        results = {"field": settled(lambda field: (field + (1 << bits))[:bits])}
+        if self.max_left == 1 and not (self.denormalises or self.stays_ragged):
+            results["next_field"] = settled(lambda field: (field + 1 + (1 << bits))[:bits])
+        if self.overflows:
+            last = self.limit if self.limit_fraction else self.limit - 1
+            results["over"] = settled(lambda field: field > last)
+            results["last"] = settled(lambda field: field == last)
+        if self.flush and self.below_range:
+            results["under"] = settled(lambda field: field < 1)
+            results["first"] = settled(lambda field: field == 0)
+        return results
+
     def _round(self, m: Module, x: SimpleNamespace) -> dict[str, Value]:
-        fmt = self.fmt
         fraction, hidden = x.kept[:-1], x.kept[-1]
-        field = Signal(self.field_bits)
-        m.d.comb += field.eq(Mux(hidden, x.base, 0))
-        plain = Cat(fraction, field)
-        up = Const(0)
+        zero = getattr(x, "zero", None)
+        # Where zero is a flag and leading zeros are gone, the hidden bit is always there.
+        always_normal = zero is not None and not (self.denormalises or self.stays_ragged)
+        field = x.field if always_normal else Mux(hidden, x.field, 0)
+        up, carry = None, Const(0)
+        rounded = Cat(fraction, field)
         if self.rounds_up:
-            up = x.guard & either(fraction[0], getattr(x, "sticky", None))
-            if self.flush and self.below_range:
+            up = wire(m, "up", x.guard & either(fraction[0], getattr(x, "sticky", None)))
+            carry = wire(m, "carry", up & fraction.all())
+            next_field = getattr(x, "next_field", field + 1)
+            rounded = Cat(
+                Mux(up, fraction + 1, fraction)[: len(fraction)],
+                Mux(carry, next_field, field)[: len(field)],
+            )
+        overflow = tiny = tiny_pattern = None
+        if self.overflows:
+            limit = self.limit_fraction
+            too_large = carry
+            if limit:
+                too_large = fraction >= limit
+                too_large = too_large if up is None else Mux(up, fraction >= limit - 1, too_large)
+            overflow = x.over | (x.last & too_large)
+            overflow = overflow if always_normal else overflow & hidden
+        if self.flush and self.below_range:
+            tiny, tiny_pattern = x.under, Const(0)
+            if self.stays_ragged:
+                tiny |= ~hidden & ~carry
+            if self.nearest:
                 # One binade below the normal range a subnormal has one bit less: its guard bit
                 # is the last bit here, and only a fraction of ones can still become normal.
-                up |= hidden & (x.base == 0)
-            up = wire(m, "up", up)
-        rounded = Mux(up, plain + 1, plain) if self.rounds_up else plain
-
-        def reaches(limit: int) -> Value:
-            """Whether ``rounded`` is at least ``limit``, decided without waiting for it."""
-            return Mux(up, plain >= limit - 1, plain >= limit) if self.rounds_up else plain >= limit
-
-        vanishes = getattr(x, "zero", None)
-        if self.flush and self.below_range:
-            normal = (x.base >= 0) & reaches(1 << fmt.mantissa_bits)
-            vanishes = either(vanishes, ~normal)
-        overflow = reaches(fmt.max_finite_bits + 1) if self.overflows else None
-        return {"y": self._select(x, rounded, vanishes, overflow)}
+                border = x.first & fraction.all()
+                border = border if always_normal else border & hidden
+                tiny_pattern = Cat(Const(0, len(fraction)), border)
+        return {"y": self._select(x, rounded, overflow, tiny, tiny_pattern)}
 
     def _select(
-        self, x: SimpleNamespace, rounded: Value, vanishes: Value | None, overflow: Value | None
+        self,
+        x: SimpleNamespace,
+        rounded: Value,
+        overflow: Value | None,
+        tiny: Value | None,
+        tiny_pattern: Value | None,
     ) -> Value:
-        """The pattern: number, overflow, zero, infinity or NaN, each stronger than those before."""
+        """The pattern: number, overflow, tiny, zero, infinity or NaN, the last that is so."""
         fmt = self.fmt
-        saturated = fmt.max_finite_bits
-        infinity = saturated if fmt.infinity_bits is None else fmt.infinity_bits
+        zero, infinite, nan = (getattr(x, name, None) for name in ("zero", "infinite", "nan"))
+        infinity = fmt.max_finite_bits if fmt.infinity_bits is None else fmt.infinity_bits
         saturates = self.rules.overflow is Overflow.SATURATE
-        infinite, nan = getattr(x, "infinite", None), getattr(x, "nan", None)
         if fmt.specials is Specials.NAN_ONLY and not saturates:
-            valid_overflow = (
-                overflow if vanishes is None or overflow is None else overflow & ~vanishes
-            )
-            nan, infinite, overflow = either(nan, infinite, valid_overflow), None, None
+            number = either(zero, tiny)
+            real_overflow = overflow if number is None or overflow is None else overflow & ~number
+            nan, infinite, overflow = either(nan, infinite, real_overflow), None, None
         magnitude = rounded[: fmt.bits - 1]
         for flag, value in (
-            (overflow, saturated if saturates else infinity),
-            (vanishes, 0),
+            (overflow, fmt.max_finite_bits if saturates else infinity),
+            (tiny, tiny_pattern),
+            (zero, 0),
             (infinite, infinity),
             (nan, fmt.nan_bits or 0),
         ):
@@ -174,23 +211,7 @@ class Rounder:
         if nan is not None:
             # The canonical NaN is positive; a format without NaN says -0.
             sign = sign | nan if fmt.nan_bits is None else sign & ~nan
-        return Cat(magnitude, sign)
-
-
-def _joined(*stages: Stage) -> Stage:
-    """Several stages as one."""
-
-    def run(m, x):
-        for stage in stages:
-            results = stage(m, x)
-            x = SimpleNamespace(**results)
-        return results
-
-    return run
-
-
-def _flags(x: SimpleNamespace) -> dict[str, Value]:
-    return {name: v for name, v in vars(x).items() if name in ("zero", "infinite", "nan")}
+        return Cat(magnitude[: fmt.bits - 1], sign)
 
 
 def _saturate(value: Value, bits: int) -> Value:
@@ -220,7 +241,7 @@ class FloatRound(PipelinedUnit):
             sticky=True,
         )
         first, *rest = rounder.stages()
-        return [_joined(self._bias, first), *rest]
+        return [joined(self._bias, first), *rest]
 
     def _bias(self, m, x):
         biased = x.exponent + self.params.format.bias

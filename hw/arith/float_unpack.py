@@ -11,7 +11,17 @@ from hw.arith.leading_zeros import count_leading_zeros
 from hw.arith.shifter import shift_left
 from hw.stream.pipeline import PipelinedUnit
 
-__all__ = ["FloatUnpack", "Operand", "both", "either", "normalise", "present", "split", "wire"]
+__all__ = [
+    "FloatUnpack",
+    "Operand",
+    "both",
+    "either",
+    "lowest_exponent",
+    "normalise",
+    "present",
+    "split",
+    "wire",
+]
 
 
 class Operand(NamedTuple):
@@ -22,7 +32,7 @@ class Operand(NamedTuple):
     """
 
     sign: Value
-    biased: Value  # exponent field; 1 where the field is 0, as subnormals need
+    biased: Value  # exponent field; of subnormals, where they are kept, 1
     fraction: Value
     hidden: Value  # top bit of the significand: 0 for zero and subnormals
     zero: Value  # counts as zero: with FLUSH every subnormal does
@@ -36,6 +46,7 @@ class Operand(NamedTuple):
 
 def split(fmt: FloatFormat, pattern: Value, subnormals: Subnormals) -> Operand:
     """Fields and class of ``pattern``."""
+    flush = subnormals is Subnormals.FLUSH
     fraction = pattern[: fmt.mantissa_bits]
     field = pattern[fmt.mantissa_bits : -1]
     hidden = field.any()
@@ -47,20 +58,27 @@ def split(fmt: FloatFormat, pattern: Value, subnormals: Subnormals) -> Operand:
             nan = pattern[:-1].all()
     return Operand(
         sign=pattern[-1],
-        biased=Cat(field[0] | ~hidden, field[1:]),
+        biased=field if flush else Cat(field[0] | ~hidden, field[1:]),
         fraction=fraction,
         hidden=hidden,
-        zero=~hidden if subnormals is Subnormals.FLUSH else ~pattern[:-1].any(),
+        zero=~hidden if flush else ~pattern[:-1].any(),
         infinite=infinite,
         nan=nan,
     )
 
 
-def normalise(m: Module, significand: Value) -> tuple[Value, Value]:
-    """``significand`` with its leading zeros shifted out, and their number."""
-    ragged = wire(m, "ragged", significand)
-    zeros = wire(m, "zeros", count_leading_zeros(ragged))
-    return shift_left(ragged, zeros), zeros
+def normalise(
+    m: Module, x: Operand, subnormals: Subnormals = Subnormals.KEEP
+) -> tuple[Value, Value]:
+    """Biased exponent and fraction of what is not zero, as if every value had its hidden bit.
+
+    With FLUSH that is so, and nothing is built.
+    """
+    if subnormals is Subnormals.FLUSH:
+        return x.biased, x.fraction
+    significand = wire(m, "ragged", x.significand)
+    zeros = wire(m, "zeros", count_leading_zeros(significand))
+    return x.biased - zeros, shift_left(significand, zeros)[:-1]
 
 
 def wire(m: Module, name: str, value: Value) -> Signal:
@@ -68,6 +86,12 @@ def wire(m: Module, name: str, value: Value) -> Signal:
     signal = Signal(value.shape(), name=name)
     m.d.comb += signal.eq(value)
     return signal
+
+
+def lowest_exponent(fmt: FloatFormat, subnormals: Subnormals) -> int:
+    """Exponent of the smallest value that does not count as zero."""
+    kept = subnormals is Subnormals.KEEP
+    return fmt.min_exponent - (fmt.mantissa_bits if kept else 0)
 
 
 def either(*flags: Value | None) -> Value | None:

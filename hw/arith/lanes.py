@@ -6,7 +6,7 @@ from amaranth import Cat
 
 from hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = ["LanewiseUnit"]
+__all__ = ["LanewiseUnit", "joined", "without"]
 
 
 class LanewiseUnit(PipelinedUnit):
@@ -41,3 +41,20 @@ class LanewiseUnit(PipelinedUnit):
             return {f"{n}_{k}": v for k, r in enumerate(results) for n, v in r.items()}
 
         return run
+
+
+def joined(*stages: Stage) -> Stage:
+    """Several stages as one."""
+
+    def run(m, x):
+        for stage in stages:
+            results = stage(m, x)
+            x = SimpleNamespace(**results)
+        return results
+
+    return run
+
+
+def without(x: SimpleNamespace, *names: str) -> dict:
+    """Everything a stage was given but ``names``, to be handed on."""
+    return {name: value for name, value in vars(x).items() if name not in names}
