@@ -55,9 +55,8 @@ def encode(fmt: BlockFormat, bits: ArrayLike, *, saturate: bool = False) -> Bloc
         largest = magnitude.max(axis=1)
         if (largest > FP16.max_finite_bits).any():
             if not saturate:
-                raise ValueError(_refusal(words, fmt.group, piece.start))
+                raise ValueError(_refusal(words))
             np.minimum(magnitude, FP16.max_finite_bits, out=magnitude)
-            np.minimum(largest, FP16.max_finite_bits, out=largest)
         shared = _effective_exponent(largest)
         exponent[piece] = shared
         mantissa[piece] = _aligned_mantissa(magnitude, shared[:, np.newaxis], fmt.mantissa_bits)
@@ -84,7 +83,7 @@ def mantissa_dtype(fmt: BlockFormat) -> np.dtype:
 
 
 def _effective_exponent(magnitude: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    """The exponent field, but 1 for subnormals and zero, which share the smallest normal's."""
+    """The exponent field; 1 for subnormals and zero, the largest finite one's for infinity."""
     return np.clip(magnitude >> FP16.mantissa_bits, 1, FP16.max_exponent + FP16.bias)
 
 
@@ -105,10 +104,9 @@ def _aligned_mantissa(
     return significand >> distance  # numpy shifts by 16 and more to 0
 
 
-def _refusal(words: NDArray[np.uint16], group: int, first_group: int) -> str:
-    """Names the first infinity or NaN at or behind group number ``first_group``."""
-    start = first_group * group
-    offset = int(np.argmax((words.reshape(-1)[start:] & 0x7FFF) > FP16.max_finite_bits))
-    position = tuple(int(k) for k in np.unravel_index(start + offset, words.shape))
+def _refusal(words: NDArray[np.uint16]) -> str:
+    """Names the first infinity or NaN."""
+    first = np.argmax((words & 0x7FFF) > FP16.max_finite_bits)
+    position = tuple(int(k) for k in np.unravel_index(first, words.shape))
     kind = "infinity" if words[position] & 0x7FFF == FP16.infinity_bits else "NaN"
     return f"{kind} at {position} has no block floating point value"

@@ -83,7 +83,7 @@ def unpack(
     zero = magnitude == 0 if operand_subnormals is Subnormals.KEEP else ~normal
     # With its exponent field at 1 (the hidden bit) or 0, the pattern is the significand.
     significand = magnitude - ((field - normal) << fmt.mantissa_bits)
-    lift = fmt.significand_bits - _bit_length(significand)
+    lift = fmt.significand_bits - bit_length(significand)
     exponent = np.maximum(field, 1) - fmt.bias - lift
     number = ~(zero | infinite | nan)
     return Unpacked(sign, exponent * number, (significand << lift) * number, zero, infinite, nan)
@@ -126,7 +126,7 @@ def round_pack(
             if not 0 <= extreme < 1 << significand_bits:
                 raise ValueError(f"significand {extreme:#x} is not a {significand_bits}-bit number")
         lowest = exponent.astype(np.int64) - (significand_bits - 1)
-        leading = lowest + _bit_length(words) - 1
+        leading = lowest + bit_length(words) - 1
         binade = np.maximum(leading, fmt.min_exponent)
         drop = binade - fmt.mantissa_bits - lowest
         aligned = words << np.clip(-drop, 0, fmt.significand_bits)
@@ -271,6 +271,13 @@ def decode_int(fmt: IntFormat, bits: ArrayLike) -> Int64s:
     return words - ((words >> (fmt.bits - 1)) << fmt.bits)
 
 
+def bit_length(words: Int64s) -> Int64s:
+    """Position above the leading one of integers >= 0; 0 for zero."""
+    # Without the bit below the leading one, float64 cannot round up to the next power of two.
+    field = (words & ~(words >> 1)).astype(np.float64).view(np.int64) >> 52
+    return np.maximum(field - 1022, 0)
+
+
 def _finish(
     fmt: FloatFormat,
     magnitude: NDArray,
@@ -320,13 +327,6 @@ def _round_off(
 def _infinity_or_max(fmt: FloatFormat) -> int:
     """The last magnitude that is not NaN."""
     return fmt.max_finite_bits if fmt.infinity_bits is None else fmt.infinity_bits
-
-
-def _bit_length(words: Int64s) -> Int64s:
-    """Position above the leading one; 0 for zero."""
-    # Without the bit below the leading one, float64 cannot round up to the next power of two.
-    field = (words & ~(words >> 1)).astype(np.float64).view(np.int64) >> 52
-    return np.maximum(field - 1022, 0)
 
 
 def _float64_words(values: NDArray) -> Int64s:

@@ -18,11 +18,11 @@ CHUNK = 1 << 14
 
 
 def for_each_piece(work: Callable[[slice], None], length: int, step: int) -> None:
-    """``work(piece)`` for consecutive slices of ``step`` that cover ``range(length)``.
+    """``work(piece)`` for consecutive slices of ``step`` that cover ``length``, the last beyond it.
 
     Pieces must be independent. The exception of the earliest failing piece is raised.
     """
-    pieces = [slice(start, min(start + step, length)) for start in range(0, length, step)]
+    pieces = [slice(start, start + step) for start in range(0, length, step)]
 
     def work_through(share: list[slice]) -> None:
         for piece in share:

@@ -192,12 +192,14 @@ def test_convert_random_fp32(target):
 @pytest.mark.parametrize("target", FORMATS, ids=str)
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint16, np.int32, np.int64, np.uint64])
 def test_int_to_float(dtype, target):
-    """Random integers of every length, and the powers of two with their neighbours."""
+    """Random integers of every length; powers of two, ties above them, and their neighbours."""
     rng = np.random.default_rng(18)
     info = np.iinfo(dtype)
     lengths = rng.integers(0, info.bits, 400)
     some = rng.integers(info.min, info.max, 400, dtype, endpoint=True) >> lengths.astype(dtype)
-    edges = [s * 2**k + d for k in range(info.bits) for d in (-1, 0, 1) for s in (-1, 1)]
+    powers = [2**k for k in range(info.bits)]
+    ties = [p + p // 2**target.significand_bits for p in powers]
+    edges = [s * e + d for e in powers + ties for d in (-1, 0, 1) for s in (-1, 1)]
     edges += [info.min, info.max]
     integers = some.tolist() + [v for v in edges if info.min <= v <= info.max]
     for rounding in Rounding:

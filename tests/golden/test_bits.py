@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from golden.bits import (
+    bit_length,
     bits_dtype,
     decode,
     decode_int,
@@ -204,6 +205,22 @@ def test_extreme_exponents_overflow_and_vanish():
         FP16, 0, [32767, -32768], [1 << 23, 1 << 23], True, IEEE_RULES, significand_bits=24
     )
     assert got.tolist() == [0x7C00, 0x0000]
+
+
+@pytest.mark.parametrize("width", [3, 24, 53, 61, 62])
+def test_values_below_half_the_smallest_subnormal_vanish(width):
+    """All ones, up to five binades below the smallest subnormal: only the first rounds up."""
+    lowest = FP16.min_exponent - FP16.mantissa_bits
+    exponent = lowest - np.arange(1, 6)
+    ones = np.full(5, (1 << width) - 1)
+    got = round_pack(FP16, 0, exponent, ones, False, IEEE_RULES, significand_bits=width)
+    assert got.tolist() == [1, 0, 0, 0, 0]
+
+
+def test_bit_length_of_every_power_and_its_neighbours():
+    powers = [1 << k for k in range(63)]
+    numbers = sorted({p + d for p in powers for d in (-1, 0, 1)})
+    assert bit_length(np.array(numbers)).tolist() == [n.bit_length() for n in numbers]
 
 
 def test_flags_override_the_number_and_nan_overrides_infinity():
