@@ -87,8 +87,8 @@ class ErrorMeter:
         error = restored - exact
         self.count += error.size
         self.largest = max(self.largest, float(np.abs(error).max()))
-        self._error_power += float(np.vdot(error, error))
-        self._power += float(np.vdot(exact, exact))
+        self._error_power += float(np.square(error).sum())
+        self._power += float(np.square(exact).sum())
 
     @property
     def rms(self) -> float:
