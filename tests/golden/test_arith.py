@@ -26,6 +26,7 @@ from golden.params.formats import (
 from golden.vectors import corners, operands
 from tests.support.oracles import (
     ALL_RULES,
+    UNNAMED_FORMATS,
     all_patterns,
     canonical,
     fraction,
@@ -37,7 +38,7 @@ from tests.support.oracles import (
 )
 
 FORMATS = list(FLOAT_FORMATS.values())
-TINY_FORMATS = [E5M2, E4M3, E3M2, E2M3, E2M1]
+TINY_FORMATS = [E5M2, E4M3, E3M2, E2M3, E2M1, *UNNAMED_FORMATS]
 OPERATIONS = {"multiply": (multiply, np.multiply), "add": (add, sum_to_odd)}
 TOWARD_ZERO = FloatRules(rounding=Rounding.TOWARD_ZERO)
 SATURATE = FloatRules(overflow=Overflow.SATURATE)

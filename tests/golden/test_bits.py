@@ -39,6 +39,7 @@ from golden.vectors import corners
 from tests.support.oracles import (
     ALL_RULES,
     DTYPES,
+    UNNAMED_FORMATS,
     all_patterns,
     canonical,
     nearest,
@@ -48,7 +49,7 @@ from tests.support.oracles import (
     word,
 )
 
-FORMATS = list(FLOAT_FORMATS.values())
+FORMATS = [*FLOAT_FORMATS.values(), *UNNAMED_FORMATS]
 SMALL_FORMATS = [f for f in FORMATS if f.bits <= 16]  # small enough to try every pattern
 RESULT_RULES = [r for r in ALL_RULES if r.operand_subnormals is Subnormals.KEEP]
 SATURATE = FloatRules(overflow=Overflow.SATURATE)
@@ -251,6 +252,7 @@ def test_sticky_tail_is_less_than_half_of_the_last_bit():
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 def test_nan_becomes_the_canonical_nan_or_negative_zero(fmt):
     want = {"bf16": 0x7FC0, "fp16": 0x7E00, "fp32": 0x7FC00000, "e5m2": 0x7E, "e4m3": 0x7F}
+    want |= {"e4m3_ieee": 0x7C, "e3m4": 0x78}
     without_nan = {"e3m2": 0x20, "e2m3": 0x20, "e2m1": 0x8}  # -0, as ml_dtypes converts NaN
     expected = (want | without_nan)[fmt.name]
     for rules in ALL_RULES:

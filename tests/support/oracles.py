@@ -15,6 +15,12 @@ from numpy.typing import NDArray
 from golden.params.arith import FloatRules
 from golden.params.formats import FloatFormat, Overflow, Rounding, Specials, Subnormals
 
+# Formats that no block names: any exponent and fraction width must do.
+UNNAMED_FORMATS = [
+    FloatFormat(name="e4m3_ieee", exponent_bits=4, mantissa_bits=3),
+    FloatFormat(name="e3m4", exponent_bits=3, mantissa_bits=4),
+]
+
 DTYPES = {
     "bf16": ml_dtypes.bfloat16,
     "fp16": np.float16,
@@ -24,6 +30,8 @@ DTYPES = {
     "e3m2": ml_dtypes.float6_e3m2fn,
     "e2m3": ml_dtypes.float6_e2m3fn,
     "e2m1": ml_dtypes.float4_e2m1fn,
+    "e4m3_ieee": ml_dtypes.float8_e4m3,
+    "e3m4": ml_dtypes.float8_e3m4,
 }
 
 ALL_RULES = [
