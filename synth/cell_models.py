@@ -1,0 +1,57 @@
+"""Verilog of a technology's cells, by their functions alone, so that a netlist can be simulated.
+
+No delays: a netlist with these models behaves cycle for cycle as the block it was made from.
+"""
+
+from collections.abc import Iterable
+
+from synth.function import parse_function
+from synth.technology import Cell, State, Technology
+
+__all__ = ["cell_models"]
+
+
+def cell_models(technology: Technology, names: Iterable[str]) -> str:
+    """Modules for the cells called ``names``."""
+    return "\n".join(_module(technology.cells[name]) for name in sorted(names))
+
+
+def _module(cell: Cell) -> str:
+    pins = [*cell.inputs, *cell.outputs]
+    lines = [f"module {cell.name}({', '.join(pins)});"]
+    lines += [f"  input {pin};" for pin in cell.inputs]
+    lines += [f"  output {pin};" for pin in cell.outputs]
+    if cell.state is not None:
+        lines += _storage(cell.state)
+    lines += [
+        f"  assign {pin} = {parse_function(function).verilog};"
+        for pin, function in cell.outputs.items()
+    ]
+    return "\n".join([*lines, "endmodule", ""])
+
+
+def _storage(state: State) -> list[str]:
+    name, inverse = state.names
+    clock, data = parse_function(state.clock), parse_function(state.data).verilog
+    lines = [f"  reg {name};", f"  wire {inverse} = ~{name};"]
+    forced = [
+        (parse_function(condition).verilog, value)
+        for condition, value in ((state.clear, "1'b0"), (state.preset, "1'b1"))
+        if condition is not None
+    ]
+    assignment = "<="
+    if state.latch:
+        lines.append("  always @*")
+        forced.append((clock.verilog, data))
+        data, assignment = "", "="
+    else:
+        # Conditions that act at once are named signals: an edge needs one.
+        lines += [f"  wire force{k} = {condition};" for k, (condition, _) in enumerate(forced)]
+        edges = [f"posedge force{k}" for k in range(len(forced))]
+        lines.append(f"  wire clock = {clock.verilog};")
+        lines.append(f"  always @({' or '.join(['posedge clock', *edges])})")
+        forced = [(f"force{k}", value) for k, (_, value) in enumerate(forced)]
+    branches = [f"if ({condition}) {name} {assignment} {value};" for condition, value in forced]
+    if data:
+        branches.append(f"{name} {assignment} {data};")
+    return [*lines, "    " + " else ".join(branches)]

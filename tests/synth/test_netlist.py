@@ -1,0 +1,66 @@
+"""Mapped netlists do what the block does: the same bench, on cells."""
+
+import re
+
+import pytest
+
+from golden.params.arith import ARITH_BLOCKS
+from golden.params.resolve import resolve
+from golden.params.stream import STREAM_BLOCKS
+from synth.cell_models import cell_models
+from synth.emit import to_rtlil
+from synth.flow import Goal, synthesise
+from synth.technology import TECHNOLOGIES, load_technology
+from tilewright.bench import cocotb_tests
+from tilewright.bench.job import Job
+from tilewright.simulators import run_bench
+
+ALL = [f"{cls.block}:{p}" for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS) for p in cls.PRESETS]
+
+
+def netlist_verilog(spec, technology, goal=Goal.AREA):
+    params = resolve(spec)
+    result = synthesise(to_rtlil(params), params.slug, load_technology(technology), goal)
+    models = cell_models(result.technology, result.netlist.cell_counts)
+    return result.verilog + models
+
+
+def run(spec, verilog, simulator="icarus"):
+    """Icarus Verilog starts at once, and shows what is not reset as unknown."""
+    params = resolve(spec)
+    job = Job(spec, cases=200).as_dict()
+    return run_bench(verilog, params.slug, cocotb_tests(params), simulator=simulator, job=job)
+
+
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+@pytest.mark.parametrize("spec", ["queue:tiny", "float_mul:e4m3,latency=2", "prefix_sum:odd"])
+def test_netlist_passes_the_blocks_bench(spec, technology):
+    result = run(spec, netlist_verilog(spec, technology))
+    assert result.passed, result.failure
+
+
+@pytest.mark.parametrize("goal", Goal)
+def test_every_goal_keeps_the_function(goal):
+    spec = "adder_tree:odd,latency=1"
+    result = run(spec, netlist_verilog(spec, "asap7", goal))
+    assert result.passed, result.failure
+
+
+def test_the_other_simulator_agrees():
+    result = run("queue:tiny", netlist_verilog("queue:tiny", "sky130hd"), "verilator")
+    assert result.passed, result.failure
+
+
+def test_a_wrong_cell_is_noticed():
+    verilog = netlist_verilog("prefix_sum:odd", "asap7")
+    broken = re.sub(r"(module FAx1.*?assign SN = )", r"\1~", verilog, flags=re.DOTALL)
+    assert broken != verilog
+    assert not run("prefix_sum:odd", broken).passed
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+@pytest.mark.parametrize("spec", ALL)
+def test_every_netlist_passes(spec, technology):
+    result = run(spec, netlist_verilog(spec, technology))
+    assert result.passed, result.failure
