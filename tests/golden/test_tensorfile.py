@@ -74,6 +74,16 @@ def test_regions_are_written_side_by_side(tmp_path):
     assert (known.size, grows.size) == (50, 35)
 
 
+def test_the_last_region_is_filled_up(tmp_path):
+    path = tmp_path / "x.safetensors"
+    with open(path, "wb") as file:
+        writer = TensorFileWriter(file, [("grows", 1)])
+        writer.open_region("grows").write(b"content")
+        writer.close({})
+    with TensorFile(path) as file:
+        assert file.read("grows").tobytes() == b"content".ljust(64, b"\0")
+
+
 def test_a_region_refuses_more_than_its_size():
     writer = TensorFileWriter(io.BytesIO(), [("a", 1)])
     region = writer.region("a", "U8", (3,))

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from golden.deca import compress, resolve_scheme, restore
+from golden.deca import compress, resolve_scheme, restore, tiles
 from golden.packed import PackedModel
 from golden.tensorfile import TensorFileWriter
 from tilewright import cli
+from tilewright.models import open_model
 
 RNG = np.random.default_rng(5)
 MODEL = {
@@ -195,7 +196,9 @@ def test_kept_by_pattern(tmp_path, model, capsys):
     assert message == f"--keep 'embed*' matches no tensor of {model}"
 
 
-def test_the_error_against_the_reference(tmp_path, model, capsys):
+@pytest.mark.parametrize("piece", [1024, 1 << 17])  # many bands, and one
+def test_the_error_against_the_reference(tmp_path, model, capsys, monkeypatch, piece):
+    monkeypatch.setattr(tiles, "PIECE_ELEMENTS", piece)
     packed = tmp_path / "packed"
     run("pack", model, "--scheme", "nf4", "--density", "0.5", "-o", packed)
     capsys.readouterr()
@@ -225,6 +228,11 @@ def test_synthetic_models_are_the_same_every_time(tmp_path):
     run("pack", "synthetic:50x70:4", "--scheme", "bf8", "--density", 0.5, "-o", tmp_path / "c")
     contents = [(tmp_path / name).read_bytes() for name in "abc"]
     assert contents[0] == contents[1] != contents[2]
+    with open_model("synthetic:50x70:3") as tensors:
+        weight = tensors["weight"]
+        whole = np.concatenate(list(weight.raw()))
+        assert whole.shape == weight.shape and len(np.unique(whole)) > 3400  # no row twice
+        assert np.array_equal(weight.rows(15, 34), whole[15:34])
 
 
 @pytest.mark.parametrize(
