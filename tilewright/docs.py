@@ -36,7 +36,9 @@ def build_docs(source: Path, output: Path) -> list[str]:
     if broken:
         raise CommandError("broken links\n" + "\n".join(broken))
     titles = {path: _title(path, tokens) for path, tokens in pages.items()}
-    navigation = [(f"{path.stem}.html", titles[path]) for path in _index_first(pages)]
+    navigation = [
+        (f"{path.stem}.html", titles[path].partition(":")[0]) for path in _index_first(pages)
+    ]
     with replace_directory(output) as fresh:
         for path, tokens in pages.items():
             body = Markup(MARKDOWN.renderer.render(tokens, MARKDOWN.options, {}))

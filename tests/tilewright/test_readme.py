@@ -20,44 +20,37 @@ README = (ROOT / "README.md").read_text()
 LONG = ("tilewright report",)  # more than a few seconds; built by test_report as well
 
 
-def examples():
-    """(command line, output shown under it) of every console block."""
+def console_blocks():
+    """Every console block as its (command line, output shown under it) pairs."""
     for block in re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = part.partition("\n")
-            yield command, output
+        parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+        yield [part.split("\n", 1) for part in parts]
 
 
-def cases(pairs):
-    return [
-        pytest.param(
-            command,
-            output,
-            id=command,
-            marks=[pytest.mark.full] if command.startswith(LONG) else [],
-        )
-        for command, output in pairs
-    ]
+def case(command, *values):
+    marks = [pytest.mark.full] if command.startswith(LONG) else []
+    return pytest.param(*values, id=command, marks=marks)
 
 
-@pytest.mark.parametrize(("command", "output"), cases(examples()))
-def test_examples_of_the_readme(command, output, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("block", [case(block[0][0], block) for block in console_blocks()])
+def test_examples_of_the_readme(block, tmp_path, monkeypatch, capsys):
     """The output is the one shown, where `...` stands for what differs between machines."""
     monkeypatch.chdir(tmp_path)
-    program, *argv = shlex.split(command)
-    assert program == "tilewright"
-    assert cli.main(argv) == 0
-    got = capsys.readouterr().out
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    assert doctest.OutputChecker().check_output(output, got, flags), got
+    for command, output in block:
+        program, *argv = shlex.split(command)
+        assert program == "tilewright"
+        assert cli.main(argv) == 0
+        got = capsys.readouterr().out
+        flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        assert doctest.OutputChecker().check_output(output, got, flags), got
 
 
 @pytest.mark.parametrize(
     ("command", "needs"),
-    cases(
-        (command.EXAMPLE, getattr(command, "EXAMPLE_NEEDS", ""))
+    [
+        case(command.EXAMPLE, command.EXAMPLE, getattr(command, "EXAMPLE_NEEDS", ""))
         for command in map(cli.load_command, cli.command_names())
-    ),
+    ],
 )
 def test_examples_of_the_help_texts(command, needs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
