@@ -133,6 +133,20 @@ def test_reader_that_leaves_early_is_no_error():
     assert (done.stdout, done.stderr) == ("F", "")
 
 
+def test_interrupt_leaves_no_half_written_file(tmp_path):
+    """A real SIGINT at the worst moment: between writing a file and putting it in its place."""
+    script = (
+        "import os, signal, sys; from tilewright.cli import main; from tilewright import files;"
+        "files.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
+        "sys.exit(main(['verilog', 'join', '-o', sys.argv[1]]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "tilewright: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_list_imports_nothing_heavy():
     heavy = {"amaranth", "matplotlib", "numpy", "pyosys", "cocotb", "rich"}
     assert not heavy & modules_after("list")
