@@ -174,6 +174,7 @@ class DecaParams(BlockParams):
     loaders: ClassVar[int] = 2
     line_bytes: ClassVar[int] = ROW_BYTES
     max_prefetch_degree: ClassVar[int] = 15
+    max_prefetch_stride: ClassVar[int] = 2 * TILE_BYTES  # a longer step between tiles is a jump
 
     def __post_init__(self) -> None:
         require(self.lanes in (8, 16, 32, 64), f"lanes must be 8, 16, 32 or 64, not {self.lanes!r}")

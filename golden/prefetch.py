@@ -1,0 +1,66 @@
+"""Which lines the DECA prefetcher asks for."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.pack import Columns
+from golden.params.deca import STRUCTURES, DecaParams
+
+__all__ = ["predict_prefetches"]
+
+
+class _Run:
+    """Tiles of one structure that follow each other at short steps upwards.
+
+    Every line of [``low``, ``high``) was part of a tile, or prefetched, or given up because a
+    tile beyond it came first.
+    """
+
+    def __init__(self, base: int, length: int, line_bytes: int):
+        self.base, self.line_bytes = base, line_bytes
+        self.low, self.high = base // line_bytes, self.line_behind(base + length)
+
+    def line_behind(self, byte: int) -> int:
+        """The first line that starts at or behind an address."""
+        return -(-byte // self.line_bytes)
+
+
+def predict_prefetches(
+    params: DecaParams, commands: Columns, degree: int
+) -> list[NDArray[np.uint64]]:
+    """Lines prefetched after each command, ascending, when there is time for all of them.
+
+    ``commands`` are columns of ``params.command_fields`` in the order the loaders took them.
+
+    A structure's tile continues a run when its base lies 0 to ``params.max_prefetch_stride`` bytes
+    above the one before; the next ``degree`` tiles are expected at the same distance and with the
+    same length, and every line up to the end of the last of them is prefetched, those between the
+    tiles too. Any other tile starts a run and prefetches nothing; a length of 0 ends the run.
+    Within its run no structure prefetches a line that it, or another structure in the run that
+    this one is in, has read or prefetched. Lines beyond the address space do not exist.
+    """
+    end_of_memory = 1 << params.line_address_bits
+    runs: dict[str, _Run] = {}
+    result = []
+    for k in range(len(commands["data_base"])):
+        wanted = {}
+        for name in STRUCTURES:
+            base, length = (int(commands[f"{name}_{field}"][k]) for field in ("base", "length"))
+            tile = _Run(base, length, params.line_bytes)
+            run = runs.pop(name, None)
+            if not length:
+                continue
+            stride = base - run.base if run else -1
+            if run and 0 <= stride <= params.max_prefetch_stride:
+                tile.low, tile.high = run.low, max(run.high, tile.high)
+                wanted[name] = tile.line_behind(base + degree * stride + length)
+            runs[name] = tile
+        lines: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
+        for name, end in wanted.items():
+            ahead = np.arange(runs[name].high, min(end, end_of_memory), dtype=np.uint64)
+            for run in runs.values():
+                ahead = ahead[(ahead < run.low) | (ahead >= run.high)]
+            runs[name].high = max(runs[name].high, end)
+            lines = np.union1d(lines, ahead)
+        result.append(lines)
+    return result

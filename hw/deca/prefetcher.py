@@ -1,0 +1,226 @@
+"""Prefetcher: asks for the lines of tiles that no command has named yet."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.params.deca import LENGTH_BITS, STRUCTURES, DecaParams
+from hw.deca.load_unit import locations_layout, request_layout
+from hw.stream.arbiter import lowest_set
+
+__all__ = ["Prefetcher", "Run"]
+
+
+class Run(wiring.Component):
+    """What one structure's tiles have in common: where they are, and how far they are fetched.
+
+    A tile, shown for one cycle by ``observe``, continues the run when its base lies 0 to
+    ``params.max_prefetch_stride`` bytes above the one before; otherwise it starts a run. A tile
+    of length 0 ends the run. Of a tile that continues, the lines up to the end of the
+    ``degree``-th tile after it, the same distance apart and of the same length, are ``pending``.
+
+    Every line of [``low``, ``next``) was part of a tile of the run or offered as ``next``, or lies
+    before a tile that came sooner than expected.
+
+    Timing: lines are pending seven cycles after their tile is shown; a tile can be shown every
+    cycle. While ``settling``, the two cycles before, ``next`` and ``low`` are not to be used.
+
+    Members
+    -------
+    next : the next line to prefetch, where ``pending``; one bit wider than a line number, since
+        the last line has a line behind it too
+    take : ``next`` has been taken
+    """
+
+    def __init__(self, params: DecaParams):
+        self.params = params
+        line_bits = params.line_address_bits
+        super().__init__(
+            {
+                "observe": In(1),
+                "base": In(params.address_bits),
+                "length": In(LENGTH_BITS),
+                "degree": In(range(params.max_prefetch_degree + 1)),
+                "settling": Out(1),
+                "pending": Out(1),
+                "low": Out(line_bits),
+                "next": Out(line_bits + 1),
+                "take": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        p = self.params
+        byte_bits = (p.line_bytes - 1).bit_length()
+        # How far a tile has come: seen, measured, looked ahead, counted, placed, settled.
+        stages = Signal(6)
+        m.d.sync += stages.eq(Cat(self.observe, stages))
+
+        base, length = Signal.like(self.base), Signal.like(self.length)
+        with m.If(self.observe):
+            m.d.sync += [base.eq(self.base), length.eq(self.length)]
+
+        # The distance to the tile before.
+        tile_base, tile_length = Signal.like(base), Signal.like(length)
+        stride = Signal(range(p.max_prefetch_stride + 1))
+        running, starts = Signal(), Signal()
+        short, distance = _short_distance(tile_base, base, len(stride))
+        continues = running & length.any() & short & (distance <= p.max_prefetch_stride)
+        with m.If(stages[0]):
+            m.d.sync += [
+                tile_base.eq(base),
+                tile_length.eq(length),
+                running.eq(length.any()),
+                starts.eq(~continues),
+                stride.eq(Mux(continues, distance, 0)),
+            ]
+
+        # Bytes ahead, then lines: from the tile's first line to the one behind the tile, and to
+        # the one behind the last tile expected. One value per stage, a tile may follow each cycle.
+        line, line_counted = (Signal.like(self.low, name=n) for n in ("line", "line_counted"))
+        starts_ahead, starts_counted = Signal(), Signal()
+        # The product of degree and stride is left as the sum of two, for a shorter path.
+        ones, fours = (
+            Signal(range(3 * p.max_prefetch_stride + 1), name=n) for n in ("ones", "fours")
+        )
+        span = Signal(range(2 * p.line_bytes + (1 << LENGTH_BITS)))
+        to_end = Signal(range(2 + (1 << LENGTH_BITS) // p.line_bytes))
+        most = p.max_prefetch_degree * p.max_prefetch_stride // p.line_bytes + 1
+        to_reach = Signal(range(2 + (1 << LENGTH_BITS) // p.line_bytes + most))
+        behind = tile_base[:byte_bits] + tile_length + (p.line_bytes - 1)
+        m.d.sync += [
+            line.eq(tile_base[byte_bits:]),
+            starts_ahead.eq(starts),
+            ones.eq(self.degree[:2] * stride),
+            fours.eq(self.degree[2:] * stride),
+            span.eq(Mux(tile_length.any(), behind, 0)),
+            line_counted.eq(line),
+            starts_counted.eq(starts_ahead),
+            to_end.eq(span >> byte_bits),
+            to_reach.eq((ones + (fours << 2) + span) >> byte_bits),
+        ]
+
+        end, reach = Signal.like(self.next), Signal.like(self.next)
+        fresh = Signal()
+        with m.If(stages[3]):
+            m.d.sync += [
+                end.eq(line_counted + to_end),
+                reach.eq(line_counted + to_reach),
+                fresh.eq(starts_counted),
+            ]
+            with m.If(starts_counted):
+                m.d.sync += self.low.eq(line_counted)
+
+        # What is left to prefetch, not beyond the last line of the memory.
+        left = Signal(range(most + 1))
+        last = Signal.like(self.next)
+        m.d.comb += [
+            last.eq(Mux(reach[-1], 1 << p.line_address_bits, reach)),
+            self.settling.eq(stages[4:].any()),
+        ]
+        with m.If(stages[4]):
+            with m.If(fresh | (end > self.next)):
+                m.d.sync += self.next.eq(end)
+        with m.If(stages[5]):
+            m.d.sync += [
+                left.eq(last[: len(left)] - self.next[: len(left)]),
+                self.pending.eq(last > self.next),
+            ]
+        with m.Elif(self.take):
+            m.d.sync += [
+                self.next.eq(self.next + 1),
+                left.eq(left - 1),
+                self.pending.eq(left != 1),
+            ]
+        return m
+
+
+def _short_distance(low, high, bits: int) -> tuple:
+    """``high - low`` where it is 0 to 2**bits - 1, and whether it is.
+
+    The upper parts are only compared, for equality and for a difference of one, which takes no
+    carry: x + y is 0 where each bit of x ^ y equals the bit of x | y below it.
+    """
+    x, y = high[bits:], ~low[bits:]
+    equal = high[bits:] == low[bits:]
+    one_more = (x ^ y) == ((x | y) << 1)[: len(x)]
+    borrow = low[:bits] > high[:bits]
+    return Mux(borrow, one_more, equal), (high[:bits] - low[:bits])[:bits]
+
+
+class Prefetcher(wiring.Component):
+    """One prefetcher for both loaders, which share its view of where the tiles lie.
+
+    ``observe`` shows it every command that a loader takes, in that order; ``degree`` is how many
+    tiles it looks ahead, 0 to ``params.max_prefetch_degree``. Each structure has a :class:`Run` of
+    its own; their lines are asked for in turn. A line inside the run of another structure is
+    skipped: on the border of two structures, or where they alternate in memory, it would be asked
+    for twice. ``golden.prefetch`` says which lines that gives.
+
+    The paper draws a prefetcher per loader; two would both ask for the line on the border of two
+    tiles that went to different loaders.
+
+    Timing: at most one line a cycle, the first one nine cycles after its command. A line that
+    waits on ``request`` is not withdrawn when a command asks for it in the meantime.
+    """
+
+    def __init__(self, params: DecaParams):
+        self.params = params
+        observe = wiring.Signature({"valid": Out(1), "command": Out(locations_layout(params))})
+        super().__init__(
+            {
+                "observe": In(observe),
+                "degree": In(range(params.max_prefetch_degree + 1)),
+                "request": Out(stream.Signature(request_layout(params))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        ways = len(STRUCTURES)
+        runs = []
+        for name in STRUCTURES:
+            m.submodules[name] = run = Run(self.params)
+            m.d.comb += [
+                run.observe.eq(self.observe.valid),
+                run.base.eq(self.observe.command[name].base),
+                run.length.eq(self.observe.command[name].length),
+                run.degree.eq(self.degree),
+            ]
+            runs.append(run)
+
+        # A line passes two registers: `line` is compared with the runs, `asked` waits at the port.
+        # Lines and runs move together, so of two structures that reach the same line only the
+        # second one finds it in the other's run.
+        line, source = Signal.like(runs[0].next), Signal(ways)
+        asked, asked_source = Signal(self.params.line_address_bits), Signal(ways)
+        held = Signal(ways)  # runs that hold the line asked for
+        moves = Signal()
+        twice = (held & ~asked_source).any()
+        m.d.comb += [
+            self.request.valid.eq(asked_source.any() & ~twice),
+            self.request.p.line.eq(asked),
+            self.request.p.prefetch.eq(1),
+            moves.eq((~self.request.valid | self.request.ready) & ~runs[0].settling),
+        ]
+
+        pending, turn = Signal(ways), Signal(ways, init=1)
+        first, chosen = Signal(ways), Signal(ways)
+        m.d.comb += [
+            pending.eq(Cat(run.pending for run in runs)),
+            first.eq(pending & turn),
+            chosen.eq(Mux(first.any(), lowest_set(first), lowest_set(pending))),
+        ]
+        with m.If(moves):
+            m.d.sync += [asked.eq(line[: len(asked)]), asked_source.eq(source), source.eq(chosen)]
+            m.d.sync += held.eq(Cat((line >= run.low) & (line < run.next) for run in runs))
+            with m.If(pending.any()):  # those above the chosen one go first now
+                m.d.sync += turn.eq(Cat(chosen[:k].any() for k in range(ways)))
+        with m.Elif(self.request.ready):
+            m.d.sync += asked_source.eq(0)
+        for k, run in enumerate(runs):
+            m.d.comb += run.take.eq(moves & chosen[k])
+            with m.If(run.take):
+                m.d.sync += line.eq(run.next)
+        return m

@@ -1,0 +1,56 @@
+"""The golden prefetcher against its definition, worked out by hand."""
+
+import numpy as np
+
+from golden.params.deca import STRUCTURES, DecaParams
+from golden.prefetch import predict_prefetches
+
+PARAMS = DecaParams()
+
+
+def prefetches(degree, **tiles):
+    """``tiles``: base and length of each structure's tiles, one pair per command."""
+    count = len(next(iter(tiles.values())))
+    commands = {}
+    for name in STRUCTURES:
+        pairs = np.array(tiles.get(name, [(0, 0)] * count), dtype=np.uint64)
+        commands[f"{name}_base"], commands[f"{name}_length"] = pairs.T
+    return [p.tolist() for p in predict_prefetches(PARAMS, commands, degree)]
+
+
+def test_two_tiles_make_a_run():
+    # Tiles of 272 bytes: lines 0-4, 4-8, 8-12, 12-16, 17-21.
+    tiles = [(272 * k, 272) for k in range(3)]
+    assert prefetches(1, data=tiles) == [[], [9, 10, 11, 12], [13, 14, 15, 16]]
+    assert prefetches(2, data=tiles) == [[], [*range(9, 17)], [*range(17, 22)]]
+    assert prefetches(0, data=tiles) == [[], [], []]
+
+
+def test_a_line_that_was_prefetched_or_read_is_not_prefetched():
+    # The distance shrinks: the second prediction ends before the first one.
+    assert prefetches(3, data=[(0, 64), (640, 64), (704, 64)]) == [[], [*range(11, 41)], []]
+    # A tile beyond what was expected: its own lines are read by the loader.
+    assert prefetches(1, data=[(0, 64), (64, 64), (640, 128)]) == [[], [2], [*range(12, 21)]]
+
+
+def test_jumps_and_absent_tiles_start_anew():
+    assert prefetches(1, data=[(0, 64), (2048, 64), (4097, 64)]) == [[], [*range(33, 65)], []]
+    assert prefetches(1, data=[(64, 64), (0, 64), (64, 64)]) == [[], [], [2]]
+    assert prefetches(1, data=[(0, 64), (64, 0), (128, 64), (192, 64)]) == [[], [], [], [4]]
+
+
+def test_a_line_shared_by_two_structures_is_prefetched_once():
+    # Records of 32 bytes of mask and 96 of data: every tile has two lines.
+    mask = [(128 * k, 32) for k in range(3)]
+    data = [(128 * k + 32, 96) for k in range(3)]
+    assert prefetches(1, mask=mask, data=data) == [[], [4, 5], [6, 7]]
+    # The masks run into the scales, which were read or prefetched already.
+    mask, scale = [(0, 64), (64, 64)], [(128, 64), (192, 64)]
+    assert prefetches(2, mask=mask, scale=scale) == [[], [4, 5]]
+
+
+def test_memory_ends():
+    top = 1 << PARAMS.address_bits
+    last = top // 64 - 1
+    assert prefetches(3, data=[(top - 192, 64), (top - 128, 64)]) == [[], [last]]
+    assert prefetches(3, data=[(top - 128, 64), (top - 64, 64)]) == [[], []]
