@@ -1,6 +1,6 @@
 """Speed and memory of the golden models beside their peers: one run, the same data.
 
-    python -m benchmarks.golden_bench [--json] [--rows N] [--rounds N]
+    python -m benchmarks.golden_bench [--json] [--rows N] [--seconds S]
 
 Contestants of a race take turns, so that a busy moment of the machine hits all of them; the best
 time of each counts. A peer that is not installed is left out with a line that says so.
@@ -58,14 +58,16 @@ class Memory:
         return self.ratio < self.limit
 
 
-def best_times(contestants: dict[str, Contestant], rounds: int) -> dict[str, float]:
+def best_times(contestants: dict[str, Contestant], seconds: float) -> dict[str, float]:
+    """Rounds until ``seconds`` have passed, at least two: short tasks need many for a good best."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(next(iter(times.values()))) < 2:
         for name, run in contestants.items():
             start = time.perf_counter()
             run()
             times[name].append(time.perf_counter() - start)
-    return {name: min(seconds) for name, seconds in times.items()}
+    return {name: min(laps) for name, laps in times.items()}
 
 
 def peak_ratio(run: Contestant, input_bytes: int) -> float:
@@ -111,7 +113,7 @@ def installed(
     return contestants, missing
 
 
-def measure(rows: int, rounds: int) -> tuple[list[Race], list[Memory]]:
+def measure(rows: int, seconds: float) -> tuple[list[Race], list[Memory]]:
     rng = np.random.default_rng(1)
     values = rng.standard_normal((rows, COLUMNS)).astype(np.float32)
     halves = values.astype(np.float16).view(np.uint16)
@@ -126,7 +128,7 @@ def measure(rows: int, rounds: int) -> tuple[list[Race], list[Memory]]:
     peers, missing = installed(
         {"torchao MXFP8": torchao_cast, "microxcaling int8": microxcaling_cast}, values
     )
-    times = best_times({"golden": encode, **peers}, rounds)
+    times = best_times({"golden": encode, **peers}, seconds)
     races = [
         Race(
             task=f"block floating point encode, {rows}x{COLUMNS} fp16 to {BLOCK}",
@@ -138,7 +140,7 @@ def measure(rows: int, rounds: int) -> tuple[list[Race], list[Memory]]:
         )
     ]
     times = best_times(
-        {"golden": cast, "ml_dtypes": lambda: values.astype(ml_dtypes.bfloat16)}, rounds
+        {"golden": cast, "ml_dtypes": lambda: values.astype(ml_dtypes.bfloat16)}, seconds
     )
     races.append(
         Race(
@@ -160,8 +162,8 @@ def measure(rows: int, rounds: int) -> tuple[list[Race], list[Memory]]:
         "fp32 fused multiply-add": (len(a), lambda: fma(FP32, FP32, FP32, FP32, a, b, c)),
     }
     for task, (elements, run) in alone.items():
-        seconds = best_times({"golden": run}, rounds)["golden"]
-        races.append(Race(task=task, elements=elements, golden=seconds, peers={}, targets={}))
+        best = best_times({"golden": run}, seconds / 4)["golden"]
+        races.append(Race(task=task, elements=elements, golden=best, peers={}, targets={}))
     memory = [
         Memory("block floating point encode", peak_ratio(encode, halves.nbytes)),
         Memory("bf16 cast", peak_ratio(cast, words.nbytes)),
@@ -197,9 +199,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="golden_bench", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--rows", type=int, default=4096, help="rows of the input (4096)")
-    parser.add_argument("--rounds", type=int, default=7, help="turns of every contestant (7)")
+    parser.add_argument("--seconds", type=float, default=8, help="length of a race (8)")
     options = parser.parse_args(arguments)
-    races, memory = measure(options.rows, options.rounds)
+    races, memory = measure(options.rows, options.seconds)
     if options.json:
         record = {"races": [asdict(r) for r in races], "memory": [asdict(m) for m in memory]}
         print(json.dumps(record, indent=2))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from golden.bits import patterns
-from golden.chunks import for_each_piece
+from golden.chunks import CHUNK, for_each_piece
 from golden.params.formats import FP16, BlockFormat
 
 _PIECE = 1 << 16  # elements; a handful of 16-bit temporaries fits a core's second-level cache
@@ -71,9 +71,16 @@ def encode(fmt: BlockFormat, bits: ArrayLike, *, saturate: bool = False) -> Bloc
 def decode(fmt: BlockFormat, blocks: Blocks) -> NDArray[np.float64]:
     """Exact values of shape (..., length); a zero mantissa with its sign set is -0."""
     lsb = np.ldexp(1.0, blocks.exponent.astype(np.int64) - FP16.bias - (fmt.mantissa_bits - 1))
-    magnitude = blocks.mantissa * lsb[..., np.newaxis]
-    values = np.where(blocks.sign, -magnitude, magnitude)
-    *lead, groups, group = values.shape
+    *lead, groups, group = blocks.mantissa.shape
+    mantissa, sign = (a.reshape(-1, group) for a in (blocks.mantissa, blocks.sign))
+    step = lsb.reshape(-1, 1)
+    values = np.empty(mantissa.shape)
+
+    def work(piece: slice) -> None:
+        np.multiply(mantissa[piece], step[piece], out=values[piece])
+        values[piece].view(np.int64)[...] |= sign[piece].astype(np.int64) << 63
+
+    for_each_piece(work, len(values), max(1, CHUNK // group))
     return values.reshape(*lead, groups * group)[..., : blocks.length]
 
 

@@ -6,7 +6,7 @@ from benchmarks.golden_bench import Memory, Race, installed, main, table
 
 
 def test_small_run_as_json(capsys):
-    main(["--json", "--rows", "4", "--rounds", "1"])
+    main(["--json", "--rows", "4", "--seconds", "0"])
     record = json.loads(capsys.readouterr().out)
     tasks = [race["task"] for race in record["races"]]
     assert tasks[:2] == [
