@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from importlib import invalidate_caches
 from importlib.metadata import PackageNotFoundError, version
 
 from tilewright.console import print_json, print_table, remark
@@ -24,6 +25,7 @@ PACKAGES = {  # Python package -> what it is needed for
     "rich": "progress bars",
     "cocotb": "simulate",
 }
+INSTALL_PACKAGES = "pip install -e '.[simulate]'"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     tools = find_tools()
     if args.install:
         _install([t for t in tools if t.path is None])
+        invalidate_caches()  # packages may have come
         tools = find_tools()
     missing = [t for t in tools if t.path is None]
     ready = not any(t.required for t in missing)
@@ -93,7 +96,7 @@ def _package(name: str, purpose: str) -> Tool:
     except PackageNotFoundError:
         found = None
     path = found and "Python package"
-    return Tool(name, purpose, path, found, True, "pip install -e '.[simulate]'")
+    return Tool(name, purpose, path, found, True, INSTALL_PACKAGES)
 
 
 def _simulators() -> list[Tool]:
@@ -141,11 +144,9 @@ def _libpython() -> Tool:
     """The shared library of this Python, which the simulators load to run a bench."""
     try:
         from find_libpython import find_libpython
-
-        path = find_libpython()
-    except ImportError:  # it comes with cocotb, which is reported by itself
-        path = None
-    release = platform.python_version()
+    except ImportError:  # it comes with cocotb
+        return Tool("libpython", "simulate", None, None, True, INSTALL_PACKAGES)
+    path, release = find_libpython(), platform.python_version()
     if shutil.which("apt-get") and sys.base_prefix == "/usr":  # Debian keeps it in its own package
         sudo = "" if os.geteuid() == 0 else "sudo "
         hint = f"{sudo}apt-get install libpython{'.'.join(release.split('.')[:2])}"
