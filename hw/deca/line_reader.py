@@ -39,28 +39,35 @@ def cut_at(
 
 
 class LineReader(wiring.Component):
-    """Shows pieces of the line in use and the one behind it.
+    """Shows pieces of the line in use and the one behind it, for one tile after the other.
 
-    ``cut`` says where the piece lies. ``available`` tells that its lines are here, ``error`` that
-    one of them came with a bus error, and ``window`` shows it, shifted down by whole words: its
-    first granule is granule ``cut.offset`` of the window. ``take`` moves on. ``start`` forgets the
-    lines; the next piece then lies in the next line that arrives.
+    ``start`` begins a tile whose structure lies in the next ``lines`` lines. ``cut`` says where a
+    piece lies. ``available`` tells that its lines are here, ``error`` that one of them came with a
+    bus error, and ``window`` shows it, shifted down by whole words: its first granule is granule
+    ``cut.offset`` of the window. ``take`` moves on. ``drain`` gives up the tile's lines, also
+    those still to come; ``drained`` tells that none is left. ``clear`` forgets everything.
 
     Timing: a line is in use the cycle after it arrives; up to a line is taken every cycle.
     """
 
-    def __init__(self, *, line_bits: int, granule_bits: int, word_bits: int, window_bits: int):
+    def __init__(
+        self, *, line_bits: int, granule_bits: int, word_bits: int, window_bits: int, lines: int
+    ):
         self.line_bits, self.word_bits, self.window_bits = line_bits, word_bits, window_bits
         self.cut_layout = cut_layout(line_bits, granule_bits, word_bits)
         super().__init__(
             {
                 "i": In(stream.Signature(line_layout(line_bits))),
                 "start": In(1),
+                "lines": In(range(lines + 1)),
                 "cut": In(self.cut_layout),
                 "take": In(1),
                 "available": Out(1),
                 "error": Out(1),
                 "window": Out(window_bits),
+                "drain": In(1),
+                "drained": Out(1),
+                "clear": In(1),
             }
         )
 
@@ -68,10 +75,12 @@ class LineReader(wiring.Component):
         m = Module()
         line, line_error = Signal(self.line_bits), Signal()
         have = Signal()
+        left, more = Signal.like(self.lines), Signal()  # lines of this tile not yet seen
         cut = self.cut
         m.d.comb += [
             self.available.eq(~cut.wanted | (have & (~cut.crosses | self.i.valid))),
             self.error.eq(cut.wanted & ((have & line_error) | (cut.crosses & self.i.p.error))),
+            self.drained.eq(~more),
         ]
 
         shown = Cat(line, self.i.p.data)
@@ -84,10 +93,19 @@ class LineReader(wiring.Component):
         m.d.comb += self.window.eq(shown)
 
         load = Signal()
-        m.d.comb += [load.eq(~have | (self.take & cut.ends)), self.i.ready.eq(load)]
+        m.d.comb += [
+            load.eq(~have | (self.take & cut.ends)),
+            self.i.ready.eq(more & (load | self.drain)),
+        ]
         with m.If(load):
             m.d.sync += [line.eq(self.i.p.data), line_error.eq(self.i.p.error)]
-            m.d.sync += have.eq(self.i.valid)
-        with m.If(self.start):
+            m.d.sync += have.eq(self.i.valid & more)
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [left.eq(left - 1), more.eq(left != 1)]
+        with m.If(self.drain | self.start):
             m.d.sync += have.eq(0)
+        with m.If(self.start):
+            m.d.sync += [left.eq(self.lines), more.eq(self.lines != 0)]
+        with m.If(self.clear):
+            m.d.sync += [have.eq(0), more.eq(0)]
         return m

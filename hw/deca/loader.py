@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from golden.params.deca import (
     LENGTH_BITS,
+    ROW_BYTES,
     STRUCTURES,
     TILE_ROWS,
     DecaParams,
@@ -31,20 +32,29 @@ from hw.stream.register_slice import RegisterSlice
 
 __all__ = ["Loader"]
 
+# Lines that a structure of the largest length a command can name may touch.
+MOST_LINES = -(-((1 << LENGTH_BITS) - 1 + ROW_BYTES - 1) // ROW_BYTES)
 
-class _State(enum.Enum, shape=2):
+
+class _Fetch(enum.Enum, shape=2):
     IDLE = 0  # takes a command
     CHECK = 1  # looks at it
     START = 2  # hands it to the load unit
-    RUN = 3  # offers steps
+    WAIT = 3  # for the tile before to leave
+
+
+class _Steps(enum.Enum, shape=2):
+    IDLE = 0  # takes the tile that is being fetched
+    RUN = 1  # offers its steps
+    DRAIN = 2  # drops what is left of its lines
 
 
 class Loader(wiring.Component):
     """One of the two loaders: load unit, three queues, window logic, alignment.
 
-    A command is taken when the previous tile's last step has left. Steps of a tile leave in
-    order; the last one carries ``final`` and how the tile ended. A tile that cannot be right ends
-    with one step that carries the error; what it had asked for is dropped on arrival.
+    It works on two tiles at once: one is fetched while the steps of the one before leave. Steps of
+    a tile leave in order; the last one carries ``final`` and how the tile ended. A tile that
+    cannot be right ends with one step that carries the error; its lines are dropped.
 
     ``full`` tells which rows of TOut may not be written yet, ``result_taken`` that the core has
     taken the result of the previous tile: only then a tile's first step leaves. ``squash`` makes
@@ -75,22 +85,26 @@ class Loader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         p = self.params
-        self._fetch(m)
+        m.submodules.load_unit = self.load_unit
         m.submodules.window = self.window = Window(p)
+        self._queues(m)
 
-        self.state, self.tile, self.fault = Signal(_State), Signal(command_layout(p)), Signal(3)
-        self.drop = Signal()  # what is under way is not wanted any more
+        self.next, self.next_fault = Signal(command_layout(p)), Signal(3)  # being fetched
+        self.tile, self.fault = Signal(command_layout(p)), Signal(3)  # its steps leave
+        self.running = Signal()
+        self.begins = Signal()  # the next tile becomes the tile
+        self.drop = Signal()  # what is under way of the tile is not wanted any more
         self.leaves = Signal()  # the tile's last step leaves
-        self._control(m)
+        self._fetch(m)
+        self._step(m)
         self._cut_masks(m)
         self._vet(m)
         self._offer(m)
         return m
 
-    def _fetch(self, m):
-        """Load unit, queues and readers of the three structures."""
-        p = self.params
-        m.submodules.load_unit = load = self.load_unit
+    def _queues(self, m):
+        """Queues and readers of the three structures."""
+        p, load = self.params, self.load_unit
         depths = {"mask": p.mask_queue_lines, "scale": p.scale_queue_lines, "data": p.sqq_lines}
         # Bytes are the unit of masks and scales, bits that of codes.
         shapes = {
@@ -112,7 +126,7 @@ class Loader(wiring.Component):
                 depths[name], p.line_bits, sram=name == "data"
             )
             m.submodules[f"{name}_reader"] = reader = LineReader(
-                line_bits=p.line_bits, **shapes[name]
+                line_bits=p.line_bits, lines=MOST_LINES, **shapes[name]
             )
             connect(m, queue.port, getattr(load, f"{name}_queue"))
             connect(m, queue.o, reader.i)
@@ -121,50 +135,77 @@ class Loader(wiring.Component):
         connect(m, flipped(self.response), load.response)
         m.d.comb += self.spurious.eq(load.spurious)
 
-    def _control(self, m):
-        """The tile in work, from its command to its last step."""
-        load, state, tile, fault = self.load_unit, self.state, self.tile, self.fault
-        flush = Signal()  # the tile has left: what its lines still hold is not wanted
-        m.d.sync += flush.eq(0)
+    def _fetch(self, m):
+        """From the command to the load unit."""
+        load, tile, fault = self.load_unit, self.next, self.next_fault
+        self.fetch = state = Signal(_Fetch)
+        lines = {name: Signal(range(MOST_LINES + 1), name=f"{name}_lines") for name in STRUCTURES}
         with m.Switch(state):
-            with m.Case(_State.IDLE):
+            with m.Case(_Fetch.IDLE):
                 m.d.comb += self.command.ready.eq(1)
                 m.d.sync += tile.eq(self.command.payload)
                 with m.If(self.command.valid):
-                    m.d.sync += state.eq(_State.CHECK)
-            with m.Case(_State.CHECK):
-                m.d.sync += [
-                    fault.eq(check_command(m, self.params, tile)),
-                    state.eq(_State.START),
-                ]
-            with m.Case(_State.START):
+                    m.d.sync += state.eq(_Fetch.CHECK)
+            with m.Case(_Fetch.CHECK):
+                m.d.sync += fault.eq(check_command(m, self.params, tile))
+                m.d.sync += state.eq(_Fetch.START)
+            with m.Case(_Fetch.START):
                 m.d.comb += load.command.valid.eq(fault == TileError.OK)
                 with m.If(load.command.ready | (fault != TileError.OK)):
-                    m.d.sync += state.eq(_State.RUN)
-            with m.Case(_State.RUN):
-                with m.If(self.leaves):
-                    m.d.sync += [state.eq(_State.IDLE), flush.eq(1)]
+                    m.d.sync += state.eq(_Fetch.WAIT)
+            with m.Case(_Fetch.WAIT):
+                with m.If(self.begins):
+                    m.d.sync += state.eq(_Fetch.IDLE)
         with m.If(self.squash):
-            m.d.sync += state.eq(_State.IDLE)
-        m.d.comb += [
-            self.drop.eq(flush | self.squash),
-            load.squash.eq(self.drop),
-            self.window.clear.eq(self.drop),
-            self.window.run.eq((state == _State.RUN) & (fault == TileError.OK)),
-            self.window.config.eq(tile.config),
-            self.busy.eq((state != _State.IDLE) | self.o.valid),
-        ]
+            m.d.sync += state.eq(_Fetch.IDLE)
+        m.d.comb += load.squash.eq(self.squash)
         for name in STRUCTURES:
+            length = tile[f"{name}_length"]
+            last_byte = self._line_byte(name) + length + self.params.line_bytes - 1
+            reader = self.readers[name]
+            m.d.sync += lines[name].eq(last_byte >> (self.params.line_bytes - 1).bit_length())
             m.d.comb += [
                 load.command.p[name].base.eq(tile[f"{name}_base"]),
-                load.command.p[name].length.eq(tile[f"{name}_length"]),
-                self.queues[name].flush.eq(self.drop),
-                self.readers[name].start.eq(self.drop),
+                load.command.p[name].length.eq(length),
+                self.queues[name].flush.eq(self.squash),
+                reader.start.eq(self.begins),
+                # A tile that is refused fetches nothing.
+                reader.lines.eq(Mux((fault == TileError.OK) & length.any(), lines[name], 0)),
+                reader.clear.eq(self.squash),
             ]
 
+    def _step(self, m):
+        """The tile whose steps leave."""
+        state = Signal(_Steps)
+        drained = Cat(reader.drained for reader in self.readers.values()).all()
+        with m.Switch(state):
+            with m.Case(_Steps.IDLE):
+                with m.If(self.fetch == _Fetch.WAIT):
+                    m.d.comb += self.begins.eq(1)
+                    m.d.sync += [self.tile.eq(self.next), self.fault.eq(self.next_fault)]
+                    m.d.sync += state.eq(_Steps.RUN)
+            with m.Case(_Steps.RUN):
+                with m.If(self.leaves):
+                    m.d.sync += state.eq(_Steps.DRAIN)
+            with m.Case(_Steps.DRAIN):
+                with m.If(drained):
+                    m.d.sync += state.eq(_Steps.IDLE)
+        with m.If(self.squash):
+            m.d.sync += state.eq(_Steps.IDLE)
+        draining = state == _Steps.DRAIN
+        m.d.comb += [
+            self.running.eq(state == _Steps.RUN),
+            self.drop.eq(draining | self.squash),
+            self.window.clear.eq(self.drop),
+            self.window.run.eq(self.running & (self.fault == TileError.OK)),
+            self.window.config.eq(self.tile.config),
+            self.busy.eq((self.fetch != _Fetch.IDLE) | (state != _Steps.IDLE) | self.o.valid),
+            *(reader.drain.eq(draining) for reader in self.readers.values()),
+        ]
+
     def _line_byte(self, name):
-        """Where in its first line a structure starts."""
-        return self.tile[f"{name}_base"][: (self.params.line_bytes - 1).bit_length()]
+        """Where in its first line a structure of the next tile starts."""
+        return self.next[f"{name}_base"][: (self.params.line_bytes - 1).bit_length()]
 
     def _cut_masks(self, m):
         """Bitmask lines to chunks; a register slice keeps the window logic's waits from here."""
@@ -177,7 +218,7 @@ class Loader(wiring.Component):
         with m.If(~cut_valid | reader.take):
             m.d.sync += [cut[n].eq(v) for n, v in fields.items()]
             m.d.sync += [position.eq(behind), cut_valid.eq(1)]
-        with m.If(self.drop | (self.state == _State.START)):
+        with m.If(self.begins | self.drop):
             m.d.sync += [position.eq(self._line_byte("mask")), cut_valid.eq(0)]
         chunk = self.window.mask
         m.d.comb += [
@@ -224,7 +265,7 @@ class Loader(wiring.Component):
         accepts = Signal()
         m.d.comb += [
             accepts.eq(
-                (self.state == _State.RUN)
+                self.running
                 & ~ending
                 & (faulty | (self.window.o.valid & row_free))
                 & (~self.v_valid | self.v_takes)
@@ -247,9 +288,9 @@ class Loader(wiring.Component):
             m.d.sync += [bits_left.eq(after), code_position.eq(code_behind)]
             with m.If(w.last & group_ends):
                 m.d.sync += scale_position.eq(scale_behind)
-        with m.If(self.state == _State.START):
+        with m.If(self.begins):
             m.d.sync += [
-                bits_left.eq(tile.data_length << 3),
+                bits_left.eq(self.next.data_length << 3),
                 code_position.eq(self._line_byte("data") << 3),
                 scale_position.eq(self._line_byte("scale")),
             ]
@@ -292,7 +333,7 @@ class Loader(wiring.Component):
             here.eq(codes.available & scales.available),
             bad.eq(codes.error | scales.error | ~vetted),
             free.eq(~o.valid | o.ready),
-            fire.eq(self.v_valid & (here | ~vetted) & (self.state == _State.RUN)),
+            fire.eq(self.v_valid & (here | ~vetted) & self.running),
             self.v_takes.eq(fire & free),
             codes.take.eq(self.v_takes),
             scales.take.eq(self.v_takes),

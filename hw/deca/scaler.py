@@ -4,15 +4,17 @@ from functools import reduce
 from operator import or_
 from types import SimpleNamespace
 
-from amaranth import Cat, Const, Module, Mux, Signal, Value
+from amaranth import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from golden.params.arith import AMX_RULES
 from golden.params.deca import DecaParams, ScaleKind
 from golden.params.formats import BF16, E8M0
+from hw.arith.carry_save import carry_save_product
 from hw.arith.float_round import Rounder
 from hw.arith.float_unpack import split
+from hw.arith.lanes import without
 
 __all__ = ["SCALE", "Scaler", "spread_scales"]
 
@@ -69,6 +71,18 @@ def _take_apart(power_of_two: Value, byte: Value, pattern: Value) -> dict[str, V
     }
 
 
+# The product's top bit weighs one more than the exponent fields of the factors say.
+OFFSET = 1 - BF16.bias
+ROUNDER = Rounder(
+    BF16,
+    AMX_RULES,
+    width=2 * BF16.significand_bits,
+    lowest=1 + OFFSET,  # the field of an e8m0 scale can be 0
+    highest=2 * (2**BF16.exponent_bits - 2) + OFFSET,
+    leading_zeros=1,
+)
+
+
 class Scaler(wiring.Component):
     """``o[k] = i[k] * scale[k]`` in bf16, or ``i[k]`` unchanged where ``keep`` is set.
 
@@ -77,7 +91,7 @@ class Scaler(wiring.Component):
     Timing: one chunk a cycle, ``latency`` registers between ``i`` and ``o``; never stalls.
     """
 
-    latency = 3
+    latency = 2 + len(ROUNDER.stages())  # rows of the product, their sum, rounding
 
     def __init__(self, params: DecaParams):
         self.params = params
@@ -104,7 +118,7 @@ class Scaler(wiring.Component):
 
 
 class _Lane(wiring.Component):
-    """One multiplier. Registers: product; normalised product; result."""
+    """One multiplier, a register behind each of its stages."""
 
     value: In(BF16.bits)
     scale: In(SCALE)
@@ -113,35 +127,37 @@ class _Lane(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        value = split(BF16, self.value, AMX_RULES.operand_subnormals)
-        scale = self.scale
-        # The product's top bit weighs one more than the fields of the factors say.
-        offset = 1 - BF16.bias
-        rounder = Rounder(
-            BF16,
-            AMX_RULES,
-            width=2 * BF16.significand_bits,
-            lowest=1 + offset,
-            highest=2 * (2**BF16.exponent_bits - 2) + offset,
-            leading_zeros=1,
+        stages = [self._multiply, self._add_rows, *ROUNDER.stages()]
+        values = {"value": self.value, "scale": self.scale}
+        kept, keep = self.value, self.keep
+        for k, stage in enumerate(stages):
+            results = stage(m, SimpleNamespace(**values))
+            values = {n: Signal(v.shape(), name=f"s{k}_{n}") for n, v in results.items()}
+            s_kept, s_keep = Signal(BF16.bits, name=f"s{k}_kept"), Signal(name=f"s{k}_keep")
+            m.d.sync += [values[n].eq(v) for n, v in results.items() if n != "y"]
+            if "y" in results:
+                m.d.sync += self.result.eq(Mux(keep, kept, results["y"]))
+            m.d.sync += [s_kept.eq(kept), s_keep.eq(keep)]
+            kept, keep = s_kept, s_keep
+        return m
+
+    def _multiply(self, m, x):
+        value, scale = split(BF16, x.value, AMX_RULES.operand_subnormals), x.scale
+        # Zero is a flag, its product is not looked at: every hidden bit is 1.
+        row, other_row = carry_save_product(
+            m, [*value.fraction, Const(1)], [*scale.fraction, Const(1)]
         )
-        values = {
-            "significand": Cat(value.fraction, Const(1)) * Cat(scale.fraction, Const(1)),
-            "biased": value.biased + scale.biased + offset,
+        invalid = (value.infinite & scale.zero) | (value.zero & scale.infinite)
+        return {
+            "row": row,
+            "other_row": other_row,
+            "biased": value.biased + scale.biased + OFFSET,
             "sign": value.sign ^ scale.sign,
             "zero": value.zero | scale.zero,
             "infinite": value.infinite | scale.infinite,
-            "nan": value.nan
-            | scale.nan
-            | (value.infinite & scale.zero)
-            | (value.zero & scale.infinite),
+            "nan": value.nan | scale.nan | invalid,
         }
-        kept, keep = self.value, self.keep
-        for k, stage in enumerate(rounder.stages()):
-            x = {n: Signal(v.shape(), name=f"s{k}_{n}") for n, v in values.items()}
-            s_kept, s_keep = Signal(BF16.bits, name=f"s{k}_kept"), Signal(name=f"s{k}_keep")
-            m.d.sync += [x[n].eq(v) for n, v in values.items()]
-            m.d.sync += [s_kept.eq(kept), s_keep.eq(keep)]
-            values, kept, keep = stage(m, SimpleNamespace(**x)), s_kept, s_keep
-        m.d.sync += self.result.eq(Mux(keep, kept, values["y"]))
-        return m
+
+    def _add_rows(self, m, x):
+        product = (x.row + x.other_row)[: len(x.row)]
+        return {**without(x, "row", "other_row"), "significand": product}
