@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from tilewright.bench.job import DEFAULT_STALLS, Job
     from tilewright.simulators import build_simulation, default_simulator, run_bench
     from tilewright.simulators.run import wave_format
+    from tilewright.simulators.verilator import fst_headers
 
     params = resolve(args.block)
     tests = cocotb_tests(params)
@@ -54,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
     simulators = _simulators(args.simulator or default_simulator())
     if args.waves and len(simulators) > 1:
         raise ValueError("--waves takes one simulator, not both")
+    # Long runs repay the compiler's time.
+    optimize = "-O2" if args.exhaustive or args.cases > 5000 else "-O0"
     results = []
     with progress(f"simulate {params.slug}", 2 * len(simulators)) as tick:
         tick("Verilog", steps=0)
@@ -61,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         for simulator in simulators:
             waves = wave_format(simulator, args.waves) if args.waves else None
             tick(f"build for {simulator.title}", steps=0)
-            build_simulation(verilog, params.slug, simulator, waves=waves)
+            build_simulation(verilog, params.slug, simulator, waves=waves, optimize=optimize)
             tick(f"run on {simulator.title}")
             results.append(
                 run_bench(
@@ -71,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
                     simulator=simulator,
                     job=job.as_dict(),
                     waves=args.waves,
+                    optimize=optimize,
                 )
             )
             tick()
@@ -81,8 +85,9 @@ def run(args: argparse.Namespace) -> int:
         _print(params.slug, results)
     if args.waves:
         written = results[0].waves
-        instead = "" if written == args.waves else f" (no {args.waves.suffix}: headers are missing)"
-        remark(f"waves in {written}{instead}")
+        needed = " and ".join(fst_headers(simulators[0]))
+        reason = "" if written == args.waves else f" (FST needs the headers {needed})"
+        remark(f"waves in {written}{reason}")
     return 0 if all(result.passed for result in results) else 1
 
 

@@ -17,7 +17,7 @@ def build_icarus(icarus: Simulator, verilog: str, top: str, *, waves: str | None
         tops.append("tilewright_waves")
         verilog += (
             "\nmodule tilewright_waves;\n  initial begin\n"
-            f'    $dumpfile("waves.{waves}");\n    $dumpvars(0, {top});\n'
+            f'    $dumpfile("waves.{waves}");\n    $dumpvars(0, \\{top} );\n'
             "  end\nendmodule\n"
         )
     options = ["-g2012", *(word for name in tops for word in ("-s", name))]

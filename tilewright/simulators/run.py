@@ -67,7 +67,7 @@ def build_simulation(
     simulator: Simulator | str = "verilator",
     *,
     waves: str | None = None,
-    optimize: str = "-O1",
+    optimize: str = "-O0",
 ) -> Path:
     """The program that simulates module ``top``, from the cache where it was built before."""
     if isinstance(simulator, str):
@@ -97,7 +97,7 @@ def run_bench(
     simulator: Simulator | str = "verilator",
     job: Mapping[str, Any] | None = None,
     waves: Path | None = None,
-    optimize: str = "-O1",
+    optimize: str = "-O0",
     environment: Mapping[str, str] | None = None,
 ) -> BenchResult:
     """Run the cocotb tests of Python module ``module`` on the Verilog module ``top``.
@@ -155,6 +155,7 @@ def _environment(
     job: Mapping[str, Any],
     waves: str | None,
 ) -> dict[str, str]:
+    module_of_cocotb = cocotb_module()  # says what is missing where cocotb is
     from find_libpython import find_libpython
 
     library = find_libpython()
@@ -162,7 +163,7 @@ def _environment(
         raise BuildError("this Python has no shared library (libpython), which simulators load")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("COCOTB_", "GPI_"))}
     settings = kept | {
-        "GPI_USERS": f"{library};{cocotb_module()},initialize",
+        "GPI_USERS": f"{library};{module_of_cocotb},initialize",
         "PYGPI_PYTHON_BIN": sys.executable,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "TOPLEVEL_LANG": "verilog",

@@ -34,7 +34,7 @@ def build_verilator(
 ) -> Path:
     """The simulation program of module ``top``; ``waves`` is None, "vcd" or "fst".
 
-    ``optimize`` is the compiler's level for the model: -O1 compiles fastest, -O3 suits long runs.
+    ``optimize`` is the compiler's level for the model: -O0 is built soonest, -O2 suits long runs.
     """
     compiler = find_compiler()
     flags = [
@@ -77,10 +77,11 @@ def has_inertial_puts(verilator: Simulator) -> bool:
 
 def can_write_fst(verilator: Simulator) -> bool:
     """Whether the headers are there that Verilator's FST writer needs."""
-    return can_include(find_compiler(), _fst_headers(verilator))
+    return can_include(find_compiler(), fst_headers(verilator))
 
 
-def _fst_headers(verilator: Simulator) -> list[str]:
+def fst_headers(verilator: Simulator) -> list[str]:
+    """What the FST writer of this Verilator includes from outside."""
     bundled = (verilator.root / "include" / "gtkwave" / "lz4.h").is_file()
     return ["zlib.h"] if bundled else ["zlib.h", "lz4.h"]
 
@@ -93,7 +94,7 @@ def with_public_ports(verilog: str, top: str) -> str:
     two underscores there.
     """
     module = re.search(
-        rf"^module {re.escape(top)}\b.*?^endmodule", verilog, re.DOTALL | re.MULTILINE
+        rf"^module \\?{re.escape(top)}\b.*?^endmodule", verilog, re.DOTALL | re.MULTILINE
     )
     if module is None:
         raise ValueError(f"the Verilog has no module {top!r}")
@@ -154,7 +155,7 @@ def _make(
             f"-Wl,-rpath,{libraries}",
             "-lcocotbvpi_verilator",
             "-pthread",
-            *(f"-l{h[:-2].removesuffix('lib')}" for h in _fst_headers(verilator) if waves == "fst"),
+            *(f"-l{h[:-2].removesuffix('lib')}" for h in fst_headers(verilator) if waves == "fst"),
         ],
         objects,
     )
