@@ -4,7 +4,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.deca import LENGTH_BITS, STRUCTURES, DecaParams
+from golden.params.deca import LENGTH_BITS, STRUCTURES, TILE_BYTES, DecaParams
 from hw.deca.load_unit import locations_layout, request_layout
 from hw.stream.arbiter import lowest_set
 
@@ -57,13 +57,18 @@ class Run(wiring.Component):
         stages = Signal(6)
         m.d.sync += stages.eq(Cat(self.observe, stages))
 
-        base, length = Signal.like(self.base), Signal.like(self.length)
+        def register(shape, name):  # bytes and lines on their way need no reset, `stages` has one
+            return Signal(shape, name=name, reset_less=True)
+
+        base = register(p.address_bits, "base")
+        length = register(LENGTH_BITS, "length")
         with m.If(self.observe):
             m.d.sync += [base.eq(self.base), length.eq(self.length)]
 
         # The distance to the tile before.
-        tile_base, tile_length = Signal.like(base), Signal.like(length)
-        stride = Signal(range(p.max_prefetch_stride + 1))
+        tile_base = register(p.address_bits, "tile_base")
+        tile_length = register(LENGTH_BITS, "tile_length")
+        stride = register(range(p.max_prefetch_stride + 1), "stride")
         running, starts = Signal(), Signal()
         short, distance = _short_distance(tile_base, base, len(stride))
         continues = running & length.any() & short & (distance <= p.max_prefetch_stride)
@@ -78,16 +83,16 @@ class Run(wiring.Component):
 
         # Bytes ahead, then lines: from the tile's first line to the one behind the tile, and to
         # the one behind the last tile expected. One value per stage, a tile may follow each cycle.
-        line, line_counted = (Signal.like(self.low, name=n) for n in ("line", "line_counted"))
+        line = register(p.line_address_bits, "line")
+        line_counted = register(p.line_address_bits, "line_counted")
         starts_ahead, starts_counted = Signal(), Signal()
         # The product of degree and stride is left as the sum of two, for a shorter path.
-        ones, fours = (
-            Signal(range(3 * p.max_prefetch_stride + 1), name=n) for n in ("ones", "fours")
-        )
-        span = Signal(range(2 * p.line_bytes + (1 << LENGTH_BITS)))
-        to_end = Signal(range(2 + (1 << LENGTH_BITS) // p.line_bytes))
+        ones = register(range(3 * p.max_prefetch_stride + 1), "ones")
+        fours = register(range(3 * p.max_prefetch_stride + 1), "fours")
+        span = register(range(2 * p.line_bytes + TILE_BYTES), "span")
         most = p.max_prefetch_degree * p.max_prefetch_stride // p.line_bytes + 1
-        to_reach = Signal(range(2 + (1 << LENGTH_BITS) // p.line_bytes + most))
+        to_end = register(range(3 + TILE_BYTES // p.line_bytes), "to_end")
+        to_reach = register(range(3 + TILE_BYTES // p.line_bytes + most), "to_reach")
         behind = tile_base[:byte_bits] + tile_length + (p.line_bytes - 1)
         m.d.sync += [
             line.eq(tile_base[byte_bits:]),
@@ -101,7 +106,8 @@ class Run(wiring.Component):
             to_reach.eq((ones + (fours << 2) + span) >> byte_bits),
         ]
 
-        end, reach = Signal.like(self.next), Signal.like(self.next)
+        end = register(len(self.next), "end")
+        reach = register(len(self.next), "reach")
         fresh = Signal()
         with m.If(stages[3]):
             m.d.sync += [
@@ -144,7 +150,7 @@ def _short_distance(low, high, bits: int) -> tuple:
     """
     x, y = high[bits:], ~low[bits:]
     equal = high[bits:] == low[bits:]
-    one_more = (x ^ y) == ((x | y) << 1)[: len(x)]
+    one_more = ((x ^ y) == ((x | y) << 1)[: len(x)]) & x.any()  # 0 does not follow the highest
     borrow = low[:bits] > high[:bits]
     return Mux(borrow, one_more, equal), (high[:bits] - low[:bits])[:bits]
 
@@ -161,8 +167,9 @@ class Prefetcher(wiring.Component):
     The paper draws a prefetcher per loader; two would both ask for the line on the border of two
     tiles that went to different loaders.
 
-    Timing: at most one line a cycle, the first one nine cycles after its command. A line that
-    waits on ``request`` is not withdrawn when a command asks for it in the meantime.
+    Timing: at most one line a cycle, the first one nine cycles after its command. A line on
+    its way to ``request``, or waiting there, is not withdrawn when a command asks for it in the
+    meantime.
     """
 
     def __init__(self, params: DecaParams):
