@@ -6,14 +6,20 @@ No delays: a netlist with these models behaves cycle for cycle as the block it w
 from collections.abc import Iterable
 
 from synth.function import parse_function
+from synth.memory import macro_model, parse_macro
 from synth.technology import Cell, State, Technology
 
 __all__ = ["cell_models"]
 
 
 def cell_models(technology: Technology, names: Iterable[str]) -> str:
-    """Modules for the cells called ``names``."""
-    return "\n".join(_module(technology.cells[name]) for name in sorted(names))
+    """Modules for the cells and memory macros called ``names``."""
+    return "\n".join(
+        _module(technology.cells[name])
+        if name in technology.cells
+        else macro_model(parse_macro(name))
+        for name in sorted(names)
+    )
 
 
 def _module(cell: Cell) -> str:

@@ -13,6 +13,7 @@ from amaranth.back import rtlil
 
 from golden.params.block import BlockParams, Port
 from hw.catalog import build
+from hw.sram import BlackBoxMemories
 from synth.yosys import run_yosys
 
 __all__ = ["core_file", "interface", "to_rtlil", "to_verilog", "verilog_from_rtlil"]
@@ -24,9 +25,13 @@ _REGISTER_VALUE = re.compile(
 )
 
 
-def to_rtlil(params: BlockParams) -> str:
-    """RTLIL of the block; the top module is called ``params.slug``."""
-    return rtlil.convert(build(params), name=params.slug, emit_src=False)
+def to_rtlil(params: BlockParams, *, memory_macros: bool = False) -> str:
+    """RTLIL of the block; the top module is called ``params.slug``.
+
+    With ``memory_macros`` its SRAMs are instances of macros, as synthesis wants them.
+    """
+    platform = BlackBoxMemories() if memory_macros else None
+    return rtlil.convert(build(params), name=params.slug, platform=platform, emit_src=False)
 
 
 def to_verilog(params: BlockParams) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from synth.function import parse_function, truth_table
 from synth.liberty import cached_liberty
 from synth.liberty_reader import read_text
+from synth.memory import find_macros, macro_cell, macro_port_module
 from synth.netlist import Netlist, no_cell_for, read_netlist
 from synth.technology import Technology
 from synth.timing import TimingPath, longest_paths
@@ -80,6 +81,8 @@ def synthesise(
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         (folder / "top.il").write_text(rtlil)
+        macros = {macro.name: macro_cell(macro, technology) for macro in find_macros(rtlil)}
+        (folder / "macros.v").write_text("".join(map(macro_port_module, find_macros(rtlil))))
         liberty = _write_liberty(technology, folder)
         script = "; ".join((_START, _MAPPING[goal], _FINISH))
         (folder / "abc.script").write_text(script.replace("; ", "\n") + "\n")
@@ -88,7 +91,7 @@ def synthesise(
             f"set_load {technology.output_load} [all_outputs]\n"
         )
         _map(top, technology, goal, keep_hierarchy, liberty, folder)
-        netlist = read_netlist((folder / "netlist.json").read_text(), top, technology)
+        netlist = read_netlist((folder / "netlist.json").read_text(), top, technology, macros)
         verilog = (folder / "netlist.v").read_text()
     return Synthesis(
         technology=technology,
@@ -110,6 +113,7 @@ def _map(
 ) -> None:
     commands = [
         "libcache -scl -disable",  # its cache outlives this run and trusts file times
+        "read_verilog -lib macros.v",
         "read_rtlil top.il",
         f"synth {'' if keep_hierarchy else '-flatten'} -top {top} -noabc",
         "opt -purge",

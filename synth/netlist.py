@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,17 +52,31 @@ class Netlist:
 
     @property
     def register_bits(self) -> int:
-        return sum(instance.cell.state is not None for instance in self.instances)
+        return sum(
+            instance.cell.state is not None and not instance.cell.memory_bits
+            for instance in self.instances
+        )
+
+    @property
+    def memory_bits(self) -> int:
+        return sum(instance.cell.memory_bits for instance in self.instances)
+
+    @property
+    def memory_area(self) -> float:
+        return sum(i.cell.area for i in self.instances if i.cell.memory_bits)
 
 
-def read_netlist(text: str, top: str, technology: Technology) -> Netlist:
-    """From Yosys's ``write_json``; every cell must be one of ``technology``."""
+def read_netlist(
+    text: str, top: str, technology: Technology, macros: Mapping[str, Cell] | None = None
+) -> Netlist:
+    """From Yosys's ``write_json``; every cell must be of ``technology`` or one of ``macros``."""
     module = json.loads(text)["modules"][top]
-    unknown = sorted({c["type"] for c in module["cells"].values()} - technology.cells.keys())
+    cells = {**technology.cells, **(macros or {})}
+    unknown = sorted({c["type"] for c in module["cells"].values()} - cells.keys())
     if unknown:
         raise no_cell_for(unknown, technology)
     instances = [
-        Instance(name, technology.cells[c["type"]], {p: n for p, (n,) in c["connections"].items()})
+        Instance(name, cells[c["type"]], _pins(cells[c["type"]], c["connections"]))
         for name, c in module["cells"].items()
     ]
     ports = module["ports"]
@@ -73,6 +87,17 @@ def read_netlist(text: str, top: str, technology: Technology) -> Netlist:
         instances=instances,
         net_names=_net_names(module),
     )
+
+
+def _pins(cell: Cell, connections: dict[str, list[Net]]) -> dict[str, Net]:
+    """Pin to net; the bits of a bus, which only macros have, are pins of their own."""
+    if not cell.memory_bits:
+        return {pin: nets[0] for pin, nets in connections.items()}
+    return {
+        pin if pin in cell.inputs else f"{pin}[{k}]": net
+        for pin, nets in connections.items()
+        for k, net in enumerate(nets)
+    }
 
 
 def no_cell_for(kinds: Sequence[str], technology: Technology) -> SynthesisError:

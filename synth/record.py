@@ -76,6 +76,8 @@ def _metrics(result: Synthesis) -> dict[str, dict[str, Any]]:
         "area": _metric(round(netlist.area, 5), "um2"),
         "cells": _metric(len(netlist.instances), "cells"),
         "register_bits": _metric(netlist.register_bits, "bits"),
+        "memory_area": _metric(round(netlist.memory_area, 5), "um2"),
+        "memory_bits": _metric(netlist.memory_bits, "bits"),
         "leakage": _metric(round(netlist.leakage, 4), "nW"),
         "delay": _metric(round(result.delay, 1), "ps"),
     }
@@ -122,7 +124,7 @@ def stale_records(folder: Path = RECORDS) -> dict[str, str]:
     for name, record in load_records(folder).items():
         spec = record["spec"]
         if spec not in rtlil:
-            rtlil[spec] = to_rtlil(resolve(spec))
+            rtlil[spec] = to_rtlil(resolve(spec), memory_macros=True)
         if not is_fresh(record, rtlil[spec]):
             stale[name] = f"tilewright synth {spec} --tech {record['technology']} --update-records"
     return stale

@@ -16,6 +16,7 @@ __all__ = [
     "Arc",
     "Cell",
     "Edge",
+    "MemoryModel",
     "Plane",
     "State",
     "Surface",
@@ -126,7 +127,48 @@ class Cell:
     clock_energy: float = 0.0  # internal, per whole clock cycle without a change of state
     setup: dict[str, float] = field(default_factory=dict)  # per data pin, at the clock slew
     hold: dict[str, float] = field(default_factory=dict)
+    memory_bits: int = 0  # of a memory macro
     weak: bool = False  # left out of the usual flow: too small to drive a wire
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryModel:
+    """Area and timing of SRAM macros with one write and one read port.
+
+    Either rectangles of bit cells with their edge (``height``, ``width``, in um: edge, step), or a
+    fixed part and so much per bit; a memory is made of registers where that is smaller.
+    """
+
+    access: tuple[float, float, float]  # ps: clock to data, plus per bit of a macro, per row
+    setup: float  # ps
+    height: tuple[float, float] | None = None
+    width: tuple[float, float] | None = None
+    words_per_row: int = 1
+    max_bits: int | None = None  # wider words are several macros side by side
+    two_port: float = 1.0  # bit cells with a second port, over those of the rectangle
+    fixed: float = 0.0  # um2
+    per_bit: float = 0.0  # um2
+    per_bit_registers: float = float("inf")  # um2
+
+    def area(self, depth: int, bits: int) -> float:
+        """Of ``depth`` words of ``bits`` bits."""
+        full, rest = divmod(bits, self.max_bits or bits)
+        macros = full * self._macro(depth, self.max_bits or bits)
+        macros += self._macro(depth, rest) if rest else 0.0
+        return min(macros, self.per_bit_registers * depth * bits)
+
+    def access_time(self, depth: int, bits: int) -> float:
+        edge, per_bit, per_row = self.access
+        rows = -(-depth // self.words_per_row)
+        return edge + per_bit * min(bits, self.max_bits or bits) + per_row * rows
+
+    def _macro(self, depth: int, bits: int) -> float:
+        if self.height is None or self.width is None:
+            return self.fixed + self.per_bit * depth * bits
+        rows = -(-depth // self.words_per_row)
+        cells = (self.height[1] * rows) * (self.width[1] * bits)
+        whole = (self.height[0] + self.height[1] * rows) * (self.width[0] + self.width[1] * bits)
+        return whole + (self.two_port - 1) * cells
 
 
 @dataclass(frozen=True)
@@ -145,6 +187,7 @@ class Technology:
     map_slew: float = 0.0  # at which ABC's mapper compares cells
     max_slew: float = 0.0
     temperature: float = 25.0  # C
+    memory: MemoryModel | None = None
     dont_use: tuple[str, ...] = ()  # cell names or patterns
     liberty: tuple[Path, ...] = ()  # empty: generated from the cells
 
@@ -174,12 +217,22 @@ def technology_from_table(table: dict[str, Any]) -> Technology:
         map_slew=table["map_slew_ps"],
         max_slew=table["max_transition_ps"],
         temperature=table["temperature_c"],
+        memory=_memory(table["memory"]),
     )
 
 
 def _tie(text: str) -> tuple[str, str]:
     cell, pin = text.split()
     return cell, pin
+
+
+def _memory(entry: dict[str, Any]) -> MemoryModel:
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
+    }
+    values["access"] = values.pop("access_ps")
+    values["setup"] = values.pop("setup_ps")
+    return MemoryModel(**values)
 
 
 def _cell(name: str, entry: dict[str, Any]) -> Cell:

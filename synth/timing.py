@@ -130,7 +130,12 @@ def _from_registers(netlist: Netlist, technology: Technology, loads: dict[Net, f
 
 
 def register_name(instance: Instance, netlist: Netlist) -> str:
-    """The signal a register holds; the flow calls registers after it, plus ``$_KIND_``."""
+    """The signal a register holds; the flow calls registers after it, plus ``$_KIND_``.
+
+    A memory macro has its own name.
+    """
+    if instance.cell.memory_bits:
+        return instance.name
     for pin in instance.cell.outputs:
         name = netlist.net_names.get(instance.pins.get(pin, ""))
         if name is not None:

@@ -174,7 +174,7 @@ def _jobs(args: argparse.Namespace, technologies: "Sequence[Technology]") -> Ite
 
     for spec in _all_specs() if args.all else [args.block]:
         params = resolve(spec)
-        rtlil = to_rtlil(params)
+        rtlil = to_rtlil(params, memory_macros=True)
         for technology in technologies:
             job = Job(spec, params, rtlil, technology)
             if not (args.stale and _has_fresh_record(job)):
