@@ -1,5 +1,6 @@
 """Yosys, run apart from the caller: pyosys ends its process on an error and prints as it goes."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -8,9 +9,11 @@ from pathlib import Path
 
 __all__ = ["SynthesisError", "run_yosys", "yosys_version"]
 
-# Each line of standard input is one Yosys command.
+# Each line of standard input is one Yosys command. An interrupt ends it at once: Python would wait
+# for the command to return.
 _CHILD = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 from pyosys import libyosys
 design = libyosys.Design()
 for line in sys.stdin:
@@ -32,6 +35,7 @@ def run_yosys(commands: Sequence[str], folder: Path) -> str:
         encoding="utf-8",
         errors="replace",
         cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder)},  # what ABC leaves behind goes with the folder
         check=False,
     )
     if done.returncode:
