@@ -23,13 +23,15 @@ def carry_save_product(m: Module, a: Sequence[Value], b: Sequence[Value]) -> tup
         for j, y in enumerate(b):
             columns[i + j].append(_and(x, y))
     for height in _heights(max(len(column) for column in columns)):
-        columns = _name_level(m, _reduce(columns, height), height)
+        columns = _reduce(m, columns, height)
     rows = [[column[k] if len(column) > k else Const(0) for column in columns] for k in (0, 1)]
     return Cat(*rows[0]), Cat(*rows[1])
 
 
-def carry_save_sum(x: Value, y: Value, z: Value) -> tuple[Value, Value]:
-    """Sum bits, and carry bits of twice their weight, of three rows of equal width."""
+def carry_save_sum(x: Value, y: Value, z: Value | None = None) -> tuple[Value, Value]:
+    """Sum bits, and carry bits of twice their weight, of two or three rows of equal width."""
+    if z is None:
+        return x ^ y, x & y
     return x ^ y ^ z, (x & y) | ((x ^ y) & z)
 
 
@@ -47,30 +49,22 @@ def _heights(height: int) -> list[int]:
     return heights[::-1] if height > 2 else []
 
 
-def _reduce(columns: Columns, height: int) -> Columns:
+def _reduce(m: Module, columns: Columns, height: int) -> Columns:
     """One level: as few adders as bring every column to ``height`` bits, carries included."""
-    reduced: Columns = []
-    carries: list[Value] = []
+    made: list[Value] = []  # by the adders of this level, none of which feeds another
+    reduced: list[list[Value | int]] = []  # an int is a place in ``made``
+    carries: list[int] = []
     for column in columns:
-        # Sums and carries of this level go last, so that none feeds another if it can be helped.
-        bits, carries = column + carries, []
-        while len(bits) > height:
-            if len(bits) == height + 1:
-                (x, y), bits = bits[:2], bits[2:]
-                bits.append(x ^ y)
-                carries.append(x & y)
-            else:
-                (x, y, z), bits = bits[:3], bits[3:]
-                total, carry = carry_save_sum(x, y, z)
-                bits.append(total)
-                carries.append(carry)
-        reduced.append(bits)
-    return reduced
-
-
-def _name_level(m: Module, columns: Columns, height: int) -> Columns:
-    """The same columns as bits of one signal: a level is written, and simulated, in one piece."""
-    level = Signal(sum(len(column) for column in columns), name=f"level_{height}")
-    m.d.comb += level.eq(Cat(*(bit for column in columns for bit in column)))
-    bits = iter(level)
-    return [[next(bits) for _ in column] for column in columns]
+        old, new, carries = column, carries, []
+        while len(old) + len(new) > height:
+            inputs = 2 if len(old) + len(new) == height + 1 else 3
+            total, carry = carry_save_sum(*old[:inputs])
+            old = old[inputs:]
+            new = [*new, len(made)]
+            carries.append(len(made) + 1)
+            made += [total, carry]
+        reduced.append([*old, *new])
+    # One signal per level: written, and simulated, in one piece.
+    level = Signal(len(made), name=f"level_{height}")
+    m.d.comb += level.eq(Cat(*made))
+    return [[level[b] if isinstance(b, int) else b for b in column] for column in reduced]
