@@ -67,9 +67,11 @@ def verilog_from_rtlil(text: str) -> str:
 def interface(params: BlockParams, verilog: str) -> dict[str, Any]:
     """What instantiates and drives the module: parameters, timing, every wire of every port.
 
-    A block without registers has neither clock nor reset; ``verilog`` tells.
+    ``wires`` are all of the module's, as ``verilog`` declares them; a block without registers has
+    neither clock nor reset.
     """
-    clocked = f"  input {CLOCK};" in verilog.splitlines()
+    wires = _wires(verilog, params.slug)
+    clocked = any(wire["name"] == CLOCK for wire in wires)
     return {
         "module": params.slug,
         "block": params.block,
@@ -85,7 +87,21 @@ def interface(params: BlockParams, verilog: str) -> dict[str, Any]:
             *(_stream(port, "input") for port in params.inputs),
             *(_stream(port, "output") for port in params.outputs),
         ],
+        "wires": wires,
     }
+
+
+def _wires(verilog: str, module: str) -> list[dict[str, Any]]:
+    start = re.search(rf"^module \\?{re.escape(module)} ?\(", verilog, re.MULTILINE)
+    assert start is not None, f"no module {module} in its own Verilog"
+    body = verilog[start.start() : verilog.index("\nendmodule", start.start())]
+    declared = re.findall(
+        r"^  (input|output) (?:signed )?(?:\[(\d+):0\] )?(\S+?) ?;$", body, re.MULTILINE
+    )
+    return [
+        {"name": name, "direction": direction, "bits": int(high or 0) + 1}
+        for direction, high, name in declared
+    ]
 
 
 def _stream(port: Port, direction: str) -> dict[str, Any]:

@@ -14,12 +14,6 @@ from tilewright.commands.verilog import write_block
 SPECS = ["popcount:odd", "queue:odd", "adder_tree:pipelined", "float_mul:e4m3"]
 
 
-def ports(verilog):
-    """Port name to (direction, bits) of the first module."""
-    found = re.findall(r"^  (input|output) (?:signed )?(?:\[(\d+):0\] )?(\S+);$", verilog, re.M)
-    return {name: (direction, int(high or 0) + 1) for direction, high, name in found}
-
-
 @pytest.mark.parametrize("spec", SPECS)
 def test_same_bytes_whatever_the_hash_seed(spec):
     script = (
@@ -58,12 +52,10 @@ def test_keyword_names_are_escaped():
     assert "module \\join (" in to_verilog(resolve("join"))
 
 
-@pytest.mark.parametrize("spec", SPECS)
-def test_interface_is_the_modules(spec):
+@pytest.mark.parametrize("spec", [*SPECS, "join"])
+def test_interface_describes_every_wire(spec):
     params = resolve(spec)
-    verilog = to_verilog(params)
-    top = verilog[re.search(rf"^module {params.slug}\(", verilog, re.M).start() :]
-    about = interface(params, top)
+    about = interface(params, to_verilog(params))
     described = {}
     for stream in about["streams"]:
         forward, back = (
@@ -78,8 +70,16 @@ def test_interface_is_the_modules(spec):
     for signal in (about["clock"], about["reset"]):
         if signal is not None:
             described[signal["name"]] = ("input", 1)
-    assert described == ports(top)
+    wires = {wire["name"]: (wire["direction"], wire["bits"]) for wire in about["wires"]}
+    assert wires == described
     assert about["parameters"] == params.as_dict()
+
+
+@pytest.mark.parametrize(("spec", "clocked"), [("popcount:odd", False), ("queue:odd", True)])
+def test_only_registers_need_a_clock(spec, clocked):
+    params = resolve(spec)
+    about = interface(params, to_verilog(params))
+    assert (about["clock"] is not None, about["reset"] is not None) == (clocked, clocked)
 
 
 def test_registers_get_their_value_in_an_initial():
