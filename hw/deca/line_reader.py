@@ -73,7 +73,8 @@ class LineReader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        line, line_error = Signal(self.line_bits), Signal()
+        line = Signal(self.line_bits, reset_less=True)
+        line_error = Signal(reset_less=True)
         have = Signal()
         left, more = Signal.like(self.lines), Signal()  # lines of this tile not yet seen
         cut = self.cut

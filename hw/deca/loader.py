@@ -89,8 +89,9 @@ class Loader(wiring.Component):
         m.submodules.window = self.window = Window(p)
         self._queues(m)
 
-        self.next, self.next_fault = Signal(command_layout(p)), Signal(3)  # being fetched
-        self.tile, self.fault = Signal(command_layout(p)), Signal(3)  # its steps leave
+        # The tile that is being fetched, and the one whose steps leave.
+        self.next, self.next_fault = Signal(command_layout(p), reset_less=True), Signal(3)
+        self.tile, self.fault = Signal(command_layout(p), reset_less=True), Signal(3)
         self.running = Signal()
         self.begins = Signal()  # the next tile becomes the tile
         self.drop = Signal()  # what is under way of the tile is not wanted any more
@@ -213,7 +214,7 @@ class Loader(wiring.Component):
         slice_ = RegisterSlice(RegisterSliceParams(width=p.lanes + 1))
         m.submodules.mask_slice = ResetInserter(self.drop)(slice_)
         position = Signal(range(p.line_bytes))
-        cut_valid, cut = Signal(), Signal(reader.cut_layout)
+        cut_valid, cut = Signal(), Signal(reader.cut_layout, reset_less=True)
         fields, behind = cut_at(reader.cut_layout, position, Const(p.lanes // 8))
         with m.If(~cut_valid | reader.take):
             m.d.sync += [cut[n].eq(v) for n, v in fields.items()]
@@ -233,7 +234,16 @@ class Loader(wiring.Component):
 
     def _vet(self, m):
         """v: a step that may leave as soon as its lines are here, or the end of a bad tile."""
-        p, tile, w = self.params, self.tile, self.window.o.p
+        p, tile = self.params, self.tile
+        # Waits end at this slice; without it they would reach through the whole window logic.
+        slice_ = RegisterSlice(RegisterSliceParams(width=window_layout(p).size))
+        m.submodules.window_slice = ResetInserter(self.drop)(slice_)
+        m.d.comb += [
+            slice_.i.valid.eq(self.window.o.valid),
+            slice_.i.p.data.eq(self.window.o.payload),
+            self.window.o.ready.eq(slice_.i.ready),
+        ]
+        w = data.View(window_layout(p), slice_.o.p.data)
         bits_left = Signal(LENGTH_BITS + 3)  # of codes that the command promised
         code_position, scale_position = Signal(range(p.line_bits)), Signal(range(p.line_bytes))
         ending = Signal()  # the tile's last step is vetted, its result not yet taken
@@ -260,17 +270,18 @@ class Loader(wiring.Component):
                     "scale_cut": self.readers["scale"].cut_layout,
                     "error": 3,
                 }
-            )
+            ),
+            reset_less=True,
         )
         accepts = Signal()
         m.d.comb += [
             accepts.eq(
                 self.running
                 & ~ending
-                & (faulty | (self.window.o.valid & row_free))
+                & (faulty | (slice_.o.valid & row_free))
                 & (~self.v_valid | self.v_takes)
             ),
-            self.window.o.ready.eq(accepts),
+            slice_.o.ready.eq(accepts),
         ]
         code_cut, code_behind = cut_at(self.readers["data"].cut_layout, code_position, w.bits)
         need = Mux(w.last, scale_need, 0)
@@ -339,21 +350,23 @@ class Loader(wiring.Component):
             scales.take.eq(self.v_takes),
             self.leaves.eq(self.v_takes & (v.window.final | bad)),
         ]
+        step = Signal(step_layout(self.params), reset_less=True)
+        m.d.comb += o.payload.eq(step)
         with m.If(free):
             m.d.sync += [
                 o.valid.eq(fire),
-                o.p.config.eq(self.tile.config),
-                o.p.codes.eq(codes.window),
-                o.p.offset.eq(v.code_cut.offset),
-                o.p.scales.eq(scales.window),
-                o.p.scale_offset.eq(v.scale_cut.offset),
-                o.p.step.eq(v.window.step),
-                o.p.last.eq(v.window.last | bad),
-                o.p.final.eq(v.window.final | bad),
-                o.p.chunk.eq(v.window.chunk),
-                o.p.mask.eq(v.window.mask),
-                o.p.distance.eq(v.window.distance),
-                o.p.error.eq(Mux(vetted & bad, TileError.BUS, v.error)),
+                step.config.eq(self.tile.config),
+                step.codes.eq(codes.window),
+                step.offset.eq(v.code_cut.offset),
+                step.scales.eq(scales.window),
+                step.scale_offset.eq(v.scale_cut.offset),
+                step.step.eq(v.window.step),
+                step.last.eq(v.window.last | bad),
+                step.final.eq(v.window.final | bad),
+                step.chunk.eq(v.window.chunk),
+                step.mask.eq(v.window.mask),
+                step.distance.eq(v.window.distance),
+                step.error.eq(Mux(vetted & bad, TileError.BUS, v.error)),
             ]
         with m.If(self.squash):
             m.d.sync += o.valid.eq(0)

@@ -43,7 +43,7 @@ class LutArray(wiring.Component):
         p = self.params
         codes = list(self.codes)
         eight, seven = Signal(), Signal()
-        was_eight, was_seven = Signal(), Signal()
+        was_eight, was_seven = (Signal(name=n, reset_less=True) for n in ("was_eight", "was_seven"))
         m.d.comb += [eight.eq(self.code_bits == 8), seven.eq(self.code_bits == 7)]
         with m.If(self.enable):
             m.d.sync += [was_eight.eq(eight), was_seven.eq(seven)]
@@ -58,8 +58,10 @@ class LutArray(wiring.Component):
                     (None, 4 * k + s),
                 ]
                 m.d.comb += table.read_address.eq(_select_code(codes, by_width)[:6])
-            high = Signal(2, name=f"high{k}")  # which sub-table an 8-bit code means
-            half = [Signal(name=f"half{k}_{h}") for h in range(2)]
+            high = Signal(
+                2, name=f"high{k}", reset_less=True
+            )  # which sub-table an 8-bit code means
+            half = [Signal(name=f"half{k}_{h}", reset_less=True) for h in range(2)]
             with m.If(self.enable):
                 m.d.sync += high.eq(codes[k][6:8])
                 for h in range(2):

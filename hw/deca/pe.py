@@ -1,9 +1,9 @@
 """DECA processing element: two loaders, one pipeline, two tile outputs."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
-from amaranth.lib.wiring import In, connect, flipped
+from amaranth.lib.wiring import connect, flipped
 
-from golden.params.deca import STRUCTURES, DecaParams
+from golden.params.deca import STRUCTURES
 from hw.deca.loader import Loader
 from hw.deca.prefetcher import Prefetcher
 from hw.deca.registers import Registers
@@ -26,9 +26,6 @@ class DecaPE(Unit):
     Numerics: golden.deca. Timing: golden.deca's cycles per tile, without a bubble between tiles
     or loaders while data is there; see docs/deca.md.
     """
-
-    def __init__(self, params: DecaParams):
-        super().__init__(params, {"squash": In(params.loaders)})
 
     def elaborate(self, platform):
         m = Module()

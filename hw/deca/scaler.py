@@ -132,13 +132,17 @@ class _Lane(wiring.Component):
         kept, keep = self.value, self.keep
         for k, stage in enumerate(stages):
             results = stage(m, SimpleNamespace(**values))
-            values = {n: Signal(v.shape(), name=f"s{k}_{n}") for n, v in results.items()}
-            s_kept, s_keep = Signal(BF16.bits, name=f"s{k}_kept"), Signal(name=f"s{k}_keep")
-            m.d.sync += [values[n].eq(v) for n, v in results.items() if n != "y"]
+            values = {
+                n: Signal(v.shape(), name=f"s{k}_{n}", reset_less=True) for n, v in results.items()
+            }
+            s_kept = Signal(BF16.bits, name=f"s{k}_kept", reset_less=True)
+            s_keep = Signal(name=f"s{k}_keep", reset_less=True)
             if "y" in results:
-                m.d.sync += self.result.eq(Mux(keep, kept, results["y"]))
+                results = {"y": Mux(keep, kept, results["y"])}
+            m.d.sync += [values[n].eq(v) for n, v in results.items()]
             m.d.sync += [s_kept.eq(kept), s_keep.eq(keep)]
             kept, keep = s_kept, s_keep
+        m.d.comb += self.result.eq(values["y"])
         return m
 
     def _multiply(self, m, x):

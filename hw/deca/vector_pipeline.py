@@ -65,7 +65,9 @@ class VectorPipeline(wiring.Component):
             """The next stage: its valid flag, its loader and its values."""
             v = Signal(name=f"{name}_valid")
             k = Signal.like(loader, name=f"{name}_loader")
-            held = {n: Signal(_shape(x), name=f"{name}_{n}") for n, x in values.items()}
+            held = {
+                n: Signal(_shape(x), name=f"{name}_{n}", reset_less=True) for n, x in values.items()
+            }
             m.d.sync += [v.eq(valid & ~self.kill.bit_select(loader, 1)), k.eq(loader)]
             with m.If(valid):
                 m.d.sync += [held[n].eq(x) for n, x in values.items()]
@@ -113,7 +115,7 @@ class VectorPipeline(wiring.Component):
         l_valid, l_loader, x = registered("l", a_valid, a_loader, vars(a))
 
         # sd: the window's values, packed, lane by lane as their step comes.
-        sd = [Signal(16, name=f"sd{k}") for k in range(p.lanes)]
+        sd = [Signal(16, name=f"sd{k}", reset_less=True) for k in range(p.lanes)]
         plain = x.config.code_bits == 16
         eight, seven = x.config.code_bits == 8, x.config.code_bits == 7
         line = p.lookups(16)

@@ -52,7 +52,9 @@ class Window(wiring.Component):
         def register(name, valid, ready, values):
             """The next stage; ``ready`` is what the stage before sees."""
             held_valid, held_ready = Signal(name=f"{name}_valid"), Signal(name=f"{name}_ready")
-            held = {n: Signal(len(v), name=f"{name}_{n}") for n, v in values.items()}
+            held = {
+                n: Signal(len(v), name=f"{name}_{n}", reset_less=True) for n, v in values.items()
+            }
             m.d.comb += ready.eq(~held_valid | held_ready)
             with m.If(ready):
                 m.d.sync += held_valid.eq(valid)
@@ -91,8 +93,8 @@ class Window(wiring.Component):
 
         # The vector operation: how many codes are left, and whether one more step does.
         lookups, full_bits, most_clear = self._lookups(m)
-        left, last = Signal(range(p.lanes + 1)), Signal()
-        step = Signal(range(p.lanes))
+        left, last = Signal(range(p.lanes + 1), reset_less=True), Signal(reset_less=True)
+        step = Signal(range(p.lanes), reset_less=True)
         kept = ("mask", "error", "chunk", "final", *(f"clear{k}" for k in range(p.lanes - 1)))
         count_takes = ready
         valid, done, held = register("count", valid, count_takes, {n: held[n] for n in kept})
@@ -111,24 +113,31 @@ class Window(wiring.Component):
                 step.eq(step + 1),
             ]
 
+        o = Signal(window_layout(p), reset_less=True)
+        m.d.comb += self.o.payload.eq(o)
         with m.If(o_takes):
             m.d.sync += [
                 self.o.valid.eq(valid),
-                self.o.p.bits.eq(Mux(last, left * self.config.code_bits, full_bits)),
-                self.o.p.step.eq(step),
-                self.o.p.last.eq(last),
-                self.o.p.final.eq(last & held["final"]),
-                self.o.p.chunk.eq(held["chunk"]),
-                self.o.p.mask.eq(held["mask"]),
-                self.o.p.error.eq(held["error"]),
+                o.bits.eq(Mux(last, self._code_bits(left), full_bits)),
+                o.step.eq(step),
+                o.last.eq(last),
+                o.final.eq(last & held["final"]),
+                o.chunk.eq(held["chunk"]),
+                o.mask.eq(held["mask"]),
+                o.error.eq(held["error"]),
                 *(
-                    self.o.p.distance[k + 1].eq(held[f"clear{k}"])  # lane 0 never moves
+                    o.distance[k + 1].eq(held[f"clear{k}"])  # lane 0 never moves
                     for k in range(p.lanes - 1)
                 ),
             ]
         with m.If(self.clear):
             m.d.sync += self.o.valid.eq(0)
         return m
+
+    def _code_bits(self, count):
+        """Bits of ``count`` codes; shorter than a multiplier, since a width is 1..8 or 16."""
+        width = self.config.code_bits
+        return Mux(width[4], count << 4, Mux(width[3], count << 3, count * width[:3]))
 
     def _lookups(self, m) -> tuple[Signal, Signal, Signal]:
         """Codes that one cycle looks up, their bits, and the clear bits that leave no more.

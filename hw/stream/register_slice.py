@@ -16,8 +16,8 @@ class RegisterSlice(Unit):
 
     def __init__(self, params):
         super().__init__(params)
-        self.word = Signal(params.width)
-        self.spare = Signal(params.width)
+        self.word = Signal(params.width, reset_less=True)
+        self.spare = Signal(params.width, reset_less=True)
 
     def elaborate(self, platform):
         m = Module()
