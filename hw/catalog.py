@@ -30,6 +30,8 @@ CATALOG = {
     "popcount": "hw.arith.popcount:Popcount",
     "expand": "hw.arith.expand:Expand",
     "max_tree": "hw.arith.max_tree:MaxTree",
+    "deca": "hw.deca.pe:DecaPE",
+    "deca_axi": "hw.deca.axi:DecaAxi",
 }
 
 

@@ -21,15 +21,12 @@ def payload_layout(port: Port) -> data.StructLayout:
 
 
 class Unit(wiring.Component):
-    """A component whose stream ports are exactly ``params.inputs`` and ``params.outputs``.
+    """A component whose ports are those of ``params``: streams, and wires beside them."""
 
-    ``extra`` adds members that are no streams, such as an abort signal.
-    """
-
-    def __init__(self, params: BlockParams, extra: dict[str, wiring.Member] | None = None):
+    def __init__(self, params: BlockParams):
         self.params = params
         super().__init__(
             {p.name: In(stream.Signature(payload_layout(p))) for p in params.inputs}
             | {p.name: Out(stream.Signature(payload_layout(p))) for p in params.outputs}
-            | (extra or {})
+            | {w.name: Out(w.bits) if w.output else In(w.bits) for w in params.wires}
         )

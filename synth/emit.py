@@ -77,10 +77,7 @@ def interface(params: BlockParams, verilog: str) -> dict[str, Any]:
         "block": params.block,
         "summary": params.summary,
         "parameters": params.as_dict(),
-        "timing": {
-            "latency_cycles": params.timing.latency,
-            "interval_cycles": str(params.timing.interval),
-        },
+        "timing": _timing(params),
         "clock": {"name": CLOCK, "edge": "rising"} if clocked else None,
         "reset": {"name": RESET, "active": "high", "synchronous": True} if clocked else None,
         "streams": [
@@ -89,6 +86,14 @@ def interface(params: BlockParams, verilog: str) -> dict[str, Any]:
         ],
         "wires": wires,
     }
+
+
+def _timing(params: BlockParams) -> dict[str, Any]:
+    try:
+        timing = params.timing
+    except NotImplementedError as reason:  # depends on the data
+        return {"note": str(reason)}
+    return {"latency_cycles": timing.latency, "interval_cycles": str(timing.interval)}
 
 
 def _wires(verilog: str, module: str) -> list[dict[str, Any]]:

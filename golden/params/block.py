@@ -54,6 +54,15 @@ class Port:
 
 
 @dataclass(frozen=True)
+class Wire:
+    """A port that is no stream."""
+
+    name: str
+    bits: int
+    output: bool = False
+
+
+@dataclass(frozen=True)
 class Timing:
     """What a bench measures without stalls.
 
@@ -82,7 +91,13 @@ class BlockParams:
         raise NotImplementedError
 
     @property
+    def wires(self) -> tuple[Wire, ...]:
+        """Ports beside the streams."""
+        return ()
+
+    @property
     def timing(self) -> Timing:
+        """Where it is fixed; otherwise a NotImplementedError says which model has it."""
         raise NotImplementedError
 
     @classmethod

@@ -4,11 +4,11 @@ Sizes are Table 3 of the DECA paper (MICRO 2025) by default. A *tile* is 16 rows
 bf16 values, or 1024 int8 values. A *chunk* is what one vector operation gives: ``lanes`` elements.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum, IntEnum
 from typing import ClassVar
 
-from golden.params.block import BlockParams, Field, Port, Timing, require
+from golden.params.block import BlockParams, Field, Port, Timing, Wire, require
 
 TILE_ROWS = 16
 ROW_BYTES = 64
@@ -258,6 +258,10 @@ class DecaParams(BlockParams):
         )
 
     @property
+    def wires(self) -> tuple[Wire, ...]:
+        return (Wire("squash", self.loaders),)
+
+    @property
     def command_fields(self) -> tuple[Field, ...]:
         """Metadata of one tile: base and length in bytes of each structure."""
         return tuple(
@@ -274,4 +278,72 @@ class DecaParams(BlockParams):
         raise NotImplementedError("a tile's cycles depend on its bits: see golden.deca.tile_cycles")
 
 
-DECA_BLOCKS = (DecaParams,)
+@dataclass(frozen=True, kw_only=True)
+class DecaAxiParams(DecaParams):
+    """The same behind AXI: a master that reads lines, a slave with the registers and the rows."""
+
+    block: ClassVar[str] = "deca_axi"
+    summary: ClassVar[str] = "DECA processing element with AXI4 and AXI4-Lite ports"
+
+    @property
+    def element(self) -> DecaParams:
+        """The processing element inside."""
+        return DecaParams(**{f.name: getattr(self, f.name) for f in fields(self)})
+
+    @property
+    def id_bits(self) -> int:
+        """A tag, and above it whether the read is a prefetch."""
+        return self.tag_bits + 1
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return ()
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return ()
+
+    @property
+    def wires(self) -> tuple[Wire, ...]:
+        out = True
+        return (
+            Wire("m_axi_arid", self.id_bits, out),
+            Wire("m_axi_araddr", self.address_bits, out),
+            Wire("m_axi_arlen", 8, out),
+            Wire("m_axi_arsize", 3, out),
+            Wire("m_axi_arburst", 2, out),
+            Wire("m_axi_arlock", 1, out),
+            Wire("m_axi_arcache", 4, out),
+            Wire("m_axi_arprot", 3, out),
+            Wire("m_axi_arvalid", 1, out),
+            Wire("m_axi_arready", 1),
+            Wire("m_axi_rid", self.id_bits),
+            Wire("m_axi_rdata", self.line_bits),
+            Wire("m_axi_rresp", 2),
+            Wire("m_axi_rlast", 1),
+            Wire("m_axi_rvalid", 1),
+            Wire("m_axi_rready", 1, out),
+            Wire("s_axi_awaddr", AXI_ADDRESS_BITS),
+            Wire("s_axi_awprot", 3),
+            Wire("s_axi_awvalid", 1),
+            Wire("s_axi_awready", 1, out),
+            Wire("s_axi_wdata", REGISTER_BITS),
+            Wire("s_axi_wstrb", REGISTER_BITS // 8),
+            Wire("s_axi_wvalid", 1),
+            Wire("s_axi_wready", 1, out),
+            Wire("s_axi_bresp", 2, out),
+            Wire("s_axi_bvalid", 1, out),
+            Wire("s_axi_bready", 1),
+            Wire("s_axi_araddr", AXI_ADDRESS_BITS),
+            Wire("s_axi_arprot", 3),
+            Wire("s_axi_arvalid", 1),
+            Wire("s_axi_arready", 1, out),
+            Wire("s_axi_rdata", REGISTER_BITS, out),
+            Wire("s_axi_rresp", 2, out),
+            Wire("s_axi_rvalid", 1, out),
+            Wire("s_axi_rready", 1),
+            Wire("interrupt", 1, out),
+        )
+
+
+DECA_BLOCKS = (DecaParams, DecaAxiParams)

@@ -8,10 +8,13 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from golden.params.arith import ARITH_BLOCKS
 from golden.params.block import BlockParams
+from golden.params.deca import DECA_BLOCKS
 from golden.params.formats import FloatFormat, float_format
 from golden.params.stream import STREAM_BLOCKS
 
-BLOCKS: dict[str, type[BlockParams]] = {cls.block: cls for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS)}
+BLOCKS: dict[str, type[BlockParams]] = {
+    cls.block: cls for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS, *DECA_BLOCKS)
+}
 
 
 class UnknownName(ValueError):

@@ -1,8 +1,6 @@
 """The processing element behind AXI: a read master to memory, a register slave to the core."""
 
 from amaranth import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
 from golden.params.deca import (
     AXI_ADDRESS_BITS,
@@ -10,9 +8,9 @@ from golden.params.deca import (
     REGISTER_BITS,
     TILE_BYTES,
     TILE_ROWS,
-    DecaParams,
 )
 from hw.deca.pe import DecaPE
+from hw.unit import Unit
 
 __all__ = ["DecaAxi"]
 
@@ -20,7 +18,7 @@ OKAY, SLVERR = 0, 2
 INCREMENTING = 1
 
 
-class DecaAxi(wiring.Component):
+class DecaAxi(Unit):
     """AXI4 read master (``m_axi_``, a line per beat) and AXI4-Lite slave (``s_axi_``, 64 bits).
 
     The slave's first 4 KiB are the registers of :class:`golden.params.deca.Register`; from
@@ -32,53 +30,9 @@ class DecaAxi(wiring.Component):
     A prefetch is a read whose answer is dropped; the top bit of its id says so.
     """
 
-    def __init__(self, params: DecaParams):
-        self.params = params
-        id_bits = params.tag_bits + 1
-        super().__init__(
-            {
-                "m_axi_arid": Out(id_bits),
-                "m_axi_araddr": Out(params.address_bits),
-                "m_axi_arlen": Out(8),
-                "m_axi_arsize": Out(3),
-                "m_axi_arburst": Out(2),
-                "m_axi_arlock": Out(1),
-                "m_axi_arcache": Out(4),
-                "m_axi_arprot": Out(3),
-                "m_axi_arvalid": Out(1),
-                "m_axi_arready": In(1),
-                "m_axi_rid": In(id_bits),
-                "m_axi_rdata": In(params.line_bits),
-                "m_axi_rresp": In(2),
-                "m_axi_rlast": In(1),
-                "m_axi_rvalid": In(1),
-                "m_axi_rready": Out(1),
-                "s_axi_awaddr": In(AXI_ADDRESS_BITS),
-                "s_axi_awprot": In(3),
-                "s_axi_awvalid": In(1),
-                "s_axi_awready": Out(1),
-                "s_axi_wdata": In(REGISTER_BITS),
-                "s_axi_wstrb": In(REGISTER_BITS // 8),
-                "s_axi_wvalid": In(1),
-                "s_axi_wready": Out(1),
-                "s_axi_bresp": Out(2),
-                "s_axi_bvalid": Out(1),
-                "s_axi_bready": In(1),
-                "s_axi_araddr": In(AXI_ADDRESS_BITS),
-                "s_axi_arprot": In(3),
-                "s_axi_arvalid": In(1),
-                "s_axi_arready": Out(1),
-                "s_axi_rdata": Out(REGISTER_BITS),
-                "s_axi_rresp": Out(2),
-                "s_axi_rvalid": Out(1),
-                "s_axi_rready": In(1),
-                "interrupt": Out(1),
-            }
-        )
-
     def elaborate(self, platform):
         m = Module()
-        m.submodules.pe = pe = DecaPE(self.params)
+        m.submodules.pe = pe = DecaPE(self.params.element)
         self._master(m, pe)
         self._slave(m, pe)
         m.d.comb += self.interrupt.eq(pe.done0.valid | pe.done1.valid)

@@ -4,12 +4,17 @@ import pytest
 
 from golden.params.resolve import BLOCKS, resolve
 from synth.emit import to_verilog
-from tilewright.bench import cocotb_tests
+from tilewright.bench import STREAM_BENCH, cocotb_tests
 from tilewright.bench.job import Job
 from tilewright.simulators import run_bench
 from tilewright.simulators.find import SIMULATORS, find_verilators
 
-PRESETS = [f"{block}:{preset}" for block, cls in BLOCKS.items() for preset in cls.PRESETS]
+PRESETS = [
+    f"{block}:{preset}"
+    for block, cls in BLOCKS.items()
+    if cocotb_tests(cls()) == STREAM_BENCH
+    for preset in cls.PRESETS
+]
 
 
 def run(block, simulator, **options):

@@ -37,8 +37,9 @@ def test_preset_has_ports_and_a_name(name):
     assert params == type(params).preset(name.partition(":")[2])
     assert params.slug.isidentifier() and params.slug.startswith(block)
     ports = [*params.inputs, *params.outputs]
-    assert params.inputs and params.outputs
-    assert len({p.name for p in ports}) == len(ports)
+    assert (params.inputs and params.outputs) or params.wires
+    names = [p.name for p in (*ports, *params.wires)]
+    assert len(set(names)) == len(names)
     for port in ports:
         assert port.bits >= 1 and len({f.name for f in port.fields}) == len(port.fields)
     assert json.loads(json.dumps(params.as_dict())) == params.as_dict()

@@ -16,8 +16,9 @@ from amaranth.sim import Simulator
 
 from golden.pack import pack, unpack
 from golden.params.block import BlockParams, Port
+from golden.params.resolve import BLOCKS
 from hw.catalog import CATALOG, build
-from hw.unit import Unit
+from tilewright.bench import STREAM_BENCH, cocotb_tests
 
 Words = dict[str, list[int]]  # port name -> payloads as they travel on the wires
 
@@ -37,13 +38,8 @@ def bench_of(params: BlockParams) -> ModuleType:
 
 
 def catalogued_units() -> list[str]:
-    """Blocks whose ports are the streams of their parameters; systems have suites of their own."""
-
-    def component(place: str) -> type:
-        module, _, name = place.partition(":")
-        return getattr(import_module(module), name)
-
-    return [block for block, place in CATALOG.items() if issubclass(component(place), Unit)]
+    """Blocks that the bench of streams drives; systems have suites of their own."""
+    return [block for block in CATALOG if cocotb_tests(BLOCKS[block]()) == STREAM_BENCH]
 
 
 def simulate(

@@ -56,8 +56,16 @@ def describe(params: BlockParams) -> dict[str, Any]:
         ],
         "inputs": [_port(p) for p in params.inputs],
         "outputs": [_port(p) for p in params.outputs],
-        "timing": {"latency": params.timing.latency, "interval": str(params.timing.interval)},
+        "wires": [{"name": w.name, "bits": w.bits, "output": w.output} for w in params.wires],
+        "timing": _timing(params),
     }
+
+
+def _timing(params: BlockParams) -> dict[str, Any]:
+    try:
+        return {"latency": params.timing.latency, "interval": str(params.timing.interval)}
+    except NotImplementedError as reason:  # depends on the data
+        return {"note": str(reason)}
 
 
 def _type(hint: Any) -> str:
@@ -115,15 +123,26 @@ def _print_one(about: dict[str, Any], as_json: bool) -> None:
         ("FIELD", "VALUE", "DEFAULT", "TYPE"),
         [(f["name"], f["value"], f["default"], f["type"]) for f in about["fields"]],
     )
-    print()
-    print_table(
-        ("PORT", "PAYLOAD FIELD", "BITS", "COUNT", "SIGNED"),
-        [
-            (f"{port['name']} {way}", f["name"], f["bits"], f["count"] or "", f["signed"] or "")
-            for way, ports in (("in", about["inputs"]), ("out", about["outputs"]))
-            for port in ports
-            for f in port["fields"]
-        ],
-    )
+    if about["inputs"] or about["outputs"]:
+        print()
+        print_table(
+            ("PORT", "PAYLOAD FIELD", "BITS", "COUNT", "SIGNED"),
+            [
+                (f"{port['name']} {way}", f["name"], f["bits"], f["count"] or "", f["signed"] or "")
+                for way, ports in (("in", about["inputs"]), ("out", about["outputs"]))
+                for port in ports
+                for f in port["fields"]
+            ],
+        )
+    if about["wires"]:
+        print()
+        print_table(
+            ("WIRE", "WAY", "BITS"),
+            [(w["name"], "out" if w["output"] else "in", w["bits"]) for w in about["wires"]],
+        )
     timing = about["timing"]
-    print(f"\nlatency {timing['latency']}, interval {timing['interval']} (cycles)")
+    print()
+    if "note" in timing:
+        print(timing["note"])
+    else:
+        print(f"latency {timing['latency']}, interval {timing['interval']} (cycles)")
