@@ -1,0 +1,506 @@
+"""The TEPL unit between a core that mispredicts and a processing element that takes its time."""
+
+import hashlib
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from golden.params.deca import TILE_ROWS, DecaParams, TileError
+from hw.deca.tepl import TEPL_ID_BITS, TILE_REGISTER_BITS, TeplUnit
+from tests.support.clocked import run
+
+PARAMS = DecaParams()
+IDS = 1 << TEPL_ID_BITS
+OUTPUTS = ("command0", "command1", "read_request", "tile_write", "complete")
+
+
+def metadata(tile: int) -> dict[str, int]:
+    """Fields of a command that all depend on the number ``tile``."""
+    return {f.name: tile * (k + 1) % (1 << f.bits) for k, f in enumerate(PARAMS.command_fields)}
+
+
+def row_of(tile: int, row: int) -> int:
+    seed = tile.to_bytes(8, "little") + bytes([row])
+    return int.from_bytes(hashlib.blake2b(seed).digest(), "little")
+
+
+def outcome(tile: int) -> TileError:
+    return TileError(tile % 16) if tile % 16 < len(TileError) else TileError.OK
+
+
+@dataclass(eq=False)
+class Tepl:
+    number: int  # in program order
+    tile: int  # stands for the metadata
+    woken: bool  # the unit has the metadata
+    rows: int = 0  # written
+    completed: bool = False
+
+    @property
+    def id(self) -> int:
+        return self.number % IDS
+
+    @property
+    def register(self) -> int:
+        return self.number % (1 << TILE_REGISTER_BITS)
+
+
+@dataclass
+class Core:
+    """Dispatches ``count`` TEPLs, wakes, flushes and replays them; commits in order."""
+
+    rng: random.Random
+    count: int
+    flying: list[Tepl] = field(default_factory=list)  # not committed, in program order
+    next: int = 0  # number of the next to dispatch
+    dispatch: Tepl | None = None  # on offer
+    wakeup: Tepl | None = None
+    flush: int | None = None  # number of the TEPL
+    flushes: int = 0
+
+    def offer(self, dispatches: bool, wakes: bool, flushes: bool) -> None:
+        if self.dispatch is None and dispatches and self.next < self.count:
+            tile = self.rng.getrandbits(40)
+            self.dispatch = Tepl(self.next, tile, woken=self.rng.random() < 0.5)
+        asleep = [t for t in self.flying if not t.woken]
+        self.wakeup = self.rng.choice(asleep) if wakes and asleep else None
+        if self.flush is None and flushes:
+            # Any that is not committed, or the first that does not exist yet.
+            oldest = self.flying[0].number if self.flying else self.next
+            self.flush = self.rng.randint(oldest, self.next)
+
+    def dispatched(self) -> None:
+        self.flying.append(self.dispatch)
+        self.dispatch, self.next = None, self.next + 1
+
+    def wrote(self, register: int, row: int, content: int) -> None:
+        (tepl,) = [t for t in self.flying if t.register == register and not t.completed]
+        assert row == tepl.rows, f"TEPL {tepl.number}: row {row} instead of {tepl.rows}"
+        assert content == row_of(tepl.tile, row), f"TEPL {tepl.number}: wrong row {row}"
+        tepl.rows += 1
+
+    def completed(self, tepl_id: int, error: int) -> None:
+        (tepl,) = [t for t in self.flying if t.id == tepl_id]
+        assert not tepl.completed, f"TEPL {tepl.number} completed twice"
+        assert (error, tepl.rows) == (outcome(tepl.tile), 0 if error else TILE_ROWS)
+        tepl.completed = True
+
+    def flushed(self) -> list[Tepl]:
+        dropped = [t for t in self.flying if t.number >= self.flush]
+        self.flying = self.flying[: len(self.flying) - len(dropped)]
+        # What was on offer was of the wrong path too.
+        self.next, self.dispatch, self.flush = self.flush, None, None
+        self.flushes += 1
+        return dropped
+
+    def commit(self) -> None:
+        while self.flying and self.flying[0].completed:
+            self.flying.pop(0)
+
+
+@dataclass
+class Loader:
+    """One loader of the processing element with its TOut."""
+
+    tile: int | None = None  # in work
+    left: int = 0  # cycles until it is done
+    stored: int | None = None  # in TOut
+    full: set[int] = field(default_factory=set)  # rows not read yet
+
+    @property
+    def done(self) -> bool:
+        return self.tile is not None and self.left == 0
+
+    def result_taken(self) -> None:
+        self.stored = self.tile
+        self.full = set() if outcome(self.tile) else set(range(TILE_ROWS))
+        self.tile = None
+
+    def squash(self) -> None:
+        self.tile = self.stored = None
+        self.full = set()
+
+
+class Bench:
+    """Both sides of the unit, cycle by cycle."""
+
+    def __init__(self, params: DecaParams, *, count: int, flush: float, seed: int):
+        self.params, self.flush_rate = params, flush
+        self.dut = TeplUnit(params)
+        self.rng = random.Random(seed)
+        self.core = Core(self.rng, count)
+        self.loaders = [Loader(), Loader()]
+        self.answer: int | None = None  # of the read port, on offer
+        self.on_port: list[Tepl | None] = [None, None]
+        self.offered: dict[str, int] = {}  # words that wait
+        self.squashes: set[int] = set()  # due in this cycle
+
+    def drive(self, ctx, pace: list[float]) -> dict[str, bool]:
+        """Set all inputs; returns which outputs are taken."""
+        dut, core = self.dut, self.core
+        chance = [self.rng.random() < p for p in pace]
+        core.offer(chance[0], chance[1], self.rng.random() < self.flush_rate)
+        ctx.set(dut.dispatch.valid, core.dispatch is not None)
+        if core.dispatch is not None:
+            ctx.set(dut.dispatch.p.id, core.dispatch.id)
+            ctx.set(dut.dispatch.p.register, core.dispatch.register)
+            ctx.set(dut.dispatch.p.ready, core.dispatch.woken)
+            tile = core.dispatch.tile if core.dispatch.woken else 0
+            for name, value in metadata(tile).items():
+                ctx.set(dut.dispatch.p[name], value)
+        ctx.set(dut.wakeup.valid, core.wakeup is not None)
+        if core.wakeup is not None:
+            ctx.set(dut.wakeup.p.id, core.wakeup.id)
+            for name, value in metadata(core.wakeup.tile).items():
+                ctx.set(dut.wakeup.p[name], value)
+        ctx.set(dut.flush.valid, core.flush is not None)
+        if core.flush is not None:
+            ctx.set(dut.flush.p.id, core.flush % IDS)
+
+        for k, loader in enumerate(self.loaders):
+            loader.left -= loader.left > 0
+            done = getattr(dut, f"done{k}")
+            ctx.set(done.valid, loader.done)
+            if loader.done:
+                ctx.set(done.p.error, outcome(loader.tile))
+        ctx.set(dut.read_response.valid, self.answer is not None)
+        ctx.set(dut.read_response.p.data, self.answer or 0)
+        ctx.set(dut.tile_write.ready, chance[4])
+        taken = {
+            f"command{k}": chance[2] and loader.tile is None
+            for k, loader in enumerate(self.loaders)
+        }
+        # As in the processing element: a row is read while the one before it leaves.
+        empty = self.answer is None or ctx.get(dut.read_response.ready)
+        taken |= {"read_request": empty and chance[3], "tile_write": chance[4]}
+        taken["complete"] = chance[5]
+        for name, ready in taken.items():
+            ctx.set(getattr(dut, name).ready, ready)
+        return taken
+
+    async def cycle(self, ctx, pace: list[float]) -> None:
+        dut, core = self.dut, self.core
+        taken = self.drive(ctx, pace)
+        probes = [dut.squash, dut.dispatch.ready, dut.wakeup.ready, dut.flush.ready]
+        probes += [dut.done0.ready, dut.done1.ready, dut.read_response.ready]
+        ports = [getattr(dut, name) for name in OUTPUTS]
+        probes += [port.valid for port in ports] + [port.payload for port in ports]
+        _, _, *sample = await ctx.tick().sample(*probes)
+        squash, dispatched, woke, flushed, *done_taken, answered = sample[:7]
+        valid = dict(zip(OUTPUTS, sample[7:12], strict=True))
+        words = dict(zip(OUTPUTS, sample[12:], strict=True))
+        self.require_patience(valid, words, taken)
+        gives = {name: words[name] for name in OUTPUTS if valid[name] and taken[name]}
+
+        assert {k for k in range(2) if squash >> k & 1} == self.squashes
+        self.watch_ports(valid, words)
+        for k, loader in enumerate(self.loaders):
+            if done_taken[k] and loader.done:
+                loader.result_taken()
+            if f"command{k}" in gives:
+                loader.tile, loader.left = self.on_port[k].tile, self.rng.choice((1, 5, 20, 60))
+        if answered:
+            self.answer = None
+        if "read_request" in gives:
+            request = gives["read_request"]
+            loader = self.loaders[request.tout]
+            assert request.row in loader.full, f"row {request.row} is not there"
+            loader.full.remove(request.row)
+            self.answer = row_of(loader.stored, request.row)
+        for k in self.squashes:
+            self.loaders[k].squash()
+        self.squashes = set()
+
+        # A flush comes after everything else of its cycle.
+        if "tile_write" in gives:
+            word = gives["tile_write"]
+            core.wrote(word.register, word.row, word.data)
+        if "complete" in gives:
+            core.completed(gives["complete"].id, gives["complete"].error)
+        if core.dispatch is not None and dispatched:
+            assert core.flush is None
+            core.dispatched()
+        assert woke
+        if core.wakeup is not None:
+            core.wakeup.woken = True
+        if core.flush is not None and flushed:
+            dropped = core.flushed()
+            self.squashes = {k for k, tepl in enumerate(self.on_port) if tepl in dropped}
+            self.on_port = [None if tepl in dropped else tepl for tepl in self.on_port]
+            assert not self.offered
+        core.commit()
+
+    def require_patience(self, valid, words, taken) -> None:
+        """What was offered and not taken is still offered."""
+        for name in OUTPUTS:
+            word = words[name].as_bits()
+            assert name not in self.offered or (valid[name], word) == (1, self.offered[name]), name
+            self.offered.pop(name, None)
+            if valid[name] and not taken[name]:
+                self.offered[name] = word
+
+    def watch_ports(self, valid, words) -> None:
+        """A port is taken from its command's first offer to its completion's."""
+        if valid["complete"]:
+            self.on_port = [
+                None if tepl is not None and tepl.id == words["complete"].id else tepl
+                for tepl in self.on_port
+            ]
+        for k, tepl in enumerate(self.on_port):
+            command = words[f"command{k}"]
+            if valid[f"command{k}"] and tepl is None:
+                ready = [t for t in self.core.flying if t.woken and not t.completed]
+                assert self.loaders[k].tile is None and not self.loaders[k].full
+                (self.on_port[k],) = [
+                    t
+                    for t in ready
+                    if t not in self.on_port
+                    and all(command[name] == value for name, value in metadata(t.tile).items())
+                ]
+
+    async def play(self, ctx) -> None:
+        core = self.core
+        for cycle in range(400 * core.count):
+            if cycle % 80 == 0:
+                pace = self.rng.choices((0.1, 0.6, 1.0), k=6)
+            await self.cycle(ctx, pace)
+            if core.next == core.count and not core.flying and core.flush is None:
+                return
+        raise TimeoutError(f"{core.next} of {core.count} dispatched, in flight: {core.flying}")
+
+
+def play(params: DecaParams, *, count: int, flush: float = 0.0, seed: int = 1) -> Core:
+    bench = Bench(params, count=count, flush=flush, seed=seed)
+    run(bench.dut, bench.play)
+    return bench.core
+
+
+@pytest.mark.parametrize("entries", [2, 5, 8])
+def test_every_tepl_completes_once_with_its_rows(entries):
+    play(DecaParams(tepl_entries=entries), count=30)
+
+
+@pytest.mark.parametrize("entries", [2, 5, 8])
+def test_flush_at_any_time(entries):
+    assert play(DecaParams(tepl_entries=entries), count=40, flush=0.03, seed=2).flushes > 40
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(6))
+def test_flush_at_any_time_at_length(seed):
+    """Long enough for the ids to go round several times."""
+    params = DecaParams(tepl_entries=(2, 3, 5, 8, 8, 16)[seed])
+    flush = (0.2, 0.05, 0.02, 0.01, 0.005, 0.02)[seed]
+    assert play(params, count=300, flush=flush, seed=seed).flushes > 100
+
+
+class Hand:
+    """The unit driven by hand; a sink that is not told otherwise takes everything."""
+
+    def __init__(self, ctx, dut: TeplUnit):
+        self.ctx, self.dut = ctx, dut
+        for name in OUTPUTS:
+            ctx.set(getattr(dut, name).ready, 1)
+
+    async def send(self, port, **fields: int) -> None:
+        """Offer a word until it is taken."""
+        for name, value in fields.items():
+            self.ctx.set(port.p[name], value)
+        self.ctx.set(port.valid, 1)
+        await self.ctx.tick().until(port.ready)
+        self.ctx.set(port.valid, 0)
+
+    async def dispatch(self, number: int, ready: int = 1) -> None:
+        """A TEPL for tile register ``number`` whose data lies at address ``number``."""
+        await self.send(
+            self.dut.dispatch, id=number, register=number, ready=ready, data_base=number
+        )
+
+    def offers(self) -> list[int | None]:
+        """The tiles on offer at the two command ports."""
+        return [
+            self.ctx.get(port.payload.data_base) if self.ctx.get(port.valid) else None
+            for port in (self.dut.command0, self.dut.command1)
+        ]
+
+    async def next_command(self) -> tuple[int, int]:
+        """Port and tile of the next command that is taken."""
+        for _ in range(20):
+            _, _, v0, v1, *tiles = await self.ctx.tick().sample(
+                self.dut.command0.valid,
+                self.dut.command1.valid,
+                self.dut.command0.payload.data_base,
+                self.dut.command1.payload.data_base,
+            )
+            if v0 or v1:
+                assert not (v0 and v1)
+                return (0, tiles[0]) if v0 else (1, tiles[1])
+        raise TimeoutError("no command")
+
+
+def by_hand(steps, params: DecaParams = PARAMS) -> None:
+    dut = TeplUnit(params)
+
+    async def bench(ctx):
+        await steps(ctx, Hand(ctx, dut), dut)
+
+    run(dut, bench)
+
+
+def test_command_is_offered_three_cycles_after_dispatch():
+    async def steps(ctx, hand, dut):
+        await hand.dispatch(1)
+        await hand.dispatch(2)
+        await ctx.tick()
+        assert hand.offers() == [1, None]
+        await ctx.tick()
+        assert hand.offers() == [None, None]
+        await ctx.tick()
+        assert hand.offers() == [None, 2]
+        await ctx.tick()
+        assert hand.offers() == [None, None]
+
+    by_hand(steps)
+
+
+def test_oldest_ready_goes_first_and_two_at_a_time():
+    async def steps(ctx, hand, dut):
+        for number, ready in enumerate((0, 0, 1, 1, 1)):
+            await hand.dispatch(number, ready)
+            if ready and number < 4:
+                assert await hand.next_command() == (number - 2, number)
+        await ctx.tick().repeat(5)
+        assert hand.offers() == [None, None]  # both ports are taken
+        await hand.send(dut.wakeup, id=1, data_base=101)
+        await hand.send(dut.wakeup, id=0, data_base=100)
+        await hand.send(dut.done1, error=TileError.BUS)
+        assert await hand.next_command() == (1, 100)
+        await hand.send(dut.done0, error=TileError.FORMAT)
+        assert await hand.next_command() == (0, 101)
+        await hand.send(dut.done1, error=TileError.BUS)
+        assert await hand.next_command() == (1, 4)
+
+    by_hand(steps)
+
+
+@pytest.mark.parametrize("entries", [2, 8])
+def test_capacity(entries):
+    async def steps(ctx, hand, dut):
+        for number in range(entries):
+            assert ctx.get(dut.dispatch.ready)
+            await hand.dispatch(number, ready=0)
+        assert not ctx.get(dut.dispatch.ready)
+        await hand.send(dut.flush, id=entries - 1)
+        assert ctx.get(dut.dispatch.ready)
+        await hand.dispatch(entries - 1, ready=0)
+        assert not ctx.get(dut.dispatch.ready)
+
+    by_hand(steps, DecaParams(tepl_entries=entries))
+
+
+def test_rows_of_two_tiles_leave_one_a_cycle():
+    """So the ports sustain a tile every 16 cycles, the most that the matrix unit takes."""
+
+    async def steps(ctx, hand, dut):
+        await hand.dispatch(1)
+        await hand.dispatch(2)
+        await hand.next_command()
+        await hand.next_command()
+        ctx.set(dut.done0.valid, 1)
+        ctx.set(dut.done1.valid, 1)
+        await ctx.tick()
+        ctx.set(dut.done0.valid, 0)
+        ctx.set(dut.done1.valid, 0)
+        writes, completions, answer = [], [], None
+        for cycle in range(60):
+            ctx.set(dut.read_response.valid, answer is not None)
+            ctx.set(dut.read_response.p.data, answer or 0)
+            _, _, asks, request, valid, row, completes, word = await ctx.tick().sample(
+                dut.read_request.valid,
+                dut.read_request.payload,
+                dut.tile_write.valid,
+                dut.tile_write.payload,
+                dut.complete.valid,
+                dut.complete.payload,
+            )
+            answer = 100 * request.tout + request.row if asks else None
+            writes += [(cycle, row.register, row.row, row.data)] if valid else []
+            completions += [(cycle, word.id, word.error)] if completes else []
+        start = writes[0][0]
+        assert writes == [
+            (start + 16 * k + row, k + 1, row, 100 * k + row) for k in range(2) for row in range(16)
+        ]
+        assert completions == [(start + 15 + 2, 1, 0), (start + 31 + 2, 2, 0)]
+
+    by_hand(steps)
+
+
+@pytest.mark.parametrize("name", ["command0", "read_request", "tile_write", "complete"])
+def test_flush_waits_for_a_word_on_offer_and_squashes_in_the_next_cycle(name):
+    async def steps(ctx, hand, dut):
+        port = getattr(dut, name)
+        ctx.set(port.ready, 0)
+        await hand.dispatch(5)
+        await ctx.tick()
+        if name != "command0":
+            await hand.send(dut.done0, error=TileError.BUS if name == "complete" else TileError.OK)
+            await ctx.tick()
+        if name == "tile_write":
+            ctx.set(dut.read_response.valid, 1)
+        await ctx.tick().until(port.valid)
+        ctx.set(dut.flush.p.id, 5)
+        ctx.set(dut.flush.valid, 1)
+        for _ in range(5):
+            assert ctx.get(port.valid) and not ctx.get(dut.flush.ready)
+            await ctx.tick()
+        ctx.set(port.ready, 1)
+        assert ctx.get(dut.flush.ready) and not ctx.get(dut.squash)
+        await ctx.tick()
+        ctx.set(dut.flush.valid, 0)
+        ctx.set(port.ready, 0)
+        # A TEPL that has told its outcome has left its port.
+        assert ctx.get(dut.squash) == (name != "complete")
+        for _ in range(10):
+            assert not any(ctx.get(getattr(dut, output).valid) for output in OUTPUTS)
+            await ctx.tick()
+            assert not ctx.get(dut.squash)
+        ctx.set(dut.command0.ready, 1)
+        await hand.dispatch(5)
+        assert (await hand.next_command()) == (0, 5)
+
+    by_hand(steps)
+
+
+def test_flush_may_name_a_tepl_that_has_completed():
+    async def steps(ctx, hand, dut):
+        for number in (62, 63, 0):  # the numbers go round
+            await hand.dispatch(number)
+            await ctx.tick().repeat(3)
+            if number != 0:
+                await hand.send(dut.done0, error=TileError.BUS)
+                await ctx.tick().repeat(4)
+        await hand.dispatch(1)
+        await ctx.tick().repeat(4)
+        await hand.send(dut.flush, id=63)
+        assert ctx.get(dut.squash) == 0b11  # 0 and 1, which are younger
+        await hand.dispatch(63)
+        assert await hand.next_command() == (0, 63)
+
+    by_hand(steps)
+
+
+def test_flush_spares_older_tepls():
+    async def steps(ctx, hand, dut):
+        for number in (3, 4, 5):
+            await hand.dispatch(number)
+        await ctx.tick().repeat(5)
+        await hand.send(dut.flush, id=4)
+        assert ctx.get(dut.squash) == 0b10
+        await ctx.tick().repeat(5)
+        assert hand.offers() == [None, None]  # 5 is gone as well
+        await hand.send(dut.done0, error=TileError.BUS)
+        await ctx.tick()
+        assert ctx.get(dut.complete.valid) and ctx.get(dut.complete.payload.id) == 3
+
+    by_hand(steps)
