@@ -9,7 +9,7 @@ from tilewright.cli import main
 
 # block, what to look for in its Verilog (the first place changes), what to put there, the finding
 MUTATIONS = {
-    "multiplier": ("float_mul", r" \* ", " + ", r"case \d+: got 0x[0-9a-f]{4}, expected 0x"),
+    "multiplier": ("float_mul", r" \^ ", " | ", r"case \d+: got 0x[0-9a-f]{4}, expected 0x"),
     "prefix sum": ("prefix_sum:small", r" \+ ", " - ", r"index\[\d\]: got 0x\w, expected 0x\w"),
     "crossbar": (
         "expand:small",

@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     simulators = _simulators(args.simulator or default_simulator())
     if args.waves and len(simulators) > 1:
         raise ValueError("--waves takes one simulator, not both")
+    waves = wave_format(simulators[0], args.waves) if args.waves else None
     # Long runs repay the compiler's time.
     optimize = "-O2" if args.exhaustive or args.cases > 5000 else "-O0"
     results = []
@@ -62,7 +63,6 @@ def run(args: argparse.Namespace) -> int:
         tick("Verilog", steps=0)
         verilog = to_verilog(params)
         for simulator in simulators:
-            waves = wave_format(simulator, args.waves) if args.waves else None
             tick(f"build for {simulator.title}", steps=0)
             build_simulation(verilog, params.slug, simulator, waves=waves, optimize=optimize)
             tick(f"run on {simulator.title}")

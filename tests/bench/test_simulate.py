@@ -1,0 +1,74 @@
+"""``tilewright simulate`` as a user meets it."""
+
+import json
+import re
+
+import pytest
+
+from tilewright.cli import main
+
+
+def run(capsys, *argv):
+    code = main(["simulate", *argv])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.mark.parametrize("simulator", ["verilator", "icarus"])
+def test_prints_cases_cycles_and_rate(capsys, simulator):
+    code, out, err = run(capsys, "queue:tiny", "--simulator", simulator, "--cases", "1200")
+    assert (code, err) == (0, "")
+    name, header, row = out.splitlines()
+    assert name == "queue__width_4__depth_2"
+    assert header.split() == ["SIMULATOR", "RESULT", "CASES", "CYCLES", "CYCLES/S"]
+    title = {"verilator": r"Verilator 5\.\d+", "icarus": r"Icarus Verilog \d+\.\d+"}[simulator]
+    assert re.fullmatch(rf"{title} +passed +1,200 +\d+,\d\d\d +[\d,]+", row)
+
+
+def test_json_of_both(capsys):
+    code, out, _ = run(capsys, "popcount:odd", "--simulator", "both", "--json", "--seed", "3")
+    data = json.loads(out)
+    assert code == 0
+    assert (data["block"], data["name"], data["seed"]) == ("popcount:odd", "popcount__width_13", 3)
+    assert [r["simulator"] for r in data["runs"]] == ["verilator", "icarus"]
+    for r in data["runs"]:
+        assert r["passed"] and r["cases"] == 1000 and r["cycles"] > 1000
+        assert r["tests"] == [{"name": "equals_golden", "failure": None}]
+
+
+def test_one_stall_replaces_the_three(capsys):
+    def cycles(*options):
+        _, out, _ = run(capsys, "queue", "--simulator", "icarus", "--json", *options)
+        return json.loads(out)["runs"][0]["cycles"]
+
+    # The short passes come to about 150 cycles, one word a cycle to 1000 and a few.
+    assert 1000 < cycles("--stall", "0") < 1500
+    assert cycles("--stall", "0.5") > 1800
+    assert cycles("--stall", "0.5", "--seed", "2") != cycles("--stall", "0.5")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["queu"], "unknown block 'queu'; did you mean queue?"),
+        (["queue", "--cases", "0"], "cases must be at least 1, not 0"),
+        (["queue", "--seed", "-2"], "seed must be at least 0, not -2"),
+        (["queue", "--stall", "1"], "stall must be 0..0.95, not 1.0"),
+        (["queue", "--exhaustive"], "the bench of queue has no exhaustive cases"),
+        (
+            ["queue", "--simulator", "both", "--waves", "x.vcd"],
+            "--waves takes one simulator, not both",
+        ),
+        (["queue", "--waves", "x.png"], "waves go to a .vcd or .fst file, not to 'x.png'"),
+    ],
+)
+def test_refusals(capsys, argv, message):
+    assert run(capsys, *argv) == (2, "", f"tilewright: {message}\n")
+
+
+def test_waves_are_written_and_named(capsys, tmp_path):
+    path = tmp_path / "queue.vcd"
+    argv = ["queue", "--simulator", "icarus", "--cases", "3", "--waves", str(path)]
+    code, _, err = run(capsys, *argv)
+    assert (code, err) == (0, f"waves in {path}\n")
+    assert path.read_text().startswith("$date")
