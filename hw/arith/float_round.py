@@ -74,6 +74,7 @@ class Rounder:
             results["left"] = zeros & (x.biased > 1) if clamped else zeros
         elif self.max_left:
             zeros = wire(m, "zeros", count_leading_zeros(x.significand))
+            del results["biased"]
             results["base"] = base = wire(m, "base", x.biased - zeros)
             results["left"] = zeros
             if self.below_range and not self.flush:
@@ -132,9 +133,9 @@ class Rounder:
             return judge(x.base if self.max_left else x.biased)
 
         bits = self.fmt.exponent_bits
-        results = {"field": settled(lambda field: (field + (1 << bits))[:bits])}
+        results = {"field": settled(lambda field: _low_bits(field, bits))}
         if self.max_left == 1 and not (self.denormalises or self.stays_ragged):
-            results["next_field"] = settled(lambda field: (field + 1 + (1 << bits))[:bits])
+            results["next_field"] = settled(lambda field: _low_bits(field + 1, bits))
         if self.overflows:
             last = self.limit if self.limit_fraction else self.limit - 1
             results["over"] = settled(lambda field: field > last)
@@ -212,6 +213,11 @@ class Rounder:
             # The canonical NaN is positive; a format without NaN says -0.
             sign = sign | nan if fmt.nan_bits is None else sign & ~nan
         return Cat(magnitude[: fmt.bits - 1], sign)
+
+
+def _low_bits(value: Value, bits: int) -> Value:
+    """The lowest bits of a value that is not negative, as many as asked for."""
+    return Cat(value, Const(0, bits))[:bits]
 
 
 def _saturate(value: Value, bits: int) -> Value:
