@@ -12,7 +12,7 @@ from typing import Any
 
 from amaranth.back import rtlil
 
-from synth.flow import Goal, Synthesis, synthesise
+from synth.flow import DEFAULT_GOAL, Synthesis, synthesise
 from synth.liberty import to_liberty
 from synth.liberty_reader import read_liberty, read_text
 from synth.record import RECORDS, sha256, tool_versions
@@ -56,7 +56,7 @@ def technology_deviation(
         "full_library_sha256": [_content_hash(path) for path in paths],
         "dont_use": list(dont_use),
         "liberty_sha256": sha256(to_liberty(compact)),
-        "goal": Goal.AREA.value,
+        "goal": DEFAULT_GOAL.value,
         "tools": tool_versions(),
         "designs": designs,
     }

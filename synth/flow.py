@@ -21,7 +21,7 @@ from synth.technology import Technology
 from synth.timing import TimingPath, longest_paths
 from synth.yosys import SynthesisError, run_yosys
 
-__all__ = ["Goal", "Synthesis", "synthesise", "synthesise_for_clock"]
+__all__ = ["DEFAULT_GOAL", "Goal", "Synthesis", "synthesise", "synthesise_for_clock"]
 
 
 class Goal(Enum):
@@ -30,6 +30,9 @@ class Goal(Enum):
     AREA = "area"
     BALANCED = "balanced"
     FASTEST = "fastest"
+
+
+DEFAULT_GOAL = Goal.AREA
 
 
 # ABC scripts. All start by removing redundancy; `buffer` splits large fan-outs, `upsize` and
@@ -69,7 +72,7 @@ def synthesise(
     rtlil: str,
     top: str,
     technology: Technology,
-    goal: Goal = Goal.AREA,
+    goal: Goal = DEFAULT_GOAL,
     *,
     keep_hierarchy: bool = False,
 ) -> Synthesis:

@@ -13,7 +13,7 @@ from typing import Any
 from golden.params.block import BlockParams
 from golden.params.resolve import resolve
 from synth.emit import to_rtlil
-from synth.flow import Synthesis
+from synth.flow import DEFAULT_GOAL, Goal, Synthesis
 from synth.liberty import to_liberty
 from synth.technology import Technology, load_technology
 from synth.timing import TimingPath
@@ -42,8 +42,9 @@ def tool_versions() -> dict[str, str]:
     return {name: version(name) for name in ("amaranth", "pyosys")}
 
 
-def record_path(params: BlockParams, technology: Technology) -> Path:
-    return RECORDS / f"{params.slug}.{technology.name}.json"
+def record_path(params: BlockParams, technology: Technology, goal: Goal = DEFAULT_GOAL) -> Path:
+    suffix = "" if goal is DEFAULT_GOAL else f".{goal.value}"
+    return RECORDS / f"{params.slug}.{technology.name}{suffix}.json"
 
 
 def record_text(record: dict[str, Any]) -> str:
@@ -126,5 +127,12 @@ def stale_records(folder: Path = RECORDS) -> dict[str, str]:
         if spec not in rtlil:
             rtlil[spec] = to_rtlil(resolve(spec), memory_macros=True)
         if not is_fresh(record, rtlil[spec]):
-            stale[name] = f"tilewright synth {spec} --tech {record['technology']} --update-records"
+            stale[name] = _renewal(record)
     return stale
+
+
+def _renewal(record: dict[str, Any]) -> str:
+    goal = record["goal"]
+    option = "" if goal == DEFAULT_GOAL.value else f" --goal {goal}"
+    technology = record["technology"]
+    return f"tilewright synth {record['spec']} --tech {technology}{option} --update-records"

@@ -9,7 +9,7 @@ import pytest
 from golden.params.resolve import resolve
 from synth.deviation import DEVIATION_RECORD
 from synth.emit import to_rtlil
-from synth.flow import synthesise
+from synth.flow import DEFAULT_GOAL, Goal, synthesise
 from synth.liberty import to_liberty
 from synth.record import (
     RECORDS,
@@ -38,12 +38,12 @@ def test_every_record_stands_for_its_block():
     for name, record in ALL.items():
         params = resolve(record["spec"])
         technology = load_technology(record["technology"])
-        assert RECORDS / name == record_path(params, technology)
+        assert RECORDS / name == record_path(params, technology, Goal(record["goal"]))
         assert record["parameters"] == params.as_dict()
 
 
 def test_both_technologies_have_every_block():
-    counts = Counter(record["spec"] for record in ALL.values())
+    counts = Counter((record["spec"], record["goal"]) for record in ALL.values())
     assert set(counts.values()) == {len(TECHNOLOGIES)}
 
 
@@ -59,12 +59,25 @@ def test_records_are_of_these_tools():
     assert {json.dumps(record["tools"]) for record in ALL.values()} == {json.dumps(tool_versions())}
 
 
-def test_a_changed_block_is_noticed(tmp_path):
+@pytest.mark.parametrize(("goal", "option"), [("area", ""), ("fastest", " --goal fastest")])
+def test_a_changed_block_is_noticed(goal, option, tmp_path):
     name, record = next(iter(ALL.items()))
-    changed = {**record, "rtlil_sha256": "0" * 64}
+    changed = {**record, "goal": goal, "rtlil_sha256": "0" * 64}
     (tmp_path / name).write_text(record_text(changed))
-    command = f"tilewright synth {record['spec']} --tech {record['technology']} --update-records"
+    spec, technology = record["spec"], record["technology"]
+    command = f"tilewright synth {spec} --tech {technology}{option} --update-records"
     assert stale_records(tmp_path) == {name: command}
+
+
+def test_other_goals_have_their_own_files():
+    params, technology = resolve("popcount"), load_technology("asap7")
+    names = [record_path(params, technology, goal).name for goal in Goal]
+    assert names == [
+        "popcount.asap7.json",
+        "popcount.asap7.balanced.json",
+        "popcount.asap7.fastest.json",
+    ]
+    assert record_path(params, technology) == record_path(params, technology, DEFAULT_GOAL)
 
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES)

@@ -11,7 +11,7 @@ from tilewright.errors import CommandError
 
 if TYPE_CHECKING:
     from golden.params.block import BlockParams
-    from synth.flow import Synthesis
+    from synth.flow import Goal, Synthesis
     from synth.technology import Technology
 
 NAME = "synth"
@@ -103,8 +103,8 @@ def _synthesise(args: argparse.Namespace) -> int:
 
     if (args.block is None) == (not args.all):
         raise CommandError("name one BLOCK, or --all")
-    if args.update_records and (args.liberty or args.clock or args.goal or args.hierarchy):
-        raise CommandError("records are made with the project's technologies and the default goal")
+    if args.update_records and (args.liberty or args.clock or args.hierarchy):
+        raise CommandError("records are of the project's technologies, flattened, for a goal")
     technologies = _technologies(args)
     if args.netlist and (args.all or len(technologies) > 1):
         raise CommandError("--netlist needs one BLOCK and one technology")
@@ -115,7 +115,7 @@ def _synthesise(args: argparse.Namespace) -> int:
             records.append(block_record(job.spec, job.params, job.rtlil, result))
             results.append(result)
             if args.update_records:
-                path = record_path(job.params, job.technology)
+                path = record_path(job.params, job.technology, job.goal)
                 write_atomic(path, record_text(records[-1]))
             tick(job.spec)
     if args.netlist and results:
@@ -134,16 +134,20 @@ def _synthesise(args: argparse.Namespace) -> int:
     return 0
 
 
-def _all_specs() -> list[str]:
-    """Every preset of the small blocks, then whatever else has a record."""
+def _wanted(args: argparse.Namespace) -> "list[tuple[str, Goal]]":
+    """Blocks with the goal for each; ``--all`` adds whatever else has a record."""
     from golden.params.arith import ARITH_BLOCKS
     from golden.params.stream import STREAM_BLOCKS
+    from synth.flow import DEFAULT_GOAL, Goal
     from synth.record import load_records
 
-    specs = [
-        f"{cls.block}:{preset}" for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS) for preset in cls.PRESETS
-    ]
-    return list(dict.fromkeys([*specs, *(record["spec"] for record in load_records().values())]))
+    goal = Goal(args.goal) if args.goal else DEFAULT_GOAL
+    if not args.all:
+        return [(args.block, goal)]
+    blocks = (*STREAM_BLOCKS, *ARITH_BLOCKS)
+    presets = [(f"{cls.block}:{preset}", goal) for cls in blocks for preset in cls.PRESETS]
+    recorded = [(r["spec"], Goal(r["goal"])) for r in load_records().values()]
+    return list(dict.fromkeys([*presets, *(recorded if args.goal is None else [])]))
 
 
 def _technologies(args: argparse.Namespace) -> "list[Technology]":
@@ -166,17 +170,18 @@ class Job(NamedTuple):
     params: "BlockParams"
     rtlil: str
     technology: "Technology"
+    goal: "Goal"
 
 
 def _jobs(args: argparse.Namespace, technologies: "Sequence[Technology]") -> Iterator[Job]:
     from golden.params.resolve import resolve
     from synth.emit import to_rtlil
 
-    for spec in _all_specs() if args.all else [args.block]:
+    for spec, goal in _wanted(args):
         params = resolve(spec)
         rtlil = to_rtlil(params, memory_macros=True)
         for technology in technologies:
-            job = Job(spec, params, rtlil, technology)
+            job = Job(spec, params, rtlil, technology, goal)
             if not (args.stale and _has_fresh_record(job)):
                 yield job
 
@@ -184,7 +189,7 @@ def _jobs(args: argparse.Namespace, technologies: "Sequence[Technology]") -> Ite
 def _has_fresh_record(job: Job) -> bool:
     from synth.record import is_fresh, record_path
 
-    path = record_path(job.params, job.technology)
+    path = record_path(job.params, job.technology, job.goal)
     return path.exists() and is_fresh(_read_record(path), job.rtlil)
 
 
@@ -192,22 +197,18 @@ def _run_jobs(jobs: Sequence[Job], args: argparse.Namespace) -> "Iterator[tuple[
     """Jobs with their results, in order, computed side by side."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from synth.flow import Goal, synthesise, synthesise_for_clock
+    from synth.flow import synthesise, synthesise_for_clock
 
-    def work(rtlil: str, top: str, technology: "Technology") -> "Synthesis":
+    def work(job: Job) -> "Synthesis":
+        top, options = job.params.slug, {"keep_hierarchy": args.hierarchy}
         if args.clock is not None and args.goal is None:
-            return synthesise_for_clock(
-                rtlil, top, technology, args.clock, keep_hierarchy=args.hierarchy
-            )
-        goal = Goal(args.goal or "area")
-        return synthesise(rtlil, top, technology, goal, keep_hierarchy=args.hierarchy)
+            return synthesise_for_clock(job.rtlil, top, job.technology, args.clock, **options)
+        return synthesise(job.rtlil, top, job.technology, job.goal, **options)
 
     # Threads suffice: the work is in Yosys processes, which an interrupt reaches as it reaches us.
     pool = ThreadPoolExecutor(WORKERS)
     try:
-        pending = [
-            (job, pool.submit(work, job.rtlil, job.params.slug, job.technology)) for job in jobs
-        ]
+        pending = [(job, pool.submit(work, job)) for job in jobs]
         for job, future in pending:
             yield job, future.result()
     finally:
