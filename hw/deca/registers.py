@@ -31,7 +31,8 @@ class Registers(wiring.Component):
     to an unknown offset, a write to a loader whose command has not been taken, and a table
     access while a tile is in work change nothing and answer with ``error``.
 
-    Timing: the answer comes two cycles after the request, one request at a time.
+    Timing: the answer comes two cycles after the request, one request at a time; a squash and the
+    taking of a result take effect in the cycle of the answer.
     """
 
     def __init__(self, params: DecaParams):
@@ -89,6 +90,8 @@ class Registers(wiring.Component):
             self.lut_address.eq(q.address[3:]),
             self.lut_write_value.eq(q.data),
         ]
+        # From registers: what they start reaches through the whole element.
+        m.d.sync += [self.squash.eq(0), self.take_result.eq(0)]
         commands = [self._command(m, k) for k in range(p.loaders)]
         with m.Switch(q.address):
             with m.Case(Register.IDENTITY):
@@ -149,6 +152,8 @@ class Registers(wiring.Component):
             m.d.comb += [
                 value.eq(Cat(status.busy | waiting, status.done, status.error)),
                 known.eq(1),
+            ]
+            m.d.sync += [
                 self.squash[k].eq(put & q.data[0]),
                 self.take_result[k].eq(put & q.data[1]),
             ]
