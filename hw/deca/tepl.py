@@ -207,7 +207,7 @@ class TeplUnit(wiring.Component):
         with m.If(free):
             m.d.sync += offered.eq(0)
 
-        # The entry to go next is up_next a cycle ahead.
+        # The entry to go next is chosen a cycle ahead.
         first, pick, up_next = (Signal.like(q.valid, name=n) for n in ("first", "pick", "up_next"))
         goes = Signal()
         idle, target = Signal(len(ports)), Signal(len(ports))

@@ -504,3 +504,21 @@ def test_flush_spares_older_tepls():
         assert ctx.get(dut.complete.valid) and ctx.get(dut.complete.payload.id) == 3
 
     by_hand(steps)
+
+
+def test_flush_in_the_cycle_that_completes_the_oldest_tepl():
+    async def steps(ctx, hand, dut):
+        await hand.dispatch(7)
+        await hand.next_command()
+        await hand.send(dut.done0, error=TileError.BUS)
+        await ctx.tick()
+        assert ctx.get(dut.complete.valid)
+        await hand.send(dut.flush, id=7)
+        for number in range(7, 7 + 2 * PARAMS.tepl_entries):  # the queue goes on, all the way round
+            await hand.dispatch(number)
+            assert await hand.next_command() == (0, number)
+            await hand.send(dut.done0, error=TileError.BUS)
+            await ctx.tick()
+            assert ctx.get(dut.complete.valid) and ctx.get(dut.complete.payload.id) == number
+
+    by_hand(steps)
