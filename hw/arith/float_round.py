@@ -93,22 +93,25 @@ class Rounder:
     def _shift(self, m: Module, x: SimpleNamespace) -> dict[str, Value]:
         """Significand of the result before rounding, and all that rounding needs to know."""
         narrow, sticky = self._narrow(x.significand, x)
+        ones = None
         if self.denormalises:
             # Beside the left shift, not behind it: what moves down is never also moved up.
             down, lost = shift_right_sticky(narrow, x.right)
             down_sticky = either(lost, sticky)
         if self.max_left == 1:
             moved, moved_sticky = self._narrow(Cat(Const(0, 1), x.significand[:-1]), x)
+            ones = Mux(x.left, moved[1:-1].all(), narrow[1:-1].all())
             narrow = Mux(x.left, moved, narrow)
             sticky = None if sticky is None else Mux(x.left, moved_sticky, sticky)
         elif self.max_left:
             moved = wire(m, "moved", shift_left(x.significand, x.left))
             narrow, sticky = self._narrow(moved, x)
         if self.denormalises:
-            narrow = Mux(x.below, down, narrow)
+            narrow, ones = Mux(x.below, down, narrow), None
             sticky = Mux(x.below, down_sticky, 0 if sticky is None else sticky)
         return present(
             kept=narrow[1:],
+            ones=ones,
             guard=narrow[0] if self.rounds_up else None,
             sticky=sticky if self.rounds_up else None,
             sign=x.sign,
@@ -147,6 +150,7 @@ class Rounder:
 
     def _round(self, m: Module, x: SimpleNamespace) -> dict[str, Value]:
         fraction, hidden = x.kept[:-1], x.kept[-1]
+        ones = getattr(x, "ones", fraction.all())
         zero = getattr(x, "zero", None)
         # Where zero is a flag and leading zeros are gone, the hidden bit is always there.
         always_normal = zero is not None and not (self.denormalises or self.stays_ragged)
@@ -155,7 +159,7 @@ class Rounder:
         rounded = Cat(fraction, field)
         if self.rounds_up:
             up = wire(m, "up", x.guard & either(fraction[0], getattr(x, "sticky", None)))
-            carry = wire(m, "carry", up & fraction.all())
+            carry = wire(m, "carry", up & ones)
             next_field = getattr(x, "next_field", field + 1)
             rounded = Cat(
                 Mux(up, fraction + 1, fraction)[: len(fraction)],
@@ -177,7 +181,7 @@ class Rounder:
             if self.nearest:
                 # One binade below the normal range a subnormal has one bit less: its guard bit
                 # is the last bit here, and only a fraction of ones can still become normal.
-                border = x.first & fraction.all()
+                border = x.first & ones
                 border = border if always_normal else border & hidden
                 tiny_pattern = Cat(Const(0, len(fraction)), border)
         return {"y": self._select(x, rounded, overflow, tiny, tiny_pattern)}
