@@ -317,6 +317,13 @@ class Hand:
             self.dut.dispatch, id=number, register=number, ready=ready, data_base=number
         )
 
+    async def fail(self, number: int) -> None:
+        """A TEPL from its dispatch to its completion, on an idle unit."""
+        await self.dispatch(number)
+        await self.next_command()
+        await self.send(self.dut.done0, error=TileError.BUS)
+        await self.ctx.tick().until(self.dut.complete.valid)
+
     def offers(self) -> list[int | None]:
         """The tiles on offer at the two command ports."""
         return [
@@ -364,22 +371,40 @@ def test_command_is_offered_three_cycles_after_dispatch():
     by_hand(steps)
 
 
-def test_oldest_ready_goes_first_and_two_at_a_time():
+@pytest.mark.parametrize("before", [0, 5, 6, 7])
+def test_oldest_ready_goes_first_and_two_at_a_time(before):
+    """``before``: TEPLs that went through already, so that the entries lie around the ring's end."""
+
     async def steps(ctx, hand, dut):
-        for number, ready in enumerate((0, 0, 1, 1, 1)):
+        for number in range(60, 60 + before):
+            await hand.fail(number % IDS)
+        for number, ready in enumerate((0, 0, 1, 1, 1), start=10):
             await hand.dispatch(number, ready)
-            if ready and number < 4:
-                assert await hand.next_command() == (number - 2, number)
+            if number in (12, 13):
+                assert await hand.next_command() == (number - 12, number)
         await ctx.tick().repeat(5)
         assert hand.offers() == [None, None]  # both ports are taken
-        await hand.send(dut.wakeup, id=1, data_base=101)
-        await hand.send(dut.wakeup, id=0, data_base=100)
+        await hand.send(dut.wakeup, id=11, data_base=101)
+        await hand.send(dut.wakeup, id=10, data_base=100)
         await hand.send(dut.done1, error=TileError.BUS)
         assert await hand.next_command() == (1, 100)
         await hand.send(dut.done0, error=TileError.FORMAT)
         assert await hand.next_command() == (0, 101)
         await hand.send(dut.done1, error=TileError.BUS)
-        assert await hand.next_command() == (1, 4)
+        assert await hand.next_command() == (1, 14)
+
+    by_hand(steps)
+
+
+def test_wakeup_of_a_tepl_that_does_not_wait_is_ignored():
+    async def steps(ctx, hand, dut):
+        await hand.dispatch(1)
+        assert await hand.next_command() == (0, 1)
+        await hand.send(dut.wakeup, id=1, data_base=99)
+        await hand.send(dut.wakeup, id=2, data_base=99)
+        for _ in range(6):
+            assert hand.offers() == [None, None]
+            await ctx.tick()
 
     by_hand(steps)
 
@@ -514,11 +539,13 @@ def test_flush_in_the_cycle_that_completes_the_oldest_tepl():
         await ctx.tick()
         assert ctx.get(dut.complete.valid)
         await hand.send(dut.flush, id=7)
-        for number in range(7, 7 + 2 * PARAMS.tepl_entries):  # the queue goes on, all the way round
-            await hand.dispatch(number)
-            assert await hand.next_command() == (0, number)
-            await hand.send(dut.done0, error=TileError.BUS)
-            await ctx.tick()
-            assert ctx.get(dut.complete.valid) and ctx.get(dut.complete.payload.id) == number
+        for number in range(7, 7 + PARAMS.tepl_entries):
+            await hand.dispatch(number, ready=0)
+        await hand.send(dut.wakeup, id=7, data_base=7)
+        await hand.next_command()
+        assert not ctx.get(dut.dispatch.ready)
+        await hand.send(dut.done0, error=TileError.BUS)
+        await ctx.tick().repeat(2)
+        assert ctx.get(dut.dispatch.ready)  # 7 is the oldest, so its entry is free
 
     by_hand(steps)
