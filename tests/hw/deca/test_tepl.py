@@ -373,7 +373,7 @@ def test_command_is_offered_three_cycles_after_dispatch():
 
 @pytest.mark.parametrize("before", [0, 5, 6, 7])
 def test_oldest_ready_goes_first_and_two_at_a_time(before):
-    """``before``: TEPLs that went through already, so that the entries lie around the ring's end."""
+    """``before`` TEPLs went through already, so that the entries lie around the ring's end."""
 
     async def steps(ctx, hand, dut):
         for number in range(60, 60 + before):
