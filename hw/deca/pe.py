@@ -50,9 +50,11 @@ class DecaPE(Unit):
         self._steps(m, loaders, pipeline, kill)
         pending = self._results(m, registers, loaders, pipeline, touts, kill)
         self._rows(m, touts)
-        working = Cat(*(loader.busy for loader in loaders), pipeline.busy, pending).any()
+        given = (command.valid for command in registers.command)
+        working = Cat(*(loader.busy for loader in loaders), *given, pipeline.busy, pending).any()
+        # A cycle late: a tile that starts meanwhile needs many more to its first lookup.
+        m.d.sync += registers.idle.eq(~working)
         m.d.comb += [
-            registers.idle.eq(~working),
             pipeline.lut_write.eq(registers.lut_write),
             pipeline.lut_read.eq(registers.lut_read),
             pipeline.lut_address.eq(registers.lut_address),

@@ -31,8 +31,9 @@ class Registers(wiring.Component):
     to an unknown offset, a write to a loader whose command has not been taken, and a table
     access while a tile is in work change nothing and answer with ``error``.
 
-    Timing: the answer comes two cycles after the request, one request at a time; a squash and the
-    taking of a result take effect in the cycle of the answer.
+    Timing: the answer comes two cycles after the request, that of a table entry four, one request
+    at a time; a squash, the taking of a result and a table entry's new value take effect in the
+    cycle of the answer.
     """
 
     def __init__(self, params: DecaParams):
@@ -64,11 +65,14 @@ class Registers(wiring.Component):
         p = self.params
         spurious_seen = Signal()
         q = Signal.like(self.request.payload)  # the request in work
-        access, lut_pending = Signal(), Signal()
+        access = Signal()
+        lut_reads = Signal()  # this access reads a table entry
+        lut_due = Signal()  # its value is there
         value, known = Signal(REGISTER_BITS), Signal()
         is_lut = q.address >= Register.LUT
 
-        m.d.comb += self.request.ready.eq(~access & ~lut_pending & ~self.response.valid)
+        working = access | self.lut_read | lut_due | self.response.valid
+        m.d.comb += self.request.ready.eq(~working)
         m.d.sync += access.eq(self.request.valid & self.request.ready)
         with m.If(self.request.ready):
             m.d.sync += q.eq(self.request.payload)
@@ -76,12 +80,12 @@ class Registers(wiring.Component):
             m.d.sync += self.response.valid.eq(0)
         with m.If(access):
             m.d.sync += [
-                self.response.valid.eq(~self.lut_read),
+                self.response.valid.eq(~lut_reads),
                 self.response.p.data.eq(value),
                 self.response.p.error.eq(~known),
             ]
-        m.d.sync += lut_pending.eq(self.lut_read)
-        with m.If(lut_pending):
+        m.d.sync += [self.lut_read.eq(lut_reads), lut_due.eq(self.lut_read)]
+        with m.If(lut_due):
             m.d.sync += [self.response.valid.eq(1), self.response.p.data.eq(self.lut_read_value)]
 
         put = access & q.write
@@ -91,7 +95,7 @@ class Registers(wiring.Component):
             self.lut_write_value.eq(q.data),
         ]
         # From registers: what they start reaches through the whole element.
-        m.d.sync += [self.squash.eq(0), self.take_result.eq(0)]
+        m.d.sync += [self.squash.eq(0), self.take_result.eq(0), self.lut_write.eq(0)]
         commands = [self._command(m, k) for k in range(p.loaders)]
         with m.Switch(q.address):
             with m.Case(Register.IDENTITY):
@@ -112,11 +116,8 @@ class Registers(wiring.Component):
                 self._loader(m, k, commands[k], q, put, value, known)
             with m.Default():
                 with m.If(is_lut & (q.address[:3] == 0)):
-                    m.d.comb += [
-                        known.eq(self.idle),
-                        self.lut_write.eq(put & self.idle),
-                        self.lut_read.eq(access & ~q.write & self.idle),
-                    ]
+                    m.d.comb += [known.eq(self.idle), lut_reads.eq(access & ~q.write & self.idle)]
+                    m.d.sync += self.lut_write.eq(put & self.idle)
         with m.If(self.spurious):
             m.d.sync += spurious_seen.eq(1)
         return m
