@@ -72,16 +72,14 @@ class LoadUnit(wiring.Component):
                 for name, lines in queue_lines(params).items()
             }
         )
+        self.cam = RequestCam(params, loader)
+        self.offer = RegisterSlice(RegisterSliceParams(width=request_layout(params).size))
 
     def elaborate(self, platform):
         m = Module()
-        p = self.params
         queues = [getattr(self, f"{name}_queue") for name in STRUCTURES]
-        m.submodules.cam = cam = RequestCam(p, self.loader)
-        m.submodules.offer = offer = RegisterSlice(
-            RegisterSliceParams(width=request_layout(p).size)
-        )
-
+        m.submodules.cam = cam = self.cam
+        m.submodules.offer = offer = self.offer
         self._ask(m, queues, cam, offer)
         self._sort(m, queues, cam)
         m.d.comb += [

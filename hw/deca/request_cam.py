@@ -67,19 +67,22 @@ class RequestCam(wiring.Component):
                 "outstanding": Out(range(params.cam_entries + 1)),
             }
         )
+        self.taken = Signal(params.cam_entries)
+        self.dead = Signal(params.cam_entries)
+        self.generation = Signal(params.cam_entries)
+        # The entry to take next is chosen a cycle ahead and stands by, one bit per entry.
+        self.spare = Signal(params.cam_entries, init=1)
 
     def elaborate(self, platform):
         m = Module()
         entries = self.params.cam_entries
         number_bits = (entries - 1).bit_length()
-        taken, dead, generation = Signal(entries), Signal(entries), Signal(entries)
+        taken, dead, generation, spare = self.taken, self.dead, self.generation, self.spare
         places = [
             Signal(place_layout(self.params), name=f"place{k}", reset_less=True)
             for k in range(entries)
         ]
 
-        # The entry to take next is chosen a cycle ahead and stands by, one bit per entry.
-        spare = Signal(entries, init=1)
         others = Signal(entries)
         m.d.comb += others.eq(~(taken | spare))
         with m.If(self.allocate | ~self.available):
