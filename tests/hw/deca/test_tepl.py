@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The TEPL unit between a core that mispredicts and a processing element that takes its time."""
 
 import hashlib
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from golden.params.deca import TILE_ROWS, DecaParams, TileError
+from hw.deca.pe import DecaPE
 from hw.deca.tepl import TEPL_ID_BITS, TILE_REGISTER_BITS, TeplUnit
 from tests.support.clocked import run
 
@@ -549,3 +551,10 @@ def test_flush_in_the_cycle_that_completes_the_oldest_tepl():
         assert ctx.get(dut.dispatch.ready)  # 7 is the oldest, so its entry is free
 
     by_hand(steps)
+
+
+def test_ports_fit_the_processing_element():
+    tepl, pe = TeplUnit(PARAMS).signature.members, DecaPE(PARAMS).signature.members
+    for name in ("command0", "command1", "done0", "done1", "read_request", "read_response"):
+        assert tepl[name] == pe[name].flip()
+    assert tepl["squash"] == pe["squash"].flip()
