@@ -59,7 +59,8 @@ def _opposite(
 ) -> NDArray:
     """Patterns of the last format near minus the product of ``factors``, off by up to 2^k ulps."""
     *factor_fmts, fmt = fmts
-    values = reduce(np.multiply, map(decode, factor_fmts, factors))
+    with np.errstate(invalid="ignore"):  # infinity times zero
+        values = reduce(np.multiply, map(decode, factor_fmts, factors))
     exact = encode(fmt, -values).astype(np.int64)
     reach = 1 << rng.integers(0, fmt.mantissa_bits + 4, len(exact))
     noise = rng.integers(-reach, reach, endpoint=True) * (rng.random(len(exact)) < 0.75)

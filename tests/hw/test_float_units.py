@@ -1,0 +1,174 @@
+"""Float units: any formats together, any latency, every lane, and nothing built in vain."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from amaranth import Const, Elaboratable, Module, Signal
+from amaranth.back import rtlil
+
+from golden.params.arith import FloatAddParams, FloatFmaParams, FloatMulParams
+from golden.params.formats import BF16, E5M2, FLOAT_FORMATS, FloatFormat
+from golden.params.resolve import resolve
+from hw.arith.carry_save import carry_save_product
+from tests.support.drive import measured_latency, simulate
+from tests.support.gates import Gates, evaluate, from_planes, gates_of, to_planes
+from tests.support.mutate import mutant_of
+from tests.support.oracles import ALL_RULES, UNNAMED_FORMATS
+from tilewright.bench import bench_of
+
+
+def mixed(seed):
+    """An adder, a multiplier and a fused multiply-add of random formats under random rules."""
+    rng = np.random.default_rng(seed)
+    formats = [*FLOAT_FORMATS.values(), *UNNAMED_FORMATS]
+    a, b, c, out = (formats[k] for k in rng.integers(0, len(formats), 4))
+    rules = vars(ALL_RULES[rng.integers(len(ALL_RULES))])
+    return [
+        FloatAddParams(a=a, b=b, out=out, **rules),
+        FloatMulParams(a=a, b=b, out=out, **rules),
+        FloatFmaParams(a=a, b=b, c=c, out=out, **rules),
+    ]
+
+
+def require_bench(params, cases, gates=None):
+    bench = bench_of(params)
+    stimulus = bench.stimulus(params, np.random.default_rng(1), cases)
+    (want,) = bench.expected(params, stimulus)["o"].values()
+    (got,) = evaluate(params, stimulus["i"], gates).values()
+    assert (got == want).all(), params.slug
+
+
+SEEDS = [*range(6), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(6, 60))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_mixed_formats(seed):
+    for params in mixed(seed):
+        require_bench(params, 20_000)
+
+
+@pytest.mark.parametrize(
+    "block",
+    ["float_mul:fp32", "float_add:fp32", "float_fma:fp32", "float_fma:amx", "float_mul:amx"],
+)
+def test_wide_formats_on_many_operands(block):
+    require_bench(resolve(block), 200_000)
+
+
+@pytest.mark.parametrize("latency", range(7))
+@pytest.mark.parametrize("block", ["float_mul:amx", "float_add:amx", "float_fma:amx"])
+def test_latency_changes_no_result(block, latency):
+    params = replace(resolve(block), latency=latency)
+    trace = simulate(params, cases=30, one_at_a_time=True)
+    assert measured_latency(params, trace) == latency
+
+
+@pytest.mark.parametrize(
+    "block", ["float_mul,lanes=3", "float_convert,lanes=3", "float_add,lanes=2"]
+)
+def test_lanes_are_independent(block):
+    simulate(resolve(f"{block},latency=2"), cases=60, stall=0.3)
+
+
+@pytest.mark.parametrize(
+    ("smaller", "larger"),
+    [
+        ("float_mul:amx", "float_mul:bf16"),
+        ("float_mul,operand_subnormals=flush", "float_mul:bf16"),
+        ("float_mul,rounding=toward_zero", "float_mul:bf16"),
+        ("float_mul:amx,rounding=toward_zero", "float_mul:amx"),
+        ("float_round,rounding=toward_zero", "float_round"),
+        ("float_round,result_subnormals=flush", "float_round"),
+        ("float_mul,a=e2m1,b=e2m1,out=bf16", "float_mul,a=e2m1,b=e2m1,out=e2m1"),
+        ("float_convert:bf16_to_fp32", "float_convert"),
+        ("int_to_float:int8_to_bf16", "int_to_float,bits=9,out=bf16"),
+    ],
+)
+def test_what_cannot_happen_is_not_built(smaller, larger):
+    assert len(gates_of(resolve(smaller))) < len(gates_of(resolve(larger)))
+
+
+@pytest.mark.parametrize("block", ["float_mul", "float_add", "float_fma:fp16"])
+def test_latency_cuts_the_longest_path(block):
+    depths = [gates_of(resolve(f"{block},latency={latency}")).depth for latency in (0, 2, 6)]
+    assert depths[1] < 0.7 * depths[0]
+    assert depths[2] <= 0.55 * depths[0]
+
+
+def _format(exponent_bits, mantissa_bits):
+    return FloatFormat(
+        name=f"e{exponent_bits}m{mantissa_bits}",
+        exponent_bits=exponent_bits,
+        mantissa_bits=mantissa_bits,
+    )
+
+
+# Widths one bit smaller and special cases left out: each must be missed.
+NEEDED = {
+    "adder, guard bits": (resolve("float_add:e5m2"), "GUARD_BITS = 2", "GUARD_BITS = 1"),
+    "adder, tail": (resolve("float_add:e5m2"), "x.subtract & ~x.sticky", "x.subtract"),
+    "adder, zero": (resolve("float_add:e5m2"), "(a_size == b_size) |", "Const(0) |"),
+    "fma, above for out": (
+        resolve("float_fma:fp16"),
+        "p.out.significand_bits + 2",
+        "p.out.significand_bits + 1",
+    ),
+    "fma, above for c": (
+        # A subnormal c whose last place is also that of the much shorter result.
+        FloatFmaParams(a=BF16, b=BF16, c=_format(4, 10), out=E5M2),
+        "p.c.significand_bits + 1",
+        "p.c.significand_bits",
+    ),
+    "fma, below for out": (
+        resolve("float_fma,c=bf16,out=fp32"),
+        "p.out.significand_bits + 3",
+        "p.out.significand_bits + 2",
+    ),
+    "fma, below for c": (
+        resolve("float_fma,c=fp32,out=e5m2"),
+        "p.c.significand_bits + 2",
+        "p.c.significand_bits + 1",
+    ),
+    "fma, tail": (resolve("float_fma"), "carry = ~x.sticky", "carry = Const(1)"),
+    "fma, zero": (resolve("float_fma"), "x.significand.any()", "Const(1)"),
+    "fma, ragged c": (
+        resolve("float_fma,a=fp16,b=fp16,c=fp16,out=fp32"),
+        "_quantum(p.out) < _quantum(p.c)",
+        "False",
+    ),
+}
+
+
+@pytest.mark.parametrize(("params", "old", "new"), NEEDED.values(), ids=NEEDED)
+def test_no_spare_bits(params, old, new):
+    changed = Gates(rtlil.convert(mutant_of(params, old, new), name="top", emit_src=False), "top")
+    with pytest.raises(AssertionError):
+        require_bench(params, 200_000, changed)
+
+
+class Product(Elaboratable):
+    """Both rows of a product, added; ``tops`` adds a constant one above each factor."""
+
+    def __init__(self, a_bits, b_bits, tops):
+        self.a = Signal(a_bits)
+        self.b = Signal(b_bits)
+        self.tops = [Const(1)] if tops else []
+        self.y = Signal(a_bits + b_bits + 2 * len(self.tops))
+
+    def elaborate(self, platform):
+        m = Module()
+        rows = carry_save_product(m, [*self.a, *self.tops], [*self.b, *self.tops])
+        m.d.comb += self.y.eq(rows[0] + rows[1])
+        return m
+
+
+@pytest.mark.parametrize("tops", [False, True])
+@pytest.mark.parametrize(("a_bits", "b_bits"), [(1, 1), (1, 7), (2, 2), (3, 3), (8, 8), (11, 5)])
+def test_every_product(a_bits, b_bits, tops):
+    dut = Product(a_bits, b_bits, tops)
+    ports = [dut.a, dut.b, dut.y]
+    gates = Gates(rtlil.convert(dut, name="top", ports=ports, emit_src=False), "top")
+    a, b = (g.ravel() for g in np.meshgrid(range(1 << a_bits), range(1 << b_bits)))
+    planes = gates.run({"a": to_planes(a, a_bits), "b": to_planes(b, b_bits)})
+    assert (from_planes(planes["y"], len(a)) == (a | tops << a_bits) * (b | tops << b_bits)).all()
