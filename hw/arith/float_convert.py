@@ -3,7 +3,7 @@
 from golden.params.formats import Subnormals
 from hw.arith.float_round import Rounder
 from hw.arith.float_unpack import present, split
-from hw.arith.lanes import LanewiseUnit
+from hw.arith.lanes import LanewiseUnit, joined
 
 __all__ = ["FloatConvert"]
 
@@ -13,7 +13,8 @@ class FloatConvert(LanewiseUnit):
 
     Numerics: rounded once into ``params.out``; NaN becomes the canonical NaN, or -0 where the
     format has none.
-    Timing: one a cycle, latency ``params.latency``.
+    Timing: one a cycle, latency ``params.latency``. Stages: the rounder's, one where nothing moves,
+    two where values become subnormal, three where subnormals become normal; unpacking in the first.
     """
 
     def lane_stages(self):
@@ -29,7 +30,8 @@ class FloatConvert(LanewiseUnit):
             leading_zeros=0 if self.flush else p.a.mantissa_bits,
             ragged_up_to=1 + self.offset,  # only subnormals have leading zeros
         )
-        return [self._unpack, *rounder.stages()]
+        first, *rest = rounder.stages()
+        return [joined(self._unpack, first), *rest]
 
     def _unpack(self, m, x):
         p = self.params

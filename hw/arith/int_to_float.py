@@ -12,7 +12,8 @@ class IntToFloat(LanewiseUnit):
     """``y = a``, a two's complement integer as a float, in every lane.
 
     Numerics: rounded once into ``params.out``; 0 is +0.
-    Timing: one a cycle, latency ``params.latency``.
+    Timing: one a cycle, latency ``params.latency``. Stages: magnitude; the rounder's three (count
+    zeros, shift, round).
     """
 
     def lane_stages(self):

@@ -11,6 +11,8 @@ from golden.params.arith import FloatAddParams, FloatFmaParams, FloatMulParams
 from golden.params.formats import BF16, E5M2, FLOAT_FORMATS, FloatFormat
 from golden.params.resolve import resolve
 from hw.arith.carry_save import carry_save_product
+from synth.flow import synthesise
+from synth.technology import load_technology
 from tests.support.drive import measured_latency, simulate
 from tests.support.gates import Gates, evaluate, from_planes, gates_of, to_planes
 from tests.support.mutate import mutant_of
@@ -148,27 +150,49 @@ def test_no_spare_bits(params, old, new):
 
 
 class Product(Elaboratable):
-    """Both rows of a product, added; ``tops`` adds a constant one above each factor."""
+    """``y = multiply(m, a, b)``, combinational."""
 
-    def __init__(self, a_bits, b_bits, tops):
+    def __init__(self, a_bits, b_bits, y_bits, multiply):
         self.a = Signal(a_bits)
         self.b = Signal(b_bits)
-        self.tops = [Const(1)] if tops else []
-        self.y = Signal(a_bits + b_bits + 2 * len(self.tops))
+        self.y = Signal(y_bits)
+        self.multiply = multiply
 
     def elaborate(self, platform):
         m = Module()
-        rows = carry_save_product(m, [*self.a, *self.tops], [*self.b, *self.tops])
-        m.d.comb += self.y.eq(rows[0] + rows[1])
+        m.d.comb += self.y.eq(self.multiply(m, self.a, self.b))
         return m
 
+    def rtlil(self):
+        return rtlil.convert(self, name="top", ports=[self.a, self.b, self.y], emit_src=False)
 
-@pytest.mark.parametrize("tops", [False, True])
+
+def tree_product(*tops):
+    """Both rows of the carry-save tree, added; ``tops`` are bits above either factor."""
+
+    def multiply(m, a, b):
+        row, other_row = carry_save_product(m, [*a, *tops], [*b, *tops])
+        return row + other_row
+
+    return multiply
+
+
+@pytest.mark.parametrize("tops", [0, 1])
 @pytest.mark.parametrize(("a_bits", "b_bits"), [(1, 1), (1, 7), (2, 2), (3, 3), (8, 8), (11, 5)])
 def test_every_product(a_bits, b_bits, tops):
-    dut = Product(a_bits, b_bits, tops)
-    ports = [dut.a, dut.b, dut.y]
-    gates = Gates(rtlil.convert(dut, name="top", ports=ports, emit_src=False), "top")
+    multiply = tree_product(*[Const(1)] * tops)
+    dut = Product(a_bits, b_bits, a_bits + b_bits + 2 * tops, multiply)
     a, b = (g.ravel() for g in np.meshgrid(range(1 << a_bits), range(1 << b_bits)))
-    planes = gates.run({"a": to_planes(a, a_bits), "b": to_planes(b, b_bits)})
-    assert (from_planes(planes["y"], len(a)) == (a | tops << a_bits) * (b | tops << b_bits)).all()
+    inputs = {"a": to_planes(a, a_bits), "b": to_planes(b, b_bits)}
+    got = from_planes(Gates(dut.rtlil(), "top").run(inputs)["y"], len(a))
+    assert (got == (a | tops << a_bits) * (b | tops << b_bits)).all()
+
+
+def test_tree_is_smaller_and_faster_than_the_multiplication_operator():
+    tree, operator = (
+        synthesise(Product(8, 8, 16, multiply).rtlil(), "top", load_technology("asap7"))
+        for multiply in (tree_product(), lambda m, a, b: a * b)
+    )
+    assert tree.delay < operator.delay
+    areas = [sum(i.cell.area for i in x.netlist.instances) for x in (tree, operator)]
+    assert areas[0] < areas[1]
