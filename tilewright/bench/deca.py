@@ -1,3 +1,13 @@
 """DECA processing element: a memory and a core around it."""
 
-MODULE = "tilewright.bench.deca_pe.tests"
+from tilewright.bench.coverage import Coverage
+
+TESTS = ("results", "combinations", "cycles", "errors", "squash", "registers", "prefetch")
+MODULE = ",".join(f"tilewright.bench.deca_pe.{name}" for name in TESTS)
+
+
+def exhaustive(stalls: tuple[float, ...]) -> Coverage:
+    """Every combination that an exhaustive run must reach."""
+    from tilewright.bench.deca_pe.workload import tile_coverage
+
+    return tile_coverage(stalls)

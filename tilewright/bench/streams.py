@@ -65,6 +65,21 @@ class StreamDriver:
         """Whether every word has been taken."""
         return len(self.taken) == len(self.words)
 
+    @property
+    def offering(self) -> bool:
+        """Whether a word is on the wires; it stays there until it is taken."""
+        return self._offering
+
+    @property
+    def pending(self) -> list[int]:
+        """Words not yet taken, the one on offer first."""
+        return self.words[len(self.taken) :]
+
+    def keep_pending(self, words: Sequence[int]) -> None:
+        """Offer ``words`` instead of those pending; one already on offer must be the first."""
+        assert not self._offering or words[0] == self.words[len(self.taken)]
+        self.words[len(self.taken) :] = words
+
     def step(self, cycle: int) -> bool:
         moved = False
         if self._offering:

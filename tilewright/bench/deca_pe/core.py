@@ -2,213 +2,204 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from random import Random
-from typing import Any
 
-import cocotb
-import numpy as np
-from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, RisingEdge
-
-from golden.deca import CompressedTiles, decompress_tiles, lay_out
-from golden.pack import pack, unpack
 from golden.params.deca import (
     LUT_ENTRIES,
-    ROW_BYTES,
     TILE_ROWS,
     DecaParams,
     Register,
     TileError,
 )
-from tilewright.bench.cycle import Sink, Source
+from tilewright.bench.coverage import Coverage
 from tilewright.bench.deca_pe.memory import Memory
+from tilewright.bench.deca_pe.workload import Squash, TileJob, stall_name
+from tilewright.bench.streams import Bench, StreamDriver, StreamMonitor, read
 
-__all__ = ["Core", "Job", "altered", "command_fields", "jobs_of"]
+__all__ = ["Core"]
 
+WORD = (1 << 64) - 1
 
-@dataclass
-class Job:
-    """One tile: its command, the registers it needs, and what must come back."""
-
-    config_word: int
-    command: int  # packed command fields
-    rows: list[int]  # expected rows; empty where the tile must fail
-    error: TileError = TileError.OK
-    lut: tuple[int, ...] | None = None  # None: any
-    cycles: int | None = None
-    result: TileError | None = None  # filled in
-    done_at: int | None = None
-    squashed: bool = False
-
-
-def jobs_of(
-    params: DecaParams, tiles: CompressedTiles, lut: np.ndarray, base: int = 0, alignment: int = 1
-) -> tuple[list[Job], Callable[[int], bytes]]:
-    """Jobs of some compressed tiles laid out in memory, and the memory's content."""
-    image = lay_out(tiles, base, alignment)
-    port = next(p for p in params.inputs if p.name == "command0")
-    commands = pack(port, image.commands)
-    dense = decompress_tiles(lut, tiles).astype("<u2" if not tiles.config.int8 else "u1")
-    raw = dense.view(np.uint8).reshape(len(tiles), TILE_ROWS, ROW_BYTES)
-    table = tuple(int(v) for v in lut)
-    jobs = [
-        Job(
-            tiles.config.encode(),
-            command,
-            [int.from_bytes(row.tobytes(), "little") for row in rows],
-            lut=None if tiles.config.code_bits == 16 else table,
-        )
-        for command, rows in zip(commands, raw, strict=True)
-    ]
-    return jobs, image.line
-
-
-def command_fields(params: DecaParams, command: int) -> dict[str, int]:
-    """A packed command in readable form."""
-    port = next(p for p in params.inputs if p.name == "command0")
-    return {name: int(column[0]) for name, column in unpack(port, [command]).items()}
-
-
-def altered(params: DecaParams, command: int, **changes: int) -> int:
-    """A packed command with some fields changed by so much."""
-    port = next(p for p in params.inputs if p.name == "command0")
-    fields = command_fields(params, command)
-    fields |= {name: fields[name] + by for name, by in changes.items()}
-    [word] = pack(port, {name: np.array([value]) for name, value in fields.items()})
-    return word
+Row = tuple[int, int, TileJob | None]  # TOut, row, its tile; None: it must be empty
 
 
 class Core:
     """Drives every port of the element cycle by cycle and keeps the score.
 
-    Jobs go to their loaders in order; results are compared with what they must be; a mismatch
-    raises with the job, the row and both values in hexadecimal.
+    Tiles go to their loaders in order; results are compared with what they must be, and a
+    mismatch raises with the tile, the row and both values in hexadecimal. ``stall`` is the
+    probability that the core waits, per cycle and port; a core that waits also reads the rows of
+    a tile in any order. Results are counted in ``coverage``.
     """
 
     def __init__(
-        self, dut: Any, params: DecaParams, memory: Memory, rng: Random, stall: float = 0.0
+        self,
+        clock: Bench,
+        params: DecaParams,
+        memory: Memory,
+        rng: Random,
+        *,
+        stall: float = 0.0,
+        coverage: Coverage | None = None,
     ):
-        self.dut, self.params, self.memory, self.rng = dut, params, memory, rng
-        self.now = 0
-        self.sources = {
-            p.name: Source(dut, p.name, rng, 0.0 if p.name == "mem_response" else stall)
-            for p in params.inputs
+        self.clock, self.dut = clock, clock.dut
+        self.params, self.memory, self.rng = params, memory, rng
+        self.coverage, self.stall = coverage, stall
+        seed = rng.getrandbits(32)
+        self.drivers = {
+            p.name: StreamDriver(self.dut, p.name, stall=stall, seed=seed) for p in params.inputs
         }
-        self.sinks = {p.name: Sink(dut, p.name, rng, stall) for p in params.outputs}
-        self.sinks["mem_request"].stall = min(stall, 0.3)
-        self.ports = {p.name: p for p in (*params.inputs, *params.outputs)}
-        self.waiting: list[deque[Job]] = [deque() for _ in range(params.loaders)]  # given, not done
+        self.monitors = {
+            p.name: StreamMonitor(self.dut, p.name, stall=stall, seed=seed) for p in params.outputs
+        }
+        self.drivers["mem_response"].stall = 0.0  # the memory has its own ways to be late
+        self.monitors["mem_request"].stall = min(stall, 0.3)
+        self.waiting: list[deque[TileJob]] = [deque() for _ in range(params.loaders)]  # not done
         self.taken = [0] * params.loaders  # of those, how many the element has taken
-        self.wanted: deque[tuple[int, int, Job]] = deque()  # (tout, row, job) to ask for
-        self.reading: deque[tuple[int, int, Job]] = deque()  # asked for
-        self.finished: list[Job] = []
+        self.commands: list[TileJob] = []  # in the order they were taken
+        self.asked = [0] * params.loaders  # lines since the last command was taken
+        self.wanted: deque[Row] = deque()  # to ask for
+        self.reading: deque[Row] = deque()  # asked for
+        self.finished: list[TileJob] = []
+        self.lost: list[TileJob] = []  # squashed
         self.answers: deque[int] = deque()  # register responses
         self.squashing = 0
-        self.open = [False] * params.loaders  # the loader would have taken a command this cycle
-        dut.squash.value = 0
+        self._must_take: int | None = None  # loader that was squashed in the cycle before
+        self.dut.squash.value = 0
 
     async def start(self) -> None:
-        cocotb.start_soon(Clock(self.dut.clk, 10, "ns").start())
-        self.dut.rst.value = 1
-        for _ in range(3):
-            await RisingEdge(self.dut.clk)
-        self.dut.rst.value = 0
+        """Reset the element; from now on the clock moves this core."""
+        await self.clock.reset([self])
 
-    async def cycle(self) -> None:
-        """One clock cycle of everything."""
-        word = self.memory.answer(self.now)
+    @property
+    def now(self) -> int:
+        return self.clock.cycle
+
+    # One cycle.
+
+    def step(self, cycle: int) -> bool:
+        moved = False
+        for name, monitor in self.monitors.items():
+            if monitor.step(cycle):
+                moved = True
+                self._came(name, monitor.words.pop())
+                monitor.given.pop()
+        word = self.memory.answer(cycle + 1)
         if word is not None:
-            self.sources["mem_response"].words.append(word)
-        for source in self.sources.values():
-            source.drive()
-        for sink in self.sinks.values():
-            sink.drive()
-        await FallingEdge(self.dut.clk)
-        self._given()
-        self._collect()
-        await RisingEdge(self.dut.clk)
-        self.now += 1
+            self.drivers["mem_response"].send([word])
+        if self._must_take is not None:
+            self._require_open(cycle)
+        for name, driver in self.drivers.items():
+            if driver.step(cycle):
+                moved = True
+                self._went(name)
         if self.squashing:
-            self.dut.squash.value = 0
-            self.squashing = 0
+            self._drop()
+        return moved
 
-    def _given(self) -> None:
-        self.open = [
-            bool(int(self.sources[f"command{k}"].ready.value)) for k in range(self.params.loaders)
-        ]
-        for name, source in self.sources.items():
-            if source.sample() is None:
-                continue
-            if name == "read_request":
-                self.reading.append(self.wanted.popleft())
-            elif name.startswith("command"):
-                self.taken[int(name.removeprefix("command"))] += 1
+    def _came(self, name: str, word: int) -> None:
+        if name == "mem_request":
+            loader = self.memory.request(self.now, word)
+            if loader is not None:
+                self.asked[loader] += 1
+        elif name == "mmio_response":
+            self.answers.append(word)
+        elif name == "read_response":
+            self._row(word)
+        else:
+            loader = int(name.removeprefix("done"))
+            if not self.squashing >> loader & 1:
+                self.tile_done(loader, TileError(word))
 
-    def _collect(self) -> None:
-        request = self.sinks["mem_request"].sample()
-        if request is not None:
-            self.memory.request(self.now, request)
-        response = self.sinks["mmio_response"].sample()
-        if response is not None:
-            self.answers.append(response)
-        row = self.sinks["read_response"].sample()
-        if row is not None:
-            self._row(row)
-        for k in range(self.params.loaders):
-            error = self.sinks[f"done{k}"].sample(may_vanish=bool(self.squashing >> k & 1))
-            if error is not None and not self.squashing >> k & 1:
-                self._done(k, TileError(error))
+    def _went(self, name: str) -> None:
+        if name == "read_request":
+            self.reading.append(self.wanted.popleft())
+        elif name.startswith("command"):
+            loader = int(name.removeprefix("command"))
+            self.commands.append(self.waiting[loader][self.taken[loader]])
+            self.taken[loader] += 1
+            self.asked[loader] = 0
 
-    def _done(self, k: int, error: TileError) -> None:
+    def tile_done(self, k: int, error: TileError) -> None:
         assert self.waiting[k], f"loader {k} announced a tile that nobody asked for"
         job = self.waiting[k].popleft()
         self.taken[k] -= 1
         job.result, job.done_at = error, self.now
-        assert error == job.error, f"loader {k}: tile ended {error.name}, expected {job.error.name}"
+        assert error == job.error, (
+            f"loader {k}, config {job.config_word:#x}: tile ended {error.name},"
+            f" expected {job.error.name}"
+        )
         if error is not TileError.OK:
             self.finished.append(job)
             return
-        for row in range(TILE_ROWS):
-            self.sources["read_request"].words.append(k | row << 1)
-            self.wanted.append((k, row, job))
+        rows = list(range(TILE_ROWS))
+        if self.stall:
+            self.rng.shuffle(rows)
+        for row in rows:
+            self.read_row(k, row, job)
+
+    def read_row(self, k: int, row: int, job: TileJob | None) -> None:
+        """Ask for a row of TOut ``k``; without a tile it must be empty."""
+        self.drivers["read_request"].send([k | row << 1])
+        self.wanted.append((k, row, job))
 
     def _row(self, word: int) -> None:
         k, row, job = self.reading.popleft()
         data, full = word & ((1 << self.params.line_bits) - 1), word >> self.params.line_bits
+        if job is None:
+            assert not full, f"loader {k}: row {row} is full although it was not written"
+            return
         if job.squashed:
             return
         assert full, f"loader {k}: row {row} is not full although its tile is done"
-        assert data == job.rows[row], (
+        assert not job.rows or data == job.rows[row], (
             f"loader {k}, config {job.config_word:#x}, row {row}:\n"
             f"  got      {data:0128x}\n  expected {job.rows[row]:0128x}"
         )
-        if row == TILE_ROWS - 1:
+        job.got_rows[row] = data
+        if len(job.got_rows) == TILE_ROWS:
             self.finished.append(job)
+            self._count(job, Squash.NONE)
+
+    def _count(self, job: TileJob, squash: Squash) -> None:
+        if self.coverage is not None and job.traits is not None:
+            self.coverage.hit(**job.traits, stall=stall_name(self.stall), squash=squash)
+
+    def progress(self) -> str:
+        given = ", ".join(
+            f"loader {k}: {len(jobs)} tiles not done, {self.taken[k]} of them taken"
+            for k, jobs in enumerate(self.waiting)
+        )
+        rows = len(self.wanted) + len(self.reading)
+        return f"{given}; {rows} rows to read; {len(self.memory.waiting)} lines due"
 
     # What a program does.
 
-    async def until(self, condition: Callable[[], bool], limit: int, what: str) -> None:
-        for _ in range(limit):
-            if condition():
-                return
-            await self.cycle()
-        raise AssertionError(f"after {limit} cycles still waiting for {what}")
+    async def until(self, condition: Callable[[], bool]) -> None:
+        await self.clock.run(condition)
+
+    async def cycles(self, count: int) -> None:
+        end = self.now + count
+        await self.clock.run(lambda: self.now >= end)
 
     async def access(self, address: int, value: int | None = None) -> tuple[int, bool]:
         """Write (or read, without a value) a register: data and whether it was refused."""
-        [word] = pack(
-            self.ports["mmio_request"],
-            {
-                "address": np.array([address]),
-                "write": np.array([int(value is not None)]),
-                "data": np.array([value or 0], dtype=np.uint64),
-            },
-        )
-        self.sources["mmio_request"].words.append(word)
-        await self.until(lambda: bool(self.answers), 2000, f"register {address:#x}")
+        self._request(address, value)
+        await self.until(lambda: bool(self.answers))
         answer = self.answers.popleft()
-        return answer & (2**64 - 1), bool(answer >> 64)
+        return answer & WORD, bool(answer >> 64)
+
+    def _request(self, address: int, value: int | None) -> None:
+        fields = {"address": address, "write": int(value is not None), "data": value or 0}
+        self.drivers["mmio_request"].send([self._word("mmio_request", fields)])
+
+    def _word(self, port: str, fields: dict[str, int]) -> int:
+        """The fields of one word of an input as they travel on its wires."""
+        word = shift = 0
+        for field in next(p for p in self.params.inputs if p.name == port).fields:
+            word |= fields[field.name] << shift
+            shift += field.bits
+        return word
 
     async def write(self, address: int, value: int) -> None:
         _, refused = await self.access(address, value)
@@ -216,55 +207,128 @@ class Core:
 
     async def load_table(self, lut: Sequence[int]) -> None:
         for k in range(LUT_ENTRIES):
-            await self.write(Register.LUT + 8 * k, int(lut[k]))
+            self._request(Register.LUT + 8 * k, lut[k])
+        await self.until(lambda: len(self.answers) == LUT_ENTRIES)
+        assert not any(answer >> 64 for answer in self.answers), "a table entry was refused"
+        self.answers.clear()
 
-    def give(self, k: int, job: Job) -> None:
-        """Command ``job`` to loader ``k`` with the configuration now in force."""
+    async def save_table(self) -> list[int]:
+        for k in range(LUT_ENTRIES):
+            self._request(Register.LUT + 8 * k, None)
+        await self.until(lambda: len(self.answers) == LUT_ENTRIES)
+        assert not any(answer >> 64 for answer in self.answers), "a table entry was refused"
+        saved = [answer & WORD for answer in self.answers]
+        self.answers.clear()
+        return saved
+
+    def give(self, k: int, job: TileJob) -> None:
+        """Command a tile to loader ``k`` with the configuration now in force."""
         self.waiting[k].append(job)
-        self.sources[f"command{k}"].words.append(job.command)
+        self.drivers[f"command{k}"].send([self._word("command0", job.fields)])
+
+    async def finish(self) -> None:
+        """Until every tile that was given is read."""
+        await self.until(lambda: self.quiet)
 
     @property
     def commands_waiting(self) -> bool:
-        return any(self.sources[f"command{k}"].words for k in range(self.params.loaders))
+        return any(not self.drivers[f"command{k}"].idle for k in range(self.params.loaders))
+
+    def idle(self, k: int) -> bool:
+        """Whether loader ``k`` has no tile, nor rows to read."""
+        rows = any(t == k for t, _, _ in (*self.wanted, *self.reading))
+        return not self.waiting[k] and not rows
 
     @property
     def quiet(self) -> bool:
         return not (self.wanted or self.reading or any(self.waiting) or self.commands_waiting)
 
-    async def squash(self, k: int) -> list[Job]:
-        """Abort loader ``k`` in this cycle; the jobs that are lost."""
-        self.squashing = 1 << k
-        self.dut.squash.value = self.squashing
-        await self.cycle()
-        lost = [self.waiting[k].popleft() for _ in range(self.taken[k])]
-        self.taken[k] = 0
-        unread = {id(job): job for t, _, job in (*self.wanted, *self.reading) if t == k}
-        for job in (*lost, *unread.values()):
-            job.squashed = True
-        # The core no longer asks for rows that are gone, except for one already on offer.
-        requests = self.sources["read_request"]
-        pairs = list(zip(requests.words, self.wanted, strict=True))
-        kept = [p for n, p in enumerate(pairs) if p[1][0] != k or (n == 0 and requests.offering)]
-        requests.words = deque(word for word, _ in kept)
-        self.wanted = deque(entry for _, entry in kept)
-        return [*unread.values(), *lost]
+    async def prepare(self, job: TileJob, before: TileJob | None = None) -> None:
+        """Table and configuration of a tile, where they differ from those of the one before."""
+        if job.lut is not None and (before is None or job.lut != before.lut):
+            await self.finish()
+            await self.load_table(job.lut)
+        if before is None or job.config_word != before.config_word:
+            await self.until(lambda: not self.commands_waiting)
+            await self.write(Register.CONFIG, job.config_word)
 
-    async def run(self, jobs: Sequence[Job], limit: int = 3000, ahead: int = 2) -> None:
-        """All jobs, alternating loaders, ``ahead`` commands given at most per loader."""
-        config: int | None = None
-        table: tuple[int, ...] | None = None
+    async def run(self, jobs: Sequence[TileJob], ahead: int = 2) -> None:
+        """All tiles, alternating loaders, ``ahead`` commands given at most per loader."""
+        before = None
         for number, job in enumerate(jobs):
             k = number % self.params.loaders
-            if job.lut is not None and job.lut != table:
-                await self.until(lambda: self.quiet, limit, "the tiles before a table change")
-                await self.load_table(job.lut)
-                table = job.lut
-            if job.config_word != config:
-                await self.until(lambda: not self.commands_waiting, limit, "a command")
-                await self.write(Register.CONFIG, job.config_word)
-                config = job.config_word
-            await self.until(
-                lambda k=k: len(self.waiting[k]) < ahead, limit, f"loader {k} (job {number})"
-            )
+            await self.prepare(job, before)
+            before = job
+            await self.until(lambda k=k: len(self.waiting[k]) < ahead)
             self.give(k, job)
-        await self.until(lambda: self.quiet, limit, "the last tiles")
+        await self.finish()
+
+    # Squash.
+
+    def state(self, k: int) -> Squash:
+        """What the oldest tile of loader ``k`` is doing, as far as a core can tell."""
+        if any(t == k for t, _, _ in (*self.wanted, *self.reading)):
+            return Squash.ROWS
+        if self.monitors[f"done{k}"].waiting:
+            return Squash.RESULT
+        if not self.taken[k]:
+            return Squash.NONE
+        if not self.asked[k]:
+            return Squash.COMMAND
+        return Squash.FETCH if self.memory.outstanding(k) else Squash.DECOMPRESS
+
+    async def squash(self, k: int) -> list[TileJob]:
+        """Abort loader ``k`` in the next cycle; the tiles that are lost.
+
+        The loader must be ready for a command in the cycle after.
+        """
+        before = len(self.lost)
+        self._count_squash(k)
+        self.squashing = 1 << k
+        self.monitors[f"done{k}"].may_withdraw = True
+        self.dut.squash.value = self.squashing
+        await self.cycles(1)
+        return self.lost[before:]
+
+    def _count_squash(self, k: int) -> None:
+        state = self.state(k)
+        if state is Squash.ROWS:
+            self._count(next(j for t, _, j in (*self.reading, *self.wanted) if t == k), state)
+        elif state is not Squash.NONE:
+            self._count(self.waiting[k][0], state)
+
+    def _drop(self) -> None:
+        """The cycle with the squash is over: forget what it has dropped."""
+        k = self.squashing.bit_length() - 1
+        self.dut.squash.value = self.squashing = 0
+        self._must_take = k
+        self.forget(k)
+
+    def forget(self, k: int) -> None:
+        """Everything of loader ``k`` has been squashed."""
+        unread = {id(job): job for t, _, job in (*self.wanted, *self.reading) if t == k}
+        lost = [self.waiting[k].popleft() for _ in range(self.taken[k])]
+        self.taken[k] = 0
+        for job in (*unread.values(), *lost):
+            job.squashed = True
+            self.lost.append(job)
+        # The core no longer asks for rows that are gone, except for one already on offer.
+        requests = self.drivers["read_request"]
+        kept = [
+            (word, entry)
+            for n, (word, entry) in enumerate(zip(requests.pending, self.wanted, strict=True))
+            if entry[0] != k or (n == 0 and requests.offering)
+        ]
+        requests.keep_pending([word for word, _ in kept])
+        self.wanted = deque(entry for _, entry in kept)
+
+    def _require_open(self, cycle: int) -> None:
+        """In the cycle after a squash the loader takes a command."""
+        k, self._must_take = self._must_take, None
+        self.monitors[f"done{k}"].may_withdraw = False
+        # Loader 1 lets loader 0 go first when both are given a command in one cycle.
+        first = self.drivers["command0"]
+        passed = k == 1 and first.offering and read(first.ready, cycle)
+        assert passed or read(self.drivers[f"command{k}"].ready, cycle), (
+            f"loader {k} takes no command in the cycle after a squash"
+        )

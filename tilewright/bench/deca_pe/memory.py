@@ -1,69 +1,119 @@
 """A memory that answers lines late, out of order, with limited bandwidth, and sometimes badly."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 
-from golden.pack import pack, unpack
 from golden.params.deca import DecaParams
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "Store"]
 
 
-@dataclass
+class Store:
+    """Bytes from a line on that things are put into; what lies between them is random."""
+
+    def __init__(self, params: DecaParams, rng: Random, base: int = 0):
+        self.line_bytes, self.rng, self.base = params.line_bytes, rng, base
+        self.content = bytearray()
+
+    @property
+    def end(self) -> int:
+        """The address of the next line that is free."""
+        return self.base + len(self.content)
+
+    def put(self, content: bytes, offset: int = 0) -> int:
+        """The address of ``content``, ``offset`` bytes into a line of its own."""
+        address = self.end + offset
+        size = offset + len(content)
+        behind = -size % self.line_bytes
+        self.content += self.rng.randbytes(offset) + content + self.rng.randbytes(behind)
+        return address
+
+    def line(self, number: int) -> bytes:
+        """A line, all ones where there is nothing."""
+        start = number * self.line_bytes - self.base
+        if not 0 <= start < len(self.content):
+            return b"\xff" * self.line_bytes
+        return bytes(self.content[start : start + self.line_bytes])
+
+
 class Memory:
-    """Answers every request once, ``latency`` cycles later at the earliest, in any order.
+    """Answers every request once, some of ``latency`` cycles later at the earliest, in any order.
 
-    ``bandwidth`` is the share of cycles in which it answers at all. Lines in ``bad_lines`` are
-    answered with an error and all-ones data.
+    A fixed latency keeps the order. ``bandwidth`` is the share of cycles in which it answers at
+    all, ``repeats`` the share of answers that come twice. Lines in ``bad_lines`` are answered with
+    an error and all-ones data. A line that a prefetch has brought in ``latency`` ago is answered
+    after ``near`` cycles instead.
     """
 
-    params: DecaParams
-    read_line: Callable[[int], bytes]
-    rng: Random
-    latency: tuple[int, int] = (1, 1)
-    bandwidth: float = 1.0
-    bad_lines: set[int] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        params: DecaParams,
+        read_line: Callable[[int], bytes],
+        rng: Random,
+        *,
+        latency: tuple[int, int] = (1, 1),
+        bandwidth: float = 1.0,
+        near: int | None = None,
+        repeats: float = 0.0,
+    ):
+        self.params, self.read_line, self.rng = params, read_line, rng
+        self.latency, self.bandwidth, self.near = latency, bandwidth, near
+        self.repeats, self._again = repeats, []
+        self.bad_lines: set[int] = set()
         self.waiting: list[tuple[int, int, int]] = []  # (due, line, tag)
-        self.demanded: list[int] = []
-        self.prefetched: list[int] = []
         self.tags_in_use: set[int] = set()
-        by_name = {p.name: p for p in (*self.params.inputs, *self.params.outputs)}
-        self._request, self._response = by_name["mem_request"], by_name["mem_response"]
+        self.demanded: list[int] = []  # lines, in the order of requests
+        self.prefetched: list[int] = []  # lines, in the order of requests
+        self.near_from: dict[int, int] = {}  # line -> cycle from which it is near
+        self.hits = 0  # requests for lines that were near
 
-    def request(self, now: int, word: int) -> None:
-        fields = {k: int(v[0]) for k, v in unpack(self._request, [word]).items()}
-        if fields["prefetch"]:
-            self.prefetched.append(fields["line"])
-            return
-        assert fields["tag"] not in self.tags_in_use, f"tag {fields['tag']:#x} used twice"
-        self.tags_in_use.add(fields["tag"])
-        self.demanded.append(fields["line"])
-        due = now + self.rng.randint(*self.latency)
-        self.waiting.append((due, fields["line"], fields["tag"]))
+    def request(self, now: int, word: int) -> int | None:
+        """Take a request; the loader it comes from, None for a prefetch."""
+        p = self.params
+        line, word = word & ((1 << p.line_address_bits) - 1), word >> p.line_address_bits
+        tag, prefetch = word & ((1 << p.tag_bits) - 1), word >> p.tag_bits
+        delay = self.rng.randint(*self.latency)
+        if prefetch:
+            self.prefetched.append(line)
+            self.near_from.setdefault(line, now + delay)
+            return None
+        assert tag not in self.tags_in_use, f"tag {tag:#x} used twice"
+        self.tags_in_use.add(tag)
+        self.demanded.append(line)
+        if self.near_from.get(line, now + 1) <= now:
+            self.hits += 1
+            if self.near is not None:
+                delay = self.near
+        self.waiting.append((now + delay, line, tag))
+        return self.loader_of(tag)
+
+    def loader_of(self, tag: int) -> int:
+        return tag >> (self.params.tag_bits - 1)
+
+    def outstanding(self, loader: int) -> int:
+        """Requests of a loader that have no answer yet."""
+        return sum(self.loader_of(tag) == loader for tag in self.tags_in_use)
 
     def answer(self, now: int) -> int | None:
         """The response word of this cycle."""
-        if not self.waiting or self.rng.random() >= self.bandwidth:
+        if self._again:
+            return self._again.pop()
+        if not self.waiting or (self.bandwidth < 1 and self.rng.random() >= self.bandwidth):
             return None
         due = [entry for entry in self.waiting if entry[0] <= now]
         if not due:
             return None
-        entry = due[0] if self.latency[0] == self.latency[1] else self.rng.choice(due)
+        in_order = self.latency[0] == self.latency[1]
+        entry = due[0] if in_order else self.rng.choice(due)
         self.waiting.remove(entry)
         _, line, tag = entry
         self.tags_in_use.remove(tag)
         bad = line in self.bad_lines
-        data = (
-            (1 << self.params.line_bits) - 1
-            if bad
-            else int.from_bytes(self.read_line(line), "little")
-        )
-        return tag | int(bad) << self.params.tag_bits | data << (self.params.tag_bits + 1)
-
-    def response_word(self, tag: int) -> int:
-        """An answer that nobody asked for."""
-        [word] = pack(self._response, {"tag": [tag], "error": [0], "data": [0]})
+        data = b"\xff" * self.params.line_bytes if bad else self.read_line(line)
+        word = self.response_word(tag, bad, int.from_bytes(data, "little"))
+        if self.rng.random() < self.repeats:
+            self._again.append(word)
         return word
+
+    def response_word(self, tag: int, error: bool = False, data: int = 0) -> int:
+        return tag | int(error) << self.params.tag_bits | data << (self.params.tag_bits + 1)
