@@ -17,7 +17,7 @@ BLOCKS: dict[str, type[BlockParams]] = {
 }
 
 
-class UnknownName(ValueError):
+class UnknownNameError(ValueError):
     """A block, preset or field that does not exist; the message lists near matches."""
 
 
@@ -27,9 +27,9 @@ def resolve(text: str) -> BlockParams:
     name, _, preset = head.partition(":")
     cls = BLOCKS.get(name)
     if cls is None:
-        raise UnknownName(_unknown("block", name, BLOCKS))
+        raise UnknownNameError(_unknown("block", name, BLOCKS))
     if preset and preset not in cls.PRESETS:
-        raise UnknownName(_unknown(f"preset of {name}", preset, cls.PRESETS))
+        raise UnknownNameError(_unknown(f"preset of {name}", preset, cls.PRESETS))
     hints = get_type_hints(cls)
     known = {f.name: hints[f.name] for f in fields(cls)}
     changes = {}
@@ -38,7 +38,7 @@ def resolve(text: str) -> BlockParams:
         if not equals:
             raise ValueError(f"{text!r}: expected FIELD=VALUE, not {setting!r}")
         if key not in known:
-            raise UnknownName(_unknown(f"field of {name}", key, known))
+            raise UnknownNameError(_unknown(f"field of {name}", key, known))
         changes[key] = _parse(key, known[key], value)
     return cls.preset(preset, **changes)
 
