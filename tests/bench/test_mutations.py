@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-import synth.emit
 from tilewright.cli import main
+from tilewright.simulators import verilog
 
 # block, what to look for in its Verilog (the first place changes), what to put there, the finding
 MUTATIONS = {
@@ -30,14 +30,14 @@ MUTATIONS = {
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])
 @pytest.mark.parametrize(("block", "old", "new", "finding"), MUTATIONS.values(), ids=MUTATIONS)
 def test_planted_error_is_found(block, old, new, finding, simulator, monkeypatch, capsys):
-    original = synth.emit.to_verilog
+    original = verilog.block_verilog
 
-    def mutated(params):
-        verilog, count = re.subn(old, new, original(params), count=1)
+    def mutated(spec):
+        text, count = re.subn(old, new, original(spec), count=1)
         assert count == 1, f"{block}: nothing looks like {old}"
-        return verilog
+        return text
 
-    monkeypatch.setattr(synth.emit, "to_verilog", mutated)
+    monkeypatch.setattr(verilog, "block_verilog", mutated)
     assert main(["simulate", block, "--cases", "300", "--simulator", simulator]) == 1
     printed = capsys.readouterr().out
     assert "failed" in printed

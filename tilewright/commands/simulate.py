@@ -1,10 +1,12 @@
 """``tilewright simulate``: the emitted Verilog of a block against its golden model."""
 
 import argparse
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.console import print_json, print_table, progress, remark
+from tilewright.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from tilewright.simulators import BenchResult
@@ -15,7 +17,11 @@ EXAMPLE = "tilewright simulate float_mul:fp16,latency=2 --cases 500"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("block", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]... to simulate")
+    parser.add_argument(
+        "block",
+        metavar="BLOCK",
+        help=f"NAME[:PRESET][,FIELD=VALUE]... to simulate, or a workload: {', '.join(WORKLOADS)}",
+    )
     parser.add_argument(
         "--simulator",
         choices=("verilator", "icarus", "both"),
@@ -35,16 +41,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--waves", type=Path, metavar="FILE", help="write all signals to FILE.fst or FILE.vcd"
     )
+    parser.add_argument("--block", dest="on", metavar="BLOCK", help="that a workload runs on")
+    for module in WORKLOADS.values():
+        import_module(module).add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.block in WORKLOADS:
+        return import_module(WORKLOADS[args.block]).run(args)
+    return _run_bench(args)
+
+
+def _run_bench(args: argparse.Namespace) -> int:
     from golden.params.resolve import resolve
-    from synth.emit import to_verilog
     from tilewright.bench import bench_of, cocotb_tests
     from tilewright.bench.job import DEFAULT_STALLS, Job
     from tilewright.simulators import build_simulation, default_simulator, run_bench
     from tilewright.simulators.run import wave_format
     from tilewright.simulators.verilator import fst_headers
+    from tilewright.simulators.verilog import block_verilog
 
     params = resolve(args.block)
     tests = cocotb_tests(params)
@@ -61,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     results = []
     with progress(f"simulate {params.slug}", 2 * len(simulators)) as tick:
         tick("Verilog", steps=0)
-        verilog = to_verilog(params)
+        verilog = block_verilog(args.block)
         for simulator in simulators:
             tick(f"build for {simulator.title}", steps=0)
             build_simulation(verilog, params.slug, simulator, waves=waves, optimize=optimize)
@@ -107,6 +122,7 @@ def _plain(result: "BenchResult") -> dict[str, Any]:
         "cycles": result.numbers.get("cycles"),
         "cycles_per_second": _rate(result),
         "tests": [{"name": t.name, "failure": t.message} for t in result.tests],
+        "coverage": result.numbers.get("coverage"),
     }
 
 
@@ -129,6 +145,10 @@ def _print(name: str, results: list["BenchResult"]) -> None:
         ],
     )
     for result in results:
+        if "coverage" in result.numbers:
+            from tilewright.bench.coverage import Coverage
+
+            print(f"coverage: {Coverage.from_dict(result.numbers['coverage']).summary}")
         if result.failure is not None:
             print(f"\n{result.simulator.title}: {result.failure}")
 

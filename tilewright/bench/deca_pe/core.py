@@ -252,9 +252,13 @@ class Core:
             await self.until(lambda: not self.commands_waiting)
             await self.write(Register.CONFIG, job.config_word)
 
-    async def run(self, jobs: Sequence[TileJob], ahead: int = 2) -> None:
-        """All tiles, alternating loaders, ``ahead`` commands given at most per loader."""
-        before = None
+    async def run(
+        self, jobs: Sequence[TileJob], *, ahead: int = 2, before: TileJob | None = None
+    ) -> None:
+        """All tiles, alternating loaders, ``ahead`` commands given at most per loader.
+
+        ``before`` is the tile whose table and configuration are in place.
+        """
         for number, job in enumerate(jobs):
             k = number % self.params.loaders
             await self.prepare(job, before)

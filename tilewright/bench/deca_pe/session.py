@@ -49,6 +49,7 @@ class Session:
         *,
         latency: tuple[int, int] | None = None,
         bandwidth: float | None = None,
+        near: int | None = None,
     ) -> Core:
         """The element after a reset; a core that stalls has a memory that is late."""
         self._close_core()
@@ -58,6 +59,7 @@ class Session:
             self.random,
             latency=latency or ((1, round(60 * stall)) if stall else (4, 4)),
             bandwidth=1 - stall / 2 if bandwidth is None else bandwidth,
+            near=near,
         )
         known = stall in JOB.stalls
         core = Core(
