@@ -342,7 +342,7 @@ class DecaAxiParams(DecaParams):
             Wire("s_axi_rresp", 2, out),
             Wire("s_axi_rvalid", 1, out),
             Wire("s_axi_rready", 1),
-            Wire("interrupt", 1, out),
+            Wire("irq", 1, out),
         )
 
 

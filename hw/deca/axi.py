@@ -5,9 +5,12 @@ from amaranth import Cat, Module, Mux, Signal
 from golden.params.deca import (
     AXI_ADDRESS_BITS,
     AXI_TOUT,
+    LOADER_STRIDE,
     REGISTER_BITS,
     TILE_BYTES,
     TILE_ROWS,
+    LoaderRegister,
+    Register,
 )
 from hw.deca.pe import DecaPE
 from hw.unit import Unit
@@ -24,8 +27,9 @@ class DecaAxi(Unit):
     The slave's first 4 KiB are the registers of :class:`golden.params.deca.Register`; from
     ``AXI_TOUT`` on come the rows of both tile outputs, a word at a time. The first word that is
     read of a row takes the whole row out of TOut; its other words come from a buffer, until
-    another row is read. A refused access, a row that is not full and a partial write answer
-    SLVERR. ``interrupt`` is high while a result waits.
+    another row is read, its loader is squashed or the result of its next tile is taken. A refused
+    access, a row that is not full and a partial write answer SLVERR. ``irq`` is high while a
+    result waits.
 
     A prefetch is a read whose answer is dropped; the top bit of its id says so.
     """
@@ -35,7 +39,7 @@ class DecaAxi(Unit):
         m.submodules.pe = pe = DecaPE(self.params.element)
         self._master(m, pe)
         self._slave(m, pe)
-        m.d.comb += self.interrupt.eq(pe.done0.valid | pe.done1.valid)
+        m.d.comb += self.irq.eq(pe.done0.valid | pe.done1.valid)
         return m
 
     def _master(self, m, pe):
@@ -77,9 +81,6 @@ class DecaAxi(Unit):
             row_request.p.tout.eq(wanted_tout),
             row_request.p.row.eq(wanted_row),
         ]
-        # A tile that is started or dropped makes the buffered row a thing of the past.
-        with m.If(self.s_axi_bvalid & self.s_axi_bready):
-            m.d.sync += buffer_valid.eq(0)
         with m.FSM():
             with m.State("IDLE"):
                 with m.If(self.s_axi_awvalid & self.s_axi_wvalid):
@@ -97,6 +98,10 @@ class DecaAxi(Unit):
                 m.d.comb += [mmio.valid.eq(1), mmio.p.write.eq(1)]
                 with m.If(mmio.ready):
                     m.next = "WRITE_ANSWER"
+                status = Register.LOADER + LoaderRegister.STATUS
+                owner = Mux(buffered[0], status + LOADER_STRIDE, status)
+                with m.If((address == owner) & word[:2].any()):
+                    m.d.sync += buffer_valid.eq(0)
             with m.State("WRITE_ANSWER"):
                 m.d.comb += pe.mmio_response.ready.eq(1)
                 with m.If(pe.mmio_response.valid):

@@ -1,3 +1,3 @@
 """DECA processing element behind AXI: an AXI memory and an AXI master around it."""
 
-MODULE = "tilewright.bench.deca_axi_tests"
+MODULE = "tilewright.bench.deca_pe.axi"

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--tensor", metavar="NAME", help="or this one of its matrices")
     group.add_argument(
-        "--prefetch", type=int, default=4, metavar="DEGREE", help="tiles ahead, 0..15 [4]"
+        "--prefetch", type=int, default=8, metavar="DEGREE", help="tiles ahead, 0..15 [8]"
     )
     group.add_argument(
         "--latency", type=int, default=100, metavar="CYCLES", help="of the memory [100]"
