@@ -20,6 +20,7 @@ __all__ = ["core_file", "interface", "to_rtlil", "to_verilog", "verilog_from_rtl
 
 CLOCK, RESET = "clk", "rst"  # Amaranth's names for the sync domain of a component
 
+_FUNCTION = re.compile(r"\\\$procmux\$(\d+) ")
 _REGISTER_VALUE = re.compile(
     r"^(  reg (?:signed )?(?:\[\d+:\d+\] )?)(\\\S+ |[^\s\\]\S*) = ([^;]+);$", re.MULTILINE
 )
@@ -59,6 +60,8 @@ def verilog_from_rtlil(text: str) -> str:
         verilog = (folder / "top.v").read_text()
     # Yosys's banner names the compiler it was built with.
     verilog = re.sub(r"\A/\*.*?\*/\s*", "", verilog, flags=re.DOTALL)
+    # Icarus Verilog takes a function whose name starts with $ for one of its own, escaped or not.
+    verilog = _FUNCTION.sub(r"procmux_\1 ", verilog)
     # A value at the declaration of a register is an error to lint since Verilator 5.038, under a
     # name that older ones refuse in a waiver; the same value in an `initial` is fine everywhere.
     return _REGISTER_VALUE.sub(r"\1\2;\n  initial \2 = \3;", verilog)
