@@ -14,7 +14,7 @@ from amaranth.back import rtlil
 from golden.params.block import BlockParams, Port
 from hw.catalog import build
 from hw.sram import BlackBoxMemories
-from synth.yosys import run_yosys
+from synth.yosys import run_yosys, without_banner
 
 __all__ = ["core_file", "interface", "to_rtlil", "to_verilog", "verilog_from_rtlil"]
 
@@ -57,9 +57,7 @@ def verilog_from_rtlil(text: str) -> str:
             ],
             folder,
         )
-        verilog = (folder / "top.v").read_text()
-    # Yosys's banner names the compiler it was built with.
-    verilog = re.sub(r"\A/\*.*?\*/\s*", "", verilog, flags=re.DOTALL)
+        verilog = without_banner((folder / "top.v").read_text())
     # Icarus Verilog takes a function whose name starts with $ for one of its own, escaped or not.
     verilog = _FUNCTION.sub(r"procmux_\1 ", verilog)
     # A value at the declaration of a register is an error to lint since Verilator 5.038, under a

@@ -19,7 +19,7 @@ from synth.memory import find_macros, macro_cell, macro_port_module
 from synth.netlist import Netlist, no_cell_for, read_netlist
 from synth.technology import Technology
 from synth.timing import TimingPath, longest_paths
-from synth.yosys import SynthesisError, run_yosys
+from synth.yosys import SynthesisError, run_yosys, without_banner
 
 __all__ = ["DEFAULT_GOAL", "Goal", "Synthesis", "synthesise", "synthesise_for_clock"]
 
@@ -84,8 +84,9 @@ def synthesise(
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         (folder / "top.il").write_text(rtlil)
-        macros = {macro.name: macro_cell(macro, technology) for macro in find_macros(rtlil)}
-        (folder / "macros.v").write_text("".join(map(macro_port_module, find_macros(rtlil))))
+        macros = {macro.name: macro for macro in find_macros(rtlil)}
+        cells = {name: macro_cell(macro, technology) for name, macro in macros.items()}
+        (folder / "macros.v").write_text("".join(map(macro_port_module, macros.values())))
         liberty = _write_liberty(technology, folder)
         script = "; ".join((_START, _MAPPING[goal], _FINISH))
         (folder / "abc.script").write_text(script.replace("; ", "\n") + "\n")
@@ -94,8 +95,8 @@ def synthesise(
             f"set_load {technology.output_load} [all_outputs]\n"
         )
         _map(top, technology, goal, keep_hierarchy, liberty, folder)
-        netlist = read_netlist((folder / "netlist.json").read_text(), top, technology, macros)
-        verilog = (folder / "netlist.v").read_text()
+        netlist = read_netlist((folder / "netlist.json").read_text(), top, technology, cells)
+        verilog = without_banner((folder / "netlist.v").read_text())
     return Synthesis(
         technology=technology,
         goal=goal,

@@ -1,13 +1,13 @@
 """Yosys, run apart from the caller: pyosys ends its process on an error and prints as it goes."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["SynthesisError", "run_yosys", "yosys_version"]
+__all__ = ["SynthesisError", "run_yosys", "without_banner"]
 
 # Each line of standard input is one Yosys command. An interrupt ends it at once: Python would wait
 # for the command to return.
@@ -43,9 +43,9 @@ def run_yosys(commands: Sequence[str], folder: Path) -> str:
     return done.stdout
 
 
-def yosys_version() -> str:
-    """The release of the wheel; Yosys's own banner adds the compiler, which differs by machine."""
-    return f"pyosys {version('pyosys')}"
+def without_banner(verilog: str) -> str:
+    """Verilog as Yosys writes it, less the comment that names its compiler."""
+    return re.sub(r"\A/\*.*?\*/\s*", "", verilog, flags=re.DOTALL)
 
 
 def _reason(log: str, code: int) -> str:

@@ -54,6 +54,7 @@ def test_same_twice(multiplier, by_goal):
     again = synthesise(multiplier, "multiplier", ASAP7)
     assert again.verilog == by_goal[Goal.AREA].verilog
     assert again.paths == by_goal[Goal.AREA].paths
+    assert again.verilog.startswith("module multiplier(")  # no banner with the compiler's name
 
 
 def test_generated_liberty_as_the_users_own(multiplier, by_goal, tmp_path):

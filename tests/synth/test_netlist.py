@@ -28,7 +28,7 @@ def netlist_verilog(spec, technology, goal=Goal.AREA):
 def run(spec, verilog, simulator="icarus"):
     """Icarus Verilog starts at once, and shows what is not reset as unknown."""
     params = resolve(spec)
-    job = Job(spec, cases=200).as_dict()
+    job = Job(spec, cases=60, stalls=(0.0, 0.5)).as_dict()  # gates are slow to simulate
     return run_bench(verilog, params.slug, cocotb_tests(params), simulator=simulator, job=job)
 
 
