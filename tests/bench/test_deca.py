@@ -1,0 +1,253 @@
+"""The DECA processing element as emitted Verilog: results, cycles, errors, squashes, coverage."""
+
+import json
+
+import pytest
+
+from golden.deca import expected_cycles
+from golden.params.deca import DecaParams, ScaleKind, TileConfig
+from golden.params.resolve import resolve
+from tests.support.claims import claim
+from tilewright.bench import cocotb_tests
+from tilewright.bench.coverage import Coverage
+from tilewright.bench.job import Job
+from tilewright.cli import main
+from tilewright.simulators import run_bench
+from tilewright.simulators.verilog import block_verilog
+from tilewright.workloads import deca_cycles
+
+TESTS = {
+    "every_configuration",
+    "every_scheme",
+    "every_combination",
+    "cycles_equal_the_model",
+    "every_error",
+    "squash_at_any_time",
+    "registers_keep_and_refuse",
+    "tiles_through_registers",
+    "contexts_change_in_mid_stream",
+    "stray_answers_are_noted",
+    "prefetches_are_goldens",
+    "prefetches_never_repeat",
+}
+
+
+def run(block, *, simulator="verilator", only=None, optimize="-O0", **options):
+    params = resolve(block)
+    result = run_bench(
+        block_verilog(block),
+        params.slug,
+        cocotb_tests(params),
+        simulator=simulator,
+        job=Job(block, **options).as_dict(),
+        optimize=optimize,
+        environment={"COCOTB_TEST_FILTER": f"({only})$"} if only else {},
+    )
+    assert result.passed, result.failure
+    assert result.numbers["cases"] > 0
+    return result
+
+
+# Fast.
+
+
+@pytest.mark.parametrize("block", ["deca:small", "deca:paper"])
+def test_everything_in_short(block):
+    """Every test on the emitted Verilog; the paper's size is the one that matters."""
+    result = run(block, cases=30)
+    assert {test.name.rpartition(".")[2] for test in result.tests} == TESTS
+    coverage = Coverage.from_dict(result.numbers["coverage"])
+    assert sum(coverage.hits) > 100
+
+
+def test_both_simulators_see_the_same_cycles():
+    """Icarus Verilog also finds what depends on undefined bits."""
+    only = "every_configuration|squash_at_any_time|registers_keep_and_refuse|every_error"
+    results = [
+        run("deca:small", simulator=simulator, only=only, cases=6)
+        for simulator in ("verilator", "icarus")
+    ]
+    assert len({result.numbers["cycles"] for result in results}) == 1
+    assert [len(result.tests) for result in results] == [4, 4]
+
+
+def test_axi():
+    result = run("deca_axi:small", cases=8)
+    assert len(result.tests) == 4
+
+
+def cycle_row(table, config, density):
+    (row,) = [
+        row
+        for row in table
+        if (row["code_bits"], row["scale"], row["int8"], row["density"])
+        == (config.code_bits, config.scale.value, config.int8, density)
+    ]
+    return row
+
+
+def test_cycles_of_dense_tiles():
+    """With data there: 64.0 cycles a tile of 8-bit codes, 16.0 of 4-bit ones."""
+    table = run("deca:paper", only="cycles_equal_the_model", cases=300).numbers["cycle_table"]
+    dense = claim("deca.cycles_per_tile.dense")
+    for bits, scale in ((8, ScaleKind.NONE), (4, ScaleKind.E8M0), (7, ScaleKind.NONE)):
+        config = TileConfig(code_bits=bits, scale=scale)
+        assert cycle_row(table, config, 1.0)["measured"] == dense[str(bits)]
+    assert sum(row["tiles"] for row in table) >= 300
+
+
+# The record, which the report shows.
+
+
+def test_record_is_of_this_model():
+    """Measured cycles are the model's, to the last one; the formula is the one of golden."""
+    record = deca_cycles.load_record()
+    assert list(record["blocks"]) == [f"deca:{preset}" for preset in DecaParams.PRESETS]
+    for spec, rows in record["blocks"].items():
+        params = resolve(spec)
+        for row in rows:
+            assert row["measured"] == row["model"]
+            config = TileConfig(
+                code_bits=row["code_bits"],
+                sparse=row["density"] < 1,
+                scale=ScaleKind(row["scale"]),
+                group=row["group"],
+                int8=row["int8"],
+            )
+            assert row["formula"] == float(expected_cycles(params, config, row["density"]))
+
+
+@pytest.mark.parametrize(
+    ("preset", "figures"),
+    [
+        ("paper", "deca.cycles_per_tile.w32l8"),
+        ("small", "deca.cycles_per_tile.w8l4"),
+        ("large", "deca.cycles_per_tile.w64l64"),
+    ],
+)
+def test_recorded_cycles_are_the_papers(preset, figures):
+    """Within 0.5% of the closed form, at every density."""
+    table = deca_cycles.load_record()["blocks"][f"deca:{preset}"]
+    for percent, cycles in claim(figures).items():
+        row = cycle_row(table, TileConfig(), int(percent) / 100)
+        assert row["measured"] == pytest.approx(cycles, rel=0.005)
+        if percent == "100":
+            assert row["measured"] == cycles
+
+
+def test_record_has_ten_thousand_tiles():
+    table = deca_cycles.load_record()["blocks"]["deca:paper"]
+    assert sum(row["tiles"] for row in table) >= 10_000
+
+
+# Workloads.
+
+
+def simulate(capsys, *words):
+    code = main(["simulate", *words, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_small_gemm(capsys):
+    code, result = simulate(
+        capsys,
+        *("deca.gemm", "--block", "deca:small", "--m", "40", "--k", "200", "--n", "5"),
+        *("--scheme", "mxfp4", "--density", "0.4", "--prefetch", "2"),
+    )
+    assert code == 0
+    assert result["equal"] and result["wrong"] == 0
+    assert result["tiles"] == 3 * 7  # a ragged matrix
+    assert result["cycles_per_tile"] >= (
+        result["vector_operations_per_tile"] + result["bubbles_per_tile"]
+    )
+    assert result["lines_read"] >= result["bytes"] / 64
+    assert 0 < result["prefetch_accuracy"] <= 1
+
+
+def test_gemm_of_a_file(tmp_path, capsys):
+    import numpy as np
+
+    path = tmp_path / "model.npz"
+    np.savez(path, one=np.ones((16, 64), np.float32), other=np.eye(16, dtype=np.float32))
+    assert main(["simulate", "deca.gemm", "--weights", str(path)]) == 2
+    assert "has 2 matrices: choose one with --tensor" in capsys.readouterr().err
+    assert main(["simulate", "deca.gemm", "--weights", str(path), "--tensor", "none"]) == 2
+    assert "has no matrix 'none'; it has one, other" in capsys.readouterr().err
+    words = ["--block", "deca:small", "--weights", str(path), "--tensor", "one"]
+    code, result = simulate(capsys, "deca.gemm", *words, "--scheme", "int8_tile", "--n", "3")
+    assert code == 0
+    assert result["shape"] == [16, 64, 3]
+    assert result["tiles"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--m", "0"], "m must be at least 1, not 0"),
+        (["--prefetch", "16"], "prefetch must be 0..15, not 16"),
+        (["--block", "popcount"], "deca.gemm runs on a block deca, not popcount"),
+        (["--scheme", "bf9"], "unknown scheme 'bf9'"),
+        (
+            ["--block", "deca:large", "--scheme", "int8,group=1", "--m", "16", "--k", "32"],
+            "deca__lanes_64__luts_64 cannot scale groups of 1 elements",
+        ),
+    ],
+)
+def test_refused_gemms(words, message, capsys):
+    assert main(["simulate", "deca.gemm", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_record_is_of_every_preset(capsys):
+    assert main(["simulate", "deca.cycles", "--block", "deca", "--update-record"]) == 2
+    assert "--update-record measures every preset: leave out --block" in capsys.readouterr().err
+
+
+# Long.
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("preset", DecaParams.PRESETS)
+def test_every_combination(preset):
+    """Format x density x alignment x stall x squash: no hole."""
+    result = run(
+        f"deca:{preset}", only="every_combination", exhaustive=True, optimize="-O1", cases=1
+    )
+    assert Coverage.from_dict(result.numbers["coverage"]).holes == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("preset", DecaParams.PRESETS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_thousands_of_everything(preset, seed):
+    """Schemes, configurations, errors, contexts, and thousands of squashes."""
+    only = "|".join(TESTS - {"every_combination", "cycles_equal_the_model"})
+    run(f"deca:{preset}", only=only, cases=2000, seed=seed, optimize="-O1")
+
+
+@pytest.mark.full
+def test_record_can_be_made_again(capsys):
+    record = deca_cycles.load_record()
+    words = record["command"].replace(" --update-record", "").split()[1:]
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == record
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", ["deca:paper", "deca:large"])
+def test_full_size_on_icarus(block):
+    run(block, simulator="icarus", cases=6)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", ["deca_axi:paper", "deca_axi:large"])
+def test_axi_at_full_size(block):
+    run(block, cases=40)
+
+
+@pytest.mark.full
+def test_the_gemm_of_the_readme(capsys):
+    words = ("--m", "256", "--k", "1024", "--n", "16", "--scheme", "bf8", "--density", "0.2")
+    code, result = simulate(capsys, "deca.gemm", *words)
+    assert code == 0 and result["equal"]
+    assert result["tiles"] == 512
