@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from golden.deca import expected_cycles
 from golden.params.deca import DecaParams, ScaleKind, TileConfig
 from golden.params.resolve import resolve
 from tests.support.claims import claim
@@ -14,7 +13,6 @@ from tilewright.bench.job import Job
 from tilewright.cli import main
 from tilewright.simulators import run_bench
 from tilewright.simulators.verilog import block_verilog
-from tilewright.workloads import deca_cycles
 
 TESTS = {
     "every_configuration",
@@ -94,50 +92,6 @@ def test_cycles_of_dense_tiles():
         config = TileConfig(code_bits=bits, scale=scale)
         assert cycle_row(table, config, 1.0)["measured"] == dense[str(bits)]
     assert sum(row["tiles"] for row in table) >= 300
-
-
-# The record, which the report shows.
-
-
-def test_record_is_of_this_model():
-    """Measured cycles are the model's, to the last one; the formula is the one of golden."""
-    record = deca_cycles.load_record()
-    assert list(record["blocks"]) == [f"deca:{preset}" for preset in DecaParams.PRESETS]
-    for spec, rows in record["blocks"].items():
-        params = resolve(spec)
-        for row in rows:
-            assert row["measured"] == row["model"]
-            config = TileConfig(
-                code_bits=row["code_bits"],
-                sparse=row["density"] < 1,
-                scale=ScaleKind(row["scale"]),
-                group=row["group"],
-                int8=row["int8"],
-            )
-            assert row["formula"] == float(expected_cycles(params, config, row["density"]))
-
-
-@pytest.mark.parametrize(
-    ("preset", "figures"),
-    [
-        ("paper", "deca.cycles_per_tile.w32l8"),
-        ("small", "deca.cycles_per_tile.w8l4"),
-        ("large", "deca.cycles_per_tile.w64l64"),
-    ],
-)
-def test_recorded_cycles_are_the_papers(preset, figures):
-    """Within 0.5% of the closed form, at every density."""
-    table = deca_cycles.load_record()["blocks"][f"deca:{preset}"]
-    for percent, cycles in claim(figures).items():
-        row = cycle_row(table, TileConfig(), int(percent) / 100)
-        assert row["measured"] == pytest.approx(cycles, rel=0.005)
-        if percent == "100":
-            assert row["measured"] == cycles
-
-
-def test_record_has_ten_thousand_tiles():
-    table = deca_cycles.load_record()["blocks"]["deca:paper"]
-    assert sum(row["tiles"] for row in table) >= 10_000
 
 
 # Workloads.
@@ -223,14 +177,6 @@ def test_thousands_of_everything(preset, seed):
     """Schemes, configurations, errors, contexts, and thousands of squashes."""
     only = "|".join(TESTS - {"every_combination", "cycles_equal_the_model"})
     run(f"deca:{preset}", only=only, cases=2000, seed=seed, optimize="-O1")
-
-
-@pytest.mark.full
-def test_record_can_be_made_again(capsys):
-    record = deca_cycles.load_record()
-    words = record["command"].replace(" --update-record", "").split()[1:]
-    assert main([*words, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == record
 
 
 @pytest.mark.full
