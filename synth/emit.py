@@ -20,7 +20,6 @@ __all__ = ["core_file", "interface", "to_rtlil", "to_verilog", "verilog_from_rtl
 
 CLOCK, RESET = "clk", "rst"  # Amaranth's names for the sync domain of a component
 
-_FUNCTION = re.compile(r"\\\$procmux\$(\d+) ")
 _REGISTER_VALUE = re.compile(
     r"^(  reg (?:signed )?(?:\[\d+:\d+\] )?)(\\\S+ |[^\s\\]\S*) = ([^;]+);$", re.MULTILINE
 )
@@ -47,19 +46,19 @@ def verilog_from_rtlil(text: str) -> str:
         folder = Path(name)
         (folder / "top.il").write_text(text)
         # `proc` before writing: processes left as `always @*` start as X on Icarus Verilog, where
-        # nothing fires at time 0.
+        # nothing fires at time 0. `pmuxtree`: wide multiplexers would become functions whose names
+        # Icarus Verilog does not take, with cases that overlap in the eyes of a linter.
         run_yosys(
             [
                 "read_rtlil top.il",
                 "proc",
+                "pmuxtree",
                 "opt_clean -purge",
                 "write_verilog -noattr -norename top.v",
             ],
             folder,
         )
         verilog = without_banner((folder / "top.v").read_text())
-    # Icarus Verilog takes a function whose name starts with $ for one of its own, escaped or not.
-    verilog = _FUNCTION.sub(r"procmux_\1 ", verilog)
     # A value at the declaration of a register is an error to lint since Verilator 5.038, under a
     # name that older ones refuse in a waiver; the same value in an `initial` is fine everywhere.
     return _REGISTER_VALUE.sub(r"\1\2;\n  initial \2 = \3;", verilog)

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from golden.params.arith import ARITH_BLOCKS
+from golden.params.deca import DECA_BLOCKS
 from golden.params.resolve import resolve
 from golden.params.stream import STREAM_BLOCKS
 from synth.emit import to_verilog
 from tilewright.simulators.find import find_verilators, require_simulator
+from tilewright.simulators.verilog import block_verilog
 
 WAIVERS = Path(__file__).parents[2] / "synth" / "lint_waivers.vlt"
 
@@ -44,6 +46,20 @@ def test_presets_are_clean(cls, tmp_path):
         verilog = to_verilog(params)
         for verilator in VERILATORS:
             assert lint(verilator, params.slug, verilog, tmp_path) == "", verilator.title
+
+
+DECA = [
+    pytest.param(f"{cls.block}:{name}", marks=() if name == "small" else pytest.mark.full)
+    for cls in DECA_BLOCKS
+    for name in cls.PRESETS
+]
+
+
+@pytest.mark.parametrize("spec", DECA)
+def test_deca_is_clean(spec, tmp_path):
+    for verilator in VERILATORS:
+        found = lint(verilator, resolve(spec).slug, block_verilog(spec), tmp_path)
+        assert found == "", verilator.title
 
 
 @pytest.mark.parametrize("verilator", VERILATORS, ids=lambda verilator: verilator.version)
