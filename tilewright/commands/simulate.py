@@ -72,7 +72,7 @@ def _run_bench(args: argparse.Namespace) -> int:
         raise ValueError("--waves takes one simulator, not both")
     waves = wave_format(simulators[0], args.waves) if args.waves else None
     # Long runs repay the compiler's time.
-    optimize = "-O2" if args.exhaustive or args.cases > 5000 else "-O0"
+    optimize = "-O2" if args.cases > 50_000 else "-O0"
     results = []
     with progress(f"simulate {params.slug}", 2 * len(simulators)) as tick:
         tick("Verilog", steps=0)
