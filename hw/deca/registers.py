@@ -1,14 +1,15 @@
 """Control registers: how the core configures, starts and watches the processing element."""
 
-from amaranth import Cat, Const, Module, Signal
+from functools import reduce
+from operator import or_
+
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from golden.params.deca import (
-    CONFIG_BITS,
     LOADER_STRIDE,
     LUT_ENTRIES,
-    REGISTER_BITS,
     STATUS_FIELDS,
     STRUCTURES,
     DecaParams,
@@ -31,9 +32,10 @@ class Registers(wiring.Component):
     to an unknown offset, a write to a loader whose command has not been taken, and a table
     access while a tile is in work change nothing and answer with ``error``.
 
-    Timing: the answer comes two cycles after the request, that of a table entry four, one request
+    Timing: the answer comes three cycles after the request, that of a table entry five, one request
     at a time; a squash, the taking of a result and a table entry's new value take effect in the
-    cycle of the answer.
+    cycle of the answer. The address is decoded into registers, one per register of the map, so
+    that the answer is only picked and the path stays short.
     """
 
     def __init__(self, params: DecaParams):
@@ -63,98 +65,103 @@ class Registers(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         p = self.params
-        spurious_seen = Signal()
         q = Signal.like(self.request.payload)  # the request in work
-        access = Signal()
-        lut_reads = Signal()  # this access reads a table entry
-        lut_due = Signal()  # its value is there
-        value, known = Signal(REGISTER_BITS), Signal()
-        is_lut = q.address >= Register.LUT
+        decode, access = Signal(), Signal()
+        lut_due = Signal()  # the value of a table entry is there
 
-        working = access | self.lut_read | lut_due | self.response.valid
+        working = decode | access | self.lut_read | lut_due | self.response.valid
         m.d.comb += self.request.ready.eq(~working)
-        m.d.sync += access.eq(self.request.valid & self.request.ready)
+        m.d.sync += [decode.eq(self.request.valid & self.request.ready), access.eq(decode)]
         with m.If(self.request.ready):
             m.d.sync += q.eq(self.request.payload)
+
+        # Every register adds its value and whether it takes the request; all others are 0.
+        put = access & q.write
+        answers = [*self._own(m, q, put)]
+        for k in range(p.loaders):
+            answers += self._loader(m, k, q, put)
+        is_lut = _selected(m, "lut", (q.address >= Register.LUT) & (q.address[:3] == 0))
+        lut_reads = is_lut & access & ~q.write & self.idle
+        answers.append((is_lut, 0, self.idle))
+        m.d.sync += [
+            self.lut_read.eq(lut_reads),
+            self.lut_write.eq(is_lut & put & self.idle),
+            lut_due.eq(self.lut_read),
+        ]
+        m.d.comb += [self.lut_address.eq(q.address[3:]), self.lut_write_value.eq(q.data)]
+
+        value = reduce(or_, (Mux(selected, word, 0) for selected, word, _ in answers))
+        taken = Cat(selected & takes for selected, _, takes in answers).any()
         with m.If(self.response.ready):
             m.d.sync += self.response.valid.eq(0)
         with m.If(access):
             m.d.sync += [
                 self.response.valid.eq(~lut_reads),
                 self.response.p.data.eq(value),
-                self.response.p.error.eq(~known),
+                self.response.p.error.eq(~taken),
             ]
-        m.d.sync += [self.lut_read.eq(lut_reads), lut_due.eq(self.lut_read)]
         with m.If(lut_due):
             m.d.sync += [self.response.valid.eq(1), self.response.p.data.eq(self.lut_read_value)]
-
-        put = access & q.write
-        identity = Cat(Const(p.lanes, 8), Const(p.luts, 8), Const(p.loaders, 8))
-        m.d.comb += [
-            self.lut_address.eq(q.address[3:]),
-            self.lut_write_value.eq(q.data),
-        ]
-        # From registers: what they start reaches through the whole element.
-        m.d.sync += [self.squash.eq(0), self.take_result.eq(0), self.lut_write.eq(0)]
-        commands = [self._command(m, k) for k in range(p.loaders)]
-        with m.Switch(q.address):
-            with m.Case(Register.IDENTITY):
-                m.d.comb += [value.eq(identity), known.eq(~q.write)]
-            with m.Case(Register.CONFIG):
-                m.d.comb += [value.eq(self.config), known.eq(1)]
-                with m.If(put):
-                    m.d.sync += self.config.eq(q.data[:CONFIG_BITS])
-            with m.Case(Register.PREFETCH):
-                m.d.comb += [value.eq(self.degree), known.eq(1)]
-                with m.If(put):
-                    m.d.sync += self.degree.eq(q.data)
-            with m.Case(Register.EVENTS):
-                m.d.comb += [value.eq(spurious_seen), known.eq(1)]
-                with m.If(put & q.data[0]):
-                    m.d.sync += spurious_seen.eq(0)
-            for k in range(p.loaders):
-                self._loader(m, k, commands[k], q, put, value, known)
-            with m.Default():
-                with m.If(is_lut & (q.address[:3] == 0)):
-                    m.d.comb += [known.eq(self.idle), lut_reads.eq(access & ~q.write & self.idle)]
-                    m.d.sync += self.lut_write.eq(put & self.idle)
-        with m.If(self.spurious):
-            m.d.sync += spurious_seen.eq(1)
         return m
 
-    def _command(self, m, k):
-        """Metadata of loader ``k`` and whether its tile command waits to be taken."""
-        command = self.command[k]
+    def _own(self, m, q, put):
+        """The registers of the whole element: (selected, value, whether the request is taken)."""
+        p = self.params
+        spurious_seen = Signal()
+        yield (
+            _selected(m, "identity", q.address == Register.IDENTITY),
+            Cat(Const(p.lanes, 8), Const(p.luts, 8), Const(p.loaders, 8)),
+            ~q.write,
+        )
+        for name, held in (("CONFIG", self.config), ("PREFETCH", self.degree)):
+            selected = _selected(m, name.lower(), q.address == Register[name])
+            with m.If(selected & put):
+                m.d.sync += held.eq(q.data[: len(Value.cast(held))])
+            yield selected, held, 1
+        selected = _selected(m, "events", q.address == Register.EVENTS)
+        with m.If(selected & put & q.data[0]):
+            m.d.sync += spurious_seen.eq(0)
+        with m.If(self.spurious):
+            m.d.sync += spurious_seen.eq(1)
+        yield selected, spurious_seen, 1
+
+    def _loader(self, m, k, q, put):
+        """The same of loader ``k``'s registers: metadata, its command, its status."""
+        base = Register.LOADER + k * LOADER_STRIDE
+        command, status = self.command[k], self.status[k]
         held = Signal(command_layout(self.params), name=f"metadata{k}")
-        waiting = Signal(name=f"waiting{k}")
+        waiting = Signal(name=f"waiting{k}")  # the command has not been taken
         m.d.comb += [command.valid.eq(waiting), command.payload.eq(held)]
         with m.If(command.ready | self.squashed[k]):
             m.d.sync += waiting.eq(0)
-        return held, waiting
 
-    def _loader(self, m, k, command, q, put, value, known):
-        """The cases of loader ``k``'s own registers."""
-        base = Register.LOADER + k * LOADER_STRIDE
-        held, waiting = command
-        status = self.status[k]
+        def selected(name):
+            address = base + LoaderRegister[name.upper()]
+            return _selected(m, f"{name}{k}", q.address == address)
+
+        free = ~(q.write & waiting)
         for name in STRUCTURES:
-            for what in ("base", "length"):
-                field = held[f"{name}_{what}"]
-                with m.Case(base + LoaderRegister[f"{name}_{what}".upper()]):
-                    m.d.comb += [value.eq(field), known.eq(~(q.write & waiting))]
-                    with m.If(put & ~waiting):
-                        m.d.sync += field.eq(q.data)
-        with m.Case(base + LoaderRegister.GO):
-            m.d.comb += [value.eq(waiting), known.eq(~(q.write & waiting))]
-            with m.If(put & ~waiting):
-                # The tile keeps the configuration of this moment.
-                m.d.sync += [waiting.eq(1), held.config.eq(self.config)]
-        with m.Case(base + LoaderRegister.STATUS):
-            m.d.comb += [
-                value.eq(Cat(status.busy | waiting, status.done, status.error)),
-                known.eq(1),
-            ]
-            m.d.sync += [
-                self.squash[k].eq(put & q.data[0]),
-                self.take_result[k].eq(put & q.data[1]),
-            ]
+            for field in (f"{name}_base", f"{name}_length"):
+                chosen = selected(field)
+                with m.If(chosen & put & ~waiting):
+                    m.d.sync += held[field].eq(q.data)
+                yield chosen, held[field], free
+        go = selected("go")
+        with m.If(go & put & ~waiting):
+            # The tile keeps the configuration of this moment.
+            m.d.sync += [waiting.eq(1), held.config.eq(self.config)]
+        yield go, waiting, free
+        chosen = selected("status")
+        # From registers: what they start reaches through the whole element.
+        m.d.sync += [
+            self.squash[k].eq(chosen & put & q.data[0]),
+            self.take_result[k].eq(chosen & put & q.data[1]),
+        ]
+        yield chosen, Cat(status.busy | waiting, status.done, status.error), 1
+
+
+def _selected(m: Module, name: str, matches: Value) -> Signal:
+    """Whether the address of the request is this register's: a register itself, a cycle later."""
+    selected = Signal(name=f"is_{name}")
+    m.d.sync += selected.eq(matches)
+    return selected
