@@ -1,0 +1,298 @@
+"""Anda: parameters of the bit-plane compressor, the bit-serial processing unit (APU) and the MXU.
+
+Sizes are those of the Anda paper (HPCA 2025) by default. A *group* is ``group`` activations that
+share an exponent; it travels as 1 + M words of ``group`` bits, its planes: the signs, then the
+mantissa bits from the most significant down, element 0 in bit 0.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from golden.params.block import BlockParams, Field, Port, Timing, require
+from golden.params.formats import FP16, FP32, BlockFormat, FloatFormat, IntFormat
+
+MAX_MANTISSA_BITS = 16
+MANTISSA_FIELD_BITS = MAX_MANTISSA_BITS.bit_length()
+WEIGHT_GROUP = 128  # weights that share a scale
+PARTIAL_FORMATS = (FP16, FP32)
+
+
+def _require_group(group: int) -> None:
+    require(2 <= group <= 64, f"group must be 2..64, not {group!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AndaNumerics:
+    """Everything an Anda dot product's result depends on beside its operands.
+
+    Per group the exact integer sum becomes a number of ``partial``, is multiplied by the weight
+    scale into fp32 and added to an fp32 sum that starts at +0, group after group; the sum leaves
+    as fp16. Every step rounds to nearest even.
+    """
+
+    group: int = 64
+    weight_bits: int = 4
+    partial: FloatFormat = FP16
+
+    def __post_init__(self) -> None:
+        _require_group(self.group)
+        require(2 <= self.weight_bits <= 8, f"weight_bits must be 2..8, not {self.weight_bits!r}")
+        require(
+            self.partial in PARTIAL_FORMATS,
+            f"partial must be one of {', '.join(map(str, PARTIAL_FORMATS))}, not {self.partial}",
+        )
+
+    @property
+    def weight_format(self) -> IntFormat:
+        return IntFormat(bits=self.weight_bits)
+
+    def block_format(self, mantissa_bits: int) -> BlockFormat:
+        """Activations with mantissas of ``mantissa_bits``."""
+        return BlockFormat(group=self.group, mantissa_bits=mantissa_bits)
+
+    @property
+    def plane_sum_bits(self) -> int:
+        """Signed: one plane's sum of up to ``group`` weights."""
+        return self.weight_bits + (self.group - 1).bit_length()
+
+    @property
+    def group_sum_bits(self) -> int:
+        """Signed: the dot product of a whole group at the longest mantissa."""
+        return self.plane_sum_bits + MAX_MANTISSA_BITS
+
+
+@dataclass(frozen=True, kw_only=True)
+class AndaCompressorParams(BlockParams):
+    """``lanes`` groups of fp16 values at a time to Anda planes, one plane a cycle.
+
+    ``i.values`` holds element k of lane l at l * group + k. ``o.words`` are the lanes' planes,
+    ``first`` marks the sign words, ``last`` the least significant plane; ``exponents`` hold from
+    the first to the last beat. ``saturated``: a value of these groups was infinite or NaN and
+    counts as the largest finite one of its sign. ``i.mantissa`` is 1..16.
+    """
+
+    block: ClassVar[str] = "anda_compressor"
+    summary: ClassVar[str] = "Anda bit-plane compressor: groups of fp16 values to planes"
+    PRESETS: ClassVar = {"paper": {}, "small": {"lanes": 2, "group": 8}}
+
+    lanes: int = 16
+    group: int = 64
+
+    def __post_init__(self) -> None:
+        require(1 <= self.lanes <= 64, f"lanes must be 1..64, not {self.lanes!r}")
+        _require_group(self.group)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        values = Field("values", FP16.bits, self.lanes * self.group)
+        return (Port("i", (Field("mantissa", MANTISSA_FIELD_BITS), values)),)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (
+            Port(
+                "o",
+                (
+                    Field("first", 1),
+                    Field("last", 1),
+                    Field("words", self.group, self.lanes),
+                    Field("exponents", FP16.exponent_bits, self.lanes),
+                    Field("saturated", 1),
+                ),
+            ),
+        )
+
+    @property
+    def timing(self) -> Timing:
+        """One plane a cycle, M + 1 for a set of groups, without a gap between sets."""
+        return Timing(latency=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AndaCompressorLaneParams(BlockParams):
+    """One lane of :class:`AndaCompressorParams` behind ports of its own."""
+
+    block: ClassVar[str] = "anda_compressor_lane"
+    summary: ClassVar[str] = "one lane of the Anda bit-plane compressor"
+    PRESETS: ClassVar = {"paper": {}, "small": {"group": 8}, "odd": {"group": 13}}
+
+    group: int = 64
+
+    def __post_init__(self) -> None:
+        _require_group(self.group)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        values = Field("values", FP16.bits, self.group)
+        return (Port("i", (Field("mantissa", MANTISSA_FIELD_BITS), values)),)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (
+            Port(
+                "o",
+                (
+                    Field("first", 1),
+                    Field("last", 1),
+                    Field("word", self.group),
+                    Field("exponent", FP16.exponent_bits),
+                    Field("saturated", 1),
+                ),
+            ),
+        )
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(latency=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AndaApuParams(BlockParams):
+    """One dot product of Anda activations and integer weights, plane by plane.
+
+    ``i0`` has one beat per plane; the first of a group is its sign word and brings ``mantissa``
+    (1..16), ``exponent`` and whether the group is the ``first_group`` or ``last_group`` of its dot
+    product. ``i1`` has one beat per group: the weights and their scale.
+    """
+
+    block: ClassVar[str] = "anda_apu"
+    summary: ClassVar[str] = "Anda bit-serial processing unit: one dot product"
+    PRESETS: ClassVar = {
+        "paper": {},
+        "small": {"group": 8},
+        "fp32": {"group": 8, "partial": FP32},
+        "int3": {"group": 13, "weight_bits": 3},
+    }
+
+    group: int = 64
+    weight_bits: int = 4
+    partial: FloatFormat = FP16
+
+    def __post_init__(self) -> None:
+        _ = self.numerics
+
+    @property
+    def numerics(self) -> AndaNumerics:
+        return AndaNumerics(group=self.group, weight_bits=self.weight_bits, partial=self.partial)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return (
+            Port(
+                "i0",
+                (
+                    Field("mantissa", MANTISSA_FIELD_BITS),
+                    Field("plane", self.group),
+                    Field("exponent", FP16.exponent_bits),
+                    Field("first_group", 1),
+                    Field("last_group", 1),
+                ),
+            ),
+            Port(
+                "i1",
+                (
+                    Field("weights", self.weight_bits, self.group, signed=True),
+                    Field("scale", FP16.bits),
+                ),
+            ),
+        )
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (Port("o", (Field("result", FP16.bits),)),)
+
+    @property
+    def timing(self) -> Timing:
+        raise NotImplementedError("M + 1 cycles per group: see golden.anda.cycles")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AndaMxuParams(BlockParams):
+    """``rows`` x ``columns`` APUs, output stationary: a tile of a GeMM.
+
+    ``i0`` has one beat per plane, as for an APU, with one word and one exponent per row. ``i1``
+    has ``weight_beats`` beats per group: ``planes`` are the bit planes of the columns' weights,
+    the most significant (the sign) first, plane p of a beat for column c at p * columns + c;
+    ``scales`` count on a group's first beat. ``o`` gives the tile row by row.
+    """
+
+    block: ClassVar[str] = "anda_mxu"
+    summary: ClassVar[str] = "Anda matrix unit: an output-stationary array of APUs"
+    PRESETS: ClassVar = {
+        "paper": {},
+        "small": {"rows": 2, "columns": 2, "group": 8},
+        "oblong": {"rows": 3, "columns": 2, "group": 5, "weight_bits": 3, "planes_per_beat": 3},
+        "fp32": {"rows": 2, "columns": 1, "group": 8, "partial": FP32},
+    }
+
+    rows: int = 16
+    columns: int = 16
+    group: int = 64
+    weight_bits: int = 4
+    planes_per_beat: int = 2
+    partial: FloatFormat = FP16
+
+    def __post_init__(self) -> None:
+        require(1 <= self.rows <= 64, f"rows must be 1..64, not {self.rows!r}")
+        require(1 <= self.columns <= 64, f"columns must be 1..64, not {self.columns!r}")
+        _ = self.numerics
+        require(
+            self.planes_per_beat >= 1 and self.weight_bits % self.planes_per_beat == 0,
+            f"planes_per_beat must divide the {self.weight_bits} weight bits,"
+            f" not be {self.planes_per_beat!r}",
+        )
+
+    @property
+    def numerics(self) -> AndaNumerics:
+        return AndaNumerics(group=self.group, weight_bits=self.weight_bits, partial=self.partial)
+
+    @property
+    def weight_beats(self) -> int:
+        """Beats that bring the weights of one group."""
+        return self.weight_bits // self.planes_per_beat
+
+    @property
+    def row_bits(self) -> int:
+        return max(1, (self.rows - 1).bit_length())
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return (
+            Port(
+                "i0",
+                (
+                    Field("mantissa", MANTISSA_FIELD_BITS),
+                    Field("planes", self.group, self.rows),
+                    Field("exponents", FP16.exponent_bits, self.rows),
+                    Field("first_group", 1),
+                    Field("last_group", 1),
+                ),
+            ),
+            Port(
+                "i1",
+                (
+                    Field("planes", self.group, self.planes_per_beat * self.columns),
+                    Field("scales", FP16.bits, self.columns),
+                ),
+            ),
+        )
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (
+            Port(
+                "o",
+                (
+                    Field("row", self.row_bits),
+                    Field("values", FP16.bits, self.columns),
+                    Field("last", 1),
+                ),
+            ),
+        )
+
+    @property
+    def timing(self) -> Timing:
+        raise NotImplementedError("M + 1 cycles per group: see golden.anda.cycles")
+
+
+ANDA_BLOCKS = (AndaCompressorParams, AndaCompressorLaneParams, AndaApuParams, AndaMxuParams)
