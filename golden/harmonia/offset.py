@@ -1,0 +1,47 @@
+"""Online smoothing of K: a few channels with large values are shifted toward zero.
+
+Softmax does not change when every score of a query changes by the same amount, so any constant may
+be taken from a K channel as long as all tokens lose it. The constants come from the first tokens:
+of every channel the value of largest magnitude, sign kept; of those the k largest; half of each.
+
+Where the paper is silent: the offset carries the channel's sign (else it would push negative
+channels away from zero), of equal magnitudes the earlier token and the lower channel win, and a
+prompt shorter than the window gives its own length's offsets. They never change afterwards.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from golden import arith
+from golden.bits import encode, patterns
+from golden.params.formats import FP16
+from golden.params.harmonia import CacheParams
+
+_HALF = encode(FP16, 0.5)
+_SIGN = 1 << (FP16.bits - 1)
+
+
+def offsets(params: CacheParams, keys: ArrayLike) -> NDArray[np.uint16]:
+    """Offset of every channel, fp16 patterns, from the prompt's K of shape (tokens, channels)."""
+    window = patterns(FP16, keys)[: params.initial].astype(np.uint16)
+    if len(window) == 0:
+        return np.zeros(window.shape[1], np.uint16)
+    extreme = signed_maximum(window)
+    magnitude = extreme & (_SIGN - 1)
+    chosen = np.argsort(-magnitude.astype(np.int32), kind="stable")[: params.offset_channels]
+    result = np.zeros_like(extreme)
+    result[chosen] = arith.multiply(FP16, FP16, FP16, extreme[chosen], _HALF)
+    return result
+
+
+def signed_maximum(keys: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """Of every channel the value of largest magnitude, the earliest of equal ones."""
+    earliest = np.argmax(keys & (_SIGN - 1), axis=0)
+    return np.take_along_axis(keys, earliest[np.newaxis], axis=0)[0]
+
+
+def subtract(keys: ArrayLike, offset: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """K less its channels' offsets, rounded to fp16; a channel without offset passes unchanged."""
+    words = patterns(FP16, keys).astype(np.uint16)
+    shifted = arith.add(FP16, FP16, FP16, words, offset ^ _SIGN)
+    return np.where(offset & (_SIGN - 1), shifted, words)

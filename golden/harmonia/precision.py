@@ -1,0 +1,67 @@
+"""Mantissa lengths of cached tokens, and what the cache weighs.
+
+A K token at position p of a sequence of s tokens has the high length if p < initial or
+p >= s - local. A V group of tokens g*32 ... g*32+31 has the high length if it lies in the initial
+window or if any of its tokens is in the local one; so does the residual group, which is not full.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.params.formats import FP16
+from golden.params.harmonia import CacheParams
+
+
+def key_bits(params: CacheParams, tokens: int) -> NDArray[np.uint8]:
+    """Mantissa length of every cached K token."""
+    position = np.arange(tokens)
+    high = (position < params.initial) | (position >= tokens - params.local)
+    return np.where(high, params.high_bits, params.low_bits).astype(np.uint8)
+
+
+def value_bits(params: CacheParams, tokens: int) -> NDArray[np.uint8]:
+    """Mantissa length of every V group; the last one may be residual."""
+    first = np.arange(0, tokens, params.group)
+    end = first + params.group
+    high = (end <= params.initial) | (end > tokens - params.local) | (end > tokens)
+    return np.where(high, params.high_bits, params.low_bits).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class CacheSize:
+    """Bits of one head's cache, K and V together."""
+
+    tokens: int
+    channels: int
+    bits: int
+
+    @property
+    def fp16_bits(self) -> int:
+        return 2 * self.tokens * self.channels * FP16.bits
+
+    @property
+    def reduction(self) -> float:
+        """How many times smaller than fp16."""
+        return self.fp16_bits / self.bits
+
+
+def cache_size(params: CacheParams, tokens: int, channels: int) -> CacheSize:
+    """Signs, mantissas and exponents of K and V; whole groups, padding included."""
+    per_token = -(-channels // params.group)  # groups of one K token
+    keys = _bits(params, key_bits(params, tokens)) * per_token
+    values = _bits(params, value_bits(params, tokens)) * channels
+    return CacheSize(tokens, channels, keys + values)
+
+
+def element_share(mantissa_bits: int) -> float:
+    """Sign and mantissa of an element as a share of fp16's bits: the paper's headline ratio."""
+    return (1 + mantissa_bits) / FP16.bits
+
+
+def _bits(params: CacheParams, mantissa_bits: NDArray[np.uint8]) -> int:
+    """Storage of one group of each of these lengths."""
+    high = int(np.count_nonzero(mantissa_bits == params.high_bits))
+    low = mantissa_bits.size - high
+    return high * params.high.group_bits + low * params.low.group_bits

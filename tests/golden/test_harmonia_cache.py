@@ -1,0 +1,171 @@
+"""The KV cache, token by token, against the closed form over the whole sequence."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from golden import bfp
+from golden.bits import decode
+from golden.harmonia import mixed
+from golden.harmonia.cache import KvCache
+from golden.harmonia.offset import offsets, signed_maximum, subtract
+from golden.harmonia.precision import cache_size, element_share, key_bits, value_bits
+from golden.params.formats import FP16
+from golden.params.harmonia import CacheParams
+from tests.support.claims import claim
+
+SMALL = CacheParams(group=4, initial=4, local=8, offset_channels=2)
+PAPER = CacheParams()
+
+
+def tokens(rng, count, channels):
+    """Heavy-tailed fp16 patterns with a few channels of large, biased values, as K has."""
+    values = rng.standard_t(3, (count, channels)) * 0.5
+    values[:, :: max(1, channels // 3)] += 6 * rng.choice([-1, 1])
+    return values.astype(np.float16).view(np.uint16)
+
+
+@pytest.mark.parametrize("params", [SMALL, PAPER], ids=["small", "paper"])
+@pytest.mark.parametrize("prompt", [1, 3, 40, 163])
+def test_cache_grown_by_tokens_equals_the_whole_sequence(params, prompt):
+    rng = np.random.default_rng(prompt)
+    channels, total = 3 * params.group // 2, prompt + 45
+    k, v = tokens(rng, total, channels), tokens(rng, total, channels)
+    cache = KvCache(params, channels)
+    cache.append(k[:prompt], v[:prompt])
+    for t in range(prompt, total):
+        cache.append(k[t : t + 1], v[t : t + 1])
+        if t % 11 == 0 or t == total - 1:
+            expected_keys, expected_values = whole_sequence(params, k, v, prompt, t + 1)
+            assert_same(cache.keys(), expected_keys)
+            assert_same(cache.values(), expected_values)
+
+
+def whole_sequence(params, k, v, prompt, length):
+    """Convert everything at once at the final lengths: no state, no ageing."""
+    shifted = subtract(k[:length], offsets(params, k[:prompt]))
+    keys = bfp.encode(params.high, shifted)
+    values = bfp.encode(params.high, v[:length].T)
+    return (
+        mixed.truncated(keys, params.high_bits, key_bits(params, length)[:, np.newaxis]),
+        mixed.truncated(values, params.high_bits, value_bits(params, length)),
+    )
+
+
+def assert_same(got, expected):
+    for name in ("sign", "mantissa", "exponent", "bits"):
+        np.testing.assert_array_equal(getattr(got, name), getattr(expected, name), name)
+    assert got.length == expected.length
+
+
+def test_cut_mantissas_equal_direct_conversion():
+    words = np.random.default_rng(5).integers(0, 0x7C00, (50, 64)).astype(np.uint16)
+    words[::2] |= 0x8000
+    high, low = (bfp.encode(f, words) for f in (PAPER.high, PAPER.low))
+    cut = mixed.truncated(high, 8, np.uint8(4))
+    np.testing.assert_array_equal(cut.mantissa, low.mantissa)
+    np.testing.assert_array_equal(mixed.decode(cut), bfp.decode(PAPER.low, low))
+
+
+def test_lengths_by_position():
+    lengths = key_bits(PAPER, 160)
+    low = np.flatnonzero(lengths == 4)
+    assert (low[0], low[-1], len(low)) == (32, 95, 64)
+    # Tokens 96.. are local; group 2 (64..95) has left, group 1 too, group 0 is initial.
+    assert value_bits(PAPER, 160).tolist() == [8, 4, 4, 8, 8]
+    # One token more and group 3 still holds local tokens; the sixth group is residual.
+    assert value_bits(PAPER, 161).tolist() == [8, 4, 4, 8, 8, 8]
+    assert value_bits(PAPER, 192).tolist() == [8, 4, 4, 4, 8, 8]
+
+
+def test_no_windows_means_low_but_for_the_residual_group():
+    bare = CacheParams(initial=0, local=0)
+    assert set(key_bits(bare, 100)) == {4}
+    assert value_bits(bare, 100).tolist() == [4, 4, 4, 8]
+
+
+def test_storage_reproduces_the_paper():
+    assert 100 * element_share(4) == claim("harmonia.kv_share_low")
+    assert 100 * (1 - element_share(4)) == claim("harmonia.kv_reduction_low")
+    assert 100 * (1 - element_share(8)) == claim("harmonia.kv_reduction_high")
+    assert round(cache_size(PAPER, 4096, 128).reduction, 2) == claim("harmonia.kv_ratio_4k")
+    assert PAPER.initial == claim("harmonia.initial_tokens")
+    assert PAPER.local == claim("harmonia.local_tokens")
+    assert PAPER.group == claim("harmonia.group")
+
+
+def test_storage_counts_every_bit():
+    """One head of 40 tokens and 64 channels, by hand: all K high, V groups high and residual."""
+    bits = 40 * 2 * (32 * 9 + 5) + 2 * 64 * (32 * 9 + 5)
+    assert cache_size(PAPER, 40, 64).bits == bits
+
+
+def test_offsets_are_half_the_signed_maximum_of_the_largest_channels():
+    rng = np.random.default_rng(8)
+    k = tokens(rng, 50, 24)
+    exact = [[Fraction(float(x)) for x in row] for row in decode(FP16, k[:32])]
+    extremes = [max((row[c] for row in exact), key=abs) for c in range(24)]
+    largest = sorted(range(24), key=lambda c: (-abs(extremes[c]), c))[:8]
+    got = [Fraction(float(x)) for x in decode(FP16, offsets(PAPER, k))]
+    assert got == [extremes[c] / 2 if c in largest else 0 for c in range(24)]
+
+
+def test_offset_ties_go_to_the_earlier_token_and_the_lower_channel():
+    one, minus_one = 0x3C00, 0xBC00
+    k = np.array([[one, minus_one, one, 0], [minus_one, one, one, 0]], np.uint16)
+    assert signed_maximum(k).tolist() == [one, minus_one, one, 0]
+    assert offsets(SMALL, k).tolist() == [0x3800, 0xB800, 0, 0]
+
+
+def test_halving_rounds_to_even_among_subnormals():
+    k = np.array([[0x0003, 0x0401, 0x8005]], np.uint16)
+    got = offsets(CacheParams(offset_channels=3), k)
+    assert got.tolist() == [0x0002, 0x0200, 0x8002]
+
+
+def test_a_channel_without_offset_keeps_its_bits():
+    k = np.array([[0x8000, 0x3C00]], np.uint16)
+    assert subtract(k, np.array([0, 0x3C00], np.uint16)).tolist() == [[0x8000, 0]]
+
+
+def test_softmax_does_not_see_the_offsets():
+    """Scores of every query change by one constant, exactly, where nothing is rounded."""
+    rng = np.random.default_rng(2)
+    k = rng.integers(-8, 8, (40, 16)).astype(np.float16).view(np.uint16)
+    shifted = subtract(k, offsets(PAPER, k))
+    q = rng.integers(-8, 8, 16).astype(float)
+    change = decode(FP16, k) @ q - decode(FP16, shifted) @ q
+    assert np.unique(change).size == 1 and change[0] != 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"group": 0}, "group must be at least 1, not 0"),
+        ({"initial": 33}, "initial must be a multiple of the group 32, not 33"),
+        ({"local": -32}, "local must be a multiple of the group 32, not -32"),
+        (
+            {"low_bits": 9},
+            "low_bits and high_bits must be 1 <= low <= high <= 8, not 9 and 8",
+        ),
+        ({"offset_channels": -1}, "offset_channels must be at least 0, not -1"),
+    ],
+)
+def test_refused_parameters(change, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        CacheParams(**change)
+
+
+def test_refused_tokens():
+    cache = KvCache(PAPER, 32)
+    with pytest.raises(
+        ValueError, match=r"^keys must have the shape \(tokens, 32\), not \(1, 31\)$"
+    ):
+        cache.append(np.zeros((1, 31), np.uint16), np.zeros((1, 32), np.uint16))
+    with pytest.raises(ValueError, match=r"^2 keys but 1 values$"):
+        cache.append(np.zeros((2, 32), np.uint16), np.zeros((1, 32), np.uint16))
+    with pytest.raises(ValueError, match=r"NaN at .* has no block floating point value"):
+        cache.append(np.full((1, 32), 0x7E00, np.uint16), np.zeros((1, 32), np.uint16))
+    with pytest.raises(ValueError, match=r"^channels must be at least 1, not 0$"):
+        KvCache(PAPER, 0)
