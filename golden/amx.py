@@ -1,4 +1,4 @@
-"""AMX tile multiplications on bit patterns, as Intel's instruction set reference defines them.
+"""AMX and AVX-512 multiplications on bit patterns, as Intel's instruction set reference has them.
 
 A tile register is 16 rows of 64 bytes; these functions take any number of rows and output columns
 and treat them alike, since every output element is computed by itself. Only the depth is bound to
@@ -61,6 +61,29 @@ def tdpbssd(c: NDArray, a: NDArray, b: NDArray) -> NDArray[np.int32]:
     right = right.reshape(*b.shape[:-1], c.shape[-1], 4).swapaxes(-1, -2)
     right = right.reshape(*b.shape[:-2], 4 * b.shape[-2], c.shape[-1])
     return (np.asarray(c, np.int32).astype(np.int64) + left @ right).astype(np.int32)
+
+
+def vdpbf16ps(c: NDArray, a: NDArray, b: NDArray) -> NDArray[np.uint32]:
+    """AVX-512: c + pairs of bf16 products, in fp32; shapes (..., n), (..., 2 n), (..., 2 n).
+
+    The product of the odd elements is added to c first, then that of the even ones, each by a
+    fused multiply-add to nearest even; subnormals count as zero and become zero at every step.
+    """
+    if a.shape[-1] != 2 * c.shape[-1] or b.shape[-1] != 2 * c.shape[-1]:
+        raise ValueError(f"registers {c.shape}, {a.shape} and {b.shape} do not multiply")
+    for parity in (1, 0):
+        x, y = a[..., parity::2], b[..., parity::2]
+        c = fma(BF16, BF16, FP32, FP32, x, y, c, AMX_RULES)
+    return c
+
+
+def vpdpbusd(c: NDArray, a: NDArray, b: NDArray) -> NDArray[np.int32]:
+    """AVX-512: c + quads of uint8 times int8, in int32 that wraps; (..., n), (..., 4 n) twice."""
+    if a.shape[-1] != 4 * c.shape[-1] or b.shape[-1] != 4 * c.shape[-1]:
+        raise ValueError(f"registers {c.shape}, {a.shape} and {b.shape} do not multiply")
+    products = np.asarray(a, np.uint8).astype(np.int64) * np.asarray(b, np.int8)
+    quads = products.reshape(*products.shape[:-1], c.shape[-1], 4).sum(axis=-1)
+    return (np.asarray(c, np.int32).astype(np.int64) + quads).astype(np.int32)
 
 
 def _check(c: NDArray, a: NDArray, b: NDArray, *, depths: int, element_bytes: int) -> None:

@@ -1,0 +1,24 @@
+"""SparAMX: the sparse format, the instructions its kernels are made of, the kernels, attention.
+
+``packed`` is the format, ``core`` the instructions with their counts, ``linear`` the kernels of a
+linear layer, ``attention`` the same over a pruned cache of keys and values.
+"""
+
+from golden.sparamx.attention import SparseCache, attend, prune_cache
+from golden.sparamx.core import Core
+from golden.sparamx.linear import multiply, tile_instructions
+from golden.sparamx.packed import PackedWeights, load, pack, save, unpack
+
+__all__ = [
+    "Core",
+    "PackedWeights",
+    "SparseCache",
+    "attend",
+    "load",
+    "multiply",
+    "pack",
+    "prune_cache",
+    "save",
+    "tile_instructions",
+    "unpack",
+]

@@ -1,0 +1,210 @@
+"""The packed form of a weight matrix: bitmap, nonzero values in processing order, strip starts.
+
+The three arrays are the paper's ``weight_metadata``, ``weight_values`` and, one entry per strip
+instead of one per thread, ``weight_value_index``: the entries of any number of threads follow from
+those of the strips without touching the weights (:meth:`PackedWeights.partition`).
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.params.block import require
+from golden.params.deca import TILE_ROWS
+from golden.params.sparamx import STRIP_OUTPUTS, Element, WeightFormat
+from golden.tensorfile import TensorFile, TensorFileError, TensorFileWriter
+
+DTYPES: dict[Element, np.dtype] = {
+    Element.BF16: np.dtype(np.uint16),
+    Element.INT8: np.dtype(np.int8),
+}
+
+
+@dataclass(frozen=True)
+class PackedWeights:
+    """A packed (outputs, inputs) matrix. bf16 values are bit patterns."""
+
+    format: WeightFormat
+    shape: tuple[int, int]
+    metadata: NDArray[np.uint8]  # (strips, tiles, metadata_bytes), bit i of a row is element i
+    values: NDArray  # (nonzeros,), or every element where the format is dense
+    strip_starts: NDArray[np.int64]  # (strips + 1,) index of each strip's first value
+
+    @property
+    def size(self) -> int:
+        """Bytes that a multiplication reads of it."""
+        return self.metadata.nbytes + self.values.nbytes
+
+    @property
+    def costs(self) -> NDArray[np.int64]:
+        """(strips + 1,) bytes to read before each strip: what threads are balanced by."""
+        per_strip = self.metadata[0].nbytes if len(self.metadata) else 0
+        steps = np.arange(len(self.strip_starts), dtype=np.int64)
+        return self.strip_starts * self.format.element.bytes + steps * per_strip
+
+    def partition(self, threads: int) -> NDArray[np.int64]:
+        """(threads + 1,) first strip of each thread, such that all read about as many bytes."""
+        return balance(self.costs, threads)
+
+    def value_index(self, threads: int) -> NDArray[np.int64]:
+        """The paper's ``weight_value_index``: where in ``values`` each thread begins."""
+        return self.strip_starts[self.partition(threads)[:-1]]
+
+    def check(self) -> Self:
+        """Refuse arrays that contradict each other or the shape; kernels trust them."""
+        strips, tiles = self.format.grid(self.shape)
+        wanted = (strips, tiles, self.format.metadata_bytes)
+        require(
+            self.metadata.shape == wanted,
+            f"bitmap of shape {self.metadata.shape} for a matrix whose bitmap has {wanted}",
+        )
+        dtype = DTYPES[self.format.element]
+        require(self.values.dtype == dtype, f"values are {self.values.dtype}, not {dtype}")
+        starts = strip_starts(self.format, self.metadata)
+        require(
+            np.array_equal(self.strip_starts, starts),
+            "strip starts disagree with the bitmap",
+        )
+        require(
+            len(self.values) == starts[-1],
+            f"{len(self.values)} values for a bitmap of {starts[-1]}",
+        )
+        return self
+
+
+def balance(costs: NDArray[np.int64], threads: int) -> NDArray[np.int64]:
+    """(threads + 1,) boundaries among strips with these cumulative costs.
+
+    Thread t begins at the first strip before which at least t / threads of all bytes lie. A few
+    comparisons per thread: a new number of threads needs no new packing.
+    """
+    require(threads >= 1, f"threads must be at least 1, not {threads!r}")
+    wanted = costs[-1] * np.arange(threads + 1, dtype=np.int64)
+    bounds = np.searchsorted(costs * threads, wanted)
+    bounds[-1] = len(costs) - 1
+    return np.maximum.accumulate(bounds).astype(np.int64)
+
+
+def strip_starts(fmt: WeightFormat, metadata: NDArray[np.uint8]) -> NDArray[np.int64]:
+    strips, tiles = metadata.shape[:2]
+    if fmt.sparse:
+        counts = np.bitwise_count(metadata).sum(axis=(1, 2), dtype=np.int64)
+    else:
+        counts = np.full(strips, tiles * fmt.tile_elements, np.int64)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def to_tiles(fmt: WeightFormat, matrix: NDArray) -> NDArray:
+    """(outputs, inputs) -> (strips, tiles, 16 rows, row elements), padded with zeros."""
+    strips, tiles = fmt.grid((matrix.shape[0], matrix.shape[1]))
+    padding = (
+        strips * STRIP_OUTPUTS - matrix.shape[0],
+        tiles * fmt.tile_depth - matrix.shape[1],
+    )
+    padded = np.pad(matrix, [(0, p) for p in padding])
+    blocks = padded.reshape(strips, STRIP_OUTPUTS, tiles, TILE_ROWS, fmt.depths_per_row)
+    return blocks.transpose(0, 2, 3, 1, 4).reshape(strips, tiles, TILE_ROWS, fmt.row_elements)
+
+
+def from_tiles(fmt: WeightFormat, shape: tuple[int, int], tiles: NDArray) -> NDArray:
+    """Inverse of :func:`to_tiles`."""
+    strips, along = fmt.grid(shape)
+    blocks = tiles.reshape(strips, along, TILE_ROWS, STRIP_OUTPUTS, fmt.depths_per_row)
+    matrix = blocks.transpose(0, 3, 1, 2, 4)
+    return matrix.reshape(strips * STRIP_OUTPUTS, -1)[: shape[0], : shape[1]]
+
+
+def check_weights(fmt: WeightFormat, weights: NDArray) -> None:
+    """Refuse what is no matrix of finite weights of the format's element."""
+    require(weights.ndim == 2, f"a weight matrix has 2 dimensions, not shape {weights.shape}")
+    require(weights.size > 0, f"a weight matrix of shape {weights.shape} has no weights")
+    dtype = DTYPES[fmt.element]
+    require(
+        weights.dtype == dtype,
+        f"{fmt.element.value} weights are {dtype} here, not {weights.dtype}",
+    )
+    if fmt.element is Element.BF16:
+        bad = np.argwhere((weights & 0x7F80) == 0x7F80)
+        if len(bad):
+            row, column = (int(k) for k in bad[0])
+            raise ValueError(
+                f"weight {int(weights[row, column]):#06x} at row {row}, column {column}"
+                " is NaN or infinite"
+            )
+
+
+def nonzero(fmt: WeightFormat, elements: NDArray) -> NDArray[np.bool_]:
+    """Where a value is stored; a negative zero is none."""
+    return (elements & 0x7FFF) != 0 if fmt.element is Element.BF16 else elements != 0
+
+
+def pack(fmt: WeightFormat, weights: NDArray) -> PackedWeights:
+    """A (outputs, inputs) matrix of bf16 patterns (uint16) or int8, packed."""
+    weights = np.asarray(weights)
+    check_weights(fmt, weights)
+    tiles = to_tiles(fmt, weights)
+    if fmt.sparse:
+        mask = nonzero(fmt, tiles)
+        metadata = np.packbits(mask.reshape(*tiles.shape[:2], -1), axis=-1, bitorder="little")
+        values = tiles[mask]
+    else:
+        metadata = np.zeros((*tiles.shape[:2], 0), np.uint8)
+        values = tiles.reshape(-1)
+    shape = (weights.shape[0], weights.shape[1])
+    return PackedWeights(fmt, shape, metadata, values, strip_starts(fmt, metadata))
+
+
+def unpack(packed: PackedWeights) -> NDArray:
+    """The matrix again, bit for bit; negative zeros of a sparse one have become +0."""
+    fmt = packed.format
+    strips, tiles = fmt.grid(packed.shape)
+    shape = (strips, tiles, TILE_ROWS, fmt.row_elements)
+    if not fmt.sparse:
+        return from_tiles(fmt, packed.shape, packed.values.reshape(shape))
+    dense = np.zeros(shape, packed.values.dtype)
+    mask = np.unpackbits(packed.metadata, axis=-1, bitorder="little").view(np.bool_)
+    dense[mask.reshape(shape)] = packed.values
+    return from_tiles(fmt, packed.shape, dense)
+
+
+_METADATA_ROOM = 256  # bytes: the JSON below is about half of that
+
+
+def save(packed: PackedWeights, path: str | Path) -> None:
+    """Write a safetensors file of the two arrays; the strip starts follow from the bitmap."""
+    about = {
+        "element": packed.format.element.value,
+        "sparse": packed.format.sparse,
+        "shape": list(packed.shape),
+    }
+    values = np.ascontiguousarray(packed.values)
+    metadata = np.ascontiguousarray(packed.metadata)
+    with open(path, "wb") as file:
+        names = [("metadata", metadata.ndim), ("values", values.ndim)]
+        writer = TensorFileWriter(file, names, _METADATA_ROOM)
+        writer.region("metadata", "U8", metadata.shape).write(metadata)
+        dtype = "BF16" if packed.format.element is Element.BF16 else "I8"
+        writer.region("values", dtype, values.shape).write(values)
+        writer.close({"sparamx": json.dumps(about)})
+
+
+def load(path: str | Path) -> PackedWeights:
+    """Read what :func:`save` wrote; a file that is truncated or contradicts itself is refused."""
+    with TensorFile(path) as file:
+        try:
+            about = json.loads(file.metadata["sparamx"])
+            fmt = WeightFormat(element=Element(about["element"]), sparse=bool(about["sparse"]))
+            outputs, inputs = map(int, about["shape"])
+            metadata = file.read("metadata").reshape(file.entries["metadata"].shape)
+            values = file.read("values").view(DTYPES[fmt.element])
+        except (KeyError, TypeError, ValueError) as error:
+            raise TensorFileError(f"{path}: no packed weights: {error}") from None
+    try:
+        starts = strip_starts(fmt, metadata)
+        return PackedWeights(fmt, (outputs, inputs), metadata, values, starts).check()
+    except ValueError as error:
+        raise TensorFileError(f"{path}: {error}") from None

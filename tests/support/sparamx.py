@@ -1,0 +1,32 @@
+"""Weights and activations for the tests of the sparse format, golden and compiled."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.bits import encode
+from golden.params.formats import BF16
+from golden.params.sparamx import Element, WeightFormat
+
+FORMATS = [WeightFormat(element=e, sparse=s) for e in Element for s in (True, False)]
+SHAPES = [(1, 1), (1, 70), (19, 1), (16, 64), (17, 65), (40, 200)]
+
+
+def weights(fmt: WeightFormat, shape: tuple[int, int], sparsity: float, seed: int = 0) -> NDArray:
+    """Random weights with exactly round(sparsity * all) zeros."""
+    rng = np.random.default_rng(seed)
+    if fmt.element is Element.INT8:
+        values = rng.integers(1, 128, shape) * rng.choice([-1, 1], shape)
+        values = values.astype(np.int8)
+    else:
+        values = encode(BF16, rng.normal(0, 1, shape) * 2.0 ** rng.integers(-3, 4, shape))
+        values = values.astype(np.uint16)
+    zeros = rng.permutation(values.size)[: round(sparsity * values.size)]
+    values.reshape(-1)[zeros] = 0
+    return values
+
+
+def activations(fmt: WeightFormat, batch: int, inputs: int, seed: int = 1) -> NDArray:
+    rng = np.random.default_rng(seed)
+    if fmt.element is Element.INT8:
+        return rng.integers(-128, 128, (batch, inputs), np.int8)
+    return encode(BF16, rng.normal(0, 1, (batch, inputs))).astype(np.uint16)
