@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 from golden.params.block import require
-from golden.params.formats import BlockFormat
+from golden.params.formats import FP16, FP32, BlockFormat, FloatFormat, IntFormat
+
+ACTIVATION_BITS = 8  # mantissas outside the cache, and the first operand of every product
 
 
 class Mode(Enum):
@@ -27,6 +28,38 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HarmoniaNumerics:
+    """Everything a group's result depends on beside its operands.
+
+    The exact integer sum of a group becomes a number of ``partial`` by the sum of both shared
+    exponents; in M8W4 it is multiplied by the weight scale into fp32, else taken as fp32; it is
+    added to an fp32 sum that starts at +0, group after group; the sum leaves as fp16. Every step
+    rounds to nearest even.
+    """
+
+    group: int = 32
+    partial: FloatFormat = FP16
+
+    def __post_init__(self) -> None:
+        require(2 <= self.group <= 64, f"group must be 2..64, not {self.group!r}")
+        require(self.partial in (FP16, FP32), f"partial must be fp16 or fp32, not {self.partial}")
+
+    @property
+    def activation(self) -> BlockFormat:
+        """The first operand in every mode."""
+        return BlockFormat(group=self.group, mantissa_bits=ACTIVATION_BITS)
+
+    @property
+    def weight_format(self) -> IntFormat:
+        return IntFormat(bits=Mode.M8W4.operand_bits)
+
+    @property
+    def group_sum_bits(self) -> int:
+        """Signed: a group of 8-bit by 8-bit magnitudes."""
+        return 2 * ACTIVATION_BITS + (self.group - 1).bit_length() + 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class CacheParams:
     """Which cached token has which mantissa length, and which K channels get an offset.
 
@@ -37,8 +70,6 @@ class CacheParams:
     ``offset_channels`` is the number k of K channels that are shifted; the paper gives none. Eight
     is the number of rows of its array, so the offsets of a head fit one column of results.
     """
-
-    ACTIVATION_BITS: ClassVar[int] = 8
 
     group: int = 32
     initial: int = 32
@@ -56,8 +87,8 @@ class CacheParams:
                 f"{name} must be a multiple of the group {self.group}, not {value!r}",
             )
         require(
-            1 <= self.low_bits <= self.high_bits <= self.ACTIVATION_BITS,
-            f"low_bits and high_bits must be 1 <= low <= high <= {self.ACTIVATION_BITS}, "
+            1 <= self.low_bits <= self.high_bits <= ACTIVATION_BITS,
+            f"low_bits and high_bits must be 1 <= low <= high <= {ACTIVATION_BITS}, "
             f"not {self.low_bits!r} and {self.high_bits!r}",
         )
         require(
@@ -68,7 +99,7 @@ class CacheParams:
     @property
     def activation(self) -> BlockFormat:
         """Everything outside the cache: Q, P and the inputs of linear layers."""
-        return BlockFormat(group=self.group, mantissa_bits=self.ACTIVATION_BITS)
+        return BlockFormat(group=self.group, mantissa_bits=ACTIVATION_BITS)
 
     @property
     def high(self) -> BlockFormat:
