@@ -1,0 +1,157 @@
+"""Anda dot products and GeMM with every rounding step of the published chain.
+
+Per group of activations, in order: the exact integer sum of mantissa times weight; to the partial
+format with the shared exponent and M; times the weight scale into fp32; added to an fp32 sum that
+starts at +0. The sum leaves as fp16. Every step rounds to nearest even and keeps subnormals.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.anda.weights import Weights
+from golden.arith import add, convert, multiply
+from golden.bfp import Blocks
+from golden.bits import round_pack
+from golden.chunks import for_each_piece
+from golden.params.anda import AndaNumerics
+from golden.params.arith import IEEE_RULES
+from golden.params.block import require
+from golden.params.formats import FP16, FP32
+
+_BAND = 1 << 22  # results whose sums are held at a time
+_PIECE = 1 << 16  # of these, as many as stay in a core's cache with their temporaries
+
+
+def partial(
+    numerics: AndaNumerics, mantissa_bits: int, sums: NDArray, exponent: NDArray
+) -> NDArray:
+    """Exact group sums as patterns of the partial format.
+
+    ``sums`` counts in units of 2^(exponent - 15 - (mantissa_bits - 1)).
+    """
+    width = numerics.group_sum_bits
+    lowest = exponent.astype(np.int64) - FP16.bias - (mantissa_bits - 1)
+    return round_pack(
+        numerics.partial,
+        sums < 0,
+        lowest + width - 1,
+        np.abs(sums),
+        False,
+        IEEE_RULES,
+        significand_bits=width,
+    )
+
+
+def accumulate(
+    numerics: AndaNumerics, total: NDArray, partials: NDArray, scale: NDArray
+) -> NDArray:
+    """fp32 patterns: ``total`` plus the partials times their scales, rounded at both steps."""
+    scaled = multiply(numerics.partial, FP16, FP32, partials, scale)
+    return add(FP32, FP32, FP32, total, scaled)
+
+
+def group_sums(blocks: Blocks, weights: NDArray) -> NDArray[np.int64]:
+    """Exact sums over each group; ``weights`` are (..., groups, group) integers."""
+    mantissa = blocks.mantissa.astype(np.int64)
+    signed = np.where(blocks.sign, -mantissa, mantissa)
+    return (signed * weights).sum(axis=-1)
+
+
+def dot(
+    numerics: AndaNumerics,
+    mantissa_bits: int,
+    blocks: Blocks,
+    weights: NDArray,
+    scales: NDArray,
+) -> NDArray:
+    """fp16 patterns of dot products, each step by :mod:`golden.arith`.
+
+    Operands broadcast over leading axes: ``weights`` (..., groups, group) integers, ``scales``
+    (..., groups) fp16 patterns, one per group of activations.
+    """
+    sums = group_sums(blocks, weights)
+    partials = partial(numerics, mantissa_bits, sums, blocks.exponent)
+    total = np.zeros(np.broadcast_shapes(partials.shape, scales.shape)[:-1], np.uint32)
+    for k in range(partials.shape[-1]):
+        total = accumulate(numerics, total, partials[..., k], scales[..., k])
+    return convert(FP32, FP16, total)
+
+
+def gemm(
+    numerics: AndaNumerics, mantissa_bits: int, blocks: Blocks, weights: Weights
+) -> NDArray[np.uint16]:
+    """fp16 patterns (rows, outputs) of activations (rows, inputs) times the weights' transpose.
+
+    Bit for bit what :func:`dot` gives. The group sums come from a matrix product of floats that
+    hold every intermediate sum exactly, whatever its order; casts and IEEE arithmetic of numpy do
+    the rounding.
+    """
+    _check(numerics, blocks, weights)
+    rows, groups, group = blocks.mantissa.shape
+    outputs = weights.outputs
+    exact = np.float32 if _sums_fit_float32(numerics, mantissa_bits) else np.float64
+    partial_dtype = np.float16 if numerics.partial == FP16 else np.float32
+    # (groups, group, outputs), zero beyond the last input; a group's slice is contiguous.
+    factors = np.zeros((groups * group, outputs), exact)
+    factors[: weights.inputs] = weights.values.T
+    factors = factors.reshape(groups, group, outputs)
+    repeated = np.repeat(weights.scales, weights.group // group, axis=1)[:, :groups]
+    scales = np.ascontiguousarray(repeated.T).view(np.float16).astype(np.float32)
+    step = blocks.exponent.astype(np.int32) - FP16.bias - (mantissa_bits - 1)
+    results = np.empty((rows, outputs), np.uint16)
+    band = max(1, _BAND // max(1, outputs))
+    for start in range(0, rows, band):
+        piece = slice(start, start + band)
+        magnitude = np.ldexp(blocks.mantissa[piece].astype(exact), step[piece][..., np.newaxis])
+        values = np.where(blocks.sign[piece], -magnitude, magnitude)
+        sums = np.empty((len(values), outputs), exact)
+        total = np.zeros(sums.shape, np.float32)
+        for k in range(groups):
+            np.matmul(values[:, k], factors[k], out=sums)  # on every core by itself
+            _accumulate_floats(total, sums, scales[k], partial_dtype)
+        results[piece] = _fp16_patterns(total)
+    return results
+
+
+def _accumulate_floats(
+    total: NDArray[np.float32], sums: NDArray, scale: NDArray[np.float32], partial_dtype: type
+) -> None:
+    """``total`` += partial(sums) * scale."""
+
+    def work(piece: slice) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = sums[piece].astype(partial_dtype).astype(np.float32, copy=False)
+            scaled *= scale
+            total[piece] += scaled
+
+    for_each_piece(work, len(total), max(1, _PIECE // total.shape[1]))
+
+
+def _fp16_patterns(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        halves = values.astype(np.float16)
+    return np.where(np.isnan(halves), np.uint16(FP16.nan_bits or 0), halves.view(np.uint16))
+
+
+def _sums_fit_float32(numerics: AndaNumerics, mantissa_bits: int) -> bool:
+    """Whether every partial sum of a group is an integer of at most 24 bits."""
+    largest = numerics.group * -numerics.weight_format.minimum * ((1 << mantissa_bits) - 1)
+    return largest <= 1 << FP32.significand_bits
+
+
+def _check(numerics: AndaNumerics, blocks: Blocks, weights: Weights) -> None:
+    require(blocks.mantissa.ndim == 3, f"activations are a matrix, not {blocks.mantissa.ndim - 1}D")
+    group = blocks.mantissa.shape[2]
+    require(group == numerics.group, f"activations have groups of {group}, not {numerics.group}")
+    require(
+        weights.fmt == numerics.weight_format,
+        f"weights are {weights.fmt}, not {numerics.weight_format}",
+    )
+    require(
+        blocks.length == weights.inputs,
+        f"{blocks.length} activations meet {weights.inputs} weights",
+    )
+    require(
+        weights.group % group == 0,
+        f"a weight group of {weights.group} is no multiple of the activations' {group}",
+    )

@@ -1,0 +1,144 @@
+"""Where an Anda tensor and its weights lie in the buffers: Figure 10's bit-plane layout.
+
+A memory *line* holds one plane word of each of ``lanes`` rows, so that one read feeds every row
+of an array. A block of ``lanes`` rows takes, group after group, a line of sign words and then M
+lines of mantissa bits, the most significant first. Exponents have a memory of their own, one line
+of ``lanes`` exponents per block and group. M only changes how many lines a group takes.
+
+Weights follow the same scheme: ``lanes`` outputs side by side, ``weight_bits`` lines per group of
+inputs, the sign plane first, and a line of scales per group of inputs in a memory of its own.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden import planes
+from golden.anda.weights import Weights
+from golden.bfp import Blocks
+from golden.params.block import require
+from golden.params.formats import BlockFormat
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorLayout:
+    """Addresses, in lines, of a matrix of ``rows`` x ``length`` activations."""
+
+    fmt: BlockFormat
+    rows: int
+    length: int
+    lanes: int = 1
+    base: int = 0  # line of the first sign word
+    exponent_base: int = 0  # line of the first exponents, in their own memory
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "length", "lanes"):
+            value = getattr(self, name)
+            require(value >= 1, f"{name} must be at least 1, not {value!r}")
+
+    @property
+    def groups(self) -> int:
+        """Of one row."""
+        return -(-self.length // self.fmt.group)
+
+    @property
+    def row_blocks(self) -> int:
+        return -(-self.rows // self.lanes)
+
+    @property
+    def group_lines(self) -> int:
+        """Lines of one group: signs and mantissa planes."""
+        return 1 + self.fmt.mantissa_bits
+
+    @property
+    def lines(self) -> int:
+        return self.row_blocks * self.groups * self.group_lines
+
+    @property
+    def exponent_lines(self) -> int:
+        return self.row_blocks * self.groups
+
+    def address(self, row: int, group: int, plane: int = 0) -> tuple[int, int]:
+        """Line, and word in it, of a plane of a group: 0 is the sign word, then M mantissa bits."""
+        line, lane = self.exponent_address(row, group)
+        require(0 <= plane < self.group_lines, f"plane {plane} is not one of {self.group_lines}")
+        return self.base + (line - self.exponent_base) * self.group_lines + plane, lane
+
+    def exponent_address(self, row: int, group: int) -> tuple[int, int]:
+        """Line, and place in it, of a group's exponent."""
+        require(0 <= row < self.rows, f"row {row} is not one of {self.rows}")
+        require(0 <= group < self.groups, f"group {group} is not one of {self.groups}")
+        return self.exponent_base + row // self.lanes * self.groups + group, row % self.lanes
+
+
+def store(layout: TensorLayout, blocks: Blocks) -> tuple[NDArray, NDArray[np.uint8]]:
+    """Plane lines (lines, lanes) and exponent lines (exponent_lines, lanes) from ``base`` on.
+
+    Rows that fill up the last block are zero with the exponent 1, as encoded zeros are.
+    """
+    want = (layout.rows, layout.groups, layout.fmt.group)
+    require(blocks.mantissa.shape == want, f"blocks are {blocks.mantissa.shape}, not {want}")
+    words = planes.pack(layout.fmt, blocks)
+    padded = layout.row_blocks * layout.lanes
+    memory = np.zeros((padded, layout.groups, layout.group_lines), words.dtype)
+    memory[: layout.rows] = words
+    exponents = np.ones((padded, layout.groups), np.uint8)
+    exponents[: layout.rows] = blocks.exponent
+    return _lines(layout, memory), _lines(layout, exponents[..., np.newaxis])
+
+
+def load(layout: TensorLayout, lines: NDArray, exponents: NDArray[np.uint8]) -> Blocks:
+    """Inverse of :func:`store`."""
+    words = _rows(layout, lines, layout.group_lines)
+    exponent = np.ascontiguousarray(_rows(layout, exponents, 1)[..., 0])
+    return planes.unpack(layout.fmt, words, exponent, layout.length)
+
+
+def weight_planes(weights: Weights, group: int, lanes: int = 1) -> NDArray:
+    """Plane lines (output blocks x groups x weight_bits, lanes) for groups of ``group`` inputs.
+
+    Outputs that fill up the last block, and inputs that fill up the last group, weigh 0.
+    """
+    bits = weights.fmt.bits
+    fmt = BlockFormat(group=group, mantissa_bits=bits)
+    blocks, groups = -(-weights.outputs // lanes), -(-weights.inputs // group)
+    padded = np.zeros((blocks * lanes, groups * group), np.uint8)
+    padded[: weights.outputs, : weights.inputs] = weights.values.astype(np.uint8) & (
+        (1 << bits) - 1
+    )
+    codes = padded.reshape(blocks, lanes, groups, group)
+    unsigned = Blocks(np.zeros(codes.shape, bool), codes, np.empty(0, np.uint8), groups * group)
+    words = planes.pack(fmt, unsigned)[..., 1:]
+    return words.transpose(0, 2, 3, 1).reshape(-1, lanes)
+
+
+def weight_scales(weights: Weights, group: int, lanes: int = 1) -> NDArray[np.uint16]:
+    """Scale lines (output blocks x groups, lanes), repeated for every ``group`` of inputs.
+
+    Outputs that fill up the last block have the scale 0.
+    """
+    require(
+        weights.group % group == 0,
+        f"a weight group of {weights.group} is no multiple of the activations' {group}",
+    )
+    blocks, groups = -(-weights.outputs // lanes), -(-weights.inputs // group)
+    padded = np.zeros((blocks * lanes, groups), np.uint16)
+    padded[: weights.outputs] = np.repeat(weights.scales, weights.group // group, axis=1)[
+        :, :groups
+    ]
+    return padded.reshape(blocks, lanes, groups).transpose(0, 2, 1).reshape(-1, lanes)
+
+
+def _lines(layout: TensorLayout, rows: NDArray) -> NDArray:
+    """(rows, groups, words) to (blocks x groups x words, lanes)."""
+    *_, words = rows.shape
+    blocked = rows.reshape(layout.row_blocks, layout.lanes, layout.groups, words)
+    return blocked.transpose(0, 2, 3, 1).reshape(-1, layout.lanes)
+
+
+def _rows(layout: TensorLayout, lines: NDArray, words: int) -> NDArray:
+    """Inverse of :func:`_lines`, without the rows that only fill up."""
+    blocked = np.asarray(lines).reshape(layout.row_blocks, layout.groups, words, layout.lanes)
+    rows = blocked.transpose(0, 3, 1, 2).reshape(-1, layout.groups, words)
+    return rows[: layout.rows]
