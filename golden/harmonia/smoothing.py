@@ -1,0 +1,46 @@
+"""Offline smoothing: factors per K channel, folded into the projections before deployment.
+
+Scores do not change when a channel of K is multiplied by a factor and the same channel of Q is
+divided by it. Two things stand between projection and score and decide which factors are exact:
+rotary embedding mixes channel c with c + channels/2, so such a pair must share a factor; and in
+grouped-query attention several query heads meet one K head, so they share its factors.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from golden.params.block import require
+
+
+def fold_scales(
+    query: ArrayLike, key: ArrayLike, scales: ArrayLike, *, rotary: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """W_Q / S and W_K * S; projections are (heads * channels, inputs), scales (K heads, channels).
+
+    Refuses factors that are not positive and finite, that a rotary embedding would mix, or whose
+    shape does not divide the projections.
+    """
+    w_q, w_k, s = (np.asarray(x, np.float64) for x in (query, key, scales))
+    require(s.ndim == 2, f"scales must have the shape (heads, channels), not {s.shape}")
+    channels = s.shape[1]
+    require(
+        bool(np.all(np.isfinite(s) & (s > 0))), f"scales must be positive and finite, not {s.min()}"
+    )
+    require(
+        len(w_k) == s.size, f"the key projection has {len(w_k)} rows, the scales cover {s.size}"
+    )
+    require(
+        len(w_q) % s.size == 0,
+        f"{len(w_q)} rows of the query projection are no multiple of the scales' {s.size}",
+    )
+    if rotary:
+        require(
+            channels % 2 == 0, f"rotary embedding needs an even number of channels, not {channels}"
+        )
+        half = channels // 2
+        for c in np.flatnonzero((s[:, :half] != s[:, half:]).any(axis=0))[:1]:
+            raise ValueError(
+                f"rotary embedding mixes channels {c} and {c + half}: give them one factor"
+            )
+    shared = np.repeat(s, len(w_q) // s.size, axis=0)  # query heads of one K head are neighbours
+    return w_q / shared.reshape(-1, 1), w_k * s.reshape(-1, 1)
