@@ -20,7 +20,7 @@ __all__ = [
     "verdict",
 ]
 
-STYLE = """
+COLOURS = """\
 :root { color-scheme: light dark; --paper: #fdfdfb; --ink: #1d1f21; --faint: #666a70;
   --line: #d9dad5; --shade: #f1f1ec; --link: #0b57a4; --good: #1a7f37; --bad: #b3261e;
   --series-0: #0b6bb3; --series-1: #c4511d; --series-2: #2c7d4a; --series-3: #8a4fa8;
@@ -29,6 +29,21 @@ STYLE = """
   --line: #3a3e42; --shade: #202326; --link: #7cb7f2; --good: #56c271; --bad: #ff8a80;
   --series-0: #6fb5f0; --series-1: #f2955f; --series-2: #6fca8d; --series-3: #c99be6;
   --series-4: #dcb54a; --series-5: #ee7fa5; } }
+"""
+
+DIAGRAMS = """\
+.diagram text { font: 13px system-ui, sans-serif; fill: currentColor; text-anchor: middle; }
+.diagram .small { font-size: 11px; fill: var(--faint); }
+.diagram .title { text-anchor: start; font-weight: 600; }
+.diagram .box { fill: var(--shade); stroke: var(--faint); }
+.diagram .memory { fill: var(--paper); stroke: var(--series-0); stroke-width: 1.6; }
+.diagram .outside { fill: none; stroke: var(--faint); stroke-dasharray: 4 3; }
+.diagram .frame { fill: var(--paper); stroke: var(--line); }
+.diagram .arrow { fill: none; stroke: var(--faint); }
+.diagram .head { fill: var(--faint); }
+"""
+
+_PAGE = """\
 * { box-sizing: border-box; }
 html { font: 16px/1.5 system-ui, sans-serif; background: var(--paper); color: var(--ink);
   -webkit-text-size-adjust: 100%; }
@@ -64,6 +79,8 @@ svg text { font-family: system-ui, sans-serif; }
 .cards li { background: var(--shade); padding: .8rem 1rem; border-radius: .4rem; }
 .cards p { margin: .2rem 0 0; color: var(--faint); font-size: .9rem; }
 """
+
+STYLE = f"\n{COLOURS}{_PAGE}{DIAGRAMS}"
 
 
 class Markup(str):

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from synth.record import load_records, stale_records
 from tilewright.console import progress
 from tilewright.report.html import Markup
+from tilewright.report.measured import MEASURED
 
 __all__ = ["Context", "Page"]
 
@@ -35,6 +38,17 @@ class Context:
 
     records: Path  # folder of committed synthesis records
     cases: int  # operand sets per live check
+    measured: Path = MEASURED  # folder of committed records of benches
+
+    @cached_property
+    def synthesised(self) -> dict[str, dict[str, Any]]:
+        """Synthesis records by file name."""
+        return load_records(self.records)
+
+    @cached_property
+    def stale(self) -> dict[str, str]:
+        """Those of them that no longer describe their block, with the command that renews each."""
+        return stale_records(self.records)
 
     def track(self, what: str, items: Iterable[T], name: Callable[[T], str] = str) -> Iterator[T]:
         """``items`` one by one, with a bar on stderr."""

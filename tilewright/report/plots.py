@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.report.html import Markup
 
-__all__ = ["dot_rows", "scatter"]
+__all__ = ["Series", "curves", "dot_rows", "scatter"]
 
 # Stand-ins that nothing else draws with; `_inline` turns them into the page's own colours, so one
 # drawing serves light and dark.
@@ -18,6 +18,35 @@ _PAGE_COLOURS = {INK: "currentColor", LINE: "var(--line)"} | {
     colour: f"var(--series-{k})" for k, colour in enumerate(SERIES)
 }
 MARKERS = "osD^vP"
+
+Series = Sequence[tuple[float, float]]  # x, y
+
+
+def curves(
+    name: str,
+    lines: dict[str, Series],
+    points: dict[str, Series],
+    *,
+    x_label: str,
+    y_label: str,
+    logarithmic: bool = False,
+) -> Markup:
+    """A line per group, and markers in the colour of the group of the same name.
+
+    ``logarithmic`` is about the y axis.
+    """
+    with _figure(name, height=3.8) as (figure, axes, svg):
+        for k, (group, line) in enumerate(lines.items()):
+            axes.plot(*zip(*line, strict=True), color=SERIES[k], linewidth=1.4, label=group)
+            if points.get(group):
+                x, y = zip(*points[group], strict=True)
+                axes.scatter(x, y, color=SERIES[k], marker=MARKERS[k], s=26)
+        axes.set(xlabel=x_label, ylabel=y_label)
+        if logarithmic:
+            axes.set(yscale="log")
+        axes.grid(True, which="major", color=LINE, linewidth=0.6)
+        _finish(figure, axes, [axes.yaxis] if logarithmic else [])
+    return svg[0]
 
 
 def scatter(

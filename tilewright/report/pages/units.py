@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from golden.params.resolve import BLOCKS
-from synth.record import load_records, stale_records
 from tilewright.commands.list import family
 from tilewright.report.html import (
     Markup,
@@ -54,8 +53,7 @@ class Unit:
 
 
 def build(context: Context) -> Page:
-    records = load_records(context.records)
-    stale = stale_records(context.records)
+    records, stale = context.synthesised, context.stale
     units = _units(records, stale)
     technologies = sorted({record["technology"] for record in records.values()})
     families = _by_family(units)

@@ -1,0 +1,114 @@
+"""What synthesis says about one design: tables for its page."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tilewright.report.html import Markup, code, join, note, paragraph, table, verdict
+from tilewright.report.measured import missing
+from tilewright.report.page import Context
+
+__all__ = ["area_by_group", "design_records", "figures_table", "longest_paths", "records_wanted"]
+
+PS_PER_GHZ = 1000.0  # a period in ps is this divided by the clock in GHz
+
+
+def design_records(context: Context, blocks: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The records of these blocks by file name."""
+    wanted = set(blocks)
+    return {name: r for name, r in context.synthesised.items() if r["block"] in wanted}
+
+
+def records_wanted(records: Mapping[str, dict[str, Any]], specs: Sequence[str]) -> Markup:
+    """The command that makes the record, for every spec that has none."""
+    found = {record["spec"] for record in records.values()}
+    return join(
+        missing(f"the area and delay of {spec}", f"tilewright synth {spec} --update-records")
+        for spec in specs
+        if spec not in found
+    )
+
+
+def figures_table(context: Context, records: Mapping[str, dict[str, Any]]) -> Markup:
+    """Area, registers and delay of each record."""
+    rows = []
+    for name, record in records.items():
+        value = {metric: entry["value"] for metric, entry in record["metrics"].items()}
+        spec = code(record["spec"])
+        rows.append(
+            (
+                Markup(f"{spec} {verdict(False, 'stale')}") if name in context.stale else spec,
+                record["technology"],
+                record["goal"],
+                value["area"],
+                value["memory_area"],
+                value["cells"],
+                value["register_bits"],
+                value["memory_bits"],
+                value["delay"],
+                PS_PER_GHZ / value["delay"] if value["delay"] else None,
+            )
+        )
+    return join(
+        [
+            table(
+                (
+                    *("Block", "Technology", "Goal", "Area, µm²", "of it memories, µm²", "Cells"),
+                    *("Register bits", "Memory bits", "Longest path, ps", "Clock, GHz"),
+                ),
+                rows,
+            ),
+            note(
+                "Source:",
+                ", ".join(f"synth/records/{name}" for name in records),
+                "made by",
+                code("tilewright synth --update-records"),
+            ),
+        ]
+    )
+
+
+def longest_paths(records: Mapping[str, dict[str, Any]]) -> Markup:
+    """Where the longest path of each record begins and ends."""
+    rows = [
+        (
+            code(record["spec"]),
+            record["technology"],
+            record["goal"],
+            code(path["start"]),
+            code(path["end"]),
+            len(path["cells"]),
+        )
+        for record in records.values()
+        if (path := record["longest_path"])
+    ]
+    return table(("Block", "Technology", "Goal", "From", "To", "Cells"), rows)
+
+
+def area_by_group(
+    record: dict[str, Any], groups: Mapping[str, str], rest: str
+) -> dict[str, float] | None:
+    """Area of the parts whose name matches each group's pattern, first match first.
+
+    ``rest`` takes what no pattern matches. None where the record does not know its parts.
+    """
+    parts = record["area_by_part"]
+    if not parts:
+        return None
+    areas = dict.fromkeys([*groups, rest], 0.0)
+    for part, area in parts.items():
+        group = next((name for name, pattern in groups.items() if re.match(pattern, part)), rest)
+        areas[group] += area
+    return areas
+
+
+def parts_table(record: dict[str, Any]) -> Markup:
+    """Area of every part of a record, the largest first."""
+    parts = sorted(record["area_by_part"].items(), key=lambda item: -item[1])
+    total = sum(area for _, area in parts)
+    if not parts:
+        return paragraph("This record does not know its parts.")
+    return table(
+        ("Part", "Area, µm²", "Share, %"),
+        [(code(part or "(top)"), area, 100 * area / total) for part, area in parts],
+    )
