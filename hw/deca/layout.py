@@ -2,7 +2,7 @@
 
 from amaranth.lib import data
 
-from golden.params.deca import CONFIG_FIELDS, TILE_BYTES, DecaParams
+from golden.params.deca import CONFIG_FIELDS, TILE_BYTES, TILE_ROWS, DecaParams
 from hw.unit import field_shape
 
 __all__ = [
@@ -52,6 +52,7 @@ def window_layout(p: DecaParams) -> data.StructLayout:
             "last": 1,
             "final": 1,  # last step of the tile
             "chunk": chunk_index_bits(p),
+            "rows": TILE_ROWS,  # of TOut that the chunk goes to, one bit per row
             "mask": data.ArrayLayout(1, p.lanes),
             "distance": data.ArrayLayout(range(p.lanes), p.lanes),  # clear mask bits below
             "error": 1,  # the bitmask came with a bus error

@@ -26,7 +26,6 @@ from hw.deca.layout import (
 from hw.deca.line_queue import LineQueue
 from hw.deca.line_reader import LineReader, cut_at
 from hw.deca.load_unit import LoadUnit
-from hw.deca.tile_out import rows_of_chunk
 from hw.deca.window import Window
 from hw.stream.register_slice import RegisterSlice
 
@@ -234,7 +233,7 @@ class Loader(wiring.Component):
 
     def _vet(self, m):
         """v: a step that may leave as soon as its lines are here, or the end of a bad tile."""
-        p, tile = self.params, self.tile
+        p = self.params
         # Waits end at this slice; without it they would reach through the whole window logic.
         slice_ = RegisterSlice(RegisterSliceParams(width=window_layout(p).size))
         m.submodules.window_slice = ResetInserter(self.drop)(slice_)
@@ -250,8 +249,7 @@ class Loader(wiring.Component):
         scale_need, group_ends = self._scales(m, w)
 
         after = bits_left - w.bits
-        first, last = rows_of_chunk(p, w.chunk, tile.config.int8)
-        row_free = ~self.full.bit_select(first, 1) & ~self.full.bit_select(last, 1)
+        row_free = ~(self.full & w.rows).any()
         faulty = self.fault != TileError.OK
         error = Signal(3)
         with m.If(faulty):
@@ -269,6 +267,7 @@ class Loader(wiring.Component):
                     "code_cut": self.readers["data"].cut_layout,
                     "scale_cut": self.readers["scale"].cut_layout,
                     "error": 3,
+                    "good": 1,  # no error
                 }
             ),
             reset_less=True,
@@ -292,6 +291,7 @@ class Loader(wiring.Component):
                 self.v_valid.eq(accepts),
                 v.window.eq(w),
                 v.error.eq(error),
+                v.good.eq(error == TileError.OK),
                 *(v.code_cut[n].eq(value) for n, value in code_cut.items()),
                 *(v.scale_cut[n].eq(value) for n, value in scale_cut.items()),
             ]
@@ -305,7 +305,7 @@ class Loader(wiring.Component):
                 code_position.eq(self._line_byte("data") << 3),
                 scale_position.eq(self._line_byte("scale")),
             ]
-        with m.If(self.drop):
+        with m.If(self.drop | self.leaves):
             m.d.sync += self.v_valid.eq(0)
 
         with m.If(self.result_taken):
@@ -337,14 +337,13 @@ class Loader(wiring.Component):
         v, o = self.v, self.o
         codes, scales = self.readers["data"], self.readers["scale"]
         free, fire, here, bad = (Signal(name=n) for n in ("free", "fire", "here", "bad"))
-        vetted = v.error == TileError.OK
         m.d.comb += [
             codes.cut.eq(v.code_cut),
             scales.cut.eq(v.scale_cut),
             here.eq(codes.available & scales.available),
-            bad.eq(codes.error | scales.error | ~vetted),
+            bad.eq(codes.error | scales.error | ~v.good),
             free.eq(~o.valid | o.ready),
-            fire.eq(self.v_valid & (here | ~vetted) & self.running),
+            fire.eq(self.v_valid & (here | ~v.good)),
             self.v_takes.eq(fire & free),
             codes.take.eq(self.v_takes),
             scales.take.eq(self.v_takes),
@@ -366,7 +365,7 @@ class Loader(wiring.Component):
                 step.chunk.eq(v.window.chunk),
                 step.mask.eq(v.window.mask),
                 step.distance.eq(v.window.distance),
-                step.error.eq(Mux(vetted & bad, TileError.BUS, v.error)),
+                step.error.eq(Mux(v.good & bad, TileError.BUS, v.error)),
             ]
         with m.If(self.squash):
             m.d.sync += o.valid.eq(0)

@@ -4,19 +4,19 @@ from functools import reduce
 from operator import or_
 from types import SimpleNamespace
 
-from amaranth import Const, Module, Mux, Signal, Value
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from golden.params.arith import AMX_RULES
-from golden.params.deca import DecaParams, ScaleKind
+from golden.params.deca import DecaParams
 from golden.params.formats import BF16, E8M0
 from hw.arith.carry_save import carry_save_product
 from hw.arith.float_round import Rounder
 from hw.arith.float_unpack import split
 from hw.arith.lanes import without
 
-__all__ = ["SCALE", "Scaler", "spread_scales"]
+__all__ = ["SCALE", "Scaler", "group_sizes", "spread_scales"]
 
 # A scale taken apart, so that the multiplier need not know how it was stored.
 SCALE = data.StructLayout(
@@ -31,15 +31,18 @@ SCALE = data.StructLayout(
 )
 
 
-def spread_scales(p: DecaParams, scales: Value, kind: Value, group_log2: Value) -> list[dict]:
-    """Every lane's scale, taken apart (fields of ``SCALE``).
+def group_sizes(p: DecaParams, group_log2: Value) -> Value:
+    """One bit per size of a group: 1, 2, 4, ... elements, the last one a chunk or more."""
+    levels = (p.lanes - 1).bit_length()
+    return Cat(*(group_log2 == level for level in range(levels)), group_log2 >= levels)
+
+
+def spread_scales(p: DecaParams, scales: Value, power_of_two: Value, at: Value) -> list[dict]:
+    """Every lane's scale, taken apart (fields of ``SCALE``); ``at`` is :func:`group_sizes`.
 
     Scale k of a chunk belongs to the elements k * group and on, counted in the dense tile.
     """
-    levels = (p.lanes - 1).bit_length()
-    power_of_two = kind == ScaleKind.E8M0.code
-    at = [group_log2 == level for level in range(levels)]
-    at.append(group_log2 >= levels)
+    levels = len(at) - 1
 
     def choose(lane: int, bits: int) -> Value:
         """The lane's stored scale: at one place per size of a group."""

@@ -1,6 +1,6 @@
 """TOut: one decompressed tile, written by chunks and read by rows of 64 bytes."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,17 +11,15 @@ from hw.sram import Sram
 __all__ = ["TileOut", "rows_of_chunk"]
 
 
-def rows_of_chunk(p: DecaParams, chunk, int8) -> tuple:
-    """First and last row that a chunk touches."""
-    row_log2 = (p.line_bytes - 1).bit_length()
-    lanes_log2 = (p.lanes - 1).bit_length()
+def rows_of_chunk(p: DecaParams, chunk: Value, int8: Value) -> Value:
+    """Rows that a chunk touches, one bit per row."""
 
-    def row(byte):
-        return (byte >> row_log2)[: (TILE_ROWS - 1).bit_length()]
+    def touches(row: int, chunk_bytes: int) -> Value:
+        first = row * p.line_bytes // chunk_bytes  # a bf16 chunk of 64 lanes has two rows
+        chunks = max(1, p.line_bytes // chunk_bytes)
+        return (chunk >= first) & (chunk < first + chunks)
 
-    first = Mux(int8, row(chunk << lanes_log2), row(chunk << (lanes_log2 + 1)))
-    both_rows = 2 * p.lanes > p.line_bytes  # a bf16 chunk of 64 lanes
-    return first, Mux(int8, first, first | 1) if both_rows else first
+    return Cat(Mux(int8, touches(r, p.lanes), touches(r, 2 * p.lanes)) for r in range(TILE_ROWS))
 
 
 class TileOut(wiring.Component):

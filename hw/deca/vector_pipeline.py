@@ -11,7 +11,7 @@ from hw.arith.expand import move_up
 from hw.arith.shifter import shift_right_sticky
 from hw.deca.layout import chunk_index_bits, scale_bits, step_layout
 from hw.deca.lut_array import LutArray
-from hw.deca.scaler import SCALE, Scaler, spread_scales
+from hw.deca.scaler import SCALE, Scaler, group_sizes, spread_scales
 
 __all__ = ["VectorPipeline"]
 
@@ -23,10 +23,10 @@ class VectorPipeline(wiring.Component):
     ``kill[k]`` makes everything of loader k vanish from every stage.
 
     Timing: ``latency`` cycles from the last step of a vector operation to its chunk at ``o``.
-    Registers: aligned codes; LUT; SD; DD; those of the scaler.
+    Registers: step; aligned codes; LUT; SD; DD; those of the scaler.
     """
 
-    latency = 4 + Scaler.latency
+    latency = 5 + Scaler.latency
 
     def __init__(self, params: DecaParams):
         self.params = params
@@ -78,8 +78,11 @@ class VectorPipeline(wiring.Component):
         m.submodules.lut = lut = LutArray(p)
         m.submodules.scaler = scaler = Scaler(p)
 
+        # s: the step, chosen from those of the loaders.
+        fields = {name: self.step[name] for name in step_layout(p).members}
+        s_valid, s_loader, s = registered("s", self.valid, self.loader, fields)
+
         # a: codes aligned to a bit.
-        s = self.step
         codes, _ = shift_right_sticky(s.codes, s.offset)
         scales, _ = shift_right_sticky(s.scales, Cat(Const(0, 3), s.scale_offset))
         ctl = {
@@ -93,7 +96,7 @@ class VectorPipeline(wiring.Component):
             "error": s.error,
         }
         a_valid, a_loader, a = registered(
-            "a", self.valid, self.loader, {**ctl, "step": s.step, "codes": codes[: p.line_bits]}
+            "a", s_valid, s_loader, {**ctl, "step": s.step, "codes": codes[: p.line_bits]}
         )
 
         # l: lookup.
@@ -132,6 +135,10 @@ class VectorPipeline(wiring.Component):
             with m.If(l_valid & turn):
                 m.d.sync += lane.eq(Mux(plain, x.codes.word_select(k % line, 16), lut.values[k]))
         keep = {n: v for n, v in vars(x).items() if n not in ("codes", "step", "last")}
+        keep |= {
+            "sizes": group_sizes(p, x.config.group_log2),
+            "power_of_two": x.config.scale == ScaleKind.E8M0.code,
+        }
         d_valid, d_loader, d = registered("d", l_valid & x.last, l_loader, keep)
 
         # dd: spread over the lanes by the bitmask; scales beside their elements.
@@ -143,8 +150,8 @@ class VectorPipeline(wiring.Component):
             ]
         dense = [Mux(keep, word, 0) for keep, word in zip(d.mask, moved, strict=True)]
         scale = Signal(data.ArrayLayout(SCALE, p.lanes))
-        for k, fields in enumerate(spread_scales(p, d.scales, d.config.scale, d.config.group_log2)):
-            m.d.comb += [scale[k][n].eq(value) for n, value in fields.items()]
+        for k, parts in enumerate(spread_scales(p, d.scales, d.power_of_two, d.sizes)):
+            m.d.comb += [scale[k][n].eq(value) for n, value in parts.items()]
         e_valid, e_loader, e = registered(
             "e",
             d_valid,

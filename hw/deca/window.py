@@ -8,6 +8,7 @@ from golden.params.arith import PrefixStyle
 from golden.params.deca import CODE_BITS, TILE_BYTES, DecaParams
 from hw.arith.prefix_sum import prefix_level, prefix_network
 from hw.deca.layout import CONFIG, chunk_index_bits, window_layout
+from hw.deca.tile_out import rows_of_chunk
 
 __all__ = ["Window"]
 
@@ -23,7 +24,8 @@ class Window(wiring.Component):
     everything; a tile begins with the first cycle of ``run`` after it.
 
     Timing: one step a cycle. Registers: bitmask; prefix sum, one for every two levels; count;
-    step.
+    step. Those up to the count move together, when the vector operation in work has its last
+    step: a chunk of the bitmask that comes late leaves a gap which no wait closes.
     """
 
     def __init__(self, params: DecaParams):
@@ -49,25 +51,26 @@ class Window(wiring.Component):
             wanted.eq(self.run & ~ended),
         ]
 
-        def register(name, valid, ready, values):
-            """The next stage; ``ready`` is what the stage before sees."""
-            held_valid, held_ready = Signal(name=f"{name}_valid"), Signal(name=f"{name}_ready")
+        moves = Signal()  # every stage up to the count takes what the one before has
+
+        def register(name, valid, values):
+            """The next stage."""
+            held_valid = Signal(name=f"{name}_valid")
             held = {
                 n: Signal(len(v), name=f"{name}_{n}", reset_less=True) for n, v in values.items()
             }
-            m.d.comb += ready.eq(~held_valid | held_ready)
-            with m.If(ready):
+            with m.If(moves):
                 m.d.sync += held_valid.eq(valid)
                 m.d.sync += [held[n].eq(v) for n, v in values.items()]
             with m.If(self.clear):
                 m.d.sync += held_valid.eq(0)
-            return held_valid, held_ready, held
+            return held_valid, held
 
         # The bitmask of one chunk.
-        offered, takes = Signal(), Signal()
+        offered = Signal()
         m.d.comb += [
             offered.eq(wanted & (self.mask.valid | ~sparse)),
-            self.mask.ready.eq(takes & wanted & sparse),
+            self.mask.ready.eq(moves & wanted & sparse),
         ]
         values = {
             "mask": self.mask.p.bits | (~sparse).replicate(p.lanes),
@@ -75,8 +78,8 @@ class Window(wiring.Component):
             "chunk": chunk,
             "final": final,
         }
-        valid, ready, held = register("mask", offered, takes, values)
-        with m.If(takes & offered):
+        valid, held = register("mask", offered, values)
+        with m.If(moves & offered):
             m.d.sync += [chunk.eq(chunk + 1), ended.eq(final)]
         with m.If(self.clear):
             m.d.sync += [chunk.eq(0), ended.eq(0)]
@@ -88,7 +91,7 @@ class Window(wiring.Component):
             for adders in network[first : first + LEVELS_PER_STAGE]:
                 clear = prefix_level(clear, adders)
             values = held | {f"clear{k}": count for k, count in enumerate(clear)}
-            valid, ready, held = register(f"sum{first}", valid, ready, values)
+            valid, held = register(f"sum{first}", valid, values)
             clear = [held[f"clear{k}"] for k in range(p.lanes)]
 
         # The vector operation: how many codes are left, and whether one more step does.
@@ -96,11 +99,13 @@ class Window(wiring.Component):
         left, last = Signal(range(p.lanes + 1), reset_less=True), Signal(reset_less=True)
         step = Signal(range(p.lanes), reset_less=True)
         kept = ("mask", "error", "chunk", "final", *(f"clear{k}" for k in range(p.lanes - 1)))
-        count_takes = ready
-        valid, done, held = register("count", valid, count_takes, {n: held[n] for n in kept})
+        valid, held = register("count", valid, {n: held[n] for n in kept})
         o_takes = Signal()
-        m.d.comb += [o_takes.eq(~self.o.valid | self.o.ready), done.eq(o_takes & last)]
-        with m.If(count_takes):
+        m.d.comb += [
+            o_takes.eq(~self.o.valid | self.o.ready),
+            moves.eq(~valid | (o_takes & last)),
+        ]
+        with m.If(moves):
             m.d.sync += [
                 left.eq(p.lanes - clear[-1]),
                 last.eq(clear[-1] >= most_clear),
@@ -123,6 +128,7 @@ class Window(wiring.Component):
                 o.last.eq(last),
                 o.final.eq(last & held["final"]),
                 o.chunk.eq(held["chunk"]),
+                o.rows.eq(rows_of_chunk(p, held["chunk"], self.config.int8)),
                 o.mask.eq(held["mask"]),
                 o.error.eq(held["error"]),
                 *(
