@@ -125,7 +125,8 @@ class DecaPE(Unit):
 
     def _steps(self, m, loaders, pipeline, kill):
         """The pipeline belongs to one loader for a whole tile; then the other one goes first."""
-        owner, locked = Signal(1), Signal()  # owner: from a register, it steers wide multiplexers
+        owner = Signal(1)  # from a register, it steers wide multiplexers
+        self.locked = locked = Signal()  # in the middle of a tile
         offers = Cat(loader.o.valid for loader in loaders)
         m.d.comb += [pipeline.loader.eq(owner), pipeline.kill.eq(kill)]
         for k, loader in enumerate(loaders):

@@ -27,7 +27,9 @@ class AnswersAreExpected(wiring.Component):
     """No answer is spurious, no tag is owed twice, and what counts as outstanding is owed.
 
     The last part means that no request is outstanding for ever: once the memory has answered
-    everything it was asked, nothing is. And the cycle after a squash the unit is idle.
+    everything it was asked, nothing is. Nor is one put off for ever: with everything answered and
+    room in the queues the next one is on offer within two cycles. And the cycle after a squash the
+    unit is idle.
 
     ``ports_only`` leaves out what is said of the unit's registers, which induction needs;
     ``counts=False`` leaves out the number outstanding: sums of many bits are hard to prove.
@@ -84,6 +86,11 @@ class AnswersAreExpected(wiring.Component):
             squashed & ~unit.idle,
             waited & (~request.valid | (request.payload != offered)),
         ]
+        # Cycles in which nothing keeps the unit from asking; the first may go to finding a tag.
+        could_ask = Signal(2)
+        may_ask = self.free.all() & ~owed.any() & ~self.squash
+        m.d.sync += could_ask.eq(Cat(may_ask & ~unit.idle & ~request.valid, could_ask))
+        wrong.append(could_ask.all() & may_ask & ~unit.idle & ~request.valid)
         if self.counts:
             wrong.append(~request.valid & (unit.outstanding != tree_sum(list(owed))))
         if not self.ports_only:
@@ -162,6 +169,7 @@ def test_bugs_in_the_cam_are_found(monkeypatch, old, new):
     ("old", "new"),
     [
         ("mores.eq(0)", "mores[:2].eq(0)"),
+        ("wants[k].eq(mores[k] & queue.free)", "wants[k].eq(mores[k] & queue.free & (left != 1))"),
         ("offer.i.valid.eq(going)", "offer.i.valid.eq(wants.any() & offer.i.ready)"),
         ("cam.allocate.eq(going)", "cam.allocate.eq(going & ~self.squash)"),
     ],

@@ -1,0 +1,328 @@
+"""A squash empties one loader at once and leaves the other alone; no request is lost. Proofs.
+
+The element is taken apart: what a loader does is proved of the loader, what the element does of an
+element whose loaders, registers and prefetcher are stand-ins that do anything at all. That the
+memory's answers free every request is proved of the load unit (``test_deca_load_unit``).
+"""
+
+import pytest
+from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Fragment
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.params.deca import TILE_ROWS, DecaParams, TileError
+from hw.deca.layout import command_layout
+from hw.deca.loader import Loader
+from hw.deca.pe import DecaPE
+from hw.deca.prefetcher import Prefetcher
+from hw.deca.registers import Registers
+from hw.deca.tile_out import TileOut
+from hw.deca.vector_pipeline import VectorPipeline
+from synth.prove import Outcome, check_bounded, prove
+from tests.support.mutate import mutant
+
+SMALL = DecaParams.preset("small", cam_entries=2, sqq_lines=2, address_bits=16)
+PAPER = DecaParams()
+SIZES = pytest.mark.parametrize(
+    "params",
+    [pytest.param(SMALL, id="small"), pytest.param(PAPER, id="paper", marks=pytest.mark.full)],
+)
+
+
+class IdleAfterSquash(wiring.Component):
+    """From the cycle after a squash to the next command a loader is idle and offers no step."""
+
+    def __init__(self, loader: Loader):
+        self.loader = loader
+        p = loader.params
+        super().__init__(
+            {
+                "offers": In(1),
+                "command": In(command_layout(p)),
+                "takes_request": In(1),
+                "takes_step": In(1),
+                "answers": In(1),
+                "tag": In(p.tag_bits),
+                "line": In(p.line_bits),
+                "error": In(1),
+                "full": In(TILE_ROWS),
+                "result_taken": In(1),
+                "squash": In(1),
+                "bad": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        loader = self.loader
+        m.submodules.loader = Fragment.get(loader, platform)  # now, for its registers' sake
+        m.d.comb += [
+            loader.command.valid.eq(self.offers),
+            loader.command.payload.eq(self.command),
+            loader.request.ready.eq(self.takes_request),
+            loader.response.valid.eq(self.answers),
+            loader.response.tag.eq(self.tag),
+            loader.response.data.eq(self.line),
+            loader.response.error.eq(self.error),
+            loader.o.ready.eq(self.takes_step),
+            loader.full.eq(self.full),
+            loader.result_taken.eq(self.result_taken),
+            loader.squash.eq(self.squash),
+        ]
+        empty = Signal()
+        with m.If(loader.command.valid & loader.command.ready):
+            m.d.sync += empty.eq(0)
+        with m.If(self.squash):
+            m.d.sync += empty.eq(1)
+        anything = Cat(~loader.command.ready, loader.busy, loader.v_valid, loader.o.valid)
+        m.d.comb += self.bad.eq(empty & anything.any())
+        return m
+
+
+@SIZES
+def test_a_squashed_loader_is_idle(params):
+    """By induction from every state there is, reachable or not."""
+    assert prove(IdleAfterSquash(Loader(params, 1))).outcome is Outcome.PROVED
+
+
+FETCH_ENDS = """        with m.If(self.squash):
+            m.d.sync += state.eq(_Fetch.IDLE)
+"""
+STEPS_END = FETCH_ENDS.replace("_Fetch", "_Steps")
+OFFER_ENDS = """        with m.If(self.squash):
+            m.d.sync += o.valid.eq(0)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("old", [FETCH_ENDS, STEPS_END, OFFER_ENDS], ids=["fetch", "steps", "o"])
+def test_a_loader_that_goes_on_is_found(old):
+    claim = IdleAfterSquash(mutant(Loader, old, "")(SMALL, 0))
+    assert check_bounded(claim, cycles=9).outcome is Outcome.REFUTED
+
+
+class StandIn(wiring.Component):
+    """Has the ports of ``cls(*args)``; ``free`` is what leaves it."""
+
+    def __init__(self, cls: type[wiring.Component], *args):
+        original = cls(*args)
+        Fragment.get(original, None)  # Amaranth wants what is made to be used
+        super().__init__(original.signature)
+        self.leaving = Cat(
+            value for _, member, value in self.signature.flatten(self) if member.flow is Out
+        )
+        self.free = Signal(len(self.leaving))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.leaving.eq(self.free)
+        return m
+
+
+class ElementAroundLoaders(wiring.Component):
+    """What the element does with the two loaders, beside a model of it that shares nothing else.
+
+    - Of each loader: results, full rows and the pipeline's attention depend on its own steps,
+      kills and reads alone. After a kill nothing of it is left.
+    - Commands reach it whenever it takes them, loader 0 first.
+    - Requests leave once each, in finite time while the memory takes them; answers return by tag.
+
+    Loaders, registers and prefetcher are stand-ins: whatever they might say, this holds.
+    """
+
+    def __init__(self, element: DecaPE):
+        self.element = element
+        p = element.params
+        self.loaders = [StandIn(Loader, p, k) for k in range(p.loaders)]
+        self.registers = StandIn(Registers, p)
+        self.prefetcher = StandIn(Prefetcher, p)
+        self.stand_ins = [*self.loaders, self.registers, self.prefetcher]
+        super().__init__(
+            {f"data_{port.name}": In(port.bits) for port in p.inputs}
+            | {f"valid_{port.name}": In(1) for port in p.inputs}
+            | {f"ready_{port.name}": In(1) for port in p.outputs}
+            | {f"free{k}": In(len(unit.free)) for k, unit in enumerate(self.stand_ins)}
+            | {"squash": In(p.loaders), "bad": Out(1)}
+        )
+
+    def build_with_stand_ins(self, monkeypatch) -> None:
+        """Give the element's source the stand-ins for the classes that it names."""
+        names = type(self.element).elaborate.__globals__
+        monkeypatch.setitem(names, "Loader", lambda _, k: self.loaders[k])
+        monkeypatch.setitem(names, "Registers", lambda _: self.registers)
+        monkeypatch.setitem(names, "Prefetcher", lambda _: self.prefetcher)
+
+    def elaborate(self, platform):
+        m = Module()
+        element = self.element
+        m.submodules.element = Fragment.get(element, platform)  # now, for its registers' sake
+        for k, unit in enumerate(self.stand_ins):
+            m.d.comb += unit.free.eq(getattr(self, f"free{k}"))
+        for port in element.params.inputs:
+            stream = getattr(element, port.name)
+            m.d.comb += [
+                Value.cast(stream.payload).eq(getattr(self, f"data_{port.name}")),
+                stream.valid.eq(getattr(self, f"valid_{port.name}")),
+            ]
+        for port in element.params.outputs:
+            m.d.comb += getattr(element, port.name).ready.eq(getattr(self, f"ready_{port.name}"))
+        m.d.comb += element.squash.eq(self.squash)
+        kill = self.squash | self.registers.squash
+        wrong = [self.registers.squashed != kill]
+        for k, loader in enumerate(self.loaders):
+            wrong += [loader.squash != kill[k], *self._results(m, k, loader, kill[k])]
+        wrong += self._attention(m, kill) + self._commands() + self._memory(m)
+        m.d.comb += self.bad.eq(Cat(wrong).any())
+        return m
+
+    def _results(self, m, k, loader, kill) -> list[Value]:
+        """Steps that end a chunk arrive ``latency`` cycles later, unless they are killed."""
+        element = self.element
+        step, done = loader.o.p, getattr(element, f"done{k}")
+        on_the_way = Cat(loader.o.valid & loader.o.ready & step.last, step.final, step.error)
+        for stage in range(VectorPipeline.latency):
+            arrives = Signal(len(on_the_way), name=f"way{k}_{stage}")
+            m.d.sync += [arrives.eq(on_the_way), arrives[0].eq(on_the_way[0] & ~kill)]
+            on_the_way = arrives
+        ends, error = on_the_way[0] & on_the_way[1] & ~kill, on_the_way[2:]
+
+        waits, waiting_error = Signal(name=f"waits{k}"), Signal(3, name=f"waiting_error{k}")
+        taken = done.ready | self.registers.take_result[k]
+        m.d.sync += waits.eq((waits & ~taken | ends) & ~kill)
+        with m.If(ends):
+            m.d.sync += waiting_error.eq(error)
+
+        full, read = Signal(TILE_ROWS, name=f"full{k}"), element.read_request
+        with m.If(read.valid & read.ready & (read.p.tout == k)):
+            m.d.sync += full.bit_select(read.p.row, 1).eq(0)
+        with m.If(ends & (error == TileError.OK)):
+            m.d.sync += full.eq(~0)
+        with m.If(kill):
+            m.d.sync += full.eq(0)
+        return [
+            done.valid != waits,
+            done.valid & (done.p.error != waiting_error),
+            loader.result_taken != (waits & taken),
+            loader.full != full,
+        ]
+
+    def _attention(self, m, kill) -> list[Value]:
+        """A tile's steps enter without a stranger's between them, then the other loader's."""
+        middle = Signal(len(self.loaders))
+        # Induction needs this: the element remembers a tile in the middle, and no other.
+        wrong = [self.element.locked != middle.any(), middle.all()]
+        for k, loader in enumerate(self.loaders):
+            other = self.loaders[1 - k]
+            enters = loader.o.valid & loader.o.ready
+            with m.If(enters):
+                m.d.sync += middle[k].eq(~loader.o.p.final)
+            with m.If(kill[k]):
+                m.d.sync += middle[k].eq(0)
+            waits = loader.o.valid & ~loader.o.ready
+            other_rests = Mux(other.o.valid, other.o.p.final, ~middle[1 - k])
+            turn = Signal(name=f"turn{k}")
+            m.d.sync += turn.eq(waits & other_rests)
+            wrong += [middle[k] & ~loader.o.ready, enters & other.o.ready, turn & waits]
+        return wrong
+
+    def _commands(self) -> list[Value]:
+        first, second = (loader.command for loader in self.loaders)
+        port0, port1 = self.element.command0, self.element.command1
+        turn = ~(first.valid & first.ready)
+        return [
+            port0.ready != first.ready,
+            port1.ready != (second.ready & turn),
+            port0.valid & ~first.valid,
+            port1.valid & turn & ~second.valid,
+        ]
+
+    def _memory(self, m) -> list[Value]:
+        """One register between the requests and the port."""
+        port, answer = self.element.mem_request, self.element.mem_response
+        requests = [*(loader.request for loader in self.loaders), self.prefetcher.request]
+        valid, payload = Signal(), Signal.like(Value.cast(port.payload))
+        free = ~valid | port.ready
+        taken = Cat(request.valid & request.ready for request in requests)
+        with m.If(free):
+            m.d.sync += valid.eq(taken.any())
+        for request, takes in zip(requests, taken, strict=True):
+            with m.If(takes):
+                m.d.sync += payload.eq(request.payload)
+        wrong = [
+            port.valid != valid,
+            valid & (Value.cast(port.payload) != payload),
+            ~free & taken.any(),
+            taken[0] & taken[1],
+            taken[2] & (taken[0] | taken[1]),
+        ]
+        for k, loader in enumerate(self.loaders):
+            request, response = loader.request, loader.response
+            passed = Signal(name=f"passed{k}")
+            m.d.sync += passed.eq(free & request.valid & ~request.ready)
+            here = answer.valid & (answer.p.tag[-1] == k)
+            wrong += [
+                passed & free & request.valid & ~request.ready,
+                response.valid != here,
+                here
+                & (Cat(response.tag, response.error, response.data) != Value.cast(answer.payload)),
+            ]
+        return wrong
+
+
+def about_element(monkeypatch, cls: type[DecaPE], params: DecaParams) -> ElementAroundLoaders:
+    claim = ElementAroundLoaders(cls(params))
+    claim.build_with_stand_ins(monkeypatch)
+    return claim
+
+
+@SIZES
+def test_the_element_around_its_loaders(monkeypatch, params):
+    claim = about_element(monkeypatch, DecaPE, params)
+    # What enters the pipeline is accounted for when it leaves.
+    assert prove(claim, cycles=VectorPipeline.latency + 2).outcome is Outcome.PROVED
+
+
+def full(*values):
+    return pytest.param(*values, marks=pytest.mark.full)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("with m.If(kill[k]):", "with m.If(kill.any()):"),
+        full("with m.If(kill[k]):", "with m.If(0):"),
+        full("kill.eq(self.squash | registers.squash)", "kill.eq(self.squash)"),
+        full("loader.squash.eq(kill[k])", "loader.squash.eq(kill.any())"),
+        full("tout.clear.eq(kill[k])", "tout.clear.eq(kill.any())"),
+        full("with m.If(kill.bit_select(owner, 1)):", "with m.If(kill.any()):"),
+        full("with m.If(kill.bit_select(owner, 1)):", "with m.If(0):"),
+        full("pipeline.kill.eq(kill)", "pipeline.kill.eq(0)"),
+        full("locked.eq(~ends)", "locked.eq(0)"),
+        full("(preferred == k) | ~", "(k == 0) | ~"),
+        full("prefetcher.request.ready.eq(~demand)", "prefetcher.request.ready.eq(1)"),
+        full("free.eq(~out.valid | out.ready)", "free.eq(1)"),
+    ],
+)
+def test_bugs_in_the_element_are_found(monkeypatch, old, new):
+    refute(about_element(monkeypatch, mutant(DecaPE, old, new), SMALL))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("cls", "old", "new"),
+    [
+        (VectorPipeline, "& ~self.kill.bit_select(loader, 1)", ""),
+        (VectorPipeline, "self.kill.bit_select(loader, 1)", "self.kill.any()"),
+        (TileOut, "with m.If(self.clear):", "with m.If(self.clear & ~self.read):"),
+    ],
+)
+def test_bugs_behind_the_loaders_are_found(monkeypatch, cls, old, new):
+    claim = about_element(monkeypatch, DecaPE, SMALL)
+    monkeypatch.setitem(DecaPE.elaborate.__globals__, cls.__name__, mutant(cls, old, new))
+    refute(claim)
+
+
+def refute(claim: ElementAroundLoaders) -> None:
+    cycles = VectorPipeline.latency + 5
+    assert check_bounded(claim, cycles=cycles).outcome is Outcome.REFUTED
