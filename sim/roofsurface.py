@@ -1,0 +1,175 @@
+"""The Roof-Surface model: a kernel runs as fast as the slowest of the domains it needs.
+
+Equations 1 to 3 of the DECA paper. A domain has a rate (its operations a second, or bytes for
+memory) and a kernel has an intensity for it (target operations per operation of the domain). The
+target operation of a compressed product is the multiplication of one weight tile; the domains are
+memory (MEM), vector (VEC) and matrix (MTX). Everything works on arrays, without loops.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import ceil
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from golden.params.block import require
+from golden.params.deca import DecaParams
+from sim.scheme import WeightScheme
+from sim.xeon import MATRIX_CYCLES, ROWS_PER_TILE, Xeon, deca_cycles, vector_operations
+
+__all__ = ["DOMAINS", "Kernel", "Surface", "bounding", "explore", "kernel", "throughput"]
+
+DOMAINS = ("MEM", "VEC", "MTX")
+TILE_FMA = 512  # multiply-adds of a matrix operation for each row of activations
+LANES = (8, 16, 32, 64)
+TABLES = (1, 2, 4, 8, 16, 32, 64)
+# A tie between two bounds counts as no bound by either within this share: W = 32 meets the matrix
+# unit's 16 cycles exactly but for a few bubbles in a million.
+TIE = 1e-3
+
+
+def throughput(rates: Sequence[float], intensities: Sequence[ArrayLike]) -> NDArray[np.float64]:
+    """Target operations a second (equation 3): one rate and one array of intensities a domain."""
+    return reduce(np.minimum, _limits(rates, intensities))
+
+
+def bounding(rates: Sequence[float], intensities: Sequence[ArrayLike]) -> NDArray[np.intp]:
+    """Which domain bounds, as its position; of equal ones the first."""
+    return np.stack(np.broadcast_arrays(*_limits(rates, intensities))).argmin(axis=0)
+
+
+def _limits(rates: Sequence[float], intensities: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
+    require(
+        len(rates) == len(intensities),
+        f"{len(rates)} rates do not go with {len(intensities)} intensities",
+    )
+    pairs = zip(rates, intensities, strict=True)
+    return [rate * np.asarray(intensity, np.float64) for rate, intensity in pairs]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compressed product: matrix operations per byte and per vector operation."""
+
+    name: str
+    memory: float  # AI_XM
+    vector: float  # AI_XV
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surface:
+    """A machine: bytes, vector and matrix operations a second."""
+
+    memory: float  # MBW
+    vector: float  # VOS
+    matrix: float  # MOS
+
+    @classmethod
+    def of_cores(cls, machine: Xeon, bandwidth: float | None = None) -> Self:
+        """Decompression by the cores' vector units."""
+        memory = machine.bandwidth if bandwidth is None else bandwidth
+        return cls(memory=memory, vector=machine.vector_rate, matrix=machine.matrix_rate)
+
+    @classmethod
+    def of_deca(cls, machine: Xeon) -> Self:
+        """Decompression by one DECA per core, at most one vector operation a cycle each."""
+        return cls(
+            memory=machine.bandwidth,
+            vector=machine.cores * machine.clock,
+            matrix=machine.matrix_rate,
+        )
+
+    def scaled(self, *, vector: float) -> Self:
+        return replace(self, vector=self.vector * vector)
+
+    @property
+    def rates(self) -> tuple[float, float, float]:
+        return self.memory, self.vector, self.matrix
+
+    def tiles(self, memory: ArrayLike, vector: ArrayLike) -> NDArray[np.float64]:
+        """Tiles a second of kernels with these intensities (equation 1)."""
+        return throughput(self.rates, (memory, vector, 1.0))
+
+    def fma(self, memory: ArrayLike, vector: ArrayLike, rows: int) -> NDArray[np.float64]:
+        """Multiply-adds a second for ``rows`` rows of activations (equation 2)."""
+        return TILE_FMA * min(rows, ROWS_PER_TILE) * self.tiles(memory, vector)
+
+    def roofline(self, memory: ArrayLike, rows: int) -> NDArray[np.float64]:
+        """The same where decompression costs nothing."""
+        return self.fma(memory, np.inf, rows)
+
+    def region(self, memory: ArrayLike, vector: ArrayLike) -> NDArray[np.intp]:
+        """Position in ``DOMAINS`` of what bounds each kernel: the bounding region diagram."""
+        return bounding(self.rates, (memory, vector, 1.0))
+
+    def bound(self, point: Kernel) -> str:
+        """The region of one kernel; not VEC where VEC ties with another."""
+        memory, vector = self.memory * point.memory, self.vector * point.vector
+        if vector < min(memory, self.matrix) * (1 - TIE):
+            return "VEC"
+        return "MEM" if memory < self.matrix else "MTX"
+
+    @property
+    def borders(self) -> dict[str, float]:
+        """Of the diagram: slope of MEM to VEC, x of MEM to MTX, y of VEC to MTX."""
+        return {
+            "mem_vec_slope": self.memory / self.vector,
+            "mem_mtx_x": self.matrix / self.memory,
+            "vec_mtx_y": self.matrix / self.vector,
+        }
+
+
+def kernel(scheme: WeightScheme, rows: int = 1, params: DecaParams | None = None) -> Kernel:
+    """Intensities of a product in ``scheme``; by software, or by a DECA with ``params``.
+
+    More rows than one matrix operation takes use every decompressed tile again.
+    """
+    uses = ceil(rows / ROWS_PER_TILE)
+    operations = vector_operations(scheme) if params is None else deca_cycles(params, scheme)
+    vector = uses / operations if operations else float("inf")
+    return Kernel(scheme.name, uses / scheme.tile_bytes, vector)
+
+
+@dataclass(frozen=True)
+class Design:
+    """A DECA size and the kernels that it leaves vector-bound."""
+
+    lanes: int
+    luts: int
+    vector_bound: tuple[str, ...]
+
+
+def explore(
+    machine: Xeon,
+    schemes: Sequence[WeightScheme],
+    lanes: Sequence[int] = LANES,
+    luts: Sequence[int] = TABLES,
+) -> list[Design]:
+    """All designs from the smallest up, fewest lanes first; L is at most W."""
+    require(len(schemes) > 0, "at least one scheme is needed to explore designs")
+    surface = Surface.of_deca(machine)
+    designs = []
+    for wide in lanes:
+        for tables in luts:
+            if tables > wide:
+                continue
+            params = DecaParams(lanes=wide, luts=tables)
+            points = [kernel(scheme, params=params) for scheme in schemes]
+            bound = tuple(point.name for point in points if surface.bound(point) == "VEC")
+            designs.append(Design(wide, tables, bound))
+    return designs
+
+
+def smallest(designs: Sequence[Design]) -> Design:
+    """The first design that leaves no kernel vector-bound."""
+    free = [design for design in designs if not design.vector_bound]
+    require(bool(free), "every design leaves a kernel vector-bound")
+    return free[0]
+
+
+def matrix_share(tiles_per_second: float, machine: Xeon) -> float:
+    """Use of the matrix units at a rate of tiles."""
+    return tiles_per_second * MATRIX_CYCLES / (machine.cores * machine.clock)

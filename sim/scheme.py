@@ -1,0 +1,59 @@
+"""How weights are stored: a tile format and the fraction of weights that is kept."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from golden.deca.scheme import resolve_scheme
+from golden.params.block import require
+from golden.params.deca import TileConfig
+
+__all__ = ["PAPER_SCHEMES", "WeightScheme", "resolve_weight_scheme"]
+
+# The twelve compressed schemes of the DECA paper, in the order of its Table 2.
+PAPER_SCHEMES = (
+    "mxfp4",
+    *("bf8", "bf8_50%", "bf8_30%", "bf8_20%", "bf8_10%", "bf8_5%"),
+    *("bf16_50%", "bf16_30%", "bf16_20%", "bf16_10%", "bf16_5%"),
+)
+# Names that papers use for a tile format.
+OTHER_NAMES = {"q16": "bf16", "q8": "bf8", "q4": "mxfp4"}
+WITH_DENSITY = re.compile(r"(?P<name>[^%]+)_(?P<percent>\d+(?:\.\d+)?)%")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightScheme:
+    """A tile configuration, sparse where ``density`` is below 1."""
+
+    name: str
+    config: TileConfig
+    density: Fraction = Fraction(1)
+
+    @property
+    def tile_weights(self) -> int:
+        return self.config.elements
+
+    @property
+    def tile_bytes(self) -> float:
+        """Mean bytes of a compressed tile: codes, bitmask and scales."""
+        codes = self.config.elements * self.density * self.config.code_bits / 8
+        return float(codes + self.config.mask_bytes + self.config.scale_bytes)
+
+    @property
+    def compressed(self) -> bool:
+        return self.config.sparse or self.config.code_bits < 16
+
+    def bytes_of(self, weights: float) -> float:
+        return weights / self.tile_weights * self.tile_bytes
+
+
+def resolve_weight_scheme(text: str) -> WeightScheme:
+    """``NAME[,OPTION=VALUE]...[_DENSITY%]``: a scheme of DECA, kept to that share of weights."""
+    found = WITH_DENSITY.fullmatch(text)
+    name, percent = (found["name"], Fraction(found["percent"])) if found else (text, Fraction(100))
+    require(0 < percent <= 100, f"{text!r}: density must be above 0% and at most 100%")
+    head, comma, rest = name.partition(",")
+    scheme = resolve_scheme(OTHER_NAMES.get(head.lower(), head.lower()) + comma + rest)
+    if percent < 100:
+        scheme = scheme.sparsified
+    return WeightScheme(name=text, config=scheme.config, density=percent / 100)

@@ -1,0 +1,249 @@
+"""A 56-core Xeon with tile multiplication, with and without a DECA beside every core.
+
+Matrix products run on all cores at once; each core has its share of the bandwidth and of the
+tiles. What one tile costs comes from ``sim.core`` (DECA) or from the counts of vector operations
+below (software). The rest of a token, which no scheme touches, is attention and the small
+kernels around it.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+from typing import Any, Literal
+
+from golden.deca.cycles import expected_cycles
+from golden.params.block import require
+from golden.params.deca import DecaParams, TileConfig
+from sim.calibration import constant
+from sim.core import CoreModel, simulate
+from sim.models import Model
+from sim.scheme import WeightScheme
+from sim.workload import Gemm, head, linear
+
+__all__ = ["ENGINES", "SYSTEMS", "Xeon", "gemm", "tile_cost", "token"]
+
+Engine = Literal["software", "deca", "optimal", "more-avx", "wider-avx"]
+ENGINES: dict[str, str] = {
+    "software": "the core's vector units decompress",
+    "deca": "a DECA beside every core decompresses",
+    "optimal": "decompression costs nothing: the roofline",
+    "more-avx": "software with four times the vector units, the core's width unchanged",
+    "wider-avx": "software with vectors four times as wide, lines unchanged",
+}
+ROWS_PER_TILE = 16  # of the activations that one matrix operation takes
+MATRIX_CYCLES = 16  # between two matrix operations (DECA paper, Section 2.3)
+TILE_OUTER = 16  # rows of a weight tile
+ACTIVATION_BYTES = 2  # bf16
+VECTOR_UNITS = 2  # 512-bit units of a core
+ISSUE_WIDTH = 6  # instructions a core can issue a cycle
+L1_LINES = 2  # lines a core can load or store a cycle
+_BF16 = TileConfig(code_bits=16)
+L2_BYTES = 2 << 20
+L2_BYTES_PER_CYCLE = 64  # from the L2 to the L1
+SCALED_VECTORS = 4  # of the two engines with more vector hardware
+
+
+@dataclass(frozen=True, kw_only=True)
+class Xeon:
+    """A server of the DECA paper, Section 7."""
+
+    name: str
+    bandwidth: float  # bytes a second, achievable
+    capacity: float  # bytes
+    stream: str  # the constant that says how much of the bandwidth streams of weights reach
+    cores: int = 56
+    clock: float = 2.5e9
+
+    def bytes_per_cycle(self, cores: int) -> float:
+        """One core's share when ``cores`` of them stream."""
+        return self.bandwidth * constant(self.stream) / (cores * self.clock)
+
+    @property
+    def matrix_rate(self) -> float:
+        """Matrix operations a second (MOS)."""
+        return self.cores * self.clock / MATRIX_CYCLES
+
+    @property
+    def vector_rate(self) -> float:
+        """Vector operations a second of the cores (VOS)."""
+        return self.cores * self.clock * VECTOR_UNITS
+
+
+SYSTEMS = {
+    "spr-ddr": Xeon(name="spr-ddr", bandwidth=260e9, capacity=512e9, stream="ddr_stream"),
+    "spr-hbm": Xeon(name="spr-hbm", bandwidth=850e9, capacity=64e9, stream="hbm_stream"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TileCost:
+    """Cycles of one core for one weight tile, and how long it keeps each resource busy."""
+
+    cycles: float
+    memory: float  # at the whole bandwidth that the paper calls achievable
+    vector: float  # the core's vector units, or the DECA
+    matrix: float
+
+    @property
+    def utilisation(self) -> dict[str, float]:
+        return {name: getattr(self, name) / self.cycles for name in ("memory", "vector", "matrix")}
+
+    @property
+    def bound(self) -> str:
+        use = self.utilisation
+        return max(use, key=lambda name: use[name])
+
+
+def vector_operations(scheme: WeightScheme) -> float:
+    """Vector operations with which software decompresses one tile, whatever its density."""
+    if not scheme.compressed:
+        return 0.0
+    bits = scheme.config.code_bits
+    kind = "16bit" if bits == 16 else "8bit" if bits == 8 else "grouped"
+    extra = constant("vector_ops_sparse") if scheme.config.sparse else 0.0
+    return constant(f"vector_ops_{kind}") + extra
+
+
+@lru_cache(maxsize=1024)
+def deca_cycles(params: DecaParams, scheme: WeightScheme) -> float:
+    """Mean cycles of a tile in the vector pipeline, from the golden cycle model."""
+    return float(expected_cycles(params, scheme.config, scheme.density))
+
+
+def tile_cost(
+    machine: Xeon,
+    engine: str,
+    scheme: WeightScheme,
+    rows: int,
+    *,
+    inner: int = 4096,
+    cores: int | None = None,
+    params: DecaParams | None = None,
+    **core_options: Any,
+) -> TileCost:
+    """What one weight tile costs a core when all ``cores`` stream tiles of a large matrix.
+
+    ``rows`` is the batch, ``inner`` the length of the activations; ``core_options`` are those of
+    :class:`sim.core.CoreModel`.
+    """
+    cores = machine.cores if cores is None else cores
+    require(1 <= cores <= machine.cores, f"cores must be 1..{machine.cores}, not {cores!r}")
+    share = machine.bytes_per_cycle(cores)
+    operations = ceil(rows / ROWS_PER_TILE)
+    matrix = float(MATRIX_CYCLES * operations)
+    memory = scheme.tile_bytes / (machine.bandwidth / (cores * machine.clock))
+    params = params or DecaParams()
+    if engine == "optimal":
+        return TileCost(cycles=max(memory, matrix), memory=memory, vector=0.0, matrix=matrix)
+    feeding = _feeding(rows, inner, reload=engine != "deca")
+    busy = max(matrix, feeding)
+    if engine == "deca" and scheme.compressed:
+        vector = deca_cycles(params, scheme)
+        core = CoreModel(
+            tile_bytes=scheme.tile_bytes,
+            tile_cycles=vector,
+            matrix_cycles=busy,
+            bytes_per_cycle=share,
+            **core_options,
+        )
+        cycles = simulate(core).cycles
+    else:
+        vector, serial = _software(engine, scheme)
+        stream = scheme.tile_bytes / share
+        if scheme.compressed:
+            stream = max(stream, scheme.tile_bytes / constant("software_bytes_per_cycle"))
+        cycles = max(stream, serial, busy)
+    return TileCost(cycles=cycles, memory=memory, vector=vector, matrix=matrix)
+
+
+def _software(engine: str, scheme: WeightScheme) -> tuple[float, float]:
+    """Cycles of the vector units for a tile, and of the core's whole decompression loop."""
+    count = vector_operations(scheme)
+    if not count:
+        return 0.0, 0.0
+    vector = count / VECTOR_UNITS
+    instructions = count * constant("instructions_per_vector_op")
+    if engine == "software":
+        return vector, vector + constant("software_overhead")
+    # Sixteen rows are written, and read again by the matrix unit; compressed lines are read.
+    lines = 2 * TILE_OUTER + scheme.tile_bytes / 64
+    vector /= SCALED_VECTORS
+    if engine == "wider-avx":
+        instructions /= SCALED_VECTORS
+    limit = max(vector, instructions / ISSUE_WIDTH, lines / L1_LINES)
+    return vector, limit + constant("software_overhead")
+
+
+def _feeding(rows: int, inner: int, *, reload: bool) -> float:
+    """Cycles in which the activations of a tile's matrix operations come to the tile registers.
+
+    Activations of one layer that leave no half of the L2 to the weights come from the last-level
+    cache; software then loads the decompressed tile again for each matrix operation.
+    """
+    operations = ceil(rows / ROWS_PER_TILE)
+    tile = min(rows, ROWS_PER_TILE) * 64
+    if rows * inner * ACTIVATION_BYTES < L2_BYTES // 2:
+        return operations * tile / L2_BYTES_PER_CYCLE
+    loads = 2 * tile if reload else tile
+    return operations * loads / constant("far_bytes_per_cycle")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GemmTime:
+    """A product on all cores; ``seconds`` is for all its repetitions."""
+
+    product: Gemm
+    seconds: float
+    tile: TileCost
+
+    @property
+    def tera_fma(self) -> float:
+        """10^12 multiply-adds a second."""
+        return self.product.macs / self.seconds / 1e12
+
+
+def gemm(machine: Xeon, engine: str, scheme: WeightScheme, product: Gemm) -> GemmTime:
+    """``product`` with weights in ``scheme``, decompressed by ``engine``."""
+    cost = tile_cost(machine, engine, scheme, product.rows, inner=product.inner)
+    tile_inner = scheme.tile_weights // TILE_OUTER
+    tiles = ceil(product.outer / TILE_OUTER) * ceil(product.inner / tile_inner)
+    cycles = ceil(tiles / machine.cores) * cost.cycles
+    sync = 0.0 if engine == "optimal" else constant("sync_us") * 1e-6
+    seconds = product.count * (cycles / machine.clock + sync)
+    return GemmTime(product=product, seconds=seconds, tile=cost)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """Time of one more token for every sequence of the batch, in seconds."""
+
+    products: tuple[GemmTime, ...]
+    head: GemmTime
+    rest: float  # attention and the kernels between the products
+
+    @property
+    def gemm_seconds(self) -> float:
+        return sum(part.seconds for part in self.products)
+
+    @property
+    def seconds(self) -> float:
+        return self.gemm_seconds + self.head.seconds + self.rest
+
+
+def token(
+    machine: Xeon, engine: str, scheme: WeightScheme, model: Model, batch: int, context: int
+) -> Token:
+    """The next token of ``batch`` sequences of ``context`` tokens; the output head stays bf16."""
+    products = tuple(gemm(machine, engine, scheme, part) for part in linear(model, batch))
+    plain = WeightScheme(name="bf16", config=_BF16)
+    last = gemm(machine, "software", plain, head(model, batch))
+    return Token(products=products, head=last, rest=_rest(machine, model, batch, context))
+
+
+def _rest(machine: Xeon, model: Model, batch: int, context: int) -> float:
+    """Seconds outside the products: fixed per layer, per sequence, and per cached token."""
+    per_token = model.query_width * constant("attention_ps_per_query_element") * 1e-12
+    per_sequence = constant("layer_us_per_sequence") * 1e-6 + context * per_token
+    layers = model.layers * (constant("layer_us") * 1e-6 + batch * per_sequence)
+    cache = batch * model.kv_elements(context) * ACTIVATION_BYTES
+    return layers + cache / (machine.bandwidth * constant(machine.stream))
