@@ -1,6 +1,5 @@
 """What README.md says is what the commands do: its examples are run, its table is made again."""
 
-import doctest
 import re
 import shlex
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ import pytest
 from golden.params.resolve import BLOCKS
 from hw.catalog import CATALOG
 from synth.record import load_records
+from tests.support.examples import console_examples, run_examples
 from tilewright import cli
 from tilewright.commands.list import family
 
@@ -20,29 +20,17 @@ README = (ROOT / "README.md").read_text()
 LONG = ("tilewright report",)  # more than a few seconds; built by test_report as well
 
 
-def console_blocks():
-    """Every console block as its (command line, output shown under it) pairs."""
-    for block in re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
-        parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
-        yield [part.split("\n", 1) for part in parts]
-
-
 def case(command, *values):
     marks = [pytest.mark.full] if command.startswith(LONG) else []
     return pytest.param(*values, id=command, marks=marks)
 
 
-@pytest.mark.parametrize("block", [case(block[0][0], block) for block in console_blocks()])
-def test_examples_of_the_readme(block, tmp_path, monkeypatch, capsys):
-    """The output is the one shown, where `...` stands for what differs between machines."""
+@pytest.mark.parametrize(
+    "examples", [case(examples[0][0], examples) for examples in console_examples(README)]
+)
+def test_examples_of_the_readme(examples, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for command, output in block:
-        program, *argv = shlex.split(command)
-        assert program == "tilewright"
-        assert cli.main(argv) == 0
-        got = capsys.readouterr().out
-        flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-        assert doctest.OutputChecker().check_output(output, got, flags), got
+    run_examples(examples, capsys)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,41 @@
+"""Examples of a Markdown text: commands with what they print, programs, tables."""
+
+import doctest
+import re
+import shlex
+from typing import Any
+
+from tilewright import cli
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The content of every fenced block of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def console_examples(text: str) -> list[list[list[str]]]:
+    """Every console block as its (command line, output shown under it) pairs."""
+    examples = []
+    for block in blocks(text, "console"):
+        parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+        examples.append([part.split("\n", 1) for part in parts])
+    return examples
+
+
+def run_examples(examples: list[list[str]], capsys: Any) -> None:
+    """The output is the one shown, where `...` stands for what differs between machines."""
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for command, output in examples:
+        program, *argv = shlex.split(command)
+        assert program == "tilewright"
+        assert cli.main(argv) == 0
+        got = capsys.readouterr().out
+        assert doctest.OutputChecker().check_output(output, got, flags), got
+
+
+def table(text: str, name: str) -> list[list[str]]:
+    """Rows of the table behind ``<!-- name -->``, without its head; cells without backquotes."""
+    found = re.search(rf"^<!-- {name} -->\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert found is not None, f"no table {name}"
+    rows = [line.strip("|").split("|") for line in found[1].splitlines()[2:]]
+    return [[cell.strip().strip("`") for cell in row] for row in rows]
