@@ -1,0 +1,98 @@
+"""Compiles ``src`` once per content, compiler and set of flags, into the user's cache folder."""
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+SOURCES = Path(__file__).parent / "src"
+COMMON_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-pthread")
+VECTOR_FLAGS = (
+    *("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vbmi", "-mavx512vbmi2"),
+    *("-mavx512bf16", "-mavx512vnni", "-mpopcnt", "-mbmi2"),
+)
+TILE_FLAGS = ("-mamx-tile", "-mamx-bf16", "-mamx-int8")
+
+# Each file has its own instructions; only what `interface.cpp` finds the processor to have is run.
+PORTABLE = {"portable.cpp": (), "pool.cpp": (), "interface.cpp": ()}
+X86 = {
+    "portable.cpp": (),
+    "pool.cpp": (),
+    "interface.cpp": ("-DTILEWRIGHT_X86=1",),
+    "avx512.cpp": VECTOR_FLAGS,
+    "amx.cpp": (*VECTOR_FLAGS, *TILE_FLAGS),
+}
+
+
+class BuildError(RuntimeError):
+    """The kernels cannot be compiled here; the text says what to do."""
+
+
+def compiler() -> str:
+    """The C++ compiler: ``$CXX``, or the first of c++, g++ and clang++ there is."""
+    chosen = os.environ.get("CXX")
+    names = [chosen] if chosen else ["c++", "g++", "clang++"]
+    for name in names:
+        found = shutil.which(name)
+        if found:
+            return found
+    raise BuildError(
+        f"no C++ compiler found (looked for {', '.join(names)}): install g++ or clang++,"
+        " or name one in the environment variable CXX"
+    )
+
+
+def cache_folder() -> Path:
+    """Where libraries are kept: ``$XDG_CACHE_HOME`` or ``~/.cache``, tilewright/kernels."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tilewright" / "kernels"
+
+
+def build(*extra_flags: str) -> Path:
+    """The compiled library; a compiler that does not know AMX gives one without it."""
+    program = compiler()
+    if platform.machine() in ("x86_64", "AMD64"):
+        try:
+            return _cached(program, X86, extra_flags)
+        except BuildError:
+            pass  # an older compiler: the portable kernels need none of its newer flags
+    return _cached(program, PORTABLE, extra_flags)
+
+
+def _cached(program: str, files: dict[str, tuple[str, ...]], extra: tuple[str, ...]) -> Path:
+    version = _run([program, "--version"])
+    parts = [version, platform.machine(), repr(files), repr((*COMMON_FLAGS, *extra))]
+    parts += [p.read_text() for p in sorted(SOURCES.iterdir())]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    library = cache_folder() / f"{digest}.so"
+    if not library.exists():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
+            made = _compile(program, files, extra, Path(scratch))
+            os.replace(made, library)  # complete or not at all, whoever else builds it now
+    return library
+
+
+def _compile(
+    program: str, files: dict[str, tuple[str, ...]], extra: tuple[str, ...], scratch: Path
+) -> Path:
+    objects = []
+    for name, flags in files.items():
+        target = scratch / f"{name}.o"
+        source = str(SOURCES / name)
+        _run([program, *COMMON_FLAGS, *flags, *extra, "-c", source, "-o", str(target)])
+        objects.append(str(target))
+    library = scratch / "kernels.so"
+    _run([program, "-shared", "-pthread", *extra, *objects, "-o", str(library)])
+    return library
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        first = next((line for line in done.stderr.splitlines() if "error" in line.lower()), "")
+        raise BuildError(f"{' '.join(command[:1])} failed with {done.returncode}: {first.strip()}")
+    return done.stdout

@@ -1,0 +1,317 @@
+"""Packed weights ready to multiply: ``Matrix``."""
+
+from collections.abc import Sequence
+from ctypes import POINTER, addressof, cast, pointer
+from pathlib import Path as FilePath
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.params.block import require
+from golden.params.sparamx import STRIP_OUTPUTS, Element, Order, WeightFormat
+from golden.sparamx import PackedWeights, load, save, unpack
+from golden.sparamx.linear import check_activations
+from golden.sparamx.packed import DTYPES, balance
+from kernels.library import (
+    CDecaWeights,
+    CProduct,
+    CWeights,
+    Path,
+    checked_path,
+    checked_threads,
+    library,
+)
+from kernels.memory import address, as_weight_bytes, weight_bytes
+
+VECTOR_BATCH = 4  # up to here multiplying in registers is faster than filling tiles
+
+
+class Multiplier:
+    """What ``Matrix`` and ``DecaMatrix`` share: products and how threads divide them."""
+
+    shape: tuple[int, int]
+    costs: NDArray[np.int64]  # (strips + 1,) bytes before each strip
+
+    def __init__(self, c_weights: CWeights | None, c_deca: CDecaWeights | None):
+        self._product = CProduct()
+        if c_weights is not None:
+            self._product.weights = pointer(c_weights)
+        if c_deca is not None:
+            self._product.deca = pointer(c_deca)
+        self._bounds: dict[int, NDArray[np.int64]] = {}
+
+    @property
+    def result_dtype(self) -> np.dtype:
+        """Of ``multiply``: fp32 patterns, or int32 sums of int8."""
+        return np.dtype(np.uint32)
+
+    def check_activations(self, x: NDArray) -> None:
+        """Refuse what the kernel cannot multiply with."""
+        raise NotImplementedError
+
+    def default_order(self, batch: int, path: Path) -> Order:
+        """What ``multiply`` does when it is not told: tiles for large batches, where there is AMX.
+
+        The order decides a bf16 result's last bits, so it never depends on the threads.
+        """
+        return Order.TILE if batch > VECTOR_BATCH and path is Path.AMX else Order.VECTOR
+
+    def bounds(self, threads: int) -> NDArray[np.int64]:
+        """First strip of each thread; kept, since layers are called again and again."""
+        found = self._bounds.get(threads)
+        if found is None:
+            found = self._bounds[threads] = balance(self.costs, threads)
+        return found
+
+    def multiply(
+        self,
+        x: NDArray,
+        *,
+        threads: int | None = None,
+        path: Path | None = None,
+        order: Order | None = None,
+        bias: NDArray[np.float32] | None = None,
+        out: NDArray | None = None,
+    ) -> NDArray:
+        """(batch, inputs) @ weights: (batch, outputs) fp32 patterns, or int32 of int8 weights.
+
+        ``out`` receives the result where given; as uint16 it receives bf16 patterns, rounded to
+        nearest even. ``bias`` (outputs,) is added to fp32 sums before that.
+        """
+        path, threads = checked_path(path), checked_threads(threads)
+        x = np.asarray(x)
+        y = self.prepare(x, bias, out)
+        order = order or self.default_order(len(x), path)
+        bounds = self.bounds(threads)
+        library().tw_multiply(
+            addressof(self._product), 1, threads, address(bounds), path, _ORDERS[order]
+        )
+        return y
+
+    def prepare(self, x: NDArray, bias: NDArray | None, out: NDArray | None) -> NDArray:
+        """Check the operands of one multiplication and point the product at them."""
+        self.check_activations(x)
+        if x.strides[1] != x.itemsize or x.strides[0] < 0:
+            x = np.ascontiguousarray(x)
+        y = self._output(len(x), out)
+        product = self._product
+        product.x, product.batch, product.x_pitch = address(x), len(x), x.strides[0]
+        product.y, product.y_pitch = address(y), y.strides[0] // y.itemsize
+        product.y_bf16 = y.dtype == np.uint16
+        product.bias = None if bias is None else address(self._checked_bias(bias))
+        self._kept = x, y, bias  # alive until the next product
+        return y
+
+    @property
+    def product(self) -> CProduct:
+        return self._product
+
+    def _output(self, batch: int, out: NDArray | None) -> NDArray:
+        shape = (batch, self.shape[0])
+        if out is None:
+            return np.empty(shape, self.result_dtype)
+        allowed = [self.result_dtype]
+        if self.result_dtype == np.uint32:
+            allowed += [np.dtype(np.float32), np.dtype(np.uint16)]
+        require(
+            out.shape == shape and out.dtype in allowed,
+            f"out is {out.dtype} of {out.shape}, not {allowed[0]} of {shape}",
+        )
+        contiguous = out.strides[1] == out.itemsize and out.strides[0] > 0
+        require(contiguous and out.flags.writeable, "out must be writable, its rows contiguous")
+        return out
+
+    def _checked_bias(self, bias: NDArray) -> NDArray:
+        require(self.result_dtype == np.uint32, "int8 weights give integer sums and take no bias")
+        good = bias.shape == self.shape[:1] and bias.dtype == np.float32
+        require(
+            good and bias.flags.c_contiguous,
+            f"bias is {bias.dtype} of {bias.shape}, not contiguous float32 of {self.shape[:1]}",
+        )
+        return bias
+
+
+_ORDERS = {Order.TILE: 0, Order.VECTOR: 1}
+_ELEMENTS = {Element.BF16: 0, Element.INT8: 1}
+
+
+class Matrix(Multiplier):
+    """A packed (outputs, inputs) matrix in memory of its own."""
+
+    def __init__(self, packed: PackedWeights):
+        """From any packed weights, checked and copied into aligned memory on large pages."""
+        packed.check()
+        self._set(
+            PackedWeights(
+                packed.format,
+                packed.shape,
+                as_weight_bytes(packed.metadata),
+                as_weight_bytes(packed.values),
+                packed.strip_starts,
+            ),
+            _weight_sums(packed),
+        )
+
+    def _set(self, packed: PackedWeights, sums: NDArray[np.int32] | None) -> None:
+        self.packed, self.shape, self.costs = packed, packed.shape, packed.costs
+        self._sums = sums
+        strips, tiles = packed.format.grid(packed.shape)
+        self._starts = np.ascontiguousarray(packed.strip_starts)
+        weights = CWeights(
+            element=_ELEMENTS[packed.format.element],
+            sparse=packed.format.sparse,
+            outputs=packed.shape[0],
+            inputs=packed.shape[1],
+            strips=strips,
+            tiles=tiles,
+            metadata=address(packed.metadata),
+            values=address(packed.values),
+            strip_starts=address(self._starts),
+            weight_sums=None if sums is None else address(sums),
+        )
+        super().__init__(weights, None)
+
+    @classmethod
+    def pack(cls, fmt: WeightFormat, weights: NDArray, *, threads: int | None = None) -> Self:
+        """Pack a matrix: bf16 patterns (uint16), float32 (rounded to bf16), or int8."""
+        weights, threads = np.asarray(weights), checked_threads(threads)
+        float32 = weights.dtype == np.float32 and fmt.element is Element.BF16
+        if not float32:
+            check_type(fmt, weights)
+        require(weights.ndim == 2, f"a weight matrix has 2 dimensions, not shape {weights.shape}")
+        require(weights.size > 0, f"a weight matrix of shape {weights.shape} has no weights")
+        if weights.strides[1] != weights.itemsize or weights.strides[0] < 0:
+            weights = np.ascontiguousarray(weights)
+        strips, tiles = fmt.grid((weights.shape[0], weights.shape[1]))
+        metadata = weight_bytes(strips * tiles * fmt.metadata_bytes)
+        counts = np.empty(strips, np.int64)
+        int8 = fmt.element is Element.INT8
+        sums = np.zeros(strips * STRIP_OUTPUTS, np.int32) if int8 else None
+
+        def run(starts: NDArray | None, values: NDArray | None) -> int:
+            return library().tw_pack(
+                *(_ELEMENTS[fmt.element], fmt.sparse, float32, address(weights)),
+                *(weights.strides[0], *weights.shape, strips, tiles),
+                *(address(metadata), address(counts)),
+                None if starts is None else address(starts),
+                None if values is None else address(values),
+                None if sums is None else address(sums),
+                threads,
+            )
+
+        bad = run(None, None)
+        if bad >= 0:
+            _refuse_not_finite(weights, bad)
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        values = weight_bytes(int(starts[-1]) * fmt.element.bytes)
+        run(starts, values)
+        shape = (weights.shape[0], weights.shape[1])
+        matrix = cls.__new__(cls)
+        matrix._set(
+            PackedWeights(
+                fmt,
+                shape,
+                metadata.reshape(strips, tiles, fmt.metadata_bytes),
+                values.view(DTYPES[fmt.element]),
+                starts,
+            ),
+            sums,
+        )
+        return matrix
+
+    @property
+    def format(self) -> WeightFormat:
+        return self.packed.format
+
+    @property
+    def size(self) -> int:
+        """Bytes that a multiplication reads of it."""
+        return self.packed.size
+
+    @property
+    def result_dtype(self) -> np.dtype:
+        int8 = self.format.element is Element.INT8
+        return np.dtype(np.int32 if int8 else np.uint32)
+
+    def check_activations(self, x: NDArray) -> None:
+        check_activations(self.format, self.shape, x)
+
+    def unpack(self) -> NDArray:
+        """The weights again, bf16 patterns or int8."""
+        return unpack(self.packed)
+
+    def save(self, path: str | FilePath) -> None:
+        save(self.packed, path)
+
+    @classmethod
+    def load(cls, path: str | FilePath) -> Self:
+        """What ``save`` wrote; refused where truncated or inconsistent."""
+        return cls(load(path))
+
+
+def multiply_all(
+    matrices: Sequence[Multiplier],
+    activations: Sequence[NDArray],
+    *,
+    threads: int | None = None,
+    path: Path | None = None,
+    order: Order | None = None,
+) -> list[NDArray]:
+    """Independent products side by side, such as the heads of a layer.
+
+    The strips of all matrices form one list, which the threads divide by bytes.
+    """
+    path, threads = checked_path(path), checked_threads(threads)
+    require(len(matrices) > 0, "no matrices to multiply")
+    results = [
+        m.prepare(np.asarray(x), None, None) for m, x in zip(matrices, activations, strict=True)
+    ]
+    order = order or matrices[0].default_order(len(activations[0]), path)
+    products = (CProduct * len(matrices))(*(m.product for m in matrices))
+    steps = np.concatenate([np.diff(m.costs) for m in matrices])
+    bounds = balance(np.concatenate([[0], np.cumsum(steps)]), threads)
+    library().tw_multiply(
+        cast(products, POINTER(CProduct)),
+        len(matrices),
+        threads,
+        address(bounds),
+        path,
+        _ORDERS[order],
+    )
+    return results
+
+
+def check_type(fmt: WeightFormat, weights: NDArray) -> None:
+    dtype = DTYPES[fmt.element]
+    kinds = f"{dtype} or float32" if fmt.element is Element.BF16 else str(dtype)
+    require(
+        weights.dtype == dtype, f"{fmt.element.value} weights are {kinds} here, not {weights.dtype}"
+    )
+
+
+def _refuse_not_finite(weights: NDArray, strip: int) -> None:
+    """Name the first bad weight of a strip that the packer has found to have one."""
+    top = strip * STRIP_OUTPUTS
+    rows = weights[top : top + STRIP_OUTPUTS]
+    if weights.dtype == np.float32:
+        with np.errstate(invalid="ignore"):
+            # Beyond the middle between the largest bf16 and what would follow it, it overflows.
+            bad = np.argwhere(~(np.abs(rows) < np.float32(3.3961775292304957e38)))
+        row, column = (int(k) for k in bad[0])
+        value = rows[row, column]
+        raise ValueError(f"weight {value} at row {top + row}, column {column} is no finite bf16")
+    bad = np.argwhere((rows & 0x7F80) == 0x7F80)
+    row, column = (int(k) for k in bad[0])
+    raise ValueError(
+        f"weight {int(rows[row, column]):#06x} at row {top + row}, column {column}"
+        " is NaN or infinite"
+    )
+
+
+def _weight_sums(packed: PackedWeights) -> NDArray[np.int32] | None:
+    if packed.format.element is not Element.INT8:
+        return None
+    sums = np.zeros(packed.format.grid(packed.shape)[0] * STRIP_OUTPUTS, np.int32)
+    sums[: packed.shape[0]] = unpack(packed).sum(axis=1, dtype=np.int32)
+    return sums

@@ -1,0 +1,225 @@
+// Order.VECTOR with AVX-512: nonzeros are expanded in registers and multiplied there.
+//
+// Needs AVX512F, BW, VL, VBMI, VBMI2, BF16 and VNNI. A strip is one stream of bitmaps and one of
+// values; both are prefetched by hand, since the hardware's prefetchers stop at every 4 KiB.
+
+#include <immintrin.h>
+
+#include "kernels.h"
+#include "prefetch.h"
+
+namespace tilewright::avx512 {
+namespace {
+
+constexpr int kRowsAtOnce = 4;  // rows of x: 4 chains each leave half of the registers free
+
+// Rows of a tile, one after the other.
+template <bool Sparse>
+struct Bf16Stream {
+    const uint32_t *mask;
+    const uint16_t *values;
+
+    Bf16Stream(const Weights &w, int64_t strip)
+        : mask(reinterpret_cast<const uint32_t *>(w.metadata) +
+               (Sparse ? strip * w.tiles * kTileRows : 0)),
+          values(reinterpret_cast<const uint16_t *>(w.values) + w.strip_starts[strip]) {}
+
+    __m512i next() {
+        if constexpr (!Sparse) {
+            const __m512i row = _mm512_loadu_si512(values);
+            values += 32;
+            return row;
+        }
+        const uint32_t bits = *mask++;
+        // A full load and an expansion between registers: the expanding load is slower.
+        const __m512i row = _mm512_maskz_expand_epi16(bits, _mm512_loadu_si512(values));
+        values += __builtin_popcount(bits);
+        return row;
+    }
+};
+
+template <bool Sparse>
+struct Int8Stream {
+    const uint64_t *mask;
+    const int8_t *values;
+
+    Int8Stream(const Weights &w, int64_t strip)
+        : mask(reinterpret_cast<const uint64_t *>(w.metadata) +
+               (Sparse ? strip * w.tiles * kTileRows : 0)),
+          values(reinterpret_cast<const int8_t *>(w.values) + w.strip_starts[strip]) {}
+
+    __m512i next() {
+        if constexpr (!Sparse) {
+            const __m512i row = _mm512_loadu_si512(values);
+            values += 64;
+            return row;
+        }
+        const uint64_t bits = *mask++;
+        const __m512i row = _mm512_maskz_expand_epi8(bits, _mm512_loadu_si512(values));
+        values += __builtin_popcountll(bits);
+        return row;
+    }
+};
+
+template <class Stream, int Rows>
+void bf16_strip(const Product &p, int64_t strip, int64_t top) {
+    const Weights &w = *p.weights;
+    const uint8_t *x = p.x + top * p.x_pitch;
+    Stream stream(w, strip);
+    Prefetcher values(stream.values), masks(stream.mask);
+    __m512 sums[Rows][kChains];
+    for (auto &row : sums)
+        for (auto &sum : row) sum = _mm512_setzero_ps();
+    for (int64_t t = 0; t < w.tiles; t++, x += kRowBytes) {
+#pragma GCC unroll 16
+        for (int r = 0; r < kTileRows; r++) {
+            const __m512bh weights = (__m512bh)stream.next();
+#pragma GCC unroll 4
+            for (int b = 0; b < Rows; b++) {
+                const __m512i pair = _mm512_set1_epi32(load<int32_t>(x + b * p.x_pitch + 4 * r));
+                sums[b][r % kChains] =
+                    _mm512_dpbf16_ps(sums[b][r % kChains], (__m512bh)pair, weights);
+            }
+        }
+        values.follow(stream.values);
+        if (w.sparse) masks.follow(stream.mask);
+    }
+    for (int b = 0; b < Rows; b++) {
+        alignas(64) float total[kStripOutputs];
+        _mm512_store_ps(total, _mm512_add_ps(_mm512_add_ps(sums[b][0], sums[b][1]),
+                                             _mm512_add_ps(sums[b][2], sums[b][3])));
+        put(p, w.outputs, top + b, strip, total);
+    }
+}
+
+// VPDPBUSD wants unsigned activations: they come moved up by 128, which the sum of each output's
+// weights takes back.
+template <class Stream, int Rows>
+void int8_strip(const Product &p, int64_t strip, int64_t top) {
+    const Weights &w = *p.weights;
+    const uint8_t *x = p.x + top * p.x_pitch;
+    Stream stream(w, strip);
+    Prefetcher values(stream.values), masks(stream.mask);
+    __m512i sums[Rows][kChains];
+    for (auto &row : sums)
+        for (auto &sum : row) sum = _mm512_setzero_si512();
+    for (int64_t t = 0; t < w.tiles; t++, x += kRowBytes) {
+#pragma GCC unroll 16
+        for (int r = 0; r < kTileRows; r++) {
+            const __m512i weights = stream.next();
+#pragma GCC unroll 4
+            for (int b = 0; b < Rows; b++) {
+                const __m512i quad = _mm512_set1_epi32(load<int32_t>(x + b * p.x_pitch + 4 * r));
+                sums[b][r % kChains] = _mm512_dpbusd_epi32(sums[b][r % kChains], quad, weights);
+            }
+        }
+        values.follow(stream.values);
+        if (w.sparse) masks.follow(stream.mask);
+    }
+    const __m512i shift =
+        _mm512_slli_epi32(_mm512_loadu_si512(w.weight_sums + strip * kStripOutputs), 7);
+    for (int b = 0; b < Rows; b++) {
+        alignas(64) int32_t total[kStripOutputs];
+        const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(sums[b][0], sums[b][1]),
+                                             _mm512_add_epi32(sums[b][2], sums[b][3]));
+        _mm512_store_si512(total, _mm512_sub_epi32(sum, shift));
+        put(p, w.outputs, top + b, strip, total);
+    }
+}
+
+template <template <class, int> class Body, class Stream>
+void strips(const Product &p, int64_t first, int64_t last) {
+    for (int64_t strip = first; strip < last; strip++) {
+        int64_t top = 0;
+        for (; top + kRowsAtOnce <= p.batch; top += kRowsAtOnce)
+            Body<Stream, kRowsAtOnce>::run(p, strip, top);
+        switch (p.batch - top) {
+            case 3: Body<Stream, 3>::run(p, strip, top); break;
+            case 2: Body<Stream, 2>::run(p, strip, top); break;
+            case 1: Body<Stream, 1>::run(p, strip, top); break;
+        }
+    }
+}
+
+template <class Stream, int Rows>
+struct Bf16Body {
+    static void run(const Product &p, int64_t s, int64_t t) { bf16_strip<Stream, Rows>(p, s, t); }
+};
+template <class Stream, int Rows>
+struct Int8Body {
+    static void run(const Product &p, int64_t s, int64_t t) { int8_strip<Stream, Rows>(p, s, t); }
+};
+
+}  // namespace
+
+void vector_order(const Product &p, int64_t first, int64_t last) {
+    // Denormals as in VDPBF16PS, which does not look at the control register, for the last sums.
+    const unsigned control = _mm_getcsr();
+    _mm_setcsr(0x9fc0);
+    if (p.weights->element == kBf16) {
+        if (p.weights->sparse) strips<Bf16Body, Bf16Stream<true>>(p, first, last);
+        else strips<Bf16Body, Bf16Stream<false>>(p, first, last);
+    } else {
+        if (p.weights->sparse) strips<Int8Body, Int8Stream<true>>(p, first, last);
+        else strips<Int8Body, Int8Stream<false>>(p, first, last);
+    }
+    _mm_setcsr(control);
+}
+
+// --- measurements
+
+int64_t read_all(const uint8_t *from, int64_t bytes) {
+    __m512i sum[4] = {};
+    Prefetcher ahead(from);
+    for (int64_t i = 0; i + 256 <= bytes; i += 256) {
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++)
+            sum[j] = _mm512_add_epi64(sum[j], _mm512_loadu_si512(from + i + 64 * j));
+        ahead.follow(from + i + 256);
+    }
+    const __m512i total = _mm512_add_epi64(_mm512_add_epi64(sum[0], sum[1]),
+                                           _mm512_add_epi64(sum[2], sum[3]));
+    return _mm512_reduce_add_epi64(total);
+}
+
+// `rounds` rounds of 16 independent instructions of one kind; returns something they computed.
+int64_t operations(int kind, int64_t rounds) {
+    __m512i v[8];
+    alignas(64) static thread_local uint8_t memory[2048];
+    for (int j = 0; j < 8; j++) v[j] = _mm512_set1_epi32(j + 1);
+    const __m512i one = _mm512_set1_epi32(1);
+    __mmask32 mask = __mmask32(0x5a5a5a5a ^ rounds);
+    for (int64_t i = 0; i < rounds; i++) {
+#pragma GCC unroll 16
+        for (int j = 0; j < 16; j++) {
+            __m512i &r = v[j % 8];
+            switch (kind) {
+                case 0: r = _mm512_add_epi32(r, one); break;
+                case 1: {
+                    r = _mm512_maskz_expand_epi16(mask, r);
+                    break;
+                }
+                case 2: {
+                    const __m512bh a = (__m512bh)one;
+                    r = _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(r), a, a));
+                    break;
+                }
+                case 3: _mm512_store_si512(memory + 64 * j, v[0]); break;
+                case 4: r = _mm512_permutexvar_epi16(one, r); break;
+                case 5: r = _mm512_permutex2var_epi16(r, one, v[7]); break;
+                case 6: {  // expand, store: a row of a sparse tile
+                    const __m512i row = _mm512_maskz_expand_epi16(
+                        mask, _mm512_loadu_si512(memory + 1024 + 2 * j));
+                    _mm512_store_si512(memory + 64 * j, row);
+                    break;
+                }
+            }
+            asm volatile("" : "+v"(r), "+Yk"(mask) : : "memory");
+        }
+    }
+    __m512i total = v[0];
+    for (int j = 1; j < 8; j++) total = _mm512_add_epi64(total, v[j]);
+    return _mm512_reduce_add_epi64(total) + memory[5];
+}
+
+}  // namespace tilewright::avx512

@@ -1,0 +1,111 @@
+// A pool of pinned threads that wait for work without sleeping at first.
+//
+// Layers of a model follow each other within microseconds; a thread that sleeps takes longer than
+// that to wake. The caller is thread 0 and is not pinned, since threads it starts later (those of
+// another library, say) would inherit its processor.
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "kernels.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int kSpins = 4000;  // about 0.1 ms of PAUSE
+constexpr int kThreadBits = 10;
+static_assert(kMaxThreads < 1 << kThreadBits);
+
+void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+class Pool {
+  public:
+    void run(int threads, const Task &task) {
+        std::lock_guard<std::mutex> lock(one_call_at_a_time_);
+        if (threads > 1) {
+            start(threads - 1);
+            task_ = &task;
+            running_.store(threads - 1, std::memory_order_relaxed);
+            const uint32_t number = (round_.load(std::memory_order_relaxed) >> kThreadBits) + 1;
+            round_.store(number << kThreadBits | uint32_t(threads), std::memory_order_release);
+            round_.notify_all();
+        }
+        task.run(0);
+        for (int spins = 0; threads > 1 && running_.load(std::memory_order_acquire); spins++) {
+            if (spins < kSpins && spinning_) relax();
+            else std::this_thread::yield();
+        }
+    }
+
+  private:
+    void start(int wanted) {
+        if (int(workers_) >= wanted) return;
+        cpu_set_t allowed;
+        std::vector<int> others;  // processors for the workers: all but the caller's
+        if (!sched_getaffinity(0, sizeof allowed, &allowed)) {
+            const int here = sched_getcpu();
+            for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+                if (CPU_ISSET(cpu, &allowed) && cpu != here) others.push_back(cpu);
+        }
+        spinning_ = wanted <= int(others.size());  // else a spinning thread keeps another from work
+        while (int(workers_) < wanted) {
+            const uint32_t seen = round_.load();
+            std::thread worker([this, seen, index = ++workers_] { work(index, seen); });
+            if (spinning_) {
+                cpu_set_t one;
+                CPU_ZERO(&one);
+                CPU_SET(others[workers_ - 1], &one);
+                pthread_setaffinity_np(worker.native_handle(), sizeof one, &one);
+            }
+            worker.detach();
+        }
+    }
+
+    void work(int index, uint32_t seen) {
+        for (;;) {
+            for (int spins = 0; round_.load(std::memory_order_acquire) == seen; spins++) {
+                if (spins < kSpins && spinning_) relax();
+                else round_.wait(seen);
+            }
+            seen = round_.load(std::memory_order_acquire);
+            if (index >= int(seen & ((1u << kThreadBits) - 1))) continue;
+            task_->run(index);
+            running_.fetch_sub(1, std::memory_order_release);
+        }
+    }
+
+    std::mutex one_call_at_a_time_;
+    // Number of the call, and below it how many threads it takes: a worker that wakes late must
+    // not pair the one with the other of a later call.
+    std::atomic<uint32_t> round_{0};
+    std::atomic<int> running_{0};
+    std::atomic<bool> spinning_{false};
+    const Task *task_ = nullptr;
+    int workers_ = 0;
+};
+
+Pool *pool_of_this_process() {
+    static Pool *pool = new Pool;  // never deleted: its threads outlive static destructors
+    static pid_t owner = getpid();
+    if (owner != getpid()) {  // a fork has the memory of its parent, but not its threads
+        pool = new Pool;
+        owner = getpid();
+    }
+    return pool;
+}
+
+}  // namespace
+
+void run_in_pool(int threads, const Task &task) { pool_of_this_process()->run(threads, task); }
+
+}  // namespace tilewright

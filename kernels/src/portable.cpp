@@ -1,0 +1,231 @@
+// Every kernel in plain C++: the fallback of any machine, and what the others are compared with.
+
+#include <cmath>
+#include <limits>
+
+#include "kernels.h"
+
+namespace tilewright::portable {
+namespace {
+
+constexpr float kSmallestNormal = std::numeric_limits<float>::min();
+
+float flush(float value) {
+    return std::fabs(value) < kSmallestNormal ? std::copysign(0.0f, value) : value;
+}
+
+float operand(uint16_t bits) { return flush(from_bf16(bits)); }
+
+// Fused multiply-add of bf16 factors to fp32, subnormals flushed, as AMX and VDPBF16PS do it. The
+// product of two 8-bit significands is exact in double, and 53 bits are more than 2 * 24 + 2, so
+// rounding the sum to double first and then to float gives what one rounding would.
+float fused(float a, float b, float sum) { return flush(float(double(sum) + double(a) * double(b))); }
+
+float plus(float a, float b) { return flush(a + b); }
+
+// One row of a tile, dense, from a stream of nonzeros; returns how many it took.
+template <class T, class Mask>
+int expand(T *row, Mask mask, const T *values) {
+    int taken = 0;
+    for (size_t i = 0; i < kRowBytes / sizeof(T); i++) row[i] = mask >> i & 1 ? values[taken++] : T(0);
+    return taken;
+}
+
+// Walks through the tiles of a strip and hands each out dense.
+template <class T, class Mask>
+class Strip {
+  public:
+    Strip(const Weights &w, int64_t strip)
+        : sparse_(w.sparse),
+          mask_(w.metadata + (w.sparse ? strip * w.tiles * kTileRows * sizeof(Mask) : 0)),
+          values_(reinterpret_cast<const T *>(w.values) + w.strip_starts[strip]) {}
+
+    const T (*next())[kRowBytes / sizeof(T)] {
+        if (!sparse_) {
+            std::memcpy(tile_, values_, kTileBytes);
+            values_ += kTileBytes / sizeof(T);
+            return tile_;
+        }
+        for (int r = 0; r < kTileRows; r++, mask_ += sizeof(Mask))
+            values_ += expand<T, Mask>(tile_[r], load<Mask>(mask_), values_);
+        return tile_;
+    }
+
+  private:
+    bool sparse_;
+    const uint8_t *mask_;
+    const T *values_;
+    T tile_[kTileRows][kRowBytes / sizeof(T)];
+};
+
+// c[n] += x . w[.][n] over one tile, as TDPBF16PS: even and odd depths apart.
+void tile_step(float *c, const uint16_t *x, const uint16_t (*w)[32]) {
+    float even[kStripOutputs] = {}, odd[kStripOutputs] = {};
+    for (int r = 0; r < kTileRows; r++) {
+        const float x0 = operand(x[2 * r]), x1 = operand(x[2 * r + 1]);
+        for (int n = 0; n < kStripOutputs; n++) {
+            even[n] = fused(x0, operand(w[r][2 * n]), even[n]);
+            odd[n] = fused(x1, operand(w[r][2 * n + 1]), odd[n]);
+        }
+    }
+    for (int n = 0; n < kStripOutputs; n++) c[n] = plus(c[n], plus(even[n], odd[n]));
+}
+
+// Rows of x at a time, so that a tile is expanded once for several of them.
+constexpr int kRowsAtOnce = 16;
+
+template <class Sum, class Step>
+void by_rows(const Product &p, int64_t first, int64_t last, Step strip_sums) {
+    Sum sums[kRowsAtOnce][kStripOutputs];
+    for (int64_t strip = first; strip < last; strip++)
+        for (int64_t top = 0; top < p.batch; top += kRowsAtOnce) {
+            const int rows = int(std::min<int64_t>(kRowsAtOnce, p.batch - top));
+            std::memset(sums, 0, sizeof sums);
+            strip_sums(strip, p.x + top * p.x_pitch, rows, sums);
+            for (int b = 0; b < rows; b++) put(p, p.weights->outputs, top + b, strip, sums[b]);
+        }
+}
+
+void int8_strips(const Product &p, int64_t first, int64_t last) {
+    const Weights &w = *p.weights;
+    by_rows<int32_t>(p, first, last, [&](int64_t strip, const uint8_t *x, int rows, auto &sums) {
+        Strip<int8_t, uint64_t> tiles(w, strip);
+        for (int64_t t = 0; t < w.tiles; t++) {
+            const auto *tile = tiles.next();
+            for (int b = 0; b < rows; b++) {
+                const int8_t *quads = reinterpret_cast<const int8_t *>(x) + b * p.x_pitch + t * 64;
+                for (int r = 0; r < kTileRows; r++)
+                    for (int n = 0; n < kStripOutputs; n++) {
+                        int32_t dot = 0;
+                        for (int j = 0; j < 4; j++) dot += quads[4 * r + j] * tile[r][4 * n + j];
+                        sums[b][n] = int32_t(uint32_t(sums[b][n]) + uint32_t(dot));  // wraps
+                    }
+            }
+        }
+    });
+}
+
+const uint16_t *bf16_row(const uint8_t *x, int64_t pitch, int row, int64_t tile) {
+    return reinterpret_cast<const uint16_t *>(x + row * pitch + tile * kRowBytes);
+}
+
+}  // namespace
+
+void tile_order(const Product &p, int64_t first, int64_t last) {
+    const Weights &w = *p.weights;
+    if (w.element == kInt8) return int8_strips(p, first, last);
+    by_rows<float>(p, first, last, [&](int64_t strip, const uint8_t *x, int rows, auto &sums) {
+        Strip<uint16_t, uint32_t> tiles(w, strip);
+        for (int64_t t = 0; t < w.tiles; t++) {
+            const auto *tile = tiles.next();
+            for (int b = 0; b < rows; b++) tile_step(sums[b], bf16_row(x, p.x_pitch, b, t), tile);
+        }
+    });
+}
+
+void vector_order(const Product &p, int64_t first, int64_t last) {
+    const Weights &w = *p.weights;
+    if (w.element == kInt8) return int8_strips(p, first, last);
+    by_rows<float>(p, first, last, [&](int64_t strip, const uint8_t *x, int rows, auto &sums) {
+        float chains[kRowsAtOnce][kChains][kStripOutputs] = {};
+        Strip<uint16_t, uint32_t> tiles(w, strip);
+        for (int64_t t = 0; t < w.tiles; t++) {
+            const auto *tile = tiles.next();
+            for (int b = 0; b < rows; b++) {
+                const uint16_t *pairs = bf16_row(x, p.x_pitch, b, t);
+                for (int r = 0; r < kTileRows; r++) {
+                    float *sum = chains[b][r % kChains];
+                    const float x0 = operand(pairs[2 * r]), x1 = operand(pairs[2 * r + 1]);
+                    for (int n = 0; n < kStripOutputs; n++) {
+                        sum[n] = fused(x1, operand(tile[r][2 * n + 1]), sum[n]);
+                        sum[n] = fused(x0, operand(tile[r][2 * n]), sum[n]);
+                    }
+                }
+            }
+        }
+        for (int b = 0; b < rows; b++)
+            for (int n = 0; n < kStripOutputs; n++)
+                sums[b][n] = plus(plus(chains[b][0][n], chains[b][1][n]),
+                                  plus(chains[b][2][n], chains[b][3][n]));
+    });
+}
+
+// --- DECA's tiles
+
+namespace {
+
+// bf16 of an exact product, to nearest even, subnormal results flushed.
+uint16_t bf16_product(uint16_t element, double scale) {
+    const double value = double(operand(element)) * scale;
+    if (std::isnan(value)) return 0x7fc0;
+    // 8 significant bits of the exact product; float would round it only outside its range.
+    int exponent = 0;
+    const double fraction = std::frexp(value, &exponent);  // 0.5 <= |fraction| < 1
+    if (value == 0 || std::isinf(value)) return uint16_t(to_bf16(float(value)));
+    const double rounded = std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8);
+    if (std::fabs(rounded) < double(kSmallestNormal)) {
+        // Subnormal unless it rounds up to the smallest normal on the subnormals' own grid.
+        const double grid = std::ldexp(std::nearbyint(std::ldexp(value, 133)), -133);
+        if (std::fabs(grid) < double(kSmallestNormal)) return value < 0 ? 0x8000 : 0;
+        return to_bf16(float(grid));
+    }
+    if (std::fabs(rounded) > 3.4e38) return uint16_t(to_bf16(float(rounded)));  // infinity
+    return to_bf16(float(rounded));
+}
+
+double scale_value(const DecaWeights &w, int64_t index) {
+    if (w.scale_kind == 2) return double(operand(load<uint16_t>(w.scales + 2 * index)));
+    const int byte = w.scales[index];
+    return byte == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, byte - 127);
+}
+
+// Tile number `index` of the matrix, whose codes begin at `data`, in the order of TDPBF16PS's
+// second operand: row r holds inputs 2r and 2r + 1 of every output. Returns its bytes of codes.
+int64_t decompress(const DecaWeights &w, int64_t index, const uint8_t *data, uint16_t (*tile)[32]) {
+    const uint32_t code_mask = (1u << w.code_bits) - 1;
+    int64_t bit = 0;
+    for (int i = 0; i < 512; i++) {
+        uint16_t element = 0;
+        if (!w.sparse || w.masks[index * 64 + i / 8] >> i % 8 & 1) {
+            const uint32_t code = load<uint32_t>(data + bit / 8) >> bit % 8 & code_mask;
+            bit += w.code_bits;
+            element = w.code_bits == 16 ? uint16_t(code) : w.lut[code];
+            if (w.scale_kind)
+                element = bf16_product(element, scale_value(w, (index * 512 + i) / w.group));
+        }
+        const int output = i / 32, input = i % 32;
+        tile[input / 2][2 * output + input % 2] = element;
+    }
+    return (bit + 7) / 8;
+}
+
+}  // namespace
+
+void deca(const Product &p, int64_t first, int64_t last) {
+    const DecaWeights &w = *p.deca;
+    uint16_t tile[kTileRows][32];
+    float sums[kRowsAtOnce][kStripOutputs];
+    for (int64_t strip = first; strip < last; strip++)
+        for (int64_t top = 0; top < p.batch; top += kRowsAtOnce) {
+            const int rows = int(std::min<int64_t>(kRowsAtOnce, p.batch - top));
+            const uint8_t *x = p.x + top * p.x_pitch, *data = w.data + w.data_starts[strip];
+            std::memset(sums, 0, sizeof sums);
+            for (int64_t t = 0; t < w.tiles; t++) {
+                data += decompress(w, strip * w.tiles + t, data, tile);
+                for (int b = 0; b < rows; b++)
+                    tile_step(sums[b], bf16_row(x, p.x_pitch, b, t), tile);
+            }
+            for (int b = 0; b < rows; b++) put(p, w.outputs, top + b, strip, sums[b]);
+        }
+}
+
+int64_t read_all(const uint8_t *from, int64_t bytes) {
+    uint64_t sum[8] = {};
+    for (int64_t i = 0; i + 64 <= bytes; i += 64)
+        for (int j = 0; j < 8; j++) sum[j] += load<uint64_t>(from + i + 8 * j);
+    uint64_t total = 0;
+    for (uint64_t part : sum) total += part;
+    return int64_t(total);
+}
+
+}  // namespace tilewright::portable

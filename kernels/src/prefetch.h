@@ -1,0 +1,32 @@
+// Software prefetch of a stream that is read front to back.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#ifndef TILEWRIGHT_PREFETCH_BYTES
+#define TILEWRIGHT_PREFETCH_BYTES 4096
+#endif
+
+namespace tilewright {
+
+// Keeps `kAhead` bytes of a stream on their way. Lines behind its end are asked for too, which
+// never faults.
+class Prefetcher {
+  public:
+    static constexpr uintptr_t kAhead = TILEWRIGHT_PREFETCH_BYTES;
+
+    explicit Prefetcher(const void *start) : next_(reinterpret_cast<uintptr_t>(start)) {}
+
+    void follow(const void *position) {
+        const uintptr_t until = reinterpret_cast<uintptr_t>(position) + kAhead;
+        for (; next_ < until; next_ += 64)
+            _mm_prefetch(reinterpret_cast<const char *>(next_), _MM_HINT_T0);
+    }
+
+  private:
+    uintptr_t next_;
+};
+
+}  // namespace tilewright
