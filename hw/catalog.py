@@ -32,6 +32,16 @@ CATALOG = {
     "max_tree": "hw.arith.max_tree:MaxTree",
     "deca": "hw.deca.pe:DecaPE",
     "deca_axi": "hw.deca.axi:DecaAxi",
+    "deca_tepl": "hw.deca.tepl_element:DecaTepl",
+    "anda_vector": "hw.anda_system.vector_unit:VectorUnit",
+    "anda_compressor": "hw.anda.compressor:Compressor",
+    "anda_compressor_lane": "hw.anda.compressor_lane:CompressorLane",
+    "anda_apu": "hw.anda.apu:Apu",
+    "pe_fp_fp": "hw.pe.fp_fp:FpFp",
+    "pe_fp_int": "hw.pe.fp_int:FpInt",
+    "pe_ifpu": "hw.pe.ifpu:Ifpu",
+    "pe_figna": "hw.pe.figna:Figna",
+    "figna_aligner": "hw.pe.aligner:FignaAligner",
 }
 
 

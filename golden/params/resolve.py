@@ -6,14 +6,25 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from golden.params.anda import ANDA_BLOCKS
+from golden.params.anda_system import ANDA_SYSTEM_BLOCKS
 from golden.params.arith import ARITH_BLOCKS
 from golden.params.block import BlockParams
 from golden.params.deca import DECA_BLOCKS
 from golden.params.formats import FloatFormat, float_format
+from golden.params.pe import PE_BLOCKS
 from golden.params.stream import STREAM_BLOCKS
 
 BLOCKS: dict[str, type[BlockParams]] = {
-    cls.block: cls for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS, *DECA_BLOCKS)
+    cls.block: cls
+    for cls in (
+        *STREAM_BLOCKS,
+        *ARITH_BLOCKS,
+        *DECA_BLOCKS,
+        *ANDA_BLOCKS,
+        *ANDA_SYSTEM_BLOCKS,
+        *PE_BLOCKS,
+    )
 }
 
 

@@ -1,0 +1,332 @@
+"""The Anda accelerator: sizes, instruction set, registers, ports.
+
+A *row* is an address of a buffer. One row of the activation buffer is a word of ``group`` bits in
+each of its ``rows`` banks, one bank for every row of the matrix unit, so that a *token tile*, that
+is ``rows`` tokens, is worked on at a time. A group of a token takes 1 + M rows in Anda format and
+16 rows in fp16, ``group / 16`` values a row; elements beyond the last are zero.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar
+
+from golden.params.anda import MANTISSA_FIELD_BITS, AndaCompressorParams, AndaMxuParams
+from golden.params.anda_vector import OPERATION_BITS, AndaVectorParams
+from golden.params.block import BlockParams, Field, Port, Timing, require
+from golden.params.formats import FP16
+
+# Instruction set.
+
+INSTRUCTION_BITS = 128
+OPCODE_BITS = 4
+ROW_FIELD = 16
+SIZE_FIELD = 16
+LINE_FIELD = 42
+KIND_BITS = 2
+MEMORY_BITS = 3
+MANTISSA_BITS = MANTISSA_FIELD_BITS
+
+
+class Opcode(IntEnum):
+    """What an instruction does; 0, which an empty memory holds, is none."""
+
+    HALT = 1  # the program is done, also its background loads
+    CONFIGURE = 2  # formats of the instructions that follow
+    LOAD = 3  # lines of external memory to rows of a buffer
+    STORE = 4  # rows of a buffer to lines of external memory
+    WAIT = 5  # until the background load is done
+    GEMM = 6  # a token tile times weights
+    VECTOR = 7  # one operation of the vector unit on a token tile
+    COMPRESS = 8  # fp16 to Anda
+
+
+class Memory(IntEnum):
+    """What a load or store moves rows of."""
+
+    ACTIVATIONS = 0
+    EXPONENTS = 1  # bytes, the row of the group's sign words
+    WEIGHTS = 2
+    SCALES = 3
+    BROADCAST = 4  # load only: one word, written to every bank of the activation buffer
+
+    @property
+    def background(self) -> bool:
+        """Whether its loads run beside the instructions that follow."""
+        return self in (Memory.WEIGHTS, Memory.SCALES)
+
+    @property
+    def stores(self) -> bool:
+        return self in (Memory.ACTIVATIONS, Memory.EXPONENTS)
+
+
+class Kind(IntEnum):
+    """What an operand field of a vector instruction holds."""
+
+    TENSOR = 0  # the row of an fp16 tensor
+    SCALAR = 1  # the number of a scalar register: a value per row of the tile
+    IMMEDIATE = 2  # an fp16 value
+
+
+_MOVE = (
+    Field("memory", MEMORY_BITS),
+    Field("stride", 8),  # rows from one to the next
+    Field("row", ROW_FIELD),
+    Field("rows", SIZE_FIELD),
+    Field("line", LINE_FIELD),  # of external memory
+)
+
+# Behind the opcode, the first field lowest; what is above the last one does not matter.
+INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
+    Opcode.HALT: (),
+    Opcode.CONFIGURE: (
+        Field("source_mantissa", MANTISSA_BITS),  # M of what a gemm reads
+        Field("result_mantissa", MANTISSA_BITS),  # M of what gemm and compress write; 0: fp16
+    ),
+    Opcode.LOAD: _MOVE,
+    Opcode.STORE: _MOVE,
+    Opcode.WAIT: (),
+    Opcode.GEMM: (
+        Field("source", ROW_FIELD),
+        Field("weights", ROW_FIELD),
+        Field("scales", ROW_FIELD),
+        Field("destination", ROW_FIELD),
+        Field("inputs", SIZE_FIELD),  # elements of a token
+        Field("outputs", SIZE_FIELD),
+    ),
+    Opcode.VECTOR: (
+        Field("operation", OPERATION_BITS),
+        Field("a_kind", KIND_BITS),
+        Field("b_kind", KIND_BITS),
+        Field("a", ROW_FIELD),
+        Field("b", ROW_FIELD),
+        Field("destination", ROW_FIELD),  # a row, or a scalar register
+        Field("elements", SIZE_FIELD),  # of a token
+        Field("scale", FP16.bits),  # of sums
+    ),
+    Opcode.COMPRESS: (
+        Field("source", ROW_FIELD),
+        Field("destination", ROW_FIELD),
+        Field("elements", SIZE_FIELD),
+    ),
+}
+
+
+class Error(IntEnum):
+    """Why a program stopped; the first that applies, in this order."""
+
+    NONE = 0
+    OPCODE = 1  # unknown
+    OPERAND = 2  # unknown operation, kind or memory, or one that does not go together
+    SIZE = 3  # nothing to do: zero rows, elements, inputs, outputs or stride
+    MANTISSA = 4  # above 16, or not configured
+    ADDRESS = 5  # beyond the end of a buffer or of the scalar registers
+    END = 6  # the instruction memory ended without a halt
+    BUS = 7  # the external memory answered with an error
+
+
+ERROR_BITS = 4
+SCALARS = 8  # scalar registers, each with one fp16 value per row of the tile
+FP16_ROWS = FP16.bits  # rows of one group in fp16: as many as a value has bits
+EXPONENT_BYTE = 8  # an exponent's place in its memory; 5 bits of it are used
+
+
+# Registers.
+
+REGISTER_BITS = 64
+REGISTER_SPACE_BITS = 16
+INSTRUCTION_BASE = 1 << (REGISTER_SPACE_BITS - 1)  # then 16 bytes an instruction, low half first
+
+
+class Register(IntEnum):
+    """Byte offsets of the 64-bit registers."""
+
+    IDENTITY = 0x00  # read only: rows, columns, group, scalar registers, a byte each
+    CONTROL = 0x08  # write 1: clear counters and status, start at instruction 0
+    STATUS = 0x10  # read only: see STATUS_FIELDS
+    EVENTS = 0x18  # sticky, write 1 to clear: bit 0 a value saturated in compression
+    COUNTERS = 0x80  # read only: 8 bytes each, in the order of Counter
+
+
+class Counter(IntEnum):
+    """What is counted while a program runs."""
+
+    CYCLES = 0  # from the start to the halt
+    INSTRUCTIONS = 1  # finished
+    MATRIX_BUSY = 2  # planes that the matrix unit took
+    MATRIX_WAITS = 3  # a plane was there, the matrix unit not ready
+    RESULT_WAITS = 4  # a result was there, its place not free
+    CONTROL = 5  # cycles that fetched, decoded and checked
+    MEMORY = 6  # cycles of loads in the foreground, stores and waits
+    GEMM = 7  # cycles of gemm
+    VECTOR = 8  # cycles of vector and compress
+    LINES_READ = 9
+    LINES_WRITTEN = 10
+    GROUPS_COMPRESSED = 11
+
+
+COUNTER_BITS = 48
+STATUS_FIELDS = (
+    Field("busy", 1),
+    Field("done", 1),
+    Field("error", ERROR_BITS),
+    Field("instruction", 16),  # the one at work, or where the program ended
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AndaParams(BlockParams):
+    """The accelerator of the paper's Figure 13 with its buffers of Table III.
+
+    Programs, registers and the layouts of tensors: docs/anda-system.md.
+    """
+
+    block: ClassVar[str] = "anda"
+    summary: ClassVar[str] = "Anda accelerator: matrix unit, vector unit, buffers, programs"
+    PRESETS: ClassVar = {
+        "paper": {},
+        "small": {
+            "rows": 2,
+            "columns": 2,
+            "group": 16,
+            "activation_rows": 512,
+            "weight_rows": 512,
+            "instructions": 128,
+        },
+    }
+
+    rows: int = 16  # of the matrix unit: tokens of a tile; also lanes of the compressor
+    columns: int = 16
+    group: int = 64
+    weight_bits: int = 4
+    planes_per_beat: int = 2  # weight planes that one row of the weight buffer holds
+    activation_rows: int = 8192  # 1 MB, and 0.125 MB of exponents
+    weight_rows: int = 4096  # 1 MB
+    instructions: int = 1024
+    dma_lines: int = 8  # lines under way at a time
+    address_bits: int = 48
+
+    line_bytes: ClassVar[int] = 64
+
+    def __post_init__(self) -> None:
+        _ = self.mxu, self.compressor, self.vector  # these have rules of their own
+        require(
+            self.columns * FP16.bits % self.group == 0,
+            f"columns must fill whole words of {self.group} bits, not {self.columns!r}",
+        )
+        require(
+            self.group % self.columns == 0,
+            f"columns must divide the group of {self.group}, not be {self.columns!r}",
+        )
+        for name in ("activation_rows", "weight_rows"):
+            value = getattr(self, name)
+            require(
+                16 <= value <= 1 << ROW_FIELD, f"{name} must be 16..{1 << ROW_FIELD}, not {value!r}"
+            )
+        most = (1 << REGISTER_SPACE_BITS) - INSTRUCTION_BASE
+        most //= INSTRUCTION_BITS // 8
+        require(
+            2 <= self.instructions <= most,
+            f"instructions must be 2..{most}, not {self.instructions!r}",
+        )
+        require(2 <= self.dma_lines <= 64, f"dma_lines must be 2..64, not {self.dma_lines!r}")
+        require(
+            16 <= self.address_bits <= 48, f"address_bits must be 16..48, not {self.address_bits!r}"
+        )
+
+    @property
+    def mxu(self) -> AndaMxuParams:
+        return AndaMxuParams(
+            rows=self.rows,
+            columns=self.columns,
+            group=self.group,
+            weight_bits=self.weight_bits,
+            planes_per_beat=self.planes_per_beat,
+        )
+
+    @property
+    def compressor(self) -> AndaCompressorParams:
+        return AndaCompressorParams(lanes=self.rows, group=self.group)
+
+    @property
+    def vector(self) -> AndaVectorParams:
+        return AndaVectorParams(rows=self.rows, group=self.group)
+
+    @property
+    def scale_rows(self) -> int:
+        """One row of scales for every group of weights that fits."""
+        return self.weight_rows // self.mxu.weight_beats
+
+    @property
+    def tile_rows(self) -> int:
+        """Rows of fp16 results that one tile of columns fills."""
+        return self.columns * FP16.bits // self.group
+
+    def depth(self, memory: Memory) -> int:
+        """Rows of the memory."""
+        return {Memory.WEIGHTS: self.weight_rows, Memory.SCALES: self.scale_rows}.get(
+            memory, self.activation_rows
+        )
+
+    def row_bits(self, memory: Memory) -> int:
+        """Bits of a row as it lies in external memory."""
+        return {
+            Memory.ACTIVATIONS: self.rows * self.group,
+            Memory.EXPONENTS: self.rows * EXPONENT_BYTE,
+            Memory.WEIGHTS: self.planes_per_beat * self.columns * self.group,
+            Memory.SCALES: self.columns * FP16.bits,
+            Memory.BROADCAST: self.group,
+        }[memory]
+
+    @property
+    def line_bits(self) -> int:
+        return 8 * self.line_bytes
+
+    @property
+    def line_address_bits(self) -> int:
+        return self.address_bits - (self.line_bytes - 1).bit_length()
+
+    @property
+    def tag_bits(self) -> int:
+        return (self.dma_lines - 1).bit_length()
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return (
+            Port(
+                "mem_response",
+                (Field("tag", self.tag_bits), Field("error", 1), Field("data", self.line_bits)),
+            ),
+            Port("mem_written", (Field("error", 1),)),
+            Port(
+                "mmio_request",
+                (
+                    Field("address", REGISTER_SPACE_BITS),
+                    Field("write", 1),
+                    Field("data", REGISTER_BITS),
+                ),
+            ),
+        )
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (
+            Port(
+                "mem_request", (Field("line", self.line_address_bits), Field("tag", self.tag_bits))
+            ),
+            Port(
+                "mem_write", (Field("line", self.line_address_bits), Field("data", self.line_bits))
+            ),
+            Port("mmio_response", (Field("data", REGISTER_BITS), Field("error", 1))),
+        )
+
+    @property
+    def timing(self) -> Timing:
+        raise NotImplementedError("a program's cycles: see golden.anda_system.cycles")
+
+
+def group_rows(mantissa: int) -> int:
+    """Rows of a group with ``mantissa`` bits, or in fp16 for 0."""
+    return 1 + mantissa if mantissa else FP16_ROWS
+
+
+ANDA_SYSTEM_BLOCKS: tuple[type[BlockParams], ...] = (AndaVectorParams,)

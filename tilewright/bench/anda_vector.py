@@ -1,0 +1,45 @@
+"""Bench of the Anda vector unit: every operation on corners and moderate values, in short runs."""
+
+import numpy as np
+from numpy.random import Generator
+
+from golden.anda_system.vector import beats
+from golden.pack import Columns
+from golden.params.anda_vector import AndaVectorParams, Operation
+from golden.params.formats import FP16
+from golden.vectors import operands
+
+LONGEST_RUN = 6  # beats of one operation
+
+
+def stimulus(params: AndaVectorParams, rng: Generator, cases: int) -> dict[str, Columns]:
+    first = rng.random(cases) < 1 / 3
+    first[0] = True
+    first[LONGEST_RUN::LONGEST_RUN] = True
+    run = np.cumsum(first) - 1
+    runs = run[-1] + 1
+    operation = (rng.permutation(runs) % len(Operation))[run]
+    scale = operands((FP16,), rng, runs)[0]
+    scale[rng.random(runs) < 0.5] = 0x3C00
+    return {
+        "i": {
+            "operation": operation,
+            "first": first.astype(np.uint8),
+            "active": (rng.random((cases, params.row_lanes)) < 0.9).astype(np.uint8),
+            "scale": scale[run],
+            "a": _values(params, rng, cases),
+            "b": _values(params, rng, cases),
+        }
+    }
+
+
+def _values(params: AndaVectorParams, rng: Generator, cases: int) -> np.ndarray:
+    """Half of the beats from everything there is, half of them of moderate size."""
+    shape = (cases, params.lanes)
+    wild = operands((FP16,), rng, cases * params.lanes)[0].reshape(shape)
+    moderate = rng.standard_t(4, shape).astype(np.float16).view(np.uint16)
+    return np.where(rng.random((cases, 1)) < 0.5, wild, moderate)
+
+
+def expected(params: AndaVectorParams, columns: dict[str, Columns]) -> dict[str, Columns]:
+    return {"o": {"values": beats(params, **columns["i"])}}
