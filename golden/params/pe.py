@@ -1,0 +1,342 @@
+"""Parameters of the processing elements that Anda is compared with (``hw/pe``).
+
+All have one signature. A beat of ``i`` brings ``lanes`` pairs of an activation and a weight, with
+what belongs to their group: the shared ``exponent`` of the activations and the ``scale`` of the
+weights. ``group_end`` marks the last beat of a group, ``last`` the last beat of a dot product
+(which also ends its group); ``o`` then gives the dot product in fp16. A group may be shorter than
+``group`` elements, never longer. ``exponent`` and ``scale`` count on the beat that ends a group,
+and an element that needs neither ignores them.
+
+Throughput is ``lanes`` multiply-accumulates a cycle in every element: 16 cycles for a group of 64.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import ClassVar
+
+from golden.params.block import BlockParams, Field, Port, Timing, require
+from golden.params.formats import FP16, FP32, FloatFormat, IntFormat
+
+# Beats of a dot product to which a stated interval refers, and which the benches send: elements
+# take a beat a cycle whatever its flags, so results are as far apart as their last beats.
+BENCH_BEATS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class PEParams(BlockParams):
+    """What every processing element has."""
+
+    lanes: int = 4
+    group: int = 64
+
+    def __post_init__(self) -> None:
+        require(
+            self.lanes in (1, 2, 4, 8, 16), f"lanes must be 1, 2, 4, 8 or 16, not {self.lanes!r}"
+        )
+        require(
+            self.group % self.lanes == 0 and self.lanes <= self.group <= 1024,
+            f"group must be a multiple of lanes up to 1024, not {self.group!r}",
+        )
+
+    @property
+    def activation_bits(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def weight(self) -> Field:
+        raise NotImplementedError
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the last beat of a dot product to its result."""
+        raise NotImplementedError
+
+    @property
+    def group_cycles(self) -> int:
+        """Cycles for a whole group."""
+        return self.group // self.lanes
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        fields = (
+            Field("activation", self.activation_bits, self.lanes),
+            self.weight,
+            Field("exponent", FP16.exponent_bits),
+            Field("scale", FP16.bits),
+            Field("group_end", 1),
+            Field("last", 1),
+        )
+        return (Port("i", fields),)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (Port("o", (Field("y", FP16.bits),)),)
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(latency=self.latency, interval=Fraction(BENCH_BEATS))
+
+
+class SumForm(Enum):
+    """How the products of a beat join the fp32 accumulator.
+
+    ``FUSED``, as tensor cores do it: exact products, aligned to the largest exponent among them and
+    cut off to a window, are summed; their sum and the accumulator, aligned and cut off in the same
+    way, are summed and rounded once. ``DISCRETE``, of units that round one by one: a balanced tree
+    of fp32 sums, then one more with the accumulator.
+    """
+
+    FUSED = "fused"
+    DISCRETE = "discrete"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusedParams(PEParams):
+    """Elements that have :data:`SumForm.FUSED`.
+
+    The exponent of a term is that of its nominal top bit: subnormals and short products keep their
+    leading zeros. A term that is zero has none. Bits below the window are cut off, magnitudes
+    toward zero. A sum of terms that cancels is +0.
+    """
+
+    guard_bits: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.guard_bits <= 8, f"guard_bits must be 0..8, not {self.guard_bits!r}")
+
+    @property
+    def product_bits(self) -> int:
+        """Magnitude of an exact product."""
+        raise NotImplementedError
+
+    @property
+    def growth(self) -> int:
+        """Bits by which a sum of products is longer than one."""
+        return (self.lanes - 1).bit_length()
+
+    @property
+    def window_bits(self) -> int:
+        """fp32's significand or a sum of products, and what is kept below it."""
+        return max(FP32.significand_bits, self.product_bits + self.growth) + self.guard_bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class FpFpParams(FusedParams):
+    """fp16 activations times fp16 weights, accumulated in fp32.
+
+    Weights are dequantised before they arrive: their scales are in them, groups mean nothing, and
+    ``exponent``, ``scale`` and ``group_end`` are ignored. Infinity and NaN follow IEEE 754.
+    """
+
+    block: ClassVar[str] = "pe_fp_fp"
+    summary: ClassVar[str] = "processing element, fp16 x fp16 into fp32"
+    PRESETS: ClassVar = {
+        "default": {},
+        "discrete": {"form": SumForm.DISCRETE},
+        "small": {"lanes": 2, "group": 8, "guard_bits": 0},
+    }
+
+    form: SumForm = SumForm.FUSED
+
+    @property
+    def activation_bits(self) -> int:
+        return FP16.bits
+
+    @property
+    def weight(self) -> Field:
+        return Field("weight", FP16.bits, self.lanes)
+
+    @property
+    def product_bits(self) -> int:
+        return 2 * FP16.significand_bits
+
+    @property
+    def latency(self) -> int:
+        return 3 if self.form is SumForm.FUSED else 3 + self.growth
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupScaledParams(PEParams):
+    """Integer weights: a sum over each group, scaled and accumulated.
+
+    The tail all of them share: group sum to ``partial``, times the scale into fp32, added to the
+    fp32 accumulator, which starts at +0; each step rounded once. The result is rounded to fp16.
+    """
+
+    weight_bits: int = 4
+    partial: FloatFormat = FP16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(2 <= self.weight_bits <= 8, f"weight_bits must be 2..8, not {self.weight_bits!r}")
+        require(self.partial in (FP16, FP32), f"partial must be fp16 or fp32, not {self.partial!s}")
+
+    @property
+    def weight_format(self) -> IntFormat:
+        return IntFormat(bits=self.weight_bits)
+
+    @property
+    def weight(self) -> Field:
+        return Field("weight", self.weight_bits, self.lanes, signed=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FpIntParams(GroupScaledParams, FusedParams):
+    """fp16 activations times integer weights, each product with an exponent of its own.
+
+    Exact products are added to an fp32 group accumulator as ``SumForm.FUSED`` says; ``exponent`` is
+    ignored. Infinity and NaN follow IEEE 754.
+    """
+
+    block: ClassVar[str] = "pe_fp_int"
+    summary: ClassVar[str] = "processing element, fp16 x int4 with alignment per product"
+    PRESETS: ClassVar = {
+        "default": {},
+        "small": {"lanes": 2, "group": 8, "weight_bits": 3, "guard_bits": 1, "partial": FP32},
+    }
+
+    @property
+    def activation_bits(self) -> int:
+        return FP16.bits
+
+    @property
+    def product_bits(self) -> int:
+        """The magnitude of a weight is at most 2^(weight_bits - 1)."""
+        return FP16.significand_bits + self.weight_bits - 1
+
+    @property
+    def latency(self) -> int:
+        return 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignedParams(GroupScaledParams):
+    """Activations aligned to the group's largest exponent before they arrive.
+
+    An activation is {mantissa, sign}, the sign on top; its value is
+    (-1)^sign * mantissa * 2^(exponent - 15 - (mantissa_bits - 1)), ``exponent`` 1..30. A group's
+    sum is exact.
+    """
+
+    mantissa_bits: int = 14
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            1 <= self.mantissa_bits <= 40,
+            f"mantissa_bits must be 1..40, not {self.mantissa_bits!r}",
+        )
+
+    @property
+    def activation_bits(self) -> int:
+        return self.mantissa_bits + 1
+
+    @property
+    def magnitude_bits(self) -> int:
+        """Of a group's sum."""
+        return self.mantissa_bits + self.weight_bits - 1 + (self.group - 1).bit_length()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FignaParams(AlignedParams):
+    """Aligned mantissas times whole integer weights."""
+
+    block: ClassVar[str] = "pe_figna"
+    summary: ClassVar[str] = "processing element, aligned mantissa x int4, bit-parallel"
+    PRESETS: ClassVar = {
+        "default": {},
+        "m11": {"mantissa_bits": 11},
+        "m8": {"mantissa_bits": 8},
+        "small": {"lanes": 2, "group": 8, "weight_bits": 3, "mantissa_bits": 3, "partial": FP32},
+    }
+
+    @property
+    def latency(self) -> int:
+        return 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class IfpuParams(AlignedParams):
+    """Aligned mantissas times one bit of every weight at a time, the highest first.
+
+    A beat passes through ``weight_bits`` stages; each adds its bit's mantissas to twice the sum
+    before it. So ``weight_bits`` beats are at work in ``lanes * weight_bits`` one-bit lanes.
+    Mantissas as long as an fp32 significand keep what fp32 sums of fp16 products would.
+    """
+
+    block: ClassVar[str] = "pe_ifpu"
+    summary: ClassVar[str] = "processing element, aligned mantissa x int4, bit-serial in the weight"
+    PRESETS: ClassVar = {
+        "default": {},
+        "small": {"lanes": 2, "group": 8, "weight_bits": 3, "mantissa_bits": 12, "partial": FP32},
+    }
+
+    mantissa_bits: int = FP32.significand_bits
+
+    @property
+    def latency(self) -> int:
+        return self.weight_bits + 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class FignaAlignerParams(BlockParams):
+    """fp16 activations to aligned mantissas, at the edge of an array: one serves a row of elements.
+
+    Takes ``lanes`` activations a cycle and keeps them until ``group_end`` completes their group, of
+    up to ``group``; then gives them, aligned to its largest exponent and truncated toward zero,
+    while it takes the next group. Infinity and NaN count as the largest finite magnitude.
+    """
+
+    block: ClassVar[str] = "figna_aligner"
+    summary: ClassVar[str] = "fp16 activations to mantissas that share a group's largest exponent"
+    PRESETS: ClassVar = {
+        "default": {},
+        "small": {"lanes": 2, "group": 8, "mantissa_bits": 5},
+        "ifpu": {"mantissa_bits": FP32.significand_bits},
+    }
+
+    lanes: int = 4
+    group: int = 64
+    mantissa_bits: int = 14
+
+    def __post_init__(self) -> None:
+        require(
+            self.lanes in (1, 2, 4, 8, 16), f"lanes must be 1, 2, 4, 8 or 16, not {self.lanes!r}"
+        )
+        require(
+            self.group % (2 * self.lanes) == 0 and 2 * self.lanes <= self.group <= 1024,
+            f"group must be a multiple of 2 lanes up to 1024, not {self.group!r}",
+        )
+        require(
+            1 <= self.mantissa_bits <= 40,
+            f"mantissa_bits must be 1..40, not {self.mantissa_bits!r}",
+        )
+
+    @property
+    def beats(self) -> int:
+        """In a group."""
+        return self.group // self.lanes
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        fields = (Field("activation", FP16.bits, self.lanes), Field("group_end", 1))
+        return (Port("i", fields),)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        fields = (
+            Field("activation", self.mantissa_bits + 1, self.lanes),
+            Field("exponent", FP16.exponent_bits),
+            Field("group_end", 1),
+        )
+        return (Port("o", fields),)
+
+    @property
+    def timing(self) -> Timing:
+        """From the last beat of a group to the first one aligned; then a beat a cycle."""
+        return Timing(latency=2)
+
+
+PE_BLOCKS = (FpFpParams, FpIntParams, IfpuParams, FignaParams, FignaAlignerParams)

@@ -1,0 +1,281 @@
+"""Processing elements that Anda is compared with: dot products, bit for bit.
+
+Every element has a function on arrays of beats: ``activation`` and ``weight`` of shape
+(..., beats, lanes), ``exponent``, ``scale`` and ``group_end`` of shape (..., beats); one fp16
+pattern per dot product comes out, of shape (...). The last beat ends the dot product and its last
+group. The numerics are those of :mod:`golden.params.pe`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from golden.arith import add, convert, multiply
+from golden.bits import patterns, round_pack
+from golden.params.arith import IEEE_RULES
+from golden.params.formats import FP16, FP32
+from golden.params.pe import (
+    AlignedParams,
+    FpFpParams,
+    FpIntParams,
+    FusedParams,
+    GroupScaledParams,
+    PEParams,
+    SumForm,
+)
+
+__all__ = ["align", "aligned_dot", "fp_fp_dot", "fp_int_dot", "fused_sum"]
+
+Int64s = NDArray[np.int64]
+
+
+class Terms(NamedTuple):
+    """Exact values: (-1)^sign * magnitude, whose top bit has the weight of fp32's ``field``.
+
+    Leading zeros are allowed. ``nan`` overrides ``infinite``, which overrides the number.
+    """
+
+    sign: NDArray[np.bool_]
+    field: Int64s
+    magnitude: Int64s
+    infinite: NDArray[np.bool_]
+    nan: NDArray[np.bool_]
+
+
+def fp_fp_dot(params: FpFpParams, activation: ArrayLike, weight: ArrayLike) -> NDArray:
+    """fp16 times fp16, summed as ``params.form`` says."""
+    a, w = _beats(params, patterns(FP16, activation)), _beats(params, patterns(FP16, weight))
+    accumulator = np.zeros(a.shape[:-2], np.uint32)
+    for beat in range(a.shape[-2]):
+        x, y = a[..., beat, :], w[..., beat, :]
+        if params.form is SumForm.FUSED:
+            accumulator = fused_sum(params, accumulator, _float_products(x, y))
+        else:
+            products = multiply(FP16, FP16, FP32, x, y)
+            accumulator = add(FP32, FP32, FP32, accumulator, _tree_sum(products))
+    return convert(FP32, FP16, accumulator)
+
+
+def fp_int_dot(
+    params: FpIntParams,
+    activation: ArrayLike,
+    weight: ArrayLike,
+    scale: ArrayLike,
+    group_end: ArrayLike,
+) -> NDArray:
+    """fp16 times integers, a fused fp32 sum in every group."""
+    a, w = _beats(params, patterns(FP16, activation)), _weights(params, weight)
+    terms = _integer_products(params, a, w)
+
+    def grown(total: NDArray, beat: int) -> NDArray:
+        return fused_sum(params, total, Terms(*(t[..., beat, :] for t in terms)))
+
+    def partial(total: NDArray, beat: int) -> NDArray:
+        return convert(FP32, params.partial, total)
+
+    start = np.zeros(a.shape[:-2], np.uint32)
+    return _scaled_groups(params, start, grown, partial, scale, group_end)
+
+
+def aligned_dot(
+    params: AlignedParams,
+    activation: ArrayLike,
+    weight: ArrayLike,
+    exponent: ArrayLike,
+    scale: ArrayLike,
+    group_end: ArrayLike,
+) -> NDArray:
+    """Aligned mantissas times integers: FIGNA and iFPU, which differ in their cycles only."""
+    words, w = _beats(params, np.asarray(activation)).astype(np.int64), _weights(params, weight)
+    if words.size and not 0 <= int(words.min()) <= int(words.max()) < 1 << params.activation_bits:
+        raise ValueError(f"an activation is not a word of {params.activation_bits} bits")
+    mantissa = words & ((1 << params.mantissa_bits) - 1)
+    value = np.where(words >> params.mantissa_bits, -mantissa, mantissa)
+    products = (value * w).sum(axis=-1)  # exact: a whole group has 40 + 7 + 10 bits at most
+    lowest = _shared(exponent, group_end) - FP16.bias - (params.mantissa_bits - 1)
+
+    def partial(total: Int64s, beat: int) -> NDArray:
+        return round_pack(
+            params.partial,
+            total < 0,
+            lowest[..., beat] + params.magnitude_bits - 1,
+            np.abs(total),
+            False,
+            IEEE_RULES,
+            significand_bits=params.magnitude_bits,
+        )
+
+    start = np.zeros(words.shape[:-2], np.int64)
+    return _scaled_groups(
+        params, start, lambda total, beat: total + products[..., beat], partial, scale, group_end
+    )
+
+
+def align(mantissa_bits: int, bits: ArrayLike) -> tuple[Int64s, Int64s]:
+    """fp16 patterns of shape (..., group) as {mantissa, sign} words and shared exponents (...).
+
+    As :func:`golden.bfp.encode` with ``saturate``, for mantissas of up to 40 bits.
+    """
+    words = patterns(FP16, bits).astype(np.int64)
+    magnitude = np.minimum(words & 0x7FFF, FP16.max_finite_bits)
+    field = magnitude >> FP16.mantissa_bits
+    level = np.maximum(field, 1)
+    significand = magnitude - ((level - 1) << FP16.mantissa_bits)
+    shared = level.max(axis=-1)
+    # In 40 bits nothing is lost before the cut: exponents differ by 29 at most.
+    distance = shared[..., np.newaxis] - level + (40 - mantissa_bits)
+    mantissa = (significand << (40 - FP16.significand_bits)) >> distance
+    return mantissa | ((words >> 15) << mantissa_bits), shared
+
+
+def fused_sum(
+    params: FusedParams, accumulator: NDArray[np.uint32], products: Terms
+) -> NDArray[np.uint32]:
+    """fp32 accumulator (...) plus products (..., lanes), rounded once."""
+    window = params.window_bits
+    place = window - params.growth - params.product_bits
+    total = _aligned_sum(products._replace(magnitude=products.magnitude << place), params.growth)
+    word = accumulator.astype(np.int64)
+    fraction, field = word & ((1 << FP32.mantissa_bits) - 1), (word >> FP32.mantissa_bits) & 0xFF
+    # Never subnormal: products are multiples of a power of two that fp32 has as a normal number.
+    significand = np.where(field == 0, 0, fraction | (1 << FP32.mantissa_bits))
+    own = Terms(
+        sign=word >> 31 != 0,
+        field=field,
+        magnitude=significand << (window - FP32.significand_bits),
+        infinite=(field == 0xFF) & (fraction == 0),
+        nan=(field == 0xFF) & (fraction != 0),
+    )
+    both = Terms(*(np.stack(pair, axis=-1) for pair in zip(own, total, strict=True)))
+    result = _aligned_sum(both, 1)
+    return round_pack(
+        FP32,
+        result.sign,
+        result.field - FP32.bias,
+        result.magnitude,
+        False,
+        IEEE_RULES,
+        significand_bits=window + 1,
+        infinite=result.infinite,
+        nan=result.nan,
+    )
+
+
+def _aligned_sum(terms: Terms, growth: int) -> Terms:
+    """Sum over the last axis, ``growth`` bits longer, after alignment to the largest exponent."""
+    field = np.where(terms.magnitude == 0, 0, terms.field)
+    top = field.max(axis=-1)
+    aligned = terms.magnitude >> np.minimum(top[..., np.newaxis] - field, 63)
+    total = np.where(terms.sign, -aligned, aligned).sum(axis=-1)
+    plus = (terms.infinite & ~terms.sign).any(axis=-1)
+    minus = (terms.infinite & terms.sign).any(axis=-1)
+    return Terms(
+        sign=np.where(plus | minus, minus, total < 0),
+        field=np.where(total == 0, 0, top + growth),
+        magnitude=np.abs(total),
+        infinite=plus | minus,
+        nan=terms.nan.any(axis=-1) | (plus & minus),
+    )
+
+
+def _split(words: NDArray) -> tuple[NDArray, Int64s, Int64s, NDArray, NDArray]:
+    """Sign, exponent field at least 1, significand, infinite and NaN of fp16 patterns."""
+    word = words.astype(np.int64)
+    fraction, field = word & ((1 << FP16.mantissa_bits) - 1), (word >> FP16.mantissa_bits) & 0x1F
+    special = field == 0x1F
+    significand = fraction | ((field != 0).astype(np.int64) << FP16.mantissa_bits)
+    return (
+        word >> 15 != 0,
+        np.maximum(field, 1),
+        significand,
+        special & (fraction == 0),
+        special & (fraction != 0),
+    )
+
+
+def _float_products(a: NDArray, w: NDArray) -> Terms:
+    a_sign, a_field, a_significand, a_infinite, a_nan = _split(a)
+    w_sign, w_field, w_significand, w_infinite, w_nan = _split(w)
+    zero = (a_significand == 0) | (w_significand == 0)
+    infinite = a_infinite | w_infinite
+    lowest = a_field + w_field - 2 * (FP16.bias + FP16.mantissa_bits)
+    return Terms(
+        sign=a_sign ^ w_sign,
+        field=lowest + 2 * FP16.significand_bits - 1 + FP32.bias,
+        magnitude=a_significand * w_significand,
+        infinite=infinite,
+        nan=a_nan | w_nan | (infinite & zero),
+    )
+
+
+def _integer_products(params: FpIntParams, a: NDArray, w: Int64s) -> Terms:
+    sign, field, significand, infinite, nan = _split(a)
+    lowest = field - (FP16.bias + FP16.mantissa_bits)
+    return Terms(
+        sign=sign ^ (w < 0),
+        field=lowest + params.product_bits - 1 + FP32.bias,
+        magnitude=significand * np.abs(w),
+        infinite=infinite,
+        nan=nan | (infinite & (w == 0)),
+    )
+
+
+def _tree_sum(terms: NDArray) -> NDArray:
+    """Neighbours first, each sum rounded to fp32."""
+    while terms.shape[-1] > 1:
+        terms = add(FP32, FP32, FP32, terms[..., 0::2], terms[..., 1::2])
+    return terms[..., 0]
+
+
+def _scaled_groups(
+    params: GroupScaledParams,
+    start: NDArray,
+    grown: Callable[[NDArray, int], NDArray],
+    partial: Callable[[NDArray, int], NDArray],
+    scale: ArrayLike,
+    group_end: ArrayLike,
+) -> NDArray:
+    """Group sums that begin at ``start`` and have ``grown`` by every beat, through the tail."""
+    scales, ends = patterns(FP16, scale), np.asarray(group_end).astype(bool)
+    if not ends[..., -1].all():
+        raise ValueError("the last beat of a dot product must end its group")
+    accumulator = np.zeros(start.shape, np.uint32)
+    total, length = start, np.zeros(start.shape, np.int64)
+    for beat in range(ends.shape[-1]):
+        end = ends[..., beat]
+        length = length + params.lanes
+        if (length > params.group).any():
+            raise ValueError(f"a group has {length.max()} elements, at most {params.group} fit")
+        total = grown(total, beat)
+        if end.any():
+            scaled = multiply(params.partial, FP16, FP32, partial(total, beat), scales[..., beat])
+            accumulator = np.where(end, add(FP32, FP32, FP32, accumulator, scaled), accumulator)
+        total, length = np.where(end, start, total), np.where(end, 0, length)
+    return convert(FP32, FP16, accumulator)
+
+
+def _shared(exponent: ArrayLike, group_end: ArrayLike) -> Int64s:
+    """Shared exponents; those of beats that end no group do not matter."""
+    values = np.where(np.asarray(group_end), np.asarray(exponent, np.int64), 1)
+    highest = FP16.max_exponent + FP16.bias
+    if values.size and not 1 <= int(values.min()) <= int(values.max()) <= highest:
+        raise ValueError(
+            f"shared exponents are 1..{highest}, not {int(values.min())}..{int(values.max())}"
+        )
+    return values
+
+
+def _beats(params: PEParams, values: NDArray) -> NDArray:
+    if values.ndim < 2 or values.shape[-1] != params.lanes:
+        raise ValueError(f"beats of {params.lanes} lanes expected, not shape {values.shape}")
+    return values
+
+
+def _weights(params: GroupScaledParams, weight: ArrayLike) -> Int64s:
+    values = _beats(params, np.asarray(weight)).astype(np.int64)
+    fmt = params.weight_format
+    if values.size and not fmt.minimum <= int(values.min()) <= int(values.max()) <= fmt.maximum:
+        raise ValueError(f"weights leave {fmt}: {int(values.min())}..{int(values.max())}")
+    return values

@@ -1,0 +1,65 @@
+"""What FIGNA and iFPU share: the integer sum of a group and its way into a float."""
+
+from types import SimpleNamespace
+
+from amaranth import Module, Mux, Value, signed
+
+from golden.params.arith import IEEE_RULES
+from golden.params.formats import FP16
+from hw.arith.float_round import Rounder
+from hw.arith.float_unpack import wire
+from hw.arith.lanes import joined
+from hw.pe.common import ProcessingElement
+
+__all__ = ["AlignedElement"]
+
+
+class AlignedElement(ProcessingElement):
+    """An element whose group sums are integers that share an exponent."""
+
+    def give_group_sums(
+        self,
+        m: Module,
+        valid: Value,
+        products: Value,
+        group_end: Value,
+        exponent: Value,
+        scale: Value,
+        last: Value,
+    ) -> None:
+        """Sums of a beat's products to ``o``, by way of group sums, scaling and fp32 sums."""
+        _, exponent, scale, last = self.registered(
+            m, "ended", valid & group_end, exponent=exponent, scale=scale, last=last
+        )
+        complete, total = self.accumulated(
+            m,
+            "group",
+            valid,
+            group_end,
+            signed(self.params.magnitude_bits + 1),
+            lambda carried: carried + products,
+        )
+        # Held at 0 while a group grows, so that the tail does not follow every step of it.
+        shown = wire(m, "shown", Mux(complete, total, 0))
+        self.give_scaled(m, complete, self._partial(m, shown, exponent), scale, last)
+
+    def _partial(self, m: Module, total: Value, exponent: Value) -> Value:
+        """``total`` in the partial format, rounded once."""
+        p = self.params
+        bits = p.magnitude_bits
+        # From the shared exponent to the exponent field of the sum's top bit.
+        offset = bits - p.mantissa_bits - FP16.bias + p.partial.bias
+        rounder = Rounder(
+            p.partial,
+            IEEE_RULES,
+            width=bits,
+            lowest=1 + offset,
+            highest=FP16.max_exponent + FP16.bias + offset,
+            leading_zeros=bits - 1,
+        )
+        values = SimpleNamespace(
+            sign=total[-1],
+            significand=wire(m, "magnitude", Mux(total[-1], -total, total)[:bits]),
+            biased=wire(m, "biased", exponent + offset),
+        )
+        return joined(*rounder.stages())(m, values)["y"]

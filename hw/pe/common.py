@@ -1,0 +1,114 @@
+"""What all processing elements share: the handshake, accumulators, and the way out."""
+
+from collections.abc import Callable
+
+from amaranth import Module, Mux, Shape, Signal, Value
+
+from golden.params.arith import FloatAddParams, FloatConvertParams, FloatMulParams
+from golden.params.formats import FP16, FP32, FloatFormat
+from hw.arith.float_add import FloatAdd
+from hw.arith.float_convert import FloatConvert
+from hw.arith.float_mul import FloatMul
+from hw.unit import Unit
+
+__all__ = ["ProcessingElement"]
+
+
+class ProcessingElement(Unit):
+    """A beat a cycle from ``i``; a result at ``o`` after the last beat of each dot product.
+
+    Everything inside moves together, and stands while a result waits at ``o``. Subclasses build
+    their datapath from ``self.i.p`` in ``datapath(m, valid)``, and end it with :meth:`give`.
+    """
+
+    def elaborate(self, platform):
+        m = Module()
+        self.step = Signal()
+        m.d.comb += [self.step.eq(~self.o.valid | self.o.ready), self.i.ready.eq(self.step)]
+        self.datapath(m, self.i.valid)
+        return m
+
+    def datapath(self, m: Module, valid: Value) -> None:
+        raise NotImplementedError
+
+    def registered(self, m: Module, name: str, valid: Value, **values: Value) -> tuple:
+        """``valid`` and ``values`` a step later; values change only when they are valid."""
+        held_valid = Signal(name=f"{name}_valid")
+        held = {n: Signal(Value.cast(v).shape(), name=f"{name}_{n}") for n, v in values.items()}
+        with m.If(self.step):
+            m.d.sync += held_valid.eq(valid)
+            with m.If(valid):
+                m.d.sync += [held[n].eq(v) for n, v in values.items()]
+        return held_valid, *held.values()
+
+    def accumulated(
+        self,
+        m: Module,
+        name: str,
+        valid: Value,
+        end: Value,
+        shape: Shape,
+        grown: Callable[[Value], Value],
+    ) -> tuple[Signal, Signal]:
+        """A register that has ``grown`` from itself with every valid beat, from 0 after an ``end``.
+
+        Returns whether it holds a complete sum, true for one step, and the register.
+        """
+        total = Signal(shape, name=f"{name}_total")
+        restart = Signal(init=1, name=f"{name}_restart")
+        complete = Signal(name=f"{name}_complete")
+        carried = Signal(shape, name=f"{name}_carried")
+        m.d.comb += carried.eq(Mux(restart, 0, total))
+        following = grown(carried)
+        with m.If(self.step):
+            m.d.sync += complete.eq(valid & end)
+            with m.If(valid):
+                m.d.sync += [total.eq(following), restart.eq(end)]
+        return complete, total
+
+    def give(self, m: Module, valid: Value, total: Value) -> None:
+        """The complete fp32 sum ``total``, rounded to fp16, to ``o``."""
+        result = self.converted(m, "result", FP32, FP16, total)
+        with m.If(self.step):
+            m.d.sync += self.o.valid.eq(valid)
+            with m.If(valid):
+                m.d.sync += self.o.p.y.eq(result)
+
+    def give_scaled(
+        self, m: Module, valid: Value, partial: Value, scale: Value, last: Value
+    ) -> None:
+        """The tail of integer weights: scaled, accumulated, and to ``o`` after ``last``."""
+        scaled = self.product(m, "scaled", self.params.partial, FP16, partial, scale)
+        valid, scaled, last = self.registered(m, "scaled", valid, product=scaled, last=last)
+        complete, total = self.accumulated(
+            m, "sum", valid, last, FP32.bits, lambda carried: self.sum(m, "grown", carried, scaled)
+        )
+        self.give(m, complete, total)
+
+    def converted(
+        self, m: Module, name: str, source: FloatFormat, result: FloatFormat, x: Value
+    ) -> Value:
+        if source == result:
+            return x
+        unit = FloatConvert(FloatConvertParams(a=source, out=result))
+        return _combinational(m, f"{name}_round", unit, a=x)
+
+    def product(
+        self, m: Module, name: str, a: FloatFormat, b: FloatFormat, x: Value, y: Value
+    ) -> Value:
+        """In fp32, rounded once."""
+        unit = FloatMul(FloatMulParams(a=a, b=b, out=FP32))
+        return _combinational(m, f"{name}_product", unit, a=x, b=y)
+
+    def sum(self, m: Module, name: str, x: Value, y: Value) -> Value:
+        """Of two fp32 values."""
+        unit = FloatAdd(FloatAddParams(a=FP32, b=FP32, out=FP32))
+        return _combinational(m, f"{name}_sum", unit, a=x, b=y)
+
+
+def _combinational(m: Module, name: str, unit: Unit, **operands: Value) -> Value:
+    """Result of a unit of latency 0 and one lane; its handshake is not used."""
+    m.submodules[name] = unit
+    m.d.comb += [unit.i.p[field][0].eq(value) for field, value in operands.items()]
+    m.d.comb += [unit.i.valid.eq(1), unit.o.ready.eq(1)]
+    return unit.o.p.y[0]

@@ -1,0 +1,32 @@
+"""Aligned mantissas times whole integer weights."""
+
+from amaranth import Cat, Module, Mux, Value
+
+from hw.arith.adder_tree import tree_sum
+from hw.arith.float_unpack import wire
+from hw.pe.aligned import AlignedElement
+
+__all__ = ["Figna"]
+
+
+class Figna(AlignedElement):
+    """Dot product of aligned activations and scaled integer weights, all bits at once.
+
+    Numerics: :class:`golden.params.pe.FignaParams`.
+    Timing: a beat a cycle, latency 4: group sum, scaling, sum, rounding to fp16.
+    """
+
+    def datapath(self, m: Module, valid: Value) -> None:
+        beat = self.i.p
+        rows, signs = [], []
+        for k, (activation, weight) in enumerate(zip(beat.activation, beat.weight, strict=True)):
+            mantissa, sign = activation[:-1], activation[-1] ^ weight[-1]
+            size = wire(m, f"size_{k}", Mux(weight[-1], -weight, weight)[: len(weight)])
+            product = mantissa * size
+            # One's complement of the magnitude; the ones that are missing are summed beside it.
+            rows.append(Cat(product ^ sign.replicate(len(product)), sign).as_signed())
+            signs.append(sign)
+        products = wire(m, "products", tree_sum(rows) + tree_sum(signs))
+        self.give_group_sums(
+            m, valid, products, beat.group_end, beat.exponent, beat.scale, beat.last
+        )

@@ -1,0 +1,79 @@
+"""fp16 times fp16 into fp32."""
+
+from amaranth import Module, Mux, Value
+
+from golden.params.formats import FP16, FP32, Subnormals
+from golden.params.pe import SumForm
+from hw.arith.carry_save import carry_save_product
+from hw.arith.float_unpack import split, wire
+from hw.pe.common import ProcessingElement
+from hw.pe.fused_sum import Term, accumulated_sum, product_sum
+
+__all__ = ["FpFp"]
+
+
+class FpFp(ProcessingElement):
+    """Dot product of fp16 activations and fp16 weights.
+
+    Numerics: :class:`golden.params.pe.FpFpParams`.
+    Timing: a beat a cycle. Fused: products and their sum, accumulation, rounding to fp16; latency
+    3. Discrete: products, one level of the adder tree a cycle, accumulation, rounding.
+    """
+
+    def datapath(self, m: Module, valid: Value) -> None:
+        if self.params.form is SumForm.FUSED:
+            self._fused(m, valid)
+        else:
+            self._discrete(m, valid)
+
+    def _fused(self, m: Module, valid: Value) -> None:
+        pairs = zip(self.i.p.activation, self.i.p.weight, strict=True)
+        products = [_product(m, k, a, w) for k, (a, w) in enumerate(pairs)]
+        total = product_sum(m, self.params, products)
+        valid, last, *total = self.registered(
+            m, "products", valid, last=self.i.p.last, **total._asdict()
+        )
+        complete, result = self.accumulated(
+            m,
+            "sum",
+            valid,
+            last,
+            FP32.bits,
+            lambda carried: accumulated_sum(m, self.params, carried, Term(*total)),
+        )
+        self.give(m, complete, result)
+
+    def _discrete(self, m: Module, valid: Value) -> None:
+        pairs = zip(self.i.p.activation, self.i.p.weight, strict=True)
+        terms = [self.product(m, f"lane_{k}", FP16, FP16, a, w) for k, (a, w) in enumerate(pairs)]
+        last = self.i.p.last
+        for level in range(self.params.growth + 1):
+            if level:
+                terms = [
+                    self.sum(m, f"level_{level}_{k}", terms[2 * k], terms[2 * k + 1])
+                    for k in range(len(terms) // 2)
+                ]
+            named = {f"term_{k}": term for k, term in enumerate(terms)}
+            valid, last, *terms = self.registered(m, f"level_{level}", valid, last=last, **named)
+        complete, total = self.accumulated(
+            m, "sum", valid, last, FP32.bits, lambda carried: self.sum(m, "grown", carried, *terms)
+        )
+        self.give(m, complete, total)
+
+
+def _product(m: Module, lane: int, activation: Value, weight: Value) -> Term:
+    """Exact; subnormals stay as they are, with leading zeros."""
+    a, w = (split(FP16, pattern, Subnormals.KEEP) for pattern in (activation, weight))
+    row, other_row = carry_save_product(m, [*a.significand], [*w.significand])
+    zero = a.zero | w.zero
+    # Weight of the product's top bit, as an exponent field of fp32.
+    offset = 2 * FP16.significand_bits - 1 - 2 * (FP16.bias + FP16.mantissa_bits) + FP32.bias
+    field = wire(m, f"field_{lane}", a.biased + w.biased + offset)[: FP32.exponent_bits]
+    infinite = a.infinite | w.infinite
+    return Term(
+        sign=a.sign ^ w.sign,
+        field=Mux(zero, 0, field),
+        magnitude=wire(m, f"magnitude_{lane}", (row + other_row)[: len(row)]),
+        infinite=infinite,
+        nan=a.nan | w.nan | (infinite & zero),
+    )

@@ -1,0 +1,23 @@
+"""Bench of the FP-INT element."""
+
+from numpy.random import Generator
+
+from golden.pack import Columns
+from golden.params.pe import FpIntParams
+from golden.pe import fp_int_dot
+from tilewright.bench.pe_stimuli import beats_of, flags, floats, scales, unused, weights
+
+
+def stimulus(params: FpIntParams, rng: Generator, cases: int) -> dict[str, Columns]:
+    operands = {
+        "activation": floats(rng, cases, params.lanes),
+        "weight": weights(params, rng, cases),
+    }
+    columns = operands | unused(rng, cases) | flags(params, rng, cases)
+    return {"i": columns | {"scale": scales(rng, cases)}}
+
+
+def expected(params: FpIntParams, columns: dict[str, Columns]) -> dict[str, Columns]:
+    x = beats_of(params, columns["i"])
+    y = fp_int_dot(params, x["activation"], x["weight"], x["scale"], x["group_end"])
+    return {"o": {"y": y}}
