@@ -17,7 +17,8 @@ from tilewright.commands.list import family
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
-LONG = ("tilewright report",)  # more than a few seconds; built by test_report as well
+# More than a few seconds; other tests do the same on their way.
+LONG = ("tilewright report", "tilewright simulate deca")
 
 
 def case(command, *values):
