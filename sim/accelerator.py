@@ -1,0 +1,280 @@
+"""Anda, Harmonia and what they are compared with: cycles, traffic and energy of whole products.
+
+An array of processing elements gives one output each, a tile of ``rows`` by ``columns`` outputs at
+a time (output stationary), group after group of the inner dimension. One operand stays in its
+buffer while the other passes (``golden.harmonia.traffic``), in the order that moves fewer bits.
+Transfers overlap with computing, so a product takes the longer of the two, after the first tile
+has come.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Self
+
+from golden.anda.cycles import group_cycles
+from golden.harmonia.precision import cache_size
+from golden.harmonia.traffic import Dataflow, Product
+from golden.params.block import require
+from golden.params.formats import FP16, BlockFormat
+from golden.params.harmonia import CacheParams, HarmoniaPeParams, Mode
+from sim.models import Model
+from sim.workload import Gemm
+
+__all__ = ["ACCELERATORS", "Accelerator", "ProductTime", "anda", "baseline", "harmonia", "run"]
+
+MEGABYTE = 1 << 20
+WEIGHT_BITS = 4 + FP16.bits / 128  # INT4 and a scale for 128 of them
+REFERENCE_CYCLES = 16  # of a group of 64 in an fp16 element of equal throughput: 4 lanes
+VECTOR_LANES = 64  # Anda paper, Table III: FPUs of the vector unit, which has the attention
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accelerator:
+    """An array, its buffers and its memory; precision is per module of a layer.
+
+    ``cycles`` gives those of one group for one output in a module, ``activation_bits`` the bits
+    of one stored activation, both for the module's mantissa length. ``attention_rate`` is in
+    multiply-adds a cycle of the whole machine, ``cache_bits`` the bits of ``tokens`` cached keys
+    and values of one head.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    group: int
+    clock: float
+    cycles: Callable[[int], float]
+    activation_bits: Callable[[int], float]
+    lengths: dict[str, int] = field(hash=False)  # mantissa length by module
+    attention_rate: Callable[[int], float]
+    cache_bits: Callable[[int, int], float]
+    activation_buffer: int = MEGABYTE
+    weight_buffer: int = MEGABYTE
+    bandwidth: float = 256e9  # HBM2, bytes a second
+    capacity: float = 16e9  # bytes; of two stacks
+    memory_pj_per_bit: float = 3.9
+    buffer_pj_per_bit: float  # of the SRAM buffers
+    power: dict[str, float] = field(hash=False, default_factory=dict)  # watts while computing
+
+    def with_lengths(self, lengths: dict[str, int]) -> Self:
+        return replace(self, lengths=self.lengths | lengths)
+
+    @property
+    def mac_rate(self) -> float:
+        """Multiply-adds a cycle in a projection fed by queries' activations."""
+        return self.rows * self.columns * self.group / self.cycles(self.lengths["qkv"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProductTime:
+    """One product with its repetitions: times in cycles, traffic in bits."""
+
+    product: Gemm
+    compute: float
+    transfer: float  # cycles in which external memory is busy
+    first: float  # cycles until the first tile is there
+    memory_bits: float
+    buffer_bits: float
+    dataflow: Dataflow | None
+
+    @property
+    def cycles(self) -> float:
+        return max(self.compute, self.transfer) + self.first
+
+    @property
+    def bound(self) -> str:
+        return "compute" if self.compute >= self.transfer else "memory"
+
+
+def run(machine: Accelerator, products: Iterable[Gemm]) -> list[ProductTime]:
+    return [
+        _attention(machine, p) if p.module == "attention" else _linear(machine, p) for p in products
+    ]
+
+
+def _linear(machine: Accelerator, product: Gemm) -> ProductTime:
+    module = product.module if product.module in machine.lengths else "qkv"
+    length = machine.lengths[module]
+    bits = machine.activation_bits(length)
+    groups = ceil(product.inner / machine.group)
+    tiles = ceil(product.rows / machine.rows) * ceil(product.outer / machine.columns)
+    compute = tiles * groups * machine.cycles(length)
+    shape = Product(
+        rows=product.rows,
+        inner=product.inner,
+        columns=product.outer,
+        tile_rows=_resident(machine.activation_buffer, product.inner * bits, product.rows),
+        tile_columns=_resident(machine.weight_buffer, product.inner * WEIGHT_BITS, product.outer),
+    )
+    order = min(Dataflow, key=lambda flow: shape.bits(flow, bits, WEIGHT_BITS))
+    written = product.rows * product.outer * bits
+    memory = shape.bits(order, bits, WEIGHT_BITS) + written
+    first = machine.group * (machine.rows * bits + machine.columns * WEIGHT_BITS)
+    reads = tiles * groups * first
+    return _times(machine, product, compute, memory, first, reads, order)
+
+
+def _resident(buffer: int, unit_bits: float, most: int) -> int:
+    """Rows or columns of ``unit_bits`` that a buffer keeps; at least one passes piece by piece."""
+    return max(1, min(most, int(8 * buffer // unit_bits)))
+
+
+def _attention(machine: Accelerator, product: Gemm) -> ProductTime:
+    keys, width = (
+        (product.outer, product.inner)
+        if product.name == "scores"
+        else (product.inner, product.outer)
+    )
+    compute = product.rows * product.inner * product.outer / machine.attention_rate(keys)
+    cached = machine.cache_bits(keys, width) / 2  # keys or values
+    # Queries that do not fit on chip at once meet the cache again; scores stay on chip.
+    bits = machine.activation_bits(machine.lengths["qkv"])
+    passes = ceil(product.rows * width * bits / (8 * machine.activation_buffer))
+    memory = passes * cached + product.rows * width * bits
+    reads = product.rows * product.inner * bits + ceil(product.rows / machine.rows) * cached
+    return _times(machine, product, compute, memory, 0.0, reads, None)
+
+
+def _times(
+    machine: Accelerator,
+    product: Gemm,
+    compute: float,
+    memory: float,
+    first: float,
+    reads: float,
+    order: Dataflow | None,
+) -> ProductTime:
+    per_cycle = 8 * machine.bandwidth / machine.clock
+    return ProductTime(
+        product=product,
+        compute=product.count * compute,
+        transfer=product.count * memory / per_cycle,
+        first=product.count * first / per_cycle,
+        memory_bits=product.count * memory,
+        buffer_bits=product.count * reads,
+        dataflow=order,
+    )
+
+
+def energy(machine: Accelerator, times: Sequence[ProductTime]) -> dict[str, float]:
+    """Joules by component; without ``compute`` where the machine's power is not known."""
+    seconds = sum(t.compute for t in times) / machine.clock
+    parts = {name: watts * seconds for name, watts in machine.power.items()}
+    parts["buffers"] = sum(t.buffer_bits for t in times) * machine.buffer_pj_per_bit * 1e-12
+    parts["memory"] = sum(t.memory_bits for t in times) * machine.memory_pj_per_bit * 1e-12
+    return parts
+
+
+def _fp16_cache(tokens: int, width: int) -> float:
+    return 2.0 * tokens * width * FP16.bits
+
+
+def _block_bits(group: int) -> Callable[[int], float]:
+    return lambda length: BlockFormat(group=group, mantissa_bits=length).group_bits / group
+
+
+# Anda paper, Table III: power of the matrix unit and of both buffers at LLaMA-13B within 1%, at
+# 285 MHz. In a cycle the activation buffer gives one word of 64 bits to each of 16 rows, so a bit
+# read costs 16.94 mW / (285 MHz * 1024).
+ANDA_CLOCK = 285e6
+ANDA_BUFFER_PJ = 16.94e-3 / (ANDA_CLOCK * 16 * 64) * 1e12
+ANDA_POWER = {"compute": 54.34e-3, "compressor": 1.06e-3, "vector": 0.87e-3}
+
+
+def anda(lengths: dict[str, int] | None = None) -> Accelerator:
+    """16 x 16 bit-serial units; ``lengths`` default to the paper's example of OPT-125M."""
+    return Accelerator(
+        name="anda",
+        rows=16,
+        columns=16,
+        group=64,
+        clock=ANDA_CLOCK,
+        cycles=group_cycles,
+        activation_bits=_block_bits(64),
+        lengths={"qkv": 7, "o": 7, "u": 6, "d": 5} | (lengths or {}),
+        attention_rate=lambda keys: VECTOR_LANES,
+        cache_bits=_fp16_cache,
+        buffer_pj_per_bit=ANDA_BUFFER_PJ,
+        power=ANDA_POWER,
+    )
+
+
+def _fixed(cycles: float) -> Callable[[int], float]:
+    return lambda length: cycles
+
+
+# Cycles of a group of 64 in elements of equal throughput (Anda paper, Sections V-C and V-D):
+# shorter mantissas make bit-parallel elements proportionally faster at equal area.
+BASELINES = {
+    "fp-fp": REFERENCE_CYCLES,
+    "fp-int": REFERENCE_CYCLES,
+    "ifpu": REFERENCE_CYCLES,
+    "figna": REFERENCE_CYCLES,
+    "figna-m11": 11,
+    "figna-m8": 8,
+}
+
+
+def baseline(name: str) -> Accelerator:
+    """A machine of equal peak throughput and equal buffers that stores fp16 activations."""
+    require(name in BASELINES, f"unknown baseline {name!r}; known: {', '.join(BASELINES)}")
+    like = anda()
+    return replace(
+        like,
+        name=name,
+        cycles=_fixed(BASELINES[name]),
+        activation_bits=lambda length: float(FP16.bits),
+        power={},
+    )
+
+
+HARMONIA_CLOCK = 300e6
+HARMONIA_ARRAY = (8, 16)
+HARMONIA_WATTS = 0.542  # Harmonia paper, Section V-A: the whole chip
+
+
+def harmonia(cache: CacheParams | None = None) -> Accelerator:
+    """8 x 16 reconfigurable elements with the cycles of ``golden.params.harmonia``."""
+    element, kept = HarmoniaPeParams(), cache or CacheParams()
+    rows, columns = HARMONIA_ARRAY
+    per_group = float(element.group / element.macs_per_cycle(Mode.M8W4))
+
+    def attention_rate(keys: int) -> float:
+        """Recent and initial tokens at 8 bits take twice the time."""
+        high = min(keys, kept.initial + kept.local)
+        fast, slow = (float(element.macs_per_cycle(m)) for m in (Mode.M8M4, Mode.M8M8))
+        return rows * columns * keys / ((keys - high) / fast + high / slow)
+
+    return Accelerator(
+        name="harmonia",
+        rows=rows,
+        columns=columns,
+        group=element.group,
+        clock=HARMONIA_CLOCK,
+        cycles=_fixed(per_group),
+        activation_bits=_block_bits(element.group),
+        lengths=dict.fromkeys(("qkv", "o", "u", "d"), 8),
+        attention_rate=attention_rate,
+        cache_bits=lambda tokens, width: float(cache_size(kept, tokens, width).bits),
+        buffer_pj_per_bit=ANDA_BUFFER_PJ,
+        power={"chip": HARMONIA_WATTS},
+    )
+
+
+ACCELERATORS: dict[str, Callable[[], Accelerator]] = {
+    "anda": anda,
+    "harmonia": harmonia,
+    **{name: (lambda name=name: baseline(name)) for name in BASELINES},  # type: ignore[misc]
+}
+
+
+def footprint(machine: Accelerator, model: Model, batch: int, context: int) -> dict[str, float]:
+    """Bytes of weights (projections INT4, embeddings and output head fp16) and of the cache."""
+    tables = model.parameters - model.linear_weights
+    weights = model.linear_weights * WEIGHT_BITS / 8 + tables * FP16.bits / 8
+    heads = batch * model.layers * model.kv_heads
+    return {
+        "weights": weights,
+        "cache": heads * machine.cache_bits(context, model.head_dim) / 8,
+    }
