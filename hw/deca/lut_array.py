@@ -29,7 +29,8 @@ class LutArray(wiring.Component):
         super().__init__(
             {
                 "enable": In(1),
-                "code_bits": In(5),
+                "eight": In(1),  # codes have 8 bits
+                "seven": In(1),  # 7 bits, unless ``eight``; otherwise fewer
                 "codes": In(data.ArrayLayout(8, lookups)),
                 "values": Out(data.ArrayLayout(ENTRY_BITS, params.lanes)),
                 "write": In(1),
@@ -42,9 +43,8 @@ class LutArray(wiring.Component):
         m = Module()
         p = self.params
         codes = list(self.codes)
-        eight, seven = Signal(), Signal()
+        eight, seven = self.eight, self.seven
         was_eight, was_seven = (Signal(name=n, reset_less=True) for n in ("was_eight", "was_seven"))
-        m.d.comb += [eight.eq(self.code_bits == 8), seven.eq(self.code_bits == 7)]
         with m.If(self.enable):
             m.d.sync += [was_eight.eq(eight), was_seven.eq(seven)]
 

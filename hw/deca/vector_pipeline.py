@@ -1,5 +1,7 @@
 """The shared pipeline: dequantisation, expansion and scaling, one chunk a cycle."""
 
+from functools import reduce
+from operator import or_
 from types import SimpleNamespace
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value, ValueCastable
@@ -14,6 +16,8 @@ from hw.deca.lut_array import LutArray
 from hw.deca.scaler import SCALE, Scaler, group_sizes, spread_scales
 
 __all__ = ["VectorPipeline"]
+
+LOOKED_UP = [q for q in CODE_BITS if q <= 8]  # wider elements are the values themselves
 
 
 class VectorPipeline(wiring.Component):
@@ -94,21 +98,26 @@ class VectorPipeline(wiring.Component):
             "distance": s.distance,
             "scales": scales[: scale_bits(p)],
             "error": s.error,
+            # One bit per width of codes that are looked up: chooses between them at once.
+            "width": Cat(s.config.code_bits == q for q in LOOKED_UP),
         }
         a_valid, a_loader, a = registered(
             "a", s_valid, s_loader, {**ctl, "step": s.step, "codes": codes[: p.line_bits]}
         )
 
         # l: lookup.
-        with m.Switch(a.config.code_bits):
-            for q in CODE_BITS[:-1]:
-                with m.Case(q):
-                    for j in range(p.lookups(q)):
-                        m.d.comb += lut.codes[j].eq(a.codes[j * q : j * q + q])
+        for j, code in enumerate(lut.codes):
+            by_width = (
+                Mux(chosen, a.codes.word_select(j, q), 0)
+                for chosen, q in zip(a.width, LOOKED_UP, strict=True)
+                if j < p.lookups(q)
+            )
+            m.d.comb += code.eq(reduce(or_, by_width))
         with m.If(self.lut_read):
             m.d.comb += lut.codes[0].eq(self.lut_address)
         m.d.comb += [
-            lut.code_bits.eq(Mux(self.lut_read, 8, a.config.code_bits)),
+            lut.eight.eq(a.width[LOOKED_UP.index(8)] | self.lut_read),
+            lut.seven.eq(a.width[LOOKED_UP.index(7)]),
             lut.enable.eq(a_valid | self.lut_read),
             lut.write.eq(self.lut_write),
             lut.write_address.eq(self.lut_address),
@@ -120,7 +129,7 @@ class VectorPipeline(wiring.Component):
         # sd: the window's values, packed, lane by lane as their step comes.
         sd = [Signal(16, name=f"sd{k}", reset_less=True) for k in range(p.lanes)]
         plain = x.config.code_bits == 16
-        eight, seven = x.config.code_bits == 8, x.config.code_bits == 7
+        eight, seven = (x.width[LOOKED_UP.index(q)] for q in (8, 7))
         line = p.lookups(16)
         for k, lane in enumerate(sd):
             turn = Mux(
@@ -134,7 +143,7 @@ class VectorPipeline(wiring.Component):
             )
             with m.If(l_valid & turn):
                 m.d.sync += lane.eq(Mux(plain, x.codes.word_select(k % line, 16), lut.values[k]))
-        keep = {n: v for n, v in vars(x).items() if n not in ("codes", "step", "last")}
+        keep = {n: v for n, v in vars(x).items() if n not in ("codes", "step", "last", "width")}
         keep |= {
             "sizes": group_sizes(p, x.config.group_log2),
             "power_of_two": x.config.scale == ScaleKind.E8M0.code,
