@@ -55,7 +55,9 @@ class Accelerator:
     capacity: float = 16e9  # bytes; of two stacks
     memory_pj_per_bit: float = 3.9
     buffer_pj_per_bit: float  # of the SRAM buffers
-    power: dict[str, float] = field(hash=False, default_factory=dict)  # watts while computing
+    # Watts by component during projections and during attention; empty where not known.
+    power: dict[str, float] = field(hash=False, default_factory=dict)
+    attention_power: dict[str, float] = field(hash=False, default_factory=dict)
 
     def with_lengths(self, lengths: dict[str, int]) -> Self:
         return replace(self, lengths=self.lengths | lengths)
@@ -158,9 +160,12 @@ def _times(
 
 
 def energy(machine: Accelerator, times: Sequence[ProductTime]) -> dict[str, float]:
-    """Joules by component; without ``compute`` where the machine's power is not known."""
-    seconds = sum(t.compute for t in times) / machine.clock
-    parts = {name: watts * seconds for name, watts in machine.power.items()}
+    """Joules by component; buffers and memory alone where the machine's power is not known."""
+    parts: dict[str, float] = {}
+    for time in times:
+        attention = time.product.module == "attention"
+        for name, watts in (machine.attention_power if attention else machine.power).items():
+            parts[name] = parts.get(name, 0.0) + watts * time.compute / machine.clock
     parts["buffers"] = sum(t.buffer_bits for t in times) * machine.buffer_pj_per_bit * 1e-12
     parts["memory"] = sum(t.memory_bits for t in times) * machine.memory_pj_per_bit * 1e-12
     return parts
@@ -179,7 +184,8 @@ def _block_bits(group: int) -> Callable[[int], float]:
 # read costs 16.94 mW / (285 MHz * 1024).
 ANDA_CLOCK = 285e6
 ANDA_BUFFER_PJ = 16.94e-3 / (ANDA_CLOCK * 16 * 64) * 1e12
-ANDA_POWER = {"compute": 54.34e-3, "compressor": 1.06e-3, "vector": 0.87e-3}
+ANDA_POWER = {"compute": 54.34e-3, "compressor": 1.06e-3}
+ANDA_VECTOR_POWER = {"vector": 0.87e-3}
 
 
 def anda(lengths: dict[str, int] | None = None) -> Accelerator:
@@ -197,6 +203,7 @@ def anda(lengths: dict[str, int] | None = None) -> Accelerator:
         cache_bits=_fp16_cache,
         buffer_pj_per_bit=ANDA_BUFFER_PJ,
         power=ANDA_POWER,
+        attention_power=ANDA_VECTOR_POWER,
     )
 
 
@@ -226,6 +233,7 @@ def baseline(name: str) -> Accelerator:
         cycles=_fixed(BASELINES[name]),
         activation_bits=lambda length: float(FP16.bits),
         power={},
+        attention_power={},
     )
 
 
@@ -259,6 +267,7 @@ def harmonia(cache: CacheParams | None = None) -> Accelerator:
         cache_bits=lambda tokens, width: float(cache_size(kept, tokens, width).bits),
         buffer_pj_per_bit=ANDA_BUFFER_PJ,
         power={"chip": HARMONIA_WATTS},
+        attention_power={"chip": HARMONIA_WATTS},
     )
 
 
@@ -270,11 +279,11 @@ ACCELERATORS: dict[str, Callable[[], Accelerator]] = {
 
 
 def footprint(machine: Accelerator, model: Model, batch: int, context: int) -> dict[str, float]:
-    """Bytes of weights (projections INT4, embeddings and output head fp16) and of the cache."""
-    tables = model.parameters - model.linear_weights
-    weights = model.linear_weights * WEIGHT_BITS / 8 + tables * FP16.bits / 8
+    """Bytes of weights (projections and output head INT4, other tables fp16) and of the cache."""
+    packed = model.linear_weights + model.head_weights
+    rest = model.parameters - model.linear_weights - (0 if model.tied else model.head_weights)
     heads = batch * model.layers * model.kv_heads
     return {
-        "weights": weights,
+        "weights": (packed * WEIGHT_BITS + rest * FP16.bits) / 8,
         "cache": heads * machine.cache_bits(context, model.head_dim) / 8,
     }

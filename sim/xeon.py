@@ -20,7 +20,7 @@ from sim.models import Model
 from sim.scheme import WeightScheme
 from sim.workload import Gemm, head, linear
 
-__all__ = ["ENGINES", "SYSTEMS", "Xeon", "gemm", "tile_cost", "token"]
+__all__ = ["ENGINES", "SYSTEMS", "Xeon", "first_token", "gemm", "tile_cost", "token"]
 
 Engine = Literal["software", "deca", "optimal", "more-avx", "wider-avx"]
 ENGINES: dict[str, str] = {
@@ -237,13 +237,34 @@ def token(
     products = tuple(gemm(machine, engine, scheme, part) for part in linear(model, batch))
     plain = WeightScheme(name="bf16", config=_BF16)
     last = gemm(machine, "software", plain, head(model, batch))
-    return Token(products=products, head=last, rest=_rest(machine, model, batch, context))
+    rest = _kernels(model, batch, context) + _cache_seconds(machine, model, batch, context)
+    return Token(products=products, head=last, rest=rest)
 
 
-def _rest(machine: Xeon, model: Model, batch: int, context: int) -> float:
-    """Seconds outside the products: fixed per layer, per sequence, and per cached token."""
+def first_token(
+    machine: Xeon, engine: str, scheme: WeightScheme, model: Model, batch: int, context: int
+) -> Token:
+    """All of ``context`` tokens of ``batch`` sequences at once; each meets half of them.
+
+    The constants of the rest are those of single tokens: no published figure holds them here.
+    """
+    rows = batch * context
+    products = tuple(gemm(machine, engine, scheme, part) for part in linear(model, rows))
+    plain = WeightScheme(name="bf16", config=_BF16)
+    last = gemm(machine, "software", plain, head(model, batch))
+    rest = _kernels(model, rows, context / 2) + _cache_seconds(machine, model, batch, context)
+    return Token(products=products, head=last, rest=rest)
+
+
+def _kernels(model: Model, batch: int, context: float) -> float:
+    """Seconds of the other kernels: fixed per layer, per sequence, and per cached token."""
     per_token = model.query_width * constant("attention_ps_per_query_element") * 1e-12
     per_sequence = constant("layer_us_per_sequence") * 1e-6 + context * per_token
     layers = model.layers * (constant("layer_us") * 1e-6 + batch * per_sequence)
-    cache = batch * model.kv_elements(context) * ACTIVATION_BYTES
-    return layers + cache / (machine.bandwidth * constant(machine.stream))
+    return layers
+
+
+def _cache_seconds(machine: Xeon, model: Model, batch: int, context: int) -> float:
+    """Every cached key and value passes once."""
+    size = batch * model.kv_elements(context) * ACTIVATION_BYTES
+    return size / (machine.bandwidth * constant(machine.stream))

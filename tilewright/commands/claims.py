@@ -1,0 +1,78 @@
+"""``tilewright claims``: the papers' figures beside ours."""
+
+import argparse
+from typing import Any
+
+from tilewright.console import print_json, print_table
+
+NAME = "claims"
+HELP = "evaluate the papers' claims: published, ours, deviation, verdict"
+EXAMPLE = "tilewright claims --paper deca"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--paper", action="append", metavar="P", help="anda, deca or harmonia; repeatable [all]"
+    )
+    parser.add_argument(
+        "--verdict", action="append", metavar="V", help="show only: reproduced, off, not modelled"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from sim.names import unknown
+    from sim.scoreboard import VERDICTS, evaluate, summary
+
+    for verdict in args.verdict or ():
+        if verdict not in VERDICTS:
+            raise ValueError(unknown("verdict", verdict, VERDICTS))
+    results = evaluate(args.paper)
+    counts = summary(results)
+    shown = {
+        paper: [r for r in rows if not args.verdict or r.verdict in args.verdict]
+        for paper, rows in results.items()
+    }
+    if args.json:
+        claims = {paper: [r.as_dict() for r in rows] for paper, rows in shown.items()}
+        print_json({"summary": counts, "claims": claims})
+        return 0
+    for rows in shown.values():
+        print_table(
+            ("CLAIM", "WHERE", "PUBLISHED", "OURS", "UNIT", "DEVIATION", "TOLERANCE", "VERDICT"),
+            [
+                (
+                    r.id + (" *" if r.fitted else ""),
+                    r.where,
+                    _text(r.published),
+                    _text(r.ours),
+                    r.unit,
+                    _deviation(r),
+                    r.tolerance,
+                    r.verdict + (f": {r.reason}" if r.reason else ""),
+                )
+                for r in rows
+            ],
+        )
+        print()
+    print_table(
+        ("PAPER", *(verdict.upper() for verdict in VERDICTS)),
+        [(paper, *(counts[paper][verdict] for verdict in VERDICTS)) for paper in counts],
+    )
+    print("\n* a constant of the model was fitted to this figure")
+    return 0
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return " .. ".join(_text(part) for part in value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _deviation(result: Any) -> str:
+    if result.deviation is None:
+        return "-"
+    return f"{result.deviation:+.2f}" + ("%" if "%" in result.tolerance else "")

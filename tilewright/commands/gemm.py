@@ -1,0 +1,57 @@
+"""``tilewright gemm``: time and bounds of single matrix products."""
+
+import argparse
+from pathlib import Path
+
+from tilewright.commands.llm import add_system_arguments
+from tilewright.console import print_json, print_table
+from tilewright.errors import CommandError
+
+NAME = "gemm"
+HELP = "time, rate and bounds of matrix products on a system"
+EXAMPLE = "tilewright gemm 16 8192 28672 --system spr-hbm --scheme bf8_30%"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "shape", nargs="*", type=int, metavar="SIZE", help="ROWS INNER OUTER of one product"
+    )
+    parser.add_argument(
+        "--csv", type=Path, metavar="FILE", help="a table: name, rows, inner, outer[, count]"
+    )
+    add_system_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from sim.llm import product_times
+    from sim.workload import Gemm, read_csv
+
+    if args.csv is not None and not args.shape:
+        products = read_csv(args.csv)
+    elif args.csv is None and len(args.shape) == 3:
+        rows, inner, outer = args.shape
+        products = [Gemm(name="product", module="other", rows=rows, inner=inner, outer=outer)]
+    else:
+        raise CommandError("give ROWS INNER OUTER, or --csv FILE")
+    found = product_times(products, args.system, scheme=args.scheme, engine=args.engine)
+    if args.json:
+        print_json(found)
+        return 0
+    print_table(
+        ("NAME", "ROWS", "INNER", "OUTER", "COUNT", "MS", "TFMA/S", "USE", "BOUND"),
+        [
+            (
+                row["name"],
+                row["rows"],
+                row["inner"],
+                row["outer"],
+                row["count"],
+                f"{row['milliseconds']:.4f}",
+                f"{row['tera_fma_per_second']:.3f}",
+                " ".join(f"{name} {100 * use:.0f}%" for name, use in row["utilisation"].items()),
+                row["bound"],
+            )
+            for row in found
+        ],
+    )
+    return 0

@@ -1,0 +1,62 @@
+"""``tilewright compare llm``: one model on every system."""
+
+import argparse
+from typing import Any
+
+from tilewright.console import print_json, print_table
+
+NAME = "llm"
+HELP = "one model on every modelled system: latency, rate, energy, what bounds it"
+EXAMPLE = "tilewright compare llm llama-2-70b --batch 16 --context 1024"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="a model's name, or a config.json")
+    parser.add_argument("--scheme", default="mxfp4", metavar="X", help="of the Xeons [mxfp4]")
+    parser.add_argument("--batch", type=int, default=1, metavar="N", help="sequences [1]")
+    parser.add_argument(
+        "--context", type=int, default=1024, metavar="C", help="tokens of each sequence [1024]"
+    )
+    parser.add_argument("--phase", default="decode", help="decode or prefill [decode]")
+
+
+def run(args: argparse.Namespace) -> int:
+    found = systems(args.model, args.scheme, args.batch, args.context, args.phase)
+    if args.json:
+        print_json(found)
+        return 0
+    print_table(
+        ("SYSTEM", "ENGINE", "SCHEME", "MS", "TOKENS/S", "BOUND", "MEMORY GB", "FITS"),
+        [
+            (
+                row["system"],
+                row["engine"] or "-",
+                row["scheme"],
+                f"{row['latency_ms']:.2f}",
+                f"{row['tokens_per_second']:.2f}",
+                row["bound"],
+                f"{(row['memory_bytes']['weights'] + row['memory_bytes']['cache']) / 1e9:.2f}",
+                "yes" if row["memory_bytes"]["fits"] else "no",
+            )
+            for row in found
+        ],
+    )
+    return 0
+
+
+def systems(model: str, scheme: str, batch: int, context: int, phase: str) -> list[dict[str, Any]]:
+    """The same step on every system and, of the Xeons, with every engine."""
+    from sim.llm import answer, system_names
+    from sim.models import resolve_model
+    from sim.xeon import ENGINES, SYSTEMS
+
+    shape = resolve_model(model)
+    work = {"batch": batch, "context": context, "phase": phase}
+    rows = []
+    for system in system_names():
+        if system in SYSTEMS:
+            rows.append(answer(shape, system, engine="software", scheme="bf16", **work))
+            rows += [answer(shape, system, engine=e, scheme=scheme, **work) for e in ENGINES]
+        else:
+            rows.append(answer(shape, system, **work))
+    return rows
