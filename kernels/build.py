@@ -17,11 +17,11 @@ VECTOR_FLAGS = (
 TILE_FLAGS = ("-mamx-tile", "-mamx-bf16", "-mamx-int8")
 
 # Each file has its own instructions; only what `interface.cpp` finds the processor to have is run.
-PORTABLE = {"portable.cpp": (), "pool.cpp": (), "interface.cpp": ()}
+PORTABLE = {"portable.cpp": (), "pool.cpp": (), "interface.cpp": ("-O3",)}
 X86 = {
     "portable.cpp": (),
     "pool.cpp": (),
-    "interface.cpp": ("-DTILEWRIGHT_X86=1",),
+    "interface.cpp": ("-O3", "-DTILEWRIGHT_X86=1"),
     "avx512.cpp": VECTOR_FLAGS,
     "amx.cpp": (*VECTOR_FLAGS, *TILE_FLAGS),
 }

@@ -62,6 +62,10 @@ class DecaMatrix(Multiplier):
         )
         super().__init__(None, weights)
 
+    def copy(self) -> "DecaMatrix":
+        """The same weights in memory of their own."""
+        return DecaMatrix(self.compressed)
+
     @property
     def size(self) -> int:
         """Bytes that a multiplication reads of it."""

@@ -6,7 +6,6 @@ from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
 from enum import IntEnum
 from functools import cache
 
-from golden.params.block import require
 from kernels.build import build
 
 MAX_THREADS = 1000  # kMaxThreads in src/kernels.h
@@ -98,8 +97,6 @@ def default_threads() -> int:
 def checked_threads(threads: int | None) -> int:
     if threads is None:
         return default_threads()
-    require(
-        isinstance(threads, int) and 1 <= threads <= MAX_THREADS,
-        f"threads must be 1..{MAX_THREADS}, not {threads!r}",
-    )
+    if not isinstance(threads, int) or not 1 <= threads <= MAX_THREADS:
+        raise ValueError(f"threads must be 1..{MAX_THREADS}, not {threads!r}")
     return threads

@@ -39,12 +39,11 @@ class Multiplier:
             self._product.weights = pointer(c_weights)
         if c_deca is not None:
             self._product.deca = pointer(c_deca)
-        self._bounds: dict[int, NDArray[np.int64]] = {}
+        self._product_address = addressof(self._product)
+        self._bounds: dict[int, tuple[NDArray[np.int64], int]] = {}
 
-    @property
-    def result_dtype(self) -> np.dtype:
-        """Of ``multiply``: fp32 patterns, or int32 sums of int8."""
-        return np.dtype(np.uint32)
+    result_dtype = np.dtype(np.uint32)  # fp32 patterns; int32 of int8 weights
+    _result_dtypes: tuple[np.dtype, ...] = tuple(map(np.dtype, ("uint32", "float32", "uint16")))
 
     def check_activations(self, x: NDArray) -> None:
         """Refuse what the kernel cannot multiply with."""
@@ -57,12 +56,13 @@ class Multiplier:
         """
         return Order.TILE if batch > VECTOR_BATCH and path is Path.AMX else Order.VECTOR
 
-    def bounds(self, threads: int) -> NDArray[np.int64]:
+    def _bounds_address(self, threads: int) -> int:
         """First strip of each thread; kept, since layers are called again and again."""
         found = self._bounds.get(threads)
         if found is None:
-            found = self._bounds[threads] = balance(self.costs, threads)
-        return found
+            bounds = balance(self.costs, threads)
+            found = self._bounds[threads] = bounds, address(bounds)
+        return found[1]
 
     def multiply(
         self,
@@ -80,12 +80,10 @@ class Multiplier:
         nearest even. ``bias`` (outputs,) is added to fp32 sums before that.
         """
         path, threads = checked_path(path), checked_threads(threads)
-        x = np.asarray(x)
         y = self.prepare(x, bias, out)
-        order = order or self.default_order(len(x), path)
-        bounds = self.bounds(threads)
+        order = order or self.default_order(len(y), path)
         library().tw_multiply(
-            addressof(self._product), 1, threads, address(bounds), path, _ORDERS[order]
+            self._product_address, 1, threads, self._bounds_address(threads), path, _ORDERS[order]
         )
         return y
 
@@ -98,7 +96,7 @@ class Multiplier:
         product = self._product
         product.x, product.batch, product.x_pitch = address(x), len(x), x.strides[0]
         product.y, product.y_pitch = address(y), y.strides[0] // y.itemsize
-        product.y_bf16 = y.dtype == np.uint16
+        product.y_bf16 = y.itemsize == 2
         product.bias = None if bias is None else address(self._checked_bias(bias))
         self._kept = x, y, bias  # alive until the next product
         return y
@@ -108,18 +106,17 @@ class Multiplier:
         return self._product
 
     def _output(self, batch: int, out: NDArray | None) -> NDArray:
+        # No message is built unless it is needed: this runs for every layer of every token.
         shape = (batch, self.shape[0])
         if out is None:
             return np.empty(shape, self.result_dtype)
-        allowed = [self.result_dtype]
-        if self.result_dtype == np.uint32:
-            allowed += [np.dtype(np.float32), np.dtype(np.uint16)]
-        require(
-            out.shape == shape and out.dtype in allowed,
-            f"out is {out.dtype} of {out.shape}, not {allowed[0]} of {shape}",
-        )
-        contiguous = out.strides[1] == out.itemsize and out.strides[0] > 0
-        require(contiguous and out.flags.writeable, "out must be writable, its rows contiguous")
+        if out.shape != shape or out.dtype not in self._result_dtypes:
+            raise ValueError(
+                f"out is {out.dtype} of {out.shape}, not {self.result_dtype} of {shape}"
+            )
+        row, element = out.strides
+        if element != out.itemsize or row < 0 or not out.flags.writeable:
+            raise ValueError("out must be writable, its rows contiguous")
         return out
 
     def _checked_bias(self, bias: NDArray) -> NDArray:
@@ -171,6 +168,9 @@ class Matrix(Multiplier):
             weight_sums=None if sums is None else address(sums),
         )
         super().__init__(weights, None)
+        if packed.format.element is Element.INT8:
+            self.result_dtype = np.dtype(np.int32)
+            self._result_dtypes = (self.result_dtype,)
 
     @classmethod
     def pack(cls, fmt: WeightFormat, weights: NDArray, *, threads: int | None = None) -> Self:
@@ -220,6 +220,22 @@ class Matrix(Multiplier):
         )
         return matrix
 
+    def copy(self) -> Self:
+        """The same weights in memory of their own."""
+        packed = self.packed
+        twin = type(self).__new__(type(self))
+        twin._set(
+            PackedWeights(
+                packed.format,
+                packed.shape,
+                as_weight_bytes(packed.metadata),
+                as_weight_bytes(packed.values),
+                packed.strip_starts,
+            ),
+            self._sums,
+        )
+        return twin
+
     @property
     def format(self) -> WeightFormat:
         return self.packed.format
@@ -228,11 +244,6 @@ class Matrix(Multiplier):
     def size(self) -> int:
         """Bytes that a multiplication reads of it."""
         return self.packed.size
-
-    @property
-    def result_dtype(self) -> np.dtype:
-        int8 = self.format.element is Element.INT8
-        return np.dtype(np.int32 if int8 else np.uint32)
 
     def check_activations(self, x: NDArray) -> None:
         check_activations(self.format, self.shape, x)

@@ -38,4 +38,5 @@ def as_weight_bytes(array: NDArray) -> NDArray:
 
 
 def address(array: NDArray) -> int:
-    return array.__array_interface__["data"][0]
+    """Where the first element stands."""
+    return array.ctypes.data

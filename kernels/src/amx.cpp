@@ -42,10 +42,11 @@ struct alignas(64) Config {
         else _tile_dpbssd(sum, left, right);                                 \
     } while (0)
 
-// One tile of weights (register 4) with all tiles of x at this depth.
+// One tile of weights (register 4) with all tiles of x at this depth, `block_bytes` apart.
 template <int Element, int Blocks>
-inline void multiply_all(const uint8_t *x, int64_t pitch) {
-    const auto block = [&](int m) { return x + m * kTileRows * pitch; };
+inline void multiply_all(const uint8_t *x, int64_t block_bytes) {
+    const auto block = [&](int m) { return x + m * block_bytes; };
+    constexpr int pitch = kRowBytes;
     if constexpr (Blocks >= 2) {
         _tile_loadd(5, block(0), pitch);
         TILEWRIGHT_MULTIPLY(0, 5, 4);
@@ -71,15 +72,14 @@ template <int Element>
 const uint8_t *expand_tile(const uint8_t *mask, const uint8_t *values, uint8_t *tile) {
 #pragma GCC unroll 16
     for (int r = 0; r < kTileRows; r++) {
-        const __m512i source = _mm512_loadu_si512(values);
         __m512i row;
         if constexpr (Element == kBf16) {
             const uint32_t bits = load<uint32_t>(mask + 4 * r);
-            row = _mm512_maskz_expand_epi16(bits, source);
+            row = _mm512_maskz_expandloadu_epi16(bits, values);
             values += 2 * __builtin_popcount(bits);
         } else {
             const uint64_t bits = load<uint64_t>(mask + 8 * r);
-            row = _mm512_maskz_expand_epi8(bits, source);
+            row = _mm512_maskz_expandloadu_epi8(bits, values);
             values += __builtin_popcountll(bits);
         }
         _mm512_store_si512(tile + r * kRowBytes, row);
@@ -88,7 +88,7 @@ const uint8_t *expand_tile(const uint8_t *mask, const uint8_t *values, uint8_t *
 }
 
 template <int Element, bool Sparse, int Blocks>
-void strip_sums(const Weights &w, int64_t strip, const uint8_t *x, int64_t pitch) {
+void strip_sums(const Weights &w, int64_t strip, const uint8_t *x) {
     constexpr int kElementBytes = Element == kBf16 ? 2 : 1;
     constexpr int kMaskBytes = kTileBytes / kElementBytes / 8;
     alignas(64) uint8_t buffers[kBuffers][kTileBytes];
@@ -96,7 +96,7 @@ void strip_sums(const Weights &w, int64_t strip, const uint8_t *x, int64_t pitch
     const uint8_t *values = w.values + w.strip_starts[strip] * kElementBytes;
     Prefetcher value_lines(values), mask_lines(mask);
     for (int m = 0; m < Blocks; m++) TILEWRIGHT_FOR_BLOCK(m, TILEWRIGHT_ZERO)
-    for (int64_t t = 0; t < w.tiles; t++, x += kRowBytes) {
+    for (int64_t t = 0; t < w.tiles; t++, x += kTileBytes) {
         if constexpr (Sparse) {
             uint8_t *tile = buffers[t % kBuffers];
             values = expand_tile<Element>(mask, values, tile);
@@ -108,7 +108,7 @@ void strip_sums(const Weights &w, int64_t strip, const uint8_t *x, int64_t pitch
             values += kTileBytes;
         }
         value_lines.follow(values);
-        multiply_all<Element, Blocks>(x, pitch);
+        multiply_all<Element, Blocks>(x, w.tiles * kTileBytes);
     }
 }
 
@@ -127,13 +127,13 @@ void strips(const Product &p, int64_t first, int64_t last) {
         for (int full : {4, 5, 6}) config.tile(full, kTileRows, kRowBytes);
         config.tile(7, last_rows, kRowBytes);
         _tile_loadconfig(&config);
-        const uint8_t *x = p.x + top * p.x_pitch;
+        const uint8_t *x = p.x + top * w.tiles * kRowBytes;  // in tiles, see interface.cpp
         for (int64_t strip = first; strip < last; strip++) {
             switch (blocks) {
-                case 1: strip_sums<Element, Sparse, 1>(w, strip, x, p.x_pitch); break;
-                case 2: strip_sums<Element, Sparse, 2>(w, strip, x, p.x_pitch); break;
-                case 3: strip_sums<Element, Sparse, 3>(w, strip, x, p.x_pitch); break;
-                case 4: strip_sums<Element, Sparse, 4>(w, strip, x, p.x_pitch); break;
+                case 1: strip_sums<Element, Sparse, 1>(w, strip, x); break;
+                case 2: strip_sums<Element, Sparse, 2>(w, strip, x); break;
+                case 3: strip_sums<Element, Sparse, 3>(w, strip, x); break;
+                case 4: strip_sums<Element, Sparse, 4>(w, strip, x); break;
             }
             for (int m = 0; m < blocks; m++) {
                 store_sums(m, sums);

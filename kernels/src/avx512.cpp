@@ -31,8 +31,7 @@ struct Bf16Stream {
             return row;
         }
         const uint32_t bits = *mask++;
-        // A full load and an expansion between registers: the expanding load is slower.
-        const __m512i row = _mm512_maskz_expand_epi16(bits, _mm512_loadu_si512(values));
+        const __m512i row = _mm512_maskz_expandloadu_epi16(bits, values);
         values += __builtin_popcount(bits);
         return row;
     }
@@ -55,7 +54,7 @@ struct Int8Stream {
             return row;
         }
         const uint64_t bits = *mask++;
-        const __m512i row = _mm512_maskz_expand_epi8(bits, _mm512_loadu_si512(values));
+        const __m512i row = _mm512_maskz_expandloadu_epi8(bits, values);
         values += __builtin_popcountll(bits);
         return row;
     }
@@ -183,42 +182,76 @@ int64_t read_all(const uint8_t *from, int64_t bytes) {
 }
 
 // `rounds` rounds of 16 independent instructions of one kind; returns something they computed.
+// The kinds are those of kernels/roofs.py.
 int64_t operations(int kind, int64_t rounds) {
-    __m512i v[8];
-    alignas(64) static thread_local uint8_t memory[2048];
-    for (int j = 0; j < 8; j++) v[j] = _mm512_set1_epi32(j + 1);
-    const __m512i one = _mm512_set1_epi32(1);
+    constexpr int kRegisters = 8;
+    alignas(64) uint8_t memory[4096] = {};
+    __m512i v[kRegisters];
+    for (int j = 0; j < kRegisters; j++) v[j] = _mm512_set1_epi32(j + 1);
+    __m512i one = _mm512_set1_epi32(1);
     __mmask32 mask = __mmask32(0x5a5a5a5a ^ rounds);
-    for (int64_t i = 0; i < rounds; i++) {
+    __mmask64 wide_mask = __mmask64(0x5a5a5a5aa5a5a5a5 ^ rounds);
+    const auto repeat = [&](auto instruction) {
+        for (int64_t i = 0; i < rounds; i++) {
 #pragma GCC unroll 16
-        for (int j = 0; j < 16; j++) {
-            __m512i &r = v[j % 8];
-            switch (kind) {
-                case 0: r = _mm512_add_epi32(r, one); break;
-                case 1: {
-                    r = _mm512_maskz_expand_epi16(mask, r);
-                    break;
-                }
-                case 2: {
-                    const __m512bh a = (__m512bh)one;
-                    r = _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(r), a, a));
-                    break;
-                }
-                case 3: _mm512_store_si512(memory + 64 * j, v[0]); break;
-                case 4: r = _mm512_permutexvar_epi16(one, r); break;
-                case 5: r = _mm512_permutex2var_epi16(r, one, v[7]); break;
-                case 6: {  // expand, store: a row of a sparse tile
-                    const __m512i row = _mm512_maskz_expand_epi16(
-                        mask, _mm512_loadu_si512(memory + 1024 + 2 * j));
-                    _mm512_store_si512(memory + 64 * j, row);
-                    break;
-                }
+            for (int j = 0; j < 16; j++) {
+                instruction(v[j % kRegisters], j);
+                asm volatile("" : "+v"(v[j % kRegisters]) : : "memory");
             }
-            asm volatile("" : "+v"(r), "+Yk"(mask) : : "memory");
         }
+    };
+    switch (kind) {
+        case 0: repeat([&](__m512i &r, int) { r = _mm512_add_epi32(r, one); }); break;
+        case 1:
+            repeat([&](__m512i &r, int j) {
+                r = _mm512_maskz_expandloadu_epi16(mask, memory + 48 * j);
+            });
+            break;
+        case 2:
+            repeat([&](__m512i &r, int j) {
+                r = _mm512_maskz_expandloadu_epi8(wide_mask, memory + 48 * j);
+            });
+            break;
+        case 3:
+            repeat([&](__m512i &r, int) {
+                r = _mm512_castps_si512(
+                    _mm512_dpbf16_ps(_mm512_castsi512_ps(r), (__m512bh)one, (__m512bh)one));
+            });
+            break;
+        case 4:
+            repeat([&](__m512i &r, int) { r = _mm512_dpbusd_epi32(r, one, one); });
+            break;
+        case 5:
+            repeat([&](__m512i &r, int j) { _mm512_store_si512(memory + 64 * j, r); });
+            break;
+        case 6: repeat([&](__m512i &r, int) { r = _mm512_permutexvar_epi16(one, r); }); break;
+        case 7:
+            repeat([&](__m512i &r, int) { r = _mm512_permutex2var_epi16(r, one, one); });
+            break;
+        case 8:
+            repeat([&](__m512i &r, int) {
+                r = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(r));
+            });
+            break;
+        case 9:
+            repeat([&](__m512i &r, int) {
+                __mmask32 found = _mm512_test_epi16_mask(r, one);
+                asm volatile("" : "+Yk"(found));
+            });
+            break;
+        case 10: repeat([&](__m512i &r, int) { r = _mm512_mask_mov_epi16(r, mask, one); }); break;
+        case 11:
+            repeat([&](__m512i &r, int) { r = _mm512_permutexvar_epi8(one, r); });
+            break;
+        case 12:
+            repeat([&](__m512i &r, int) { r = _mm512_multishift_epi64_epi8(one, r); });
+            break;
+        case 13:
+            repeat([&](__m512i &r, int j) { r = _mm512_load_si512(memory + 64 * j); });
+            break;
     }
     __m512i total = v[0];
-    for (int j = 1; j < 8; j++) total = _mm512_add_epi64(total, v[j]);
+    for (int j = 1; j < kRegisters; j++) total = _mm512_add_epi64(total, v[j]);
     return _mm512_reduce_add_epi64(total) + memory[5];
 }
 

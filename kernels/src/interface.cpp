@@ -67,56 +67,93 @@ Kernel kernel_of(const Product &p, Path path, Order order) {
     return order == kTileOrder ? portable::tile_order : portable::vector_order;
 }
 
-// Activations as a kernel wants them; memory of its own only where they are not so already.
+// How a kernel wants its activations.
+enum class Layout {
+    kRows,        // as they come: whole tiles already
+    kPaddedRows,  // rows padded to whole tiles
+    kShifted,     // the same, int8 moved to uint8 by + 128
+    kTiles,       // first operand of a tile multiplication: blocks of 16 rows, tile after tile
+    kPairs,       // second operand: the same with pairs of inputs side by side for the 16 rows
+};
+
+Layout layout_of(const Product &p, Kernel kernel) {
+    const bool int8 = p.weights && p.weights->element == kInt8;
+#if TILEWRIGHT_X86
+    if (kernel == amx::deca) return Layout::kPairs;
+    // Rows far apart in memory share cache sets, so that 16 of them do not stay there together.
+    if (kernel == amx::tile_order) return Layout::kTiles;
+    if (kernel == avx512::vector_order && int8) return Layout::kShifted;
+#else
+    (void)kernel;
+#endif
+    const int64_t tiles = p.weights ? p.weights->tiles : p.deca->tiles;
+    const int64_t inputs = p.weights ? p.weights->inputs : p.deca->inputs;
+    return inputs * (int8 ? 1 : 2) == tiles * kRowBytes ? Layout::kRows : Layout::kPaddedRows;
+}
+
+// Activations laid out anew, by all threads together.
 class Activations {
   public:
-    void prepare(Product &p, Kernel kernel) {
-        const int64_t tiles = p.weights ? p.weights->tiles : p.deca->tiles;
-        const int64_t inputs = p.weights ? p.weights->inputs : p.deca->inputs;
+    // Room for the new layout; the product will point at it. Returns whether there is work.
+    bool start(Product &p, Kernel kernel) {
+        layout_ = layout_of(p, kernel);
+        if (layout_ == Layout::kRows) return false;
         const bool int8 = p.weights && p.weights->element == kInt8;
-        const int64_t bytes = inputs * (int8 ? 1 : 2);
-#if TILEWRIGHT_X86
-        if (kernel == amx::deca) return interleave(p, tiles, bytes);
-        const bool shift = int8 && kernel == avx512::vector_order;
-#else
-        (void)kernel;
-        const bool shift = false;
-#endif
-        const int64_t pitch = tiles * kRowBytes;
-        if (bytes == pitch && !shift) return;
-        uint8_t *rows = room(p.batch * pitch);
-        for (int64_t b = 0; b < p.batch; b++) {
-            uint8_t *row = rows + b * pitch;
-            std::memcpy(row, p.x + b * p.x_pitch, bytes);
-            std::memset(row + bytes, 0, pitch - bytes);
-            if (shift)
-                for (int64_t i = 0; i < bytes; i++) row[i] ^= 0x80;  // + 128
-        }
-        p.x = rows;
-        p.x_pitch = pitch;
+        from_ = p.x, from_pitch_ = p.x_pitch, batch_ = p.batch;
+        tiles_ = p.weights ? p.weights->tiles : p.deca->tiles;
+        bytes_ = (p.weights ? p.weights->inputs : p.deca->inputs) * (int8 ? 1 : 2);
+        const bool blocks = layout_ == Layout::kTiles || layout_ == Layout::kPairs;
+        const int64_t rows = blocks ? (batch_ + kTileRows - 1) / kTileRows * kTileRows : batch_;
+        memory_.resize(rows * tiles_ * kRowBytes + 64);
+        const uintptr_t first = reinterpret_cast<uintptr_t>(memory_.data());
+        to_ = reinterpret_cast<uint8_t *>((first + 63) & ~uintptr_t(63));
+        p.x = to_;
+        p.x_pitch = tiles_ * kRowBytes;
+        return true;
+    }
+
+    // The share of one thread: some tiles of all rows.
+    void fill(int thread, int threads) const {
+        if (layout_ == Layout::kRows) return;
+        const int64_t first = tiles_ * thread / threads, last = tiles_ * (thread + 1) / threads;
+        const bool blocks = layout_ == Layout::kTiles || layout_ == Layout::kPairs;
+        const int64_t rows = blocks ? (batch_ + kTileRows - 1) / kTileRows * kTileRows : batch_;
+        for (int64_t row = 0; row < rows; row++)
+            for (int64_t t = first; t < last; t++) {
+                uint8_t piece[kRowBytes] = {};
+                const int64_t left = t * kRowBytes;
+                if (row < batch_)
+                    std::memcpy(piece, from_ + row * from_pitch_ + left,
+                                std::min<int64_t>(kRowBytes, bytes_ - left));
+                put(row, t, piece);
+            }
     }
 
   private:
-    // Second operand of TDPBF16PS: pairs of inputs side by side for each of 16 rows of x.
-    void interleave(Product &p, int64_t tiles, int64_t bytes) {
-        const int64_t blocks = (p.batch + kTileRows - 1) / kTileRows;
-        uint8_t *to = room(blocks * tiles * kTileBytes);
-        std::memset(to, 0, blocks * tiles * kTileBytes);
-        for (int64_t b = 0; b < p.batch; b++) {
-            const uint8_t *from = p.x + b * p.x_pitch;
-            uint8_t *column = to + b / kTileRows * tiles * kTileBytes + b % kTileRows * 4;
-            for (int64_t i = 0; i < bytes; i += 4)
-                std::memcpy(column + i / 4 * kRowBytes, from + i, std::min<int64_t>(4, bytes - i));
+    void put(int64_t row, int64_t t, uint8_t *piece) const {
+        uint8_t *tile = to_ + (row / kTileRows * tiles_ + t) * kTileBytes;
+        switch (layout_) {
+            case Layout::kShifted:
+                for (int i = 0; i < kRowBytes; i++) piece[i] ^= 0x80;
+                [[fallthrough]];
+            case Layout::kPaddedRows:
+                std::memcpy(to_ + (row * tiles_ + t) * kRowBytes, piece, kRowBytes);
+                break;
+            case Layout::kTiles:
+                std::memcpy(tile + row % kTileRows * kRowBytes, piece, kRowBytes);
+                break;
+            case Layout::kPairs:
+                for (int r = 0; r < kTileRows; r++)
+                    std::memcpy(tile + r * kRowBytes + row % kTileRows * 4, piece + 4 * r, 4);
+                break;
+            case Layout::kRows: break;
         }
-        p.x = to;
     }
 
-    uint8_t *room(int64_t bytes) {
-        memory_.resize(bytes + 64);
-        const uintptr_t start = reinterpret_cast<uintptr_t>(memory_.data());
-        return reinterpret_cast<uint8_t *>((start + 63) & ~uintptr_t(63));
-    }
-
+    Layout layout_ = Layout::kRows;
+    const uint8_t *from_ = nullptr;
+    uint8_t *to_ = nullptr;
+    int64_t from_pitch_ = 0, batch_ = 0, tiles_ = 0, bytes_ = 0;
     std::vector<uint8_t> memory_;
 };
 
@@ -124,10 +161,19 @@ class Activations {
 struct MultiplyTask final : Task {
     const Product *products;
     const Kernel *kernels;
+    const Activations *activations;  // null where all are laid out already
     int64_t count;
     const int64_t *bounds;
+    int threads;
+    mutable std::atomic<int> waiting{0};
 
     void run(int thread) const override {
+        if (activations) {
+            for (int64_t i = 0; i < count; i++) activations[i].fill(thread, threads);
+            waiting.fetch_add(1, std::memory_order_acq_rel);
+            for (int spins = 0; waiting.load(std::memory_order_acquire) < threads; spins++)
+                wait_a_little(spins);
+        }
         int64_t first = bounds[thread];
         const int64_t last = bounds[thread + 1];
         int64_t before = 0;
@@ -145,90 +191,111 @@ struct MultiplyTask final : Task {
 
 // --- packing
 
+// Two passes over the weights: what each strip will take, then bitmap and values.
 struct PackTask final : Task {
     int32_t element, sparse, float32;
     const uint8_t *weights;
     int64_t pitch, outputs, inputs, strips, tiles;
     uint8_t *metadata;
-    int64_t *counts;         // of each strip, first pass
-    const int64_t *starts;   // of each strip, second pass
+    int64_t *counts;        // first pass: values of each strip
+    const int64_t *starts;  // second pass: where they begin
     uint8_t *values;
-    int32_t *sums;
-    int64_t *first_bad;      // per thread: index of the first weight that is no number, or -1
+    int32_t *sums;          // first pass: of each output's int8 weights
+    int64_t *first_bad;     // per thread: the first strip with a weight that is no number, or -1
     int threads;
-
-    template <class T>
-    T weight(int64_t output, int64_t input) const {
-        const uint8_t *row = weights + output * pitch;
-        if constexpr (sizeof(T) == 2)
-            if (float32) return T(to_bf16(load<float>(row + 4 * input)));
-        return load<T>(row + sizeof(T) * input);
-    }
-
-    template <class T>
-    void gather(int64_t strip, int64_t tile, T (*rows)[kRowBytes / sizeof(T)]) const {
-        constexpr int kGroup = 4 / sizeof(T);
-        const int64_t top = strip * kStripOutputs, left = tile * kTileRows * kGroup;
-        const int64_t height = std::min<int64_t>(kStripOutputs, outputs - top);
-        const int64_t width = std::min<int64_t>(kTileRows * kGroup, inputs - left);
-        if (height < kStripOutputs || width < kTileRows * kGroup) std::memset(rows, 0, kTileBytes);
-        for (int64_t n = 0; n < height; n++)
-            for (int64_t k = 0; k < width; k++)
-                rows[k / kGroup][n * kGroup + k % kGroup] = weight<T>(top + n, left + k);
-    }
 
     template <class T>
     static bool nonzero(T value) {
         return sizeof(T) == 2 ? (value & 0x7fff) != 0 : value != 0;
     }
 
-    template <class T, class Mask>
-    void strip(int64_t s, int thread) const {
-        T tile[kTileRows][kRowBytes / sizeof(T)];
+    template <class T, bool Float32>
+    T weight(const uint8_t *row, int64_t input) const {
+        if constexpr (Float32) return T(to_bf16(load<float>(row + 4 * input)));
+        else return load<T>(row + sizeof(T) * input);
+    }
+
+    template <class T, bool Float32>
+    void count(int64_t s, int thread) const {
+        int64_t found = 0;
+        for (int64_t n = s * kStripOutputs; n < std::min(outputs, (s + 1) * kStripOutputs); n++) {
+            const uint8_t *row = weights + n * pitch;
+            int32_t in_row = 0, bad = 0, sum = 0;
+            for (int64_t k = 0; k < inputs; k++) {
+                const T value = weight<T, Float32>(row, k);
+                in_row += nonzero(value);
+                if constexpr (sizeof(T) == 2) bad |= (value & 0x7f80) == 0x7f80;
+                else sum += value;
+            }
+            found += in_row;
+            if (bad && first_bad[thread] < 0) first_bad[thread] = s;
+            if (sums) sums[n] = sum;
+        }
+        counts[s] = sparse ? found : tiles * int64_t(kTileBytes / sizeof(T));
+    }
+
+    template <class T, bool Float32>
+    void gather(int64_t s, int64_t tile, T (*rows)[kRowBytes / sizeof(T)]) const {
+        constexpr int kGroup = 4 / sizeof(T);
+        const int64_t top = s * kStripOutputs, left = tile * kTileRows * kGroup;
+        const int64_t height = std::min<int64_t>(kStripOutputs, outputs - top);
+        const int64_t width = std::min<int64_t>(kTileRows * kGroup, inputs - left);
+        const bool whole = height == kStripOutputs && width == kTileRows * kGroup;
+        if (!whole) std::memset(rows, 0, kTileBytes);
+        for (int64_t n = 0; n < height; n++) {
+            const uint8_t *row = weights + (top + n) * pitch;
+            if (whole && !Float32) {
+                for (int r = 0; r < kTileRows; r++)
+                    std::memcpy(&rows[r][n * kGroup], row + left * sizeof(T) + 4 * r, 4);
+                continue;
+            }
+            for (int64_t k = 0; k < width; k++)
+                rows[k / kGroup][n * kGroup + k % kGroup] = weight<T, Float32>(row, left + k);
+        }
+    }
+
+    template <class T, class Mask, bool Float32>
+    void write(int64_t s) const {
         constexpr int kElements = kRowBytes / sizeof(T);
-        int64_t count = 0;
-        T *out = values ? reinterpret_cast<T *>(values) + starts[s] : nullptr;
-        int32_t totals[kStripOutputs] = {};
+        T tile[kTileRows][kElements];
+        T *out = reinterpret_cast<T *>(values) + starts[s];
         for (int64_t t = 0; t < tiles; t++) {
-            gather<T>(s, t, tile);
+            gather<T, Float32>(s, t, tile);
+            if (!sparse) {
+                std::memcpy(out, tile, kTileBytes);
+                out += kTileBytes / sizeof(T);
+                continue;
+            }
             for (int r = 0; r < kTileRows; r++) {
-                if (values) {
-                    T row[kElements];  // whole rows, then a copy: nothing is written past the end
-                    int taken = 0;
-                    for (int i = 0; i < kElements; i++) {
-                        row[taken] = tile[r][i];
-                        taken += !sparse || nonzero(tile[r][i]);
-                        if (taken == kElements) break;
-                    }
-                    std::memcpy(out, row, taken * sizeof(T));
-                    out += taken;
-                    continue;
-                }
                 Mask mask = 0;
-                for (int i = 0; i < kElements; i++) mask |= Mask(nonzero(tile[r][i])) << i;
-                count += sparse ? __builtin_popcountll(mask) : kElements;
-                if (sparse)
-                    std::memcpy(metadata + ((s * tiles + t) * kTileRows + r) * sizeof(Mask), &mask,
-                                sizeof mask);
-                if constexpr (sizeof(T) == 1)
-                    for (int i = 0; i < kElements; i++) totals[i / 4] += tile[r][i];
-                if constexpr (sizeof(T) == 2) {
-                    unsigned bad = 0;
-                    for (int i = 0; i < kElements; i++) bad |= (tile[r][i] & 0x7f80) == 0x7f80;
-                    if (bad && first_bad[thread] < 0) first_bad[thread] = s;
+                T row[kElements + 1];  // one more: every element is written before it is judged
+                int taken = 0;
+                for (int i = 0; i < kElements; i++) {
+                    const bool stays = nonzero(tile[r][i]);
+                    mask |= Mask(stays) << i;
+                    row[taken] = tile[r][i];
+                    taken += stays;
                 }
+                std::memcpy(out, row, taken * sizeof(T));
+                out += taken;
+                std::memcpy(metadata + ((s * tiles + t) * kTileRows + r) * sizeof(Mask), &mask,
+                            sizeof mask);
             }
         }
-        if (values) return;
-        counts[s] = count;
-        if (sums) std::memcpy(sums + s * kStripOutputs, totals, sizeof totals);
+    }
+
+    template <class T, class Mask, bool Float32>
+    void pass(int64_t s, int thread) const {
+        if (values) write<T, Mask, Float32>(s);
+        else count<T, Float32>(s, thread);
     }
 
     void run(int thread) const override {
         const int64_t first = strips * thread / threads, last = strips * (thread + 1) / threads;
         for (int64_t s = first; s < last; s++) {
-            if (element == kBf16) strip<uint16_t, uint32_t>(s, thread);
-            else strip<int8_t, uint64_t>(s, thread);
+            if (element == kInt8) pass<int8_t, uint64_t, false>(s, thread);
+            else if (float32) pass<uint16_t, uint32_t, true>(s, thread);
+            else pass<uint16_t, uint32_t, false>(s, thread);
         }
     }
 };
@@ -285,11 +352,14 @@ void tw_multiply(const Product *products, int64_t count, int32_t threads, const 
     ready.assign(products, products + count);
     kernels.resize(count);
     if (int64_t(activations.size()) < count) activations.resize(count);
+    bool new_layout = false;
     for (int64_t i = 0; i < count; i++) {
         kernels[i] = kernel_of(ready[i], Path(path), Order(order));
-        activations[i].prepare(ready[i], kernels[i]);
+        new_layout |= activations[i].start(ready[i], kernels[i]);
     }
     MultiplyTask task;
+    task.activations = new_layout ? activations.data() : nullptr;
+    task.threads = threads;
     task.products = ready.data();
     task.kernels = kernels.data();
     task.count = count;
@@ -297,8 +367,8 @@ void tw_multiply(const Product *products, int64_t count, int32_t threads, const 
     run_in_pool(threads, task);
 }
 
-// First pass (values null): bitmap, nonzeros and int8 sums of each strip; returns the first strip
-// with a weight that is no number, or -1. Second pass: the values, from `starts` on.
+// First pass (values null): values and int8 sums of each strip; returns the first strip with a
+// weight that is no number, or -1. Second pass: bitmap and values, from `starts` on.
 int64_t tw_pack(int32_t element, int32_t sparse, int32_t float32, const uint8_t *weights,
                 int64_t pitch, int64_t outputs, int64_t inputs, int64_t strips, int64_t tiles,
                 uint8_t *metadata, int64_t *counts, const int64_t *starts, uint8_t *values,

@@ -87,6 +87,9 @@ struct Task {
 };
 // Runs task.run(0 .. threads - 1) side by side and returns when all are done.
 void run_in_pool(int threads, const Task &task);
+// Between two looks at what another thread does; gives the processor away after a while, or at
+// once where there are more threads than processors.
+void wait_a_little(int looks);
 
 // --- small pieces that every path uses
 

@@ -28,6 +28,8 @@ void relax() {
 #endif
 }
 
+std::atomic<bool> spinning{false};  // else a spinning thread would keep another from its work
+
 class Pool {
   public:
     void run(int threads, const Task &task) {
@@ -41,10 +43,8 @@ class Pool {
             round_.notify_all();
         }
         task.run(0);
-        for (int spins = 0; threads > 1 && running_.load(std::memory_order_acquire); spins++) {
-            if (spins < kSpins && spinning_) relax();
-            else std::this_thread::yield();
-        }
+        for (int spins = 0; threads > 1 && running_.load(std::memory_order_acquire); spins++)
+            wait_a_little(spins);
     }
 
   private:
@@ -57,11 +57,11 @@ class Pool {
             for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
                 if (CPU_ISSET(cpu, &allowed) && cpu != here) others.push_back(cpu);
         }
-        spinning_ = wanted <= int(others.size());  // else a spinning thread keeps another from work
+        spinning = wanted <= int(others.size());
         while (int(workers_) < wanted) {
             const uint32_t seen = round_.load();
             std::thread worker([this, seen, index = ++workers_] { work(index, seen); });
-            if (spinning_) {
+            if (spinning) {
                 cpu_set_t one;
                 CPU_ZERO(&one);
                 CPU_SET(others[workers_ - 1], &one);
@@ -74,7 +74,7 @@ class Pool {
     void work(int index, uint32_t seen) {
         for (;;) {
             for (int spins = 0; round_.load(std::memory_order_acquire) == seen; spins++) {
-                if (spins < kSpins && spinning_) relax();
+                if (spins < kSpins && spinning) relax();
                 else round_.wait(seen);
             }
             seen = round_.load(std::memory_order_acquire);
@@ -89,7 +89,6 @@ class Pool {
     // not pair the one with the other of a later call.
     std::atomic<uint32_t> round_{0};
     std::atomic<int> running_{0};
-    std::atomic<bool> spinning_{false};
     const Task *task_ = nullptr;
     int workers_ = 0;
 };
@@ -105,6 +104,11 @@ Pool *pool_of_this_process() {
 }
 
 }  // namespace
+
+void wait_a_little(int looks) {
+    if (looks < kSpins && spinning) relax();
+    else std::this_thread::yield();
+}
 
 void run_in_pool(int threads, const Task &task) { pool_of_this_process()->run(threads, task); }
 

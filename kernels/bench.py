@@ -1,0 +1,453 @@
+"""Speed of the kernels on this machine, beside stock PyTorch where it is installed.
+
+Every contestant multiplies with many copies of a layer, one after the other, so that no weight is
+still in a cache when its turn comes again. Contestants take turns round by round, so that a busy
+moment of the machine hits all of them; a result is the median of the rounds.
+"""
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path as FilePath
+from statistics import median
+from time import perf_counter, sleep
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.deca import compress, resolve_scheme
+from golden.params.sparamx import Element, Order, WeightFormat
+from golden.sparamx import tile_instructions
+from golden.sparamx.software_deca import tile_instructions as deca_instructions
+from kernels.build import compiler
+from kernels.deca import DecaMatrix
+from kernels.library import available_paths, default_threads
+from kernels.matrix import VECTOR_BATCH, Matrix, Multiplier
+from kernels.roofs import Roofs, measure_roofs, predict, read_rate
+
+SEED = 9
+SETTLE_SECONDS = 0.004  # between contestants: threads of another library stop spinning
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is measured. ``inputs x outputs`` of a layer; sparsity is the share of zeros."""
+
+    shapes: tuple[tuple[int, int], ...]
+    curve_shape: tuple[int, int]
+    sparsities: tuple[float, ...]
+    batches: tuple[int, ...]
+    threads: tuple[int, ...]
+    schemes: tuple[tuple[str, float | None], ...]  # of DECA, with their density
+    scheme_shape: tuple[int, int]
+    working_set: int  # bytes of weights that each contestant goes through, at least
+    rounds: int
+
+
+def full_plan() -> Plan:
+    """The layers of Llama 3 8B, at 0 to 95% zeros, batch 1 to 64, 1 thread to all."""
+    most = default_threads()
+    densities = (0.5, 0.3, 0.2, 0.1, 0.05)
+    return Plan(
+        shapes=((4096, 4096), (4096, 1024), (4096, 14336), (14336, 4096)),
+        curve_shape=(4096, 14336),
+        sparsities=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+        batches=(1, 2, 4, 8, 16, 32, 64),
+        threads=(*(n for n in (1, 2, 4, 8, 12, 16, 24, 32, 48, 64) if n < most), most),
+        schemes=(
+            *(("bf16", None), *(("bf16", d) for d in densities)),
+            *(("bf8", None), *(("bf8", d) for d in densities)),
+            *(("mxfp4", None), ("mxfp4", 0.5)),
+        ),
+        scheme_shape=(4096, 4096),
+        working_set=960_000_000,
+        rounds=15,
+    )
+
+
+def quick_plan() -> Plan:
+    """Everything once, on toys: shows that it runs, says nothing about speed."""
+    return Plan(
+        shapes=((96, 40),),
+        curve_shape=(64, 32),
+        sparsities=(0.0, 0.5),
+        batches=(1, 5),
+        threads=(1, 2),
+        schemes=(("bf16", None), ("bf8", 0.5), ("mxfp4", None)),
+        scheme_shape=(64, 32),
+        working_set=20_000,
+        rounds=2,
+    )
+
+
+def run(plan: Plan, progress: Progress = lambda text: None) -> dict[str, Any]:
+    """All measurements as plain JSON data."""
+    most = max(plan.threads)
+    progress("roofs")
+    roofs = measure_roofs(
+        most, max(plan.working_set, 1 << 16), plan.rounds, 200_000 if plan.rounds > 2 else 100
+    )
+    record: dict[str, Any] = {
+        "machine": describe_machine(),
+        "plan": asdict(plan),
+        "roofs": roofs.as_dict(),
+    }
+    record["layers"] = []
+    for shape in plan.shapes:
+        progress(f"layer {shape[0]}x{shape[1]}")
+        record["layers"] += measure_layer(plan, shape, most)
+    record["sparsity"] = []
+    for sparsity in plan.sparsities:
+        progress(f"{sparsity:.0%} zeros")
+        record["sparsity"] += measure_sparsity(plan, sparsity, most)
+    progress("batches")
+    record["batch"] = measure_batches(plan, most)
+    progress("threads")
+    record["threads"] = measure_threads(plan)
+    progress("Roof-Surface")
+    record["roof_surface"] = measure_schemes(plan, roofs)
+    # Once more at the end: whether the machine has stayed what it was.
+    record["read_bytes_at_end"] = read_rate(most, max(plan.working_set, 1 << 16), plan.rounds)
+    return record
+
+
+# --- what is measured
+
+
+def measure_layer(plan: Plan, shape: tuple[int, int], threads: int) -> list[dict[str, Any]]:
+    """One layer at 50% zeros, batch 1, 16 and 32: every kernel we have, and stock PyTorch."""
+    weights = _weights(shape, 0.5)
+    bf16, int8 = WeightFormat(), WeightFormat(element=Element.INT8)
+    makers: dict[str, Callable[[], Contestant]] = {
+        "sparse bf16": lambda: _ours(plan, bf16, weights, threads),
+        "dense bf16": lambda: _ours(plan, WeightFormat(sparse=False), weights, threads),
+        "sparse int8": lambda: _ours(plan, int8, _int8(weights), threads),
+        "dense int8": lambda: _ours(
+            plan, WeightFormat(element=Element.INT8, sparse=False), _int8(weights), threads
+        ),
+    }
+    stock = _stock(plan, weights, threads)
+    contestants = {name: make() for name, make in makers.items()}
+    if stock:
+        contestants["stock bf16"] = stock
+    rows = []
+    for batch in [b for b in (1, 16, 32) if b <= max(plan.batches)]:
+        for name, seconds in _race(plan, contestants, batch).items():
+            rows.append(_row(contestants[name], name, shape, batch, 0.5, threads, seconds))
+    return rows
+
+
+def measure_sparsity(plan: Plan, sparsity: float, threads: int) -> list[dict[str, Any]]:
+    weights = _weights(plan.curve_shape, sparsity)
+    contestants = {
+        "sparse bf16": _ours(plan, WeightFormat(), weights, threads),
+        "sparse int8": _ours(plan, WeightFormat(element=Element.INT8), _int8(weights), threads),
+    }
+    if sparsity == plan.sparsities[0]:
+        contestants["dense bf16"] = _ours(plan, WeightFormat(sparse=False), weights, threads)
+        stock = _stock(plan, weights, threads)
+        if stock:
+            contestants["stock bf16"] = stock
+    times = _race(plan, contestants, 1)
+    return [
+        _row(contestants[name], name, plan.curve_shape, 1, sparsity, threads, seconds)
+        for name, seconds in times.items()
+    ]
+
+
+def measure_batches(plan: Plan, threads: int) -> list[dict[str, Any]]:
+    """Both orders of the sparse kernel, the dense one and stock PyTorch."""
+    weights, rows = _weights(plan.curve_shape, 0.5), []
+    contestants = {
+        "sparse bf16": _ours(plan, WeightFormat(), weights, threads),
+        "dense bf16": _ours(plan, WeightFormat(sparse=False), weights, threads),
+    }
+    tiles = contestants["sparse bf16"].with_order(Order.TILE)
+    vectors = contestants["sparse bf16"].with_order(Order.VECTOR)
+    stock = _stock(plan, weights, threads)
+    if stock:
+        contestants["stock bf16"] = stock
+    for batch in plan.batches:
+        entered = dict(contestants)
+        other = tiles if batch <= VECTOR_BATCH else vectors
+        entered["sparse bf16, other order"] = other
+        for name, seconds in _race(plan, entered, batch).items():
+            rows.append(_row(entered[name], name, plan.curve_shape, batch, 0.5, threads, seconds))
+    return rows
+
+
+def measure_threads(plan: Plan) -> list[dict[str, Any]]:
+    weights, rows = _weights(plan.curve_shape, 0.5), []
+    sparse = _ours(plan, WeightFormat(), weights, 1)
+    dense = _ours(plan, WeightFormat(sparse=False), weights, 1)
+    stock = _stock(plan, weights, 1)
+    for threads in plan.threads:
+        contestants = {
+            "sparse bf16": sparse.with_threads(threads),
+            "dense bf16": dense.with_threads(threads),
+        }
+        if stock:
+            contestants["stock bf16"] = stock.with_threads(threads)
+        for name, seconds in _race(plan, contestants, 1).items():
+            row = _row(contestants[name], name, plan.curve_shape, 1, 0.5, threads, seconds)
+            rows.append(row)
+        size = max(plan.working_set, 1 << 16)
+        rows[-1]["read_bytes_per_second"] = read_rate(threads, size, max(3, plan.rounds // 3))
+    return rows
+
+
+def measure_schemes(plan: Plan, roofs: Roofs) -> list[dict[str, Any]]:
+    """Tiles per second of every scheme at batch 1, measured and predicted, and our two kernels."""
+    if not roofs.instructions or roofs.matrix is None:
+        return []
+    inputs, outputs = plan.scheme_shape
+    tiles = -(-outputs // 16) * -(-inputs // 32)
+    rng = np.random.default_rng(SEED)
+    dense = rng.standard_normal((outputs, inputs), np.float32)
+    rows = []
+    for name, density in plan.schemes:
+        compressed = compress(dense, resolve_scheme(name), density)
+        matrix = DecaMatrix(compressed)
+        contestant = _Ours(_copies(plan, matrix), roofs.threads)
+        counts = deca_instructions(compressed.scheme)
+        rows.append(
+            _surface_row(plan, roofs, name, density, "DECA tiles", contestant, tiles, counts)
+        )
+    for sparsity in [1 - d for n, d in plan.schemes if n == "bf16" and d is not None]:
+        weights = _weights(plan.scheme_shape, sparsity)
+        ours = _ours(plan, WeightFormat(), weights, roofs.threads)
+        for order in Order:
+            counts = tile_instructions(WeightFormat(), order)
+            label = f"SparAMX, {order.value} order"
+            entered = ours.with_order(order)
+            density = round(1 - sparsity, 2)
+            rows.append(_surface_row(plan, roofs, "bf16", density, label, entered, tiles, counts))
+    return rows
+
+
+def _surface_row(plan, roofs, name, density, kernel, contestant, tiles, counts) -> dict[str, Any]:
+    seconds = _race(plan, {name: contestant}, 1)[name]
+    tile_bytes = contestant.size / tiles
+    flat = predict(roofs, tile_bytes, counts, weighted=False)
+    weighted = predict(roofs, tile_bytes, counts, weighted=True)
+    return {
+        "scheme": name,
+        "density": density,
+        "kernel": kernel,
+        "tile_bytes": tile_bytes,
+        "instructions": dict(counts),
+        "tiles_per_second": tiles / seconds,
+        "predicted_flat": flat.rate,
+        "bound_flat": flat.bound,
+        "predicted": weighted.rate,
+        "bound": weighted.bound,
+    }
+
+
+# --- contestants
+
+
+class Contestant:
+    """Copies of one layer that multiply in turn."""
+
+    size: int  # bytes of one copy that a multiplication reads
+    count: int
+
+    def prepare(self, batch: int) -> Callable[[], None]:
+        """A sweep over all copies."""
+        raise NotImplementedError
+
+    def with_threads(self, threads: int) -> "Contestant":
+        raise NotImplementedError
+
+    def with_order(self, order: Order) -> "Contestant":
+        raise NotImplementedError
+
+
+class _Ours(Contestant):
+    def __init__(self, copies: Sequence[Multiplier], threads: int, order: Order | None = None):
+        self.copies, self.threads, self.order = copies, threads, order
+        self.size, self.count = copies[0].size, len(copies)
+
+    def prepare(self, batch: int) -> Callable[[], None]:
+        first = self.copies[0]
+        rng = np.random.default_rng(SEED)
+        inputs, outputs = first.shape[1], first.shape[0]
+        if first.result_dtype == np.int32:
+            x = rng.integers(-127, 128, (batch, inputs), np.int8)
+            out = np.empty((batch, outputs), np.int32)
+        else:
+            x = _bf16(rng.standard_normal((batch, inputs), np.float32))
+            out = np.empty((batch, outputs), np.uint16)  # bf16, as stock PyTorch gives
+
+        def sweep() -> None:
+            for matrix in self.copies:
+                matrix.multiply(x, threads=self.threads, order=self.order, out=out)
+
+        return sweep
+
+    def with_threads(self, threads: int) -> "_Ours":
+        return _Ours(self.copies, threads, self.order)
+
+    def with_order(self, order: Order) -> "_Ours":
+        return _Ours(self.copies, self.threads, order)
+
+
+class _Stock(Contestant):
+    """torch.nn.functional.linear of bf16 tensors."""
+
+    def __init__(self, copies: Sequence[Any], threads: int):
+        self.copies, self.threads = copies, threads
+        self.size, self.count = 2 * copies[0].numel(), len(copies)
+
+    def prepare(self, batch: int) -> Callable[[], None]:
+        import torch
+
+        x = torch.randn(batch, self.copies[0].shape[1], dtype=torch.bfloat16)
+        linear = torch.nn.functional.linear
+
+        def sweep() -> None:
+            torch.set_num_threads(self.threads)
+            with torch.inference_mode():
+                for weight in self.copies:
+                    linear(x, weight)
+
+        return sweep
+
+    def with_threads(self, threads: int) -> "_Stock":
+        return _Stock(self.copies, threads)
+
+
+def _ours(plan: Plan, fmt: WeightFormat, weights: NDArray, threads: int) -> _Ours:
+    return _Ours(_copies(plan, Matrix.pack(fmt, weights)), threads)
+
+
+def _copies(plan: Plan, matrix: Any) -> list[Any]:
+    count = -(-plan.working_set // matrix.size)
+    return [matrix, *(matrix.copy() for _ in range(count - 1))]
+
+
+def _stock(plan: Plan, weights: NDArray[np.uint16], threads: int) -> _Stock | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    count = -(-plan.working_set // weights.nbytes)
+    tensor = torch.from_numpy(weights.view(np.int16)).view(torch.bfloat16)
+    return _Stock([tensor.clone() for _ in range(count)], threads)
+
+
+def _race(plan: Plan, contestants: dict[str, Contestant], batch: int) -> dict[str, float]:
+    """Median seconds of one multiplication."""
+    sweeps = {name: c.prepare(batch) for name, c in contestants.items()}
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for lap in range(plan.rounds + 1):
+        for name, sweep in sweeps.items():
+            sleep(SETTLE_SECONDS)
+            start = perf_counter()
+            sweep()
+            if lap:  # the first one warms up
+                times[name].append((perf_counter() - start) / contestants[name].count)
+    return {name: median(laps) for name, laps in times.items()}
+
+
+def _row(contestant, name, shape, batch, sparsity, threads, seconds) -> dict[str, Any]:
+    return {
+        "kernel": name,
+        "inputs": shape[0],
+        "outputs": shape[1],
+        "batch": batch,
+        "sparsity": sparsity,
+        "threads": threads,
+        "seconds": seconds,
+        "bytes": contestant.size,
+        "copies": contestant.count,
+        "bytes_per_second": contestant.size / seconds,
+    }
+
+
+def _weights(shape: tuple[int, int], sparsity: float) -> NDArray[np.uint16]:
+    """(outputs, inputs) bf16 patterns, none of them zero but the given share."""
+    rng = np.random.default_rng(SEED)
+    values = rng.standard_normal((shape[1], shape[0]), np.float32)
+    values[np.abs(values) < 1e-3] = 1e-3
+    values[rng.random(values.shape, np.float32) < np.float32(sparsity)] = 0
+    return _bf16(values)
+
+
+def _bf16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """Upper halves: truncated, which is as good as rounded where only speed is measured."""
+    return (values.view(np.uint32) >> 16).astype(np.uint16)
+
+
+def _int8(weights: NDArray[np.uint16]) -> NDArray[np.int8]:
+    """Zero where the weight is zero, some other int8 elsewhere."""
+    return np.where(weights & 0x7FFF, (weights & 0x7F | 1).astype(np.int8), np.int8(0))
+
+
+# --- the machine
+
+
+def describe_machine() -> dict[str, Any]:
+    """Processor, caches, memory and programs, as far as the system tells."""
+    info = _cpu_info()
+    return {
+        "processor": info.get("model name", platform.processor() or platform.machine()),
+        "family_model_stepping": [info.get(key, "") for key in ("cpu family", "model", "stepping")],
+        "processors": default_threads(),
+        "caches": _caches(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "huge_pages": _huge_pages(),
+        "system": platform.system(),
+        "compiler": subprocess.run(
+            [compiler(), "--version"], capture_output=True, text=True, check=True
+        ).stdout.splitlines()[0],
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": _torch_version(),
+        "paths": [path.name.lower() for path in available_paths()],
+    }
+
+
+def _cpu_info() -> dict[str, str]:
+    try:
+        text = FilePath("/proc/cpuinfo").read_text().split("\n\n")[0]
+    except OSError:
+        return {}
+    return dict(re.findall(r"^(.+?)\s*: (.+)$", text, re.MULTILINE))
+
+
+def _caches() -> list[str]:
+    found = []
+    for cache in sorted(FilePath("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind, size = (
+                (cache / name).read_text().strip() for name in ("level", "type", "size")
+            )
+            found.append(f"L{level} {kind.lower()} {size}")
+        except OSError:
+            pass  # some systems keep these to themselves
+    return found
+
+
+def _huge_pages() -> str:
+    try:
+        text = FilePath("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
+    except OSError:
+        return "unknown"
+    chosen = re.search(r"\[(\w+)\]", text)
+    return chosen.group(1) if chosen else "unknown"
+
+
+def _torch_version() -> str | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch.__version__
