@@ -42,6 +42,7 @@ CATALOG = {
     "pe_ifpu": "hw.pe.ifpu:Ifpu",
     "pe_figna": "hw.pe.figna:Figna",
     "figna_aligner": "hw.pe.aligner:FignaAligner",
+    "harmonia_pe": "hw.harmonia.element:HarmoniaElement",
 }
 
 

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
+from typing import ClassVar
 
-from golden.params.block import require
+from golden.params.block import BlockParams, Field, Port, Timing, require
 from golden.params.formats import FP16, FP32, BlockFormat, FloatFormat, IntFormat
 
 ACTIVATION_BITS = 8  # mantissas outside the cache, and the first operand of every product
@@ -15,6 +17,11 @@ class Mode(Enum):
     M8W4 = "m8w4"  # 4-bit integer weights with a scale per weight group: linear layers
     M8M4 = "m8m4"  # 4-bit mantissas: old tokens of the cache
     M8M8 = "m8m8"  # 8-bit mantissas, as 16 * high half + low half: recent tokens
+
+    @property
+    def code(self) -> int:
+        """Its number on the wires."""
+        return list(Mode).index(self)
 
     @property
     def operand_bits(self) -> int:
@@ -108,3 +115,125 @@ class CacheParams:
     @property
     def low(self) -> BlockFormat:
         return BlockFormat(group=self.group, mantissa_bits=self.low_bits)
+
+
+# One sub-element multiplies 8-bit magnitudes with 4-bit ones, signs apart. An integer weight of
+# -8..7 is a sign and a magnitude of 4 bits too; an 8-bit mantissa is two such operands.
+OPERAND_BITS = 4
+MODE_BITS = 2
+
+BENCH_STEPS = 2  # steps of a dot product to which a stated interval refers
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarmoniaPeParams(BlockParams):
+    """The reconfigurable element: ``sub_elements`` dot products share one accumulator.
+
+    Each sub-element sums ``group`` products, ``group / fold`` of them a cycle. A *step* is one sum
+    of every sub-element; it takes ``fold`` beats of ``i``, lanes in order. Sums go to the
+    accumulator one a cycle, sub-element 0 first, so a step takes ``sub_elements`` cycles if
+    ``fold`` is not larger than that.
+
+    In M8M8 sums come in pairs, the high halves of a group and then the low ones: the even
+    sub-elements (the first wrapper) have the high halves, the odd ones the low halves; a single
+    sub-element takes them step by step. ``first`` and ``last`` mark the first and the last step of
+    an output; ``a_exponents``, ``b_exponents`` and ``scale`` belong to a step's last beat. In M8W4
+    ``b_exponents`` do not count, in the other modes ``scale`` does not.
+    """
+
+    block: ClassVar[str] = "harmonia_pe"
+    summary: ClassVar[str] = "Harmonia element: BFP x int4 and BFP x BFP dot products"
+    PRESETS: ClassVar = {
+        "paper": {},
+        "unfolded": {"fold": 1},
+        "single": {"sub_elements": 1, "fold": 1},
+        "pair": {"sub_elements": 2, "fold": 2},
+        "small": {"group": 4, "sub_elements": 2, "fold": 1},
+        "wide": {"group": 8, "fold": 2, "partial": FP32},
+    }
+
+    group: int = 32
+    sub_elements: int = 4
+    fold: int = 4
+    partial: FloatFormat = FP16
+
+    def __post_init__(self) -> None:
+        HarmoniaNumerics(group=self.group, partial=self.partial)
+        require(
+            self.sub_elements in (1, 2, 4),
+            f"sub_elements must be 1, 2 or 4, not {self.sub_elements!r}",
+        )
+        require(
+            1 <= self.fold <= self.sub_elements and self.group % self.fold == 0,
+            f"fold must divide the group {self.group} and be at most sub_elements "
+            f"{self.sub_elements}, or the accumulator waits: not {self.fold!r}",
+        )
+
+    @property
+    def numerics(self) -> HarmoniaNumerics:
+        return HarmoniaNumerics(group=self.group, partial=self.partial)
+
+    @property
+    def lanes(self) -> int:
+        """Multipliers of one sub-element."""
+        return self.group // self.fold
+
+    @property
+    def pairs(self) -> int:
+        """Products of one beat."""
+        return self.sub_elements * self.lanes
+
+    @property
+    def half_sum_bits(self) -> int:
+        """Signed: a group of 8-bit by 4-bit magnitudes."""
+        largest = self.group * ((1 << ACTIVATION_BITS) - 1) * ((1 << OPERAND_BITS) - 1)
+        return largest.bit_length() + 1
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return (
+            Port(
+                "i",
+                (
+                    Field("mode", MODE_BITS),
+                    Field("first", 1),
+                    Field("last", 1),
+                    Field("a_signs", 1, self.pairs),  # sub-element by sub-element
+                    Field("a", ACTIVATION_BITS, self.pairs),
+                    Field("b_signs", 1, self.pairs),
+                    Field("b", OPERAND_BITS, self.pairs),
+                    Field("a_exponents", FP16.exponent_bits, self.sub_elements),
+                    Field("b_exponents", FP16.exponent_bits, self.sub_elements),
+                    Field("scale", FP16.bits),
+                ),
+            ),
+        )
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (Port("o", (Field("y", FP16.bits),)),)
+
+    @property
+    def step_cycles(self) -> int:
+        """Cycles of one step when neither side waits."""
+        return self.sub_elements
+
+    @property
+    def latency(self) -> int:
+        """From the last beat of a dot product to its result.
+
+        The sums of a step leave one by one; each is then scaled, added, and rounded to fp16.
+        """
+        return self.sub_elements + 3
+
+    def macs_per_cycle(self, mode: Mode) -> Fraction:
+        """Sustained multiply-accumulates a cycle."""
+        return Fraction(self.sub_elements * self.group, self.step_cycles * mode.passes)
+
+    @property
+    def timing(self) -> Timing:
+        """Of the benches' dot products, BENCH_STEPS steps long."""
+        return Timing(latency=self.latency, interval=Fraction(BENCH_STEPS * self.step_cycles))
+
+
+HARMONIA_BLOCKS = (HarmoniaPeParams,)

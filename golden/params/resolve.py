@@ -12,6 +12,7 @@ from golden.params.arith import ARITH_BLOCKS
 from golden.params.block import BlockParams
 from golden.params.deca import DECA_BLOCKS
 from golden.params.formats import FloatFormat, float_format
+from golden.params.harmonia import HARMONIA_BLOCKS
 from golden.params.pe import PE_BLOCKS
 from golden.params.stream import STREAM_BLOCKS
 
@@ -24,6 +25,7 @@ BLOCKS: dict[str, type[BlockParams]] = {
         *ANDA_BLOCKS,
         *ANDA_SYSTEM_BLOCKS,
         *PE_BLOCKS,
+        *HARMONIA_BLOCKS,
     )
 }
 

@@ -1,0 +1,64 @@
+"""One attention head in block floating point: scores, softmax, weighted values.
+
+Q is converted along its channels and meets the cached K; the scores are fp16. Softmax runs on the
+vector unit. P is converted along the tokens, in the same groups of 32 as V, and meets the cached V.
+The factor 1/sqrt(channels) belongs into W_Q, where the smoothing factors go too: nothing is scaled
+here.
+
+The windows are those of the cache at the time of the call, so a prompt's queries all see the
+lengths that the prompt's end defines.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from golden import bfp
+from golden.anda_system.vector import elementwise, reduce_rows
+from golden.bits import patterns
+from golden.harmonia.cache import KvCache
+from golden.harmonia.product import product
+from golden.params.anda_vector import Operation
+from golden.params.block import require
+from golden.params.formats import FP16
+from golden.params.harmonia import HarmoniaNumerics
+
+ROW_LANES = 4  # fp16 values of one row in a word of 64 bits: the order of softmax's sum
+_ONE = 0x3C00
+_MINUS_INFINITY = 0xFC00
+
+
+def attend(numerics: HarmoniaNumerics, cache: KvCache, queries: ArrayLike) -> NDArray[np.uint16]:
+    """fp16 patterns (queries, channels); the queries are the newest tokens, in order, causal."""
+    q = patterns(FP16, queries)
+    require(
+        q.ndim == 2 and q.shape[1] == cache.channels,
+        f"queries must have the shape (tokens, {cache.channels}), not {q.shape}",
+    )
+    require(1 <= len(q) <= cache.tokens, f"{len(q)} queries but {cache.tokens} tokens in the cache")
+    scores = product(numerics, bfp.encode(numerics.activation, q), cache.keys())
+    seen = cache.tokens - len(q) + 1 + np.arange(len(q))  # tokens up to and with the query's own
+    weights = softmax(scores, seen)
+    return product(numerics, bfp.encode(numerics.activation, weights), cache.values())
+
+
+def softmax(scores: NDArray[np.uint16], seen: NDArray[np.int64]) -> NDArray[np.uint16]:
+    """fp16 weights of the first ``seen`` scores of each row, +0 beyond: those are -infinity."""
+    visible = np.arange(scores.shape[1]) < seen[:, np.newaxis]
+    masked = np.where(visible, scores, _MINUS_INFINITY)
+    largest = _reduced(Operation.LARGEST, masked, padding=_MINUS_INFINITY)
+    powers = elementwise(
+        Operation.EXPONENTIAL, elementwise(Operation.SUBTRACT, masked, largest[:, np.newaxis])
+    )
+    share = elementwise(Operation.RECIPROCAL, _reduced(Operation.SUM, powers, padding=0))
+    return elementwise(Operation.MULTIPLY, powers, share[:, np.newaxis])
+
+
+def _reduced(operation: Operation, values: NDArray, *, padding: int) -> NDArray[np.uint16]:
+    """One value per row, in the vector unit's order of words and lanes."""
+    rows, tokens = values.shape
+    words = -(-tokens // ROW_LANES)
+    padded = np.full((rows, words * ROW_LANES), padding, np.uint16)
+    padded[:, :tokens] = values
+    grid = padded.reshape(rows, words, ROW_LANES).swapaxes(0, 1)
+    active = np.ones((words, ROW_LANES), bool)
+    return reduce_rows(operation, grid, 0, active, _ONE)[-1]

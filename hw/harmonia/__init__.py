@@ -1,0 +1,1 @@
+"""Harmonia's hardware: the reconfigurable element and what surrounds it."""

@@ -1,0 +1,64 @@
+"""Dot product of sign-magnitude numbers, and the wrapper that holds two of them."""
+
+from amaranth import Module, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams
+from hw.arith.adder_tree import tree_sum
+from hw.arith.float_unpack import wire
+
+__all__ = ["SubElement", "Wrapper"]
+
+PRODUCT_BITS = ACTIVATION_BITS + OPERAND_BITS
+
+
+class SubElement(wiring.Component):
+    """Exact sum of ``lanes`` products of 8-bit and 4-bit magnitudes with their signs.
+
+    A negative product enters as its one's complement; what that leaves out is the same for every
+    negative lane, so their number settles it once: smaller than negating lane by lane.
+
+    Timing: combinational.
+    """
+
+    def __init__(self, params: HarmoniaPeParams):
+        lanes = params.lanes
+        super().__init__(
+            {
+                "a_signs": In(lanes),
+                "a": In(data.ArrayLayout(ACTIVATION_BITS, lanes)),
+                "b_signs": In(lanes),
+                "b": In(data.ArrayLayout(OPERAND_BITS, lanes)),
+                "sum": Out(signed(params.half_sum_bits)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        negative = wire(m, "negative", self.a_signs ^ self.b_signs)
+        terms = []
+        for k, sign in enumerate(negative):
+            product = wire(m, f"product_{k}", Value.cast(self.a[k]) * self.b[k])
+            terms.append(product ^ sign.replicate(PRODUCT_BITS))
+        count = wire(m, "negatives", tree_sum(list(negative)))
+        m.d.comb += self.sum.eq(tree_sum(terms) + count - (count << PRODUCT_BITS))
+        return m
+
+
+class Wrapper(wiring.Component):
+    """The sub-elements that take the same half of an 8-bit operand in M8M8."""
+
+    def __init__(self, params: HarmoniaPeParams, count: int):
+        self.params = params
+        port = SubElement(params).signature
+        super().__init__({"sub": In(port).array(count)})
+
+    def elaborate(self, platform):
+        m = Module()
+        for k, port in enumerate(self.sub):
+            m.submodules[f"sub_{k}"] = unit = SubElement(self.params)
+            for name in ("a_signs", "a", "b_signs", "b"):
+                m.d.comb += getattr(unit, name).eq(getattr(port, name))
+            m.d.comb += port.sum.eq(unit.sum)
+        return m

@@ -1,0 +1,127 @@
+"""Attention in block floating point: shape of the computation, exact pieces, and its error."""
+
+import numpy as np
+import pytest
+
+from golden import bfp
+from golden.harmonia import mixed
+from golden.harmonia.attention import attend, softmax
+from golden.harmonia.cache import KvCache
+from golden.harmonia.product import product_stepwise
+from golden.params.formats import FP32
+from golden.params.harmonia import CacheParams, HarmoniaNumerics
+
+CHANNELS = 64
+
+
+def halves(values):
+    return np.asarray(values, np.float16).view(np.uint16)
+
+
+def heads(seed, tokens):
+    rng = np.random.default_rng(seed)
+    q = rng.normal(size=(tokens, CHANNELS)) / np.sqrt(CHANNELS)
+    k = rng.normal(size=(tokens, CHANNELS))
+    k[:, ::9] += 5
+    v = rng.normal(size=(tokens, CHANNELS))
+    return halves(q), halves(k), halves(v)
+
+
+def exact_attention(q, k, v, first):
+    """float64 over the fp16 operands, causal."""
+    q, k, v = (x.view(np.float16).astype(np.float64) for x in (q, k, v))
+    scores = q @ k.T
+    scores[np.arange(len(k)) > (first + np.arange(len(q)))[:, np.newaxis]] = -np.inf
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True) @ v
+
+
+def relative_error(got, exact):
+    return np.linalg.norm(got.view(np.float16) - exact) / np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("numerics", [HarmoniaNumerics(), HarmoniaNumerics(partial=FP32)], ids=str)
+def test_prefill_then_decode_equals_the_stepwise_products(numerics):
+    """160 tokens at once, then one by one, while tokens age from 8 to 4 bits."""
+    q, k, v = heads(1, 180)
+    cache = KvCache(CacheParams(), CHANNELS)
+    cache.append(k[:160], v[:160])
+    outputs = [attend(numerics, cache, q[:160])]
+    for t in range(160, 180):
+        cache.append(k[t : t + 1], v[t : t + 1])
+        outputs.append(attend(numerics, cache, q[t : t + 1]))
+        if t % 8 == 0:
+            blocks = bfp.encode(numerics.activation, q[t : t + 1])
+            scores = product_stepwise(numerics, blocks, cache.keys())
+            weights = bfp.encode(numerics.activation, softmax(scores, np.array([t + 1])))
+            expected = product_stepwise(numerics, weights, cache.values())
+            np.testing.assert_array_equal(outputs[-1], expected)
+    exact = exact_attention(q, k, v, 0)
+    assert relative_error(np.concatenate(outputs), exact) < 0.1
+
+
+def test_more_bits_come_nearer_to_exact_attention():
+    q, k, v = heads(2, 256)
+    exact = exact_attention(q[-32:], k, v, 224)
+    errors = []
+    for params in (
+        CacheParams(low_bits=8),
+        CacheParams(),
+        CacheParams(initial=0, local=0),
+        CacheParams(initial=0, local=0, low_bits=2),
+    ):
+        cache = KvCache(params, CHANNELS)
+        cache.append(k, v)
+        errors.append(relative_error(attend(HarmoniaNumerics(), cache, q[-32:]), exact))
+    assert errors == sorted(errors)
+
+
+def test_offsets_help_where_channels_stand_out():
+    q, k, v = heads(3, 256)
+    exact = exact_attention(q[-32:], k, v, 224)
+    errors = []
+    for channels in (8, 0):
+        cache = KvCache(CacheParams(offset_channels=channels), CHANNELS)
+        cache.append(k, v)
+        errors.append(relative_error(attend(HarmoniaNumerics(), cache, q[-32:]), exact))
+    assert errors[0] < errors[1]
+
+
+def test_a_query_sees_nothing_behind_itself():
+    q, k, v = heads(4, 100)
+    later = k.copy(), v.copy()
+    later[0][60:], later[1][60:] = heads(5, 40)[1:]
+    results = []
+    for keys, values in ((k, v), later):
+        # Without windows and offsets the first tokens' own groups do not see the later ones,
+        # but for V's groups, which span tokens: compare up to the last whole group before 60.
+        cache = KvCache(CacheParams(offset_channels=0, low_bits=8), CHANNELS)
+        cache.append(keys, values)
+        results.append(attend(HarmoniaNumerics(), cache, q)[:32])
+    np.testing.assert_array_equal(*results)
+
+
+def test_softmax_of_equal_scores_is_uniform():
+    scores = np.full((1, 8), 0x4200, np.uint16)
+    assert softmax(scores, np.array([4])).view(np.float16).tolist() == [[0.25] * 4 + [0.0] * 4]
+
+
+def test_values_of_one_token_come_back():
+    """With one token the weight is 1 and V returns as its own 8-bit conversion."""
+    q, k, v = heads(6, 1)
+    cache = KvCache(CacheParams(), CHANNELS)
+    cache.append(k, v)
+    got = attend(HarmoniaNumerics(), cache, q)
+    expected = mixed.decode(cache.values())[:, 0]
+    np.testing.assert_array_equal(got[0].view(np.float16).astype(float), expected)
+
+
+def test_refusals():
+    cache = KvCache(CacheParams(), CHANNELS)
+    cache.append(*heads(7, 2)[1:])
+    with pytest.raises(
+        ValueError, match=r"^queries must have the shape \(tokens, 64\), not \(1, 63\)$"
+    ):
+        attend(HarmoniaNumerics(), cache, np.zeros((1, 63), np.uint16))
+    with pytest.raises(ValueError, match=r"^3 queries but 2 tokens in the cache$"):
+        attend(HarmoniaNumerics(), cache, np.zeros((3, CHANNELS), np.uint16))

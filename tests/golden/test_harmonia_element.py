@@ -1,0 +1,146 @@
+"""The element's golden model on streams of beats against the products of whole matrices."""
+
+import numpy as np
+import pytest
+
+from golden import bfp
+from golden.anda.weights import quantise
+from golden.harmonia import mixed
+from golden.harmonia.element import results, sign_magnitude, split_operand
+from golden.harmonia.product import linear_stepwise, product_stepwise
+from golden.params.formats import FP32
+from golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
+
+PRESETS = ["paper", "single", "pair", "unfolded", "wide"]
+
+
+def beats(params, mode, a, b_signs, b, b_exponents, scales):
+    """One dot product's sums (sums, group) in the order of the element's beats."""
+    sums = len(b)
+    steps = sums // params.sub_elements
+    grid = (steps, params.sub_elements, params.fold, params.lanes)
+
+    def by_beat(x):
+        return x.reshape(grid).swapaxes(1, 2).reshape(steps * params.fold, params.pairs)
+
+    def by_step(x):
+        return np.repeat(x.reshape(steps, params.sub_elements), params.fold, axis=0)
+
+    step = np.repeat(np.arange(steps), params.fold)
+    return {
+        "mode": np.full(steps * params.fold, mode.code),
+        "first": (step == 0).astype(int),
+        "last": (step == steps - 1).astype(int),
+        "a_signs": by_beat(a["sign"]),
+        "a": by_beat(a["mantissa"]),
+        "b_signs": by_beat(b_signs),
+        "b": by_beat(b),
+        "a_exponents": by_step(a["exponent"]),
+        "b_exponents": by_step(b_exponents),
+        "scale": by_step(scales)[:, 0],
+    }
+
+
+def operand(blocks, row, passes):
+    """The first operand, each group as often as the second has passes."""
+    fields = {"sign": blocks.sign, "mantissa": blocks.mantissa, "exponent": blocks.exponent}
+    return {name: np.repeat(x[row], passes, axis=0) for name, x in fields.items()}
+
+
+def halves(rng, shape):
+    values = rng.standard_t(2, shape) * np.exp2(rng.normal(0, 3, shape))
+    return np.clip(values, -65504, 65504).astype(np.float16).view(np.uint16)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("mode", Mode)
+def test_equals_the_product_of_matrices(preset, mode):
+    params = HarmoniaPeParams.preset(preset)
+    numerics = params.numerics
+    rng = np.random.default_rng(Mode.M8M4.code + len(preset))
+    inner = 8 * params.group
+    a = bfp.encode(numerics.activation, halves(rng, (3, inner)))
+    groups = inner // params.group
+    if mode is Mode.M8W4:
+        weights = quantise(rng.normal(size=(2, inner)))
+        expected = linear_stepwise(numerics, a, weights)
+        signs, magnitudes = sign_magnitude(weights.values.reshape(2, groups, params.group))
+        exponents = np.zeros((2, groups), int)
+        scales = np.repeat(weights.scales, weights.group // params.group, axis=1)[:, :groups]
+    else:
+        high = bfp.encode(numerics.activation, halves(rng, (2, inner)))
+        b = mixed.truncated(high, ACTIVATION_BITS, np.uint8(mode.operand_bits))
+        expected = product_stepwise(numerics, a, b)
+        signs, magnitudes, exponents = b.sign, b.mantissa, b.exponent
+        scales = rng.integers(0, 1 << 16, exponents.shape)
+    if mode is Mode.M8M8:
+        magnitudes = split_operand(magnitudes).reshape(2, -1, params.group)
+        signs, exponents, scales = (np.repeat(x, 2, axis=1) for x in (signs, exponents, scales))
+    streams = [
+        beats(
+            params,
+            mode,
+            operand(a, row, mode.passes),
+            signs[column],
+            magnitudes[column],
+            exponents[column],
+            scales[column],
+        )
+        for row in range(3)
+        for column in range(2)
+    ]
+    joined = {name: np.concatenate([s[name] for s in streams]) for name in streams[0]}
+    np.testing.assert_array_equal(results(params, joined), expected.reshape(-1))
+
+
+def test_modes_follow_each_other():
+    """Results do not depend on what was computed before."""
+    params = HarmoniaPeParams.preset("small")
+    rng = np.random.default_rng(3)
+    streams = []
+    for mode in [*Mode, *reversed(Mode)]:
+        shape = (4, params.group)
+        a = {
+            "sign": rng.integers(0, 2, shape),
+            "mantissa": rng.integers(0, 256, shape),
+            "exponent": rng.integers(10, 20, 4),
+        }
+        sums = rng.integers(0, 2, shape), rng.integers(0, 8, shape), rng.integers(10, 20, 4)
+        streams.append(beats(params, mode, a, *sums, np.full(4, 0x3C00)))
+    joined = {name: np.concatenate([s[name] for s in streams]) for name in streams[0]}
+    alone = np.concatenate([results(params, s) for s in streams])
+    np.testing.assert_array_equal(results(params, joined), alone)
+
+
+def test_beats_without_an_end_have_no_result():
+    params = HarmoniaPeParams.preset("small")
+    empty = {
+        f.name: np.zeros((3, *([f.count] if f.count else []))) for f in params.inputs[0].fields
+    }
+    assert results(params, {n: x.astype(int) for n, x in empty.items()}).size == 0
+
+
+def test_rates():
+    paper = HarmoniaPeParams()
+    assert [paper.macs_per_cycle(mode) for mode in Mode] == [32, 32, 16]
+    assert paper.pairs == 32
+    assert HarmoniaPeParams.preset("wide").partial == FP32
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sub_elements": 3}, "sub_elements must be 1, 2 or 4, not 3"),
+        ({"fold": 8}, "fold must divide the group 32 and be at most sub_elements 4"),
+        ({"group": 30}, "fold must divide the group 30"),
+        ({"group": 1}, "group must be 2..64, not 1"),
+    ],
+)
+def test_refused_parameters(change, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        HarmoniaPeParams(**change)
+
+
+def test_refused_weights():
+    with pytest.raises(ValueError, match=r"^weights \(-9, 0\) exceed 4 bits$"):
+        sign_magnitude(np.array([-9, 0], np.int8))
