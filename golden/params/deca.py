@@ -143,6 +143,9 @@ REGISTER_SPACE_BITS = 12
 AXI_TOUT = 1 << REGISTER_SPACE_BITS  # behind AXI the rows of TOut follow the registers
 AXI_ADDRESS_BITS = REGISTER_SPACE_BITS + 1
 
+TEPL_ID_BITS = 6  # numbers TEPLs in program order; half of the numbers may be in flight
+TILE_REGISTER_BITS = 3  # AMX has eight tile registers
+
 STATUS_FIELDS = (
     Field("busy", 1),  # a tile is between its command and its result
     Field("done", 1),  # a result waits
@@ -274,6 +277,30 @@ class DecaParams(BlockParams):
         )
 
     @property
+    def tepl_inputs(self) -> tuple[Port, ...]:
+        """What a core says to the TEPL unit."""
+        tepl_id, register = Field("id", TEPL_ID_BITS), Field("register", TILE_REGISTER_BITS)
+        return (
+            Port("dispatch", (tepl_id, register, Field("ready", 1), *self.command_fields)),
+            Port("wakeup", (tepl_id, *self.command_fields)),
+            Port("flush", (tepl_id,)),
+        )
+
+    @property
+    def tepl_outputs(self) -> tuple[Port, ...]:
+        """What the TEPL unit says to a core: rows for its tile registers, ends of TEPLs."""
+        row = (Field("row", (TILE_ROWS - 1).bit_length()), Field("data", self.line_bits))
+        return (
+            Port("tile_write", (Field("register", TILE_REGISTER_BITS), *row)),
+            Port("complete", (Field("id", TEPL_ID_BITS), Field("error", 3))),
+        )
+
+    @property
+    def element(self) -> "DecaParams":
+        """The processing element alone."""
+        return DecaParams(**{f.name: getattr(self, f.name) for f in fields(self)})
+
+    @property
     def timing(self) -> Timing:
         raise NotImplementedError("a tile's cycles depend on its bits: see golden.deca.tile_cycles")
 
@@ -284,11 +311,6 @@ class DecaAxiParams(DecaParams):
 
     block: ClassVar[str] = "deca_axi"
     summary: ClassVar[str] = "DECA processing element with AXI4 and AXI4-Lite ports"
-
-    @property
-    def element(self) -> DecaParams:
-        """The processing element inside."""
-        return DecaParams(**{f.name: getattr(self, f.name) for f in fields(self)})
 
     @property
     def id_bits(self) -> int:
@@ -346,4 +368,26 @@ class DecaAxiParams(DecaParams):
         )
 
 
-DECA_BLOCKS = (DecaParams, DecaAxiParams)
+@dataclass(frozen=True, kw_only=True)
+class DecaTeplParams(DecaParams):
+    """The same behind the core's TEPL unit, which has the ports of both loaders."""
+
+    block: ClassVar[str] = "deca_tepl"
+    summary: ClassVar[str] = "DECA processing element with the core's TEPL unit"
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        kept = ("mem_response", "mmio_request")
+        return (*self.tepl_inputs, *(p for p in self.element.inputs if p.name in kept))
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        kept = ("mem_request", "mmio_response")
+        return (*self.tepl_outputs, *(p for p in self.element.outputs if p.name in kept))
+
+    @property
+    def wires(self) -> tuple[Wire, ...]:
+        return ()
+
+
+DECA_BLOCKS = (DecaParams, DecaAxiParams, DecaTeplParams)

@@ -3,25 +3,25 @@
 from types import SimpleNamespace
 
 from amaranth import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.block import Field, Port
-from golden.params.deca import TILE_ROWS, DecaParams, TileError
+from golden.params.block import Port
+from golden.params.deca import (
+    TEPL_ID_BITS,
+    TILE_REGISTER_BITS,
+    TILE_ROWS,
+    DecaParams,
+    TileError,
+)
 from hw.stream.arbiter import lowest_set
 from hw.unit import payload_layout
 
-__all__ = ["READS_IN_FLIGHT", "TEPL_ID_BITS", "TILE_REGISTER_BITS", "TeplUnit"]
+__all__ = ["READS_IN_FLIGHT", "TeplUnit"]
 
-TEPL_ID_BITS = 6  # numbers TEPLs in program order; half of the numbers may be in flight
-TILE_REGISTER_BITS = 3  # AMX has eight tile registers
 READS_IN_FLIGHT = 4  # covers the processing element's read latency at a row a cycle
 
 _ROW_BITS = (TILE_ROWS - 1).bit_length()
-
-
-def _layout(*fields: Field) -> data.StructLayout:
-    return payload_layout(Port("", fields))
 
 
 class _State(enum.Enum, shape=2):
@@ -70,24 +70,20 @@ class TeplUnit(wiring.Component):
 
     def __init__(self, params: DecaParams):
         self.params = params
-        tepl_id, register = Field("id", TEPL_ID_BITS), Field("register", TILE_REGISTER_BITS)
-        row = (Field("row", _ROW_BITS), Field("data", params.line_bits))
-        ports = {p.name: payload_layout(p) for p in (*params.inputs, *params.outputs)}
-        loaders = range(params.loaders)
-        inputs = {
-            "dispatch": _layout(tepl_id, register, Field("ready", 1), *params.command_fields),
-            "wakeup": _layout(tepl_id, *params.command_fields),
-            "flush": _layout(tepl_id),
-            "read_response": ports["read_response"],
-        } | {f"done{k}": ports[f"done{k}"] for k in loaders}
-        outputs = {
-            "read_request": ports["read_request"],
-            "tile_write": _layout(register, *row),
-            "complete": _layout(tepl_id, Field("error", 3)),
-        } | {f"command{k}": ports[f"command{k}"] for k in loaders}
+        element = params.element
+        to_element = ("read_request", *(f"command{k}" for k in range(params.loaders)))
+        from_element = ("read_response", *(f"done{k}" for k in range(params.loaders)))
+        inputs = [
+            *params.tepl_inputs,
+            *(port for port in element.outputs if port.name in from_element),
+        ]
+        outputs = [
+            *params.tepl_outputs,
+            *(port for port in element.inputs if port.name in to_element),
+        ]
         super().__init__(
-            {name: In(stream.Signature(layout)) for name, layout in inputs.items()}
-            | {name: Out(stream.Signature(layout)) for name, layout in outputs.items()}
+            {port.name: In(stream.Signature(payload_layout(port))) for port in inputs}
+            | {port.name: Out(stream.Signature(payload_layout(port))) for port in outputs}
             | {"squash": Out(params.loaders)}
         )
 

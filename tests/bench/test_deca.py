@@ -74,6 +74,14 @@ def test_axi():
     assert len(result.tests) == 4
 
 
+def test_speculative_tepls():
+    """Issued, flushed and completed into tile registers, by the TEPL unit and the element."""
+    result = run("deca_tepl:small", cases=30)
+    assert len(result.tests) == 2
+    assert result.numbers["flushes"] >= 10
+    assert Coverage.from_dict(result.numbers["coverage"]).axes.keys() == {"dropped", "stall"}
+
+
 def cycle_row(table, config, density):
     (row,) = [
         row
@@ -189,6 +197,18 @@ def test_full_size_on_icarus(block):
 @pytest.mark.parametrize("block", ["deca_axi:paper", "deca_axi:large"])
 def test_axi_at_full_size(block):
     run(block, cases=40)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("preset", DecaParams.PRESETS)
+def test_hundreds_of_flushed_tepls(preset):
+    result = run(f"deca_tepl:{preset}", cases=600, optimize="-O1")
+    assert result.numbers["flushes"] >= 200
+
+
+@pytest.mark.full
+def test_tepls_on_icarus():
+    run("deca_tepl:small", simulator="icarus", cases=24)
 
 
 @pytest.mark.full

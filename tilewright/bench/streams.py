@@ -80,6 +80,13 @@ class StreamDriver:
         assert not self._offering or words[0] == self.words[len(self.taken)]
         self.words[len(self.taken) :] = words
 
+    def withdraw(self) -> None:
+        """Forget what is not taken, also a word on offer, where the unit's contract allows it."""
+        del self.words[len(self.taken) :]
+        if self._offering:
+            self.valid.value = 0
+            self._offering = False
+
     def step(self, cycle: int) -> bool:
         moved = False
         if self._offering:

@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from golden.params.deca import TILE_ROWS, DecaParams, TileError
+from golden.params.deca import (
+    TEPL_ID_BITS,
+    TILE_REGISTER_BITS,
+    TILE_ROWS,
+    DecaParams,
+    TileError,
+)
 from hw.deca.pe import DecaPE
-from hw.deca.tepl import TEPL_ID_BITS, TILE_REGISTER_BITS, TeplUnit
+from hw.deca.tepl import TeplUnit
 from tests.support.clocked import run
 
 PARAMS = DecaParams()

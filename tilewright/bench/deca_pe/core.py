@@ -1,35 +1,27 @@
-"""A core's side of the DECA processing element, for benches: registers, tiles, rows."""
+"""A core's side of the DECA processing element, for benches: tiles, rows, squashes."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 
-from golden.params.deca import (
-    LUT_ENTRIES,
-    TILE_ROWS,
-    DecaParams,
-    Register,
-    TileError,
-)
+from golden.params.deca import TILE_ROWS, DecaParams, Register, TileError
 from tilewright.bench.coverage import Coverage
+from tilewright.bench.deca_pe.host import Host
 from tilewright.bench.deca_pe.memory import Memory
 from tilewright.bench.deca_pe.workload import Squash, TileJob, stall_name
-from tilewright.bench.streams import Bench, StreamDriver, StreamMonitor, read
+from tilewright.bench.streams import Bench, read
 
 __all__ = ["Core"]
-
-WORD = (1 << 64) - 1
 
 Row = tuple[int, int, TileJob | None]  # TOut, row, its tile; None: it must be empty
 
 
-class Core:
-    """Drives every port of the element cycle by cycle and keeps the score.
+class Core(Host):
+    """Gives tiles to the loaders and keeps the score.
 
     Tiles go to their loaders in order; results are compared with what they must be, and a
-    mismatch raises with the tile, the row and both values in hexadecimal. ``stall`` is the
-    probability that the core waits, per cycle and port; a core that waits also reads the rows of
-    a tile in any order. Results are counted in ``coverage``.
+    mismatch raises with the tile, the row and both values in hexadecimal. A core that stalls also
+    reads the rows of a tile in any order. Results are counted in ``coverage``.
     """
 
     def __init__(
@@ -42,57 +34,27 @@ class Core:
         stall: float = 0.0,
         coverage: Coverage | None = None,
     ):
-        self.clock, self.dut = clock, clock.dut
-        self.params, self.memory, self.rng = params, memory, rng
-        self.coverage, self.stall = coverage, stall
-        seed = rng.getrandbits(32)
-        self.drivers = {
-            p.name: StreamDriver(self.dut, p.name, stall=stall, seed=seed) for p in params.inputs
-        }
-        self.monitors = {
-            p.name: StreamMonitor(self.dut, p.name, stall=stall, seed=seed) for p in params.outputs
-        }
-        self.drivers["mem_response"].stall = 0.0  # the memory has its own ways to be late
-        self.monitors["mem_request"].stall = min(stall, 0.3)
+        super().__init__(clock, params, memory, rng, stall=stall)
+        self.coverage = coverage
         self.waiting: list[deque[TileJob]] = [deque() for _ in range(params.loaders)]  # not done
         self.taken = [0] * params.loaders  # of those, how many the element has taken
         self.commands: list[TileJob] = []  # in the order they were taken
         self.asked = [0] * params.loaders  # lines since the last command was taken
         self.wanted: deque[Row] = deque()  # to ask for
         self.reading: deque[Row] = deque()  # asked for
-        self.finished: list[TileJob] = []
-        self.lost: list[TileJob] = []  # squashed
-        self.answers: deque[int] = deque()  # register responses
         self.squashing = 0
         self._must_take: int | None = None  # loader that was squashed in the cycle before
         self.dut.squash.value = 0
 
-    async def start(self) -> None:
-        """Reset the element; from now on the clock moves this core."""
-        await self.clock.reset([self])
-
-    @property
-    def now(self) -> int:
-        return self.clock.cycle
-
     # One cycle.
 
     def step(self, cycle: int) -> bool:
-        moved = False
-        for name, monitor in self.monitors.items():
-            if monitor.step(cycle):
-                moved = True
-                self._came(name, monitor.words.pop())
-                monitor.given.pop()
-        word = self.memory.answer(cycle + 1)
-        if word is not None:
-            self.drivers["mem_response"].send([word])
-        if self._must_take is not None:
-            self._require_open(cycle)
-        for name, driver in self.drivers.items():
-            if driver.step(cycle):
-                moved = True
-                self._went(name)
+        squashed, self._must_take = self._must_take, None
+        if squashed is not None:
+            self._require_open(cycle, squashed)
+        moved = super().step(cycle)
+        if squashed is not None:
+            self.monitors[f"done{squashed}"].may_withdraw = False
         if self.squashing:
             self._drop()
         return moved
@@ -102,14 +64,14 @@ class Core:
             loader = self.memory.request(self.now, word)
             if loader is not None:
                 self.asked[loader] += 1
-        elif name == "mmio_response":
-            self.answers.append(word)
         elif name == "read_response":
             self._row(word)
-        else:
+        elif name.startswith("done"):
             loader = int(name.removeprefix("done"))
             if not self.squashing >> loader & 1:
                 self.tile_done(loader, TileError(word))
+        else:
+            super()._came(name, word)
 
     def _went(self, name: str) -> None:
         if name == "read_request":
@@ -174,52 +136,6 @@ class Core:
         return f"{given}; {rows} rows to read; {len(self.memory.waiting)} lines due"
 
     # What a program does.
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        await self.clock.run(condition)
-
-    async def cycles(self, count: int) -> None:
-        end = self.now + count
-        await self.clock.run(lambda: self.now >= end)
-
-    async def access(self, address: int, value: int | None = None) -> tuple[int, bool]:
-        """Write (or read, without a value) a register: data and whether it was refused."""
-        self._request(address, value)
-        await self.until(lambda: bool(self.answers))
-        answer = self.answers.popleft()
-        return answer & WORD, bool(answer >> 64)
-
-    def _request(self, address: int, value: int | None) -> None:
-        fields = {"address": address, "write": int(value is not None), "data": value or 0}
-        self.drivers["mmio_request"].send([self._word("mmio_request", fields)])
-
-    def _word(self, port: str, fields: dict[str, int]) -> int:
-        """The fields of one word of an input as they travel on its wires."""
-        word = shift = 0
-        for field in next(p for p in self.params.inputs if p.name == port).fields:
-            word |= fields[field.name] << shift
-            shift += field.bits
-        return word
-
-    async def write(self, address: int, value: int) -> None:
-        _, refused = await self.access(address, value)
-        assert not refused, f"write of {value:#x} to register {address:#x} refused"
-
-    async def load_table(self, lut: Sequence[int]) -> None:
-        for k in range(LUT_ENTRIES):
-            self._request(Register.LUT + 8 * k, lut[k])
-        await self.until(lambda: len(self.answers) == LUT_ENTRIES)
-        assert not any(answer >> 64 for answer in self.answers), "a table entry was refused"
-        self.answers.clear()
-
-    async def save_table(self) -> list[int]:
-        for k in range(LUT_ENTRIES):
-            self._request(Register.LUT + 8 * k, None)
-        await self.until(lambda: len(self.answers) == LUT_ENTRIES)
-        assert not any(answer >> 64 for answer in self.answers), "a table entry was refused"
-        saved = [answer & WORD for answer in self.answers]
-        self.answers.clear()
-        return saved
 
     def give(self, k: int, job: TileJob) -> None:
         """Command a tile to loader ``k`` with the configuration now in force."""
@@ -326,10 +242,8 @@ class Core:
         requests.keep_pending([word for word, _ in kept])
         self.wanted = deque(entry for _, entry in kept)
 
-    def _require_open(self, cycle: int) -> None:
+    def _require_open(self, cycle: int, k: int) -> None:
         """In the cycle after a squash the loader takes a command."""
-        k, self._must_take = self._must_take, None
-        self.monitors[f"done{k}"].may_withdraw = False
         # Loader 1 lets loader 0 go first when both are given a command in one cycle.
         first = self.drivers["command0"]
         passed = k == 1 and first.offering and read(first.ready, cycle)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.bench import job
 from tilewright.bench.deca_pe.core import Core
+from tilewright.bench.deca_pe.host import Host
 from tilewright.bench.deca_pe.memory import Memory, Store
 from tilewright.bench.deca_pe.workload import tile_coverage
 from tilewright.bench.streams import Bench
@@ -21,17 +22,18 @@ JOB = job.load()
 PARAMS = JOB.params
 COVERAGE = tile_coverage(JOB.stalls)
 
-_numbers: dict[str, Any] = {"cases": 0, "cycles": 0, "seconds": 0.0}  # of all tests so far
+# Of all tests so far.
+_numbers: dict[str, Any] = {"cases": 0, "cycles": 0, "seconds": 0.0, "coverage": COVERAGE}
 
 
 def tell(**numbers: Any) -> None:
-    """Add something to the report of this simulation."""
+    """Add something to the report of this simulation; ``coverage`` is that of tiles by default."""
     _numbers.update(numbers)
-    job.report(**_numbers, coverage=COVERAGE.as_dict())
+    job.report(**_numbers | {"coverage": _numbers["coverage"].as_dict()})
 
 
 class Session:
-    """One test: its random numbers, its clock, its memory's content, its cores."""
+    """One test: its random numbers, its clock, its memory's content, its core."""
 
     def __init__(self, dut: Any, name: str):
         # Independent of the other tests, so that each one can be run alone.
@@ -40,20 +42,19 @@ class Session:
         self.clock = Bench(dut)
         top = 1 << (PARAMS.address_bits - 1)  # so that every bit of an address is in use
         self.store = Store(PARAMS, self.random, base=top + (self.random.getrandbits(12) << 20))
-        self.cores: list[Core] = []
+        self._core: Host | None = None
         self._start = time.perf_counter()
 
-    async def core(
+    def memory(
         self,
         stall: float = 0.0,
         *,
         latency: tuple[int, int] | None = None,
         bandwidth: float | None = None,
         near: int | None = None,
-    ) -> Core:
-        """The element after a reset; a core that stalls has a memory that is late."""
-        self._close_core()
-        memory = Memory(
+    ) -> Memory:
+        """A memory with this session's content; that of a core that stalls is late."""
+        return Memory(
             PARAMS,
             self.store.line,
             self.random,
@@ -61,24 +62,26 @@ class Session:
             bandwidth=1 - stall / 2 if bandwidth is None else bandwidth,
             near=near,
         )
-        known = stall in JOB.stalls
-        core = Core(
-            self.clock,
-            PARAMS,
-            memory,
-            self.random,
-            stall=stall,
-            coverage=COVERAGE if known else None,
-        )
-        await core.start()
-        self.cores.append(core)
+
+    async def core(self, stall: float = 0.0, **memory: Any) -> Core:
+        """The element after a reset; ``memory`` as of :meth:`memory`."""
+        coverage = COVERAGE if stall in JOB.stalls else None
+        parts = self.clock, PARAMS, self.memory(stall, **memory), self.random
+        core = Core(*parts, stall=stall, coverage=coverage)
+        await self.enter(core)
         return core
 
+    async def enter(self, core: Host) -> None:
+        """Reset the element for another core."""
+        self._close_core()
+        await core.start()
+        self._core = core
+
     def _close_core(self) -> None:
-        if self.cores:
-            core = self.cores.pop()
-            _numbers["cases"] += len(core.finished) + len(core.lost)
-            _numbers["cycles"] += core.now
+        if self._core is not None:
+            _numbers["cases"] += len(self._core.finished) + len(self._core.lost)
+            _numbers["cycles"] += self._core.now
+            self._core = None
 
     def close(self) -> None:
         self._close_core()

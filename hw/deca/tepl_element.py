@@ -1,0 +1,35 @@
+"""The processing element behind the TEPL unit, as a core sees it."""
+
+from amaranth import Module
+from amaranth.lib.wiring import connect, flipped
+
+from hw.deca.pe import DecaPE
+from hw.deca.tepl import TeplUnit
+from hw.unit import Unit
+
+__all__ = ["DecaTepl"]
+
+JOINED = ("command0", "command1", "done0", "done1", "read_request", "read_response")
+
+
+class DecaTepl(Unit):
+    """:class:`hw.deca.tepl.TeplUnit` and :class:`hw.deca.pe.DecaPE`, joined.
+
+    Tiles are started by TEPLs alone, so the loaders' registers must be left alone: a tile that
+    they start would be taken for that of a TEPL. All other registers are the core's.
+
+    Timing: that of its two parts, which share no path but these streams.
+    """
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.tepl = tepl = TeplUnit(self.params)
+        m.submodules.pe = pe = DecaPE(self.params.element)
+        for name in JOINED:
+            connect(m, getattr(tepl, name), getattr(pe, name))
+        for port in (*self.params.tepl_inputs, *self.params.tepl_outputs):
+            connect(m, flipped(getattr(self, port.name)), getattr(tepl, port.name))
+        for name in ("mem_request", "mem_response", "mmio_request", "mmio_response"):
+            connect(m, flipped(getattr(self, name)), getattr(pe, name))
+        m.d.comb += pe.squash.eq(tepl.squash)
+        return m
