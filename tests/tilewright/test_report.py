@@ -10,13 +10,15 @@ import pytest
 
 from golden.deca import expected_cycles
 from golden.params.deca import DecaParams, TileConfig
+from golden.params.stream import STREAM_BLOCKS
 from synth.record import RECORDS, load_records
 from tests.support.claims import claim
 from tilewright import cli
 from tilewright.bench.coverage import Coverage
 from tilewright.bench.deca_pe.workload import TileJob
 from tilewright.report import build_report, hardware, html, plots
-from tilewright.report.claims import CLAIMS, load_claims
+from tilewright.report.claims import CLAIMS, claims_section, load_claims
+from tilewright.report.design import design_page
 from tilewright.report.diagram import Diagram
 from tilewright.report.drawings import draw_all
 from tilewright.report.page import Context, Page
@@ -24,7 +26,10 @@ from tilewright.report.pages import checks, deca, units
 
 ROOT = Path(__file__).parents[2]
 VOID = {"meta", "link", "img", "br", "hr", "input", "wbr"}
-PAGES = ("units", "technology", "checks", "formats", "deca", "tools")
+PAGES = (
+    *("scoreboard", "units", "technology", "checks", "formats"),
+    *("deca", "anda", "elements", "harmonia", "tools"),
+)
 
 
 class Reader(HTMLParser):
@@ -406,8 +411,47 @@ def test_claims_are_complete():
         claims = load_claims(path.stem)
         assert claims
         for name, found in claims.items():
-            assert name.startswith(f"{path.stem}.")
+            assert name.startswith(f"{path.stem.partition('_')[0]}.")
             assert found.where and found.value is not None
+
+
+def test_claims_of_a_page():
+    made = claims_section("deca")
+    for shown in (">deca.clock<", ">2.5<", ">GHz<", "buffers: 55"):
+        assert shown in made
+    assert claims_section("nobody") == ""
+
+
+def test_a_design_without_records_says_how_to_make_them(tmp_path):
+    page = design_page(Context(records=tmp_path, cases=1), "words", ("stream",), paper="deca")
+    assert {block["block"] for block in page.data["blocks"]} == {cls.block for cls in STREAM_BLOCKS}
+    assert page.data["claims"]["deca.clock"] == claim("deca.clock")
+    for shown in (
+        "tilewright synth queue:default --update-records",
+        "first-in first-out queue",
+        ">deca.clock<",
+    ):
+        assert shown in page.body
+
+
+def test_a_design_with_records_shows_them():
+    page = design_page(Context(records=RECORDS, cases=1), "words", ("stream",))
+    assert "--update-records" not in page.body.replace("tilewright synth --update-records", "")
+    (record,) = [r for n, r in page.data["synthesis"].items() if n == "queue.asap7.json"]
+    assert html.number(record["metrics"]["area"]["value"]) in page.body
+    assert record["longest_path"]["start"] in page.body
+
+
+def test_scoreboard_shows_every_verdict(report):
+    folder, pages = report
+    words = " ".join(read(folder / "scoreboard.html").words)
+    data = pages["scoreboard"].data
+    assert sum(map(len, data["claims"].values())) > 100
+    for rows in data["claims"].values():
+        for row in rows:
+            assert row["id"] in words
+            assert row["verdict"] in words
+    assert set(data["constants"]) <= set(words.split())
 
 
 # Drawings.

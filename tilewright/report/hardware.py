@@ -4,11 +4,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from golden.params.resolve import resolve
 from tilewright.report.html import Markup, code, join, note, paragraph, table, verdict
-from tilewright.report.measured import missing
 from tilewright.report.page import Context
 
-__all__ = ["area_by_group", "design_records", "figures_table", "longest_paths", "records_wanted"]
+__all__ = [
+    "area_by_group",
+    "design_records",
+    "figures_table",
+    "longest_paths",
+    "parts_table",
+    "records_wanted",
+]
 
 PS_PER_GHZ = 1000.0  # a period in ps is this divided by the clock in GHz
 
@@ -21,11 +28,21 @@ def design_records(context: Context, blocks: Iterable[str]) -> dict[str, dict[st
 
 def records_wanted(records: Mapping[str, dict[str, Any]], specs: Sequence[str]) -> Markup:
     """The command that makes the record, for every spec that has none."""
-    found = {record["spec"] for record in records.values()}
+    found = {resolve(record["spec"]).slug for record in records.values()}
+    wanted = [spec for spec in specs if resolve(spec).slug not in found]
+    if not wanted:
+        return Markup("")
     return join(
-        missing(f"the area and delay of {spec}", f"tilewright synth {spec} --update-records")
-        for spec in specs
-        if spec not in found
+        [
+            paragraph("Not recorded yet:"),
+            table(
+                ("Block", "To make its records"),
+                [
+                    (code(spec), code(f"tilewright synth {spec} --update-records"))
+                    for spec in wanted
+                ],
+            ),
+        ]
     )
 
 

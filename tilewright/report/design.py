@@ -1,0 +1,89 @@
+"""A page about one design, from what the project knows about its blocks.
+
+A design with more to tell adds its own sections; see ``pages/deca.py``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from golden.params.block import BlockParams
+from golden.params.resolve import BLOCKS
+from tilewright.commands.list import describe, family
+from tilewright.report.claims import claims_section, load_claims
+from tilewright.report.hardware import (
+    design_records,
+    figures_table,
+    longest_paths,
+    records_wanted,
+)
+from tilewright.report.html import Markup, code, join, note, paragraph, section, table
+from tilewright.report.page import Context, Page
+
+__all__ = ["blocks_of", "design_page"]
+
+
+def blocks_of(families: Sequence[str]) -> list[type[BlockParams]]:
+    """Blocks whose parameters live in these modules of ``golden.params``."""
+    return [cls for cls in BLOCKS.values() if family(cls) in families]
+
+
+def design_page(
+    context: Context,
+    summary: str,
+    families: Sequence[str],
+    *sections: Markup,
+    paper: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> Page:
+    """Its own sections, its blocks, their synthesis, and the claims of ``paper``."""
+    classes = blocks_of(families)
+    blocks = [describe(cls()) for cls in classes]
+    records = design_records(context, [cls.block for cls in classes])
+    claims = claims_section(paper) if paper else Markup("")
+    shown = {"blocks": blocks, "synthesis": records} | (data or {})
+    if claims:
+        shown["claims"] = {name: c.value for name, c in load_claims(paper).items()}
+    return Page(
+        summary=summary,
+        body=join([*sections, _blocks(blocks), _synthesis(context, classes, records), claims]),
+        data=shown,
+    )
+
+
+def _blocks(blocks: Sequence[dict[str, Any]]) -> Markup:
+    if not blocks:
+        return Markup("")
+    rows = []
+    for block in blocks:
+        timing = block["timing"]
+        rows.append(
+            (
+                code(block["block"]),
+                block["summary"],
+                ", ".join(block["presets"]),
+                timing.get("latency"),
+                timing.get("interval"),
+                timing.get("note"),
+            )
+        )
+    return section(
+        "Blocks",
+        paragraph(
+            "Latency and interval in cycles, of the first preset; the tests measure both on the"
+            " RTL. Details of one:",
+            code("tilewright list BLOCK"),
+        ),
+        table(("Block", "What it is", "Presets", "Latency", "Interval", "Where it depends"), rows),
+        note("Source: computed from", code("golden/params"), "in this run."),
+    )
+
+
+def _synthesis(
+    context: Context, classes: Sequence[type[BlockParams]], records: dict[str, dict[str, Any]]
+) -> Markup:
+    """Every record, and the commands for the default presets that have none."""
+    if not classes:
+        return Markup("")
+    firsts = [f"{cls.block}:{next(iter(cls.PRESETS))}" for cls in classes]
+    found = [figures_table(context, records), longest_paths(records)] if records else []
+    return section("Area and longest path", *found, records_wanted(records, firsts))

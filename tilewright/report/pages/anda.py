@@ -1,0 +1,16 @@
+"""Anda: bit-plane compressor, bit-serial processing units and the accelerator around them."""
+
+from tilewright.report.design import design_page
+from tilewright.report.page import Context, Page
+
+TITLE = "Anda"
+POSITION = 60
+
+
+def build(context: Context) -> Page:
+    return design_page(
+        context,
+        "Variable-length block floating point in bit planes: blocks, cycles, area.",
+        ("anda", "anda_vector", "anda_system"),
+        paper="anda",
+    )

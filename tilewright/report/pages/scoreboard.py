@@ -1,0 +1,161 @@
+"""Published figures beside those of the performance model, claim by claim."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.calibration import table as calibration
+from sim.scoreboard import REPRODUCED, Result, evaluate, papers, summary
+from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
+from tilewright.report.html import verdict as coloured
+from tilewright.report.page import Context, Page
+from tilewright.report.plots import scatter
+
+TITLE = "Scoreboard"
+POSITION = 5
+
+
+def build(context: Context) -> Page:
+    results: dict[str, list[Result]] = {}
+    for paper in context.track("scoreboard", papers()):
+        results |= evaluate([paper])
+    counts = summary(results)
+    good = sum(count[REPRODUCED] for count in counts.values())
+    body = join(
+        [
+            _summary(counts),
+            _drawing(results),
+            *(_paper(paper, rows) for paper, rows in results.items()),
+            _constants(),
+        ]
+    )
+    data = {
+        "summary": counts,
+        "claims": {paper: [r.as_dict() for r in rows] for paper, rows in results.items()},
+        "constants": calibration(),
+    }
+    return Page(
+        summary=f"{good} of {sum(map(len, results.values()))} published figures reproduced.",
+        body=body,
+        data=json.loads(json.dumps(data, default=_plain)),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of numpy as JSON has them."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+
+
+def _summary(counts: dict[str, dict[str, int]]) -> Markup:
+    verdicts = list(next(iter(counts.values())))
+    return section(
+        "In short",
+        paragraph(
+            "Every figure of the papers that the performance model can answer, evaluated while"
+            " this page was built. A figure is reproduced when it lies within the tolerance that"
+            " was stated for it beforehand; what is off, or not modelled, says why."
+        ),
+        table(
+            ("Paper", *(verdict.capitalize() for verdict in verdicts), "Claims"),
+            [(paper, *count.values(), sum(count.values())) for paper, count in counts.items()],
+        ),
+    )
+
+
+def _drawing(results: dict[str, list[Result]]) -> Markup:
+    points = {
+        paper: [
+            ("" if r.verdict == REPRODUCED else r.id, float(r.published), float(r.ours))
+            for r in rows
+            if _positive(r.published) and _positive(r.ours)
+        ]
+        for paper, rows in results.items()
+    }
+    drawing = scatter(
+        "scoreboard",
+        {paper: found for paper, found in points.items() if found},
+        x_label="published",
+        y_label="ours",
+    )
+    return figure(
+        drawing,
+        "Every positive figure, whatever its unit; names of those that are off, where there is"
+        " room. Both axes logarithmic.",
+    )
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _paper(paper: str, rows: Sequence[Result]) -> Markup:
+    return section(
+        f"{paper}: claim by claim",
+        table(
+            ("Claim", "Place", "Published", "Ours", "Unit", "Off by", "Allowed", "Verdict", "Why"),
+            [
+                (
+                    code(r.id),
+                    r.where,
+                    _shown(r.published),
+                    _shown(r.ours),
+                    r.unit,
+                    _deviation(r),
+                    r.tolerance,
+                    coloured(
+                        r.verdict == REPRODUCED, f"{r.verdict}{', fitted' if r.fitted else ''}"
+                    ),
+                    r.reason,
+                )
+                for r in rows
+            ],
+        ),
+        note("Paper's figures:", code(f"docs/claims/{paper}_system.toml")),
+    )
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case None:
+            return "\N{EN DASH}"
+        case bool() | np.bool_():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return ", ".join(map(_shown, value))
+        case str():
+            return value
+        case _:
+            return f"{value:.4g}"
+
+
+def _deviation(r: Result) -> str:
+    if r.deviation is None:
+        return "\N{EN DASH}"
+    return f"{r.deviation:+.2f}{'%' if r.tolerance.endswith('%') else ''}"
+
+
+def _constants() -> Markup:
+    return section(
+        "Constants of the model",
+        paragraph(
+            "What neither the RTL nor a parameter of a paper gives. A constant that was fitted"
+            " names the figures it was fitted to; those are marked above."
+        ),
+        table(
+            ("Constant", "Value", "Unit", "Meaning", "Source", "Fitted to"),
+            [
+                (
+                    code(name),
+                    entry["value"],
+                    entry["unit"],
+                    entry["meaning"],
+                    entry["source"],
+                    ", ".join(entry.get("fitted_on", ())),
+                )
+                for name, entry in calibration().items()
+            ],
+        ),
+        note("Source:", code("sim/calibration.toml")),
+    )
