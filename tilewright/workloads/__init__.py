@@ -9,4 +9,5 @@ __all__ = ["WORKLOADS"]
 WORKLOADS = {  # by name, the module; imported when it is asked for
     "deca.gemm": "tilewright.workloads.deca_gemm",
     "deca.cycles": "tilewright.workloads.deca_cycles",
+    "deca.coverage": "tilewright.workloads.deca_coverage",
 }
