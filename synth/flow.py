@@ -17,6 +17,7 @@ from synth.liberty import cached_liberty
 from synth.liberty_reader import read_text
 from synth.memory import find_macros, macro_cell, macro_port_module
 from synth.netlist import Netlist, no_cell_for, read_netlist
+from synth.parts import area_by_part, part_names
 from synth.technology import Technology
 from synth.timing import TimingPath, longest_paths
 from synth.yosys import SynthesisError, run_yosys, without_banner
@@ -35,15 +36,19 @@ class Goal(Enum):
 DEFAULT_GOAL = Goal.AREA
 
 
-# ABC scripts. All start by removing redundancy; `buffer` splits large fan-outs, `upsize` and
-# `dnsize` choose drive strengths against the timing tables.
-_START = "strash; &get -n; &fraig -x; &put; scorr; dc2; strash"
-_FINISH = "topo; buffer; upsize; dnsize; stime -p"
+# ABC scripts. All start by removing redundancy; `dc2` alone may make chains of parallel-prefix
+# adders, `dc2 -l` keeps the number of levels. `buffer` splits large fan-outs, `upsize` and `dnsize`
+# choose drive strengths against the timing tables; a second round finds what the first one left.
+_START = "strash; &get -n; &fraig -x; &put; scorr"
+_SIZE = "upsize; dnsize"
 _MAPPING = {
-    Goal.AREA: "dc2; dch -f; amap -m",
-    Goal.BALANCED: "dch; map -B 0.9",
-    Goal.FASTEST: "if -g -K 6; strash; dch; map -B 0.9",
+    Goal.AREA: f"dc2; strash; dc2; dch -f; amap -m; topo; buffer; {_SIZE}",
+    Goal.BALANCED: f"dc2 -l; strash; dch; map -B 0.9; topo; buffer; {_SIZE}",
+    Goal.FASTEST: (
+        f"dc2 -l; strash; if -g -K 6; strash; dch; map -B 0.9; topo; buffer; {_SIZE}; {_SIZE}"
+    ),
 }
+_FINISH = "stime -p"
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Synthesis:
     netlist: Netlist
     paths: dict[str, TimingPath]  # the longest of each kind
     verilog: str  # the netlist, for simulation and other tools
-    area_by_part: dict[str, float]  # top-level parts where the hierarchy was kept, else empty
+    area_by_part: dict[str, float]  # empty where no part can be told
 
     @property
     def longest(self) -> TimingPath | None:
@@ -79,7 +84,7 @@ def synthesise(
     """Map the module ``top`` of the RTLIL text ``rtlil``.
 
     With ``keep_hierarchy`` nothing is optimised across the modules of the design, which costs area
-    and delay but tells the area of each part.
+    and delay but tells the area of each part exactly.
     """
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
@@ -103,7 +108,7 @@ def synthesise(
         netlist=netlist,
         paths=longest_paths(netlist, technology),
         verilog=verilog,
-        area_by_part=_area_by_part(netlist) if keep_hierarchy else {},
+        area_by_part=area_by_part(netlist, part_names(rtlil, top), flattened=not keep_hierarchy),
     )
 
 
@@ -232,13 +237,3 @@ def _tie_constants(technology: Technology) -> list[str]:
         if tie is not None
     ]
     return [f"hilomap -singleton {' '.join(options)}"] if options else []
-
-
-def _area_by_part(netlist: Netlist) -> dict[str, float]:
-    """Area of each direct part of the top module; ``""`` is what the top adds itself."""
-    areas: dict[str, float] = {}
-    for instance in netlist.instances:
-        part, dot, _ = instance.name.removeprefix("$flatten\\").partition(".")
-        part = part if dot and not part.startswith("$") else ""
-        areas[part] = areas.get(part, 0.0) + instance.cell.area
-    return dict(sorted(areas.items()))

@@ -6,6 +6,7 @@ tells whether it still describes the block. Every metric knows its unit and its 
 
 import hashlib
 import json
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -108,27 +109,33 @@ def load_records(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
     return {name: record for name, record in loaded.items() if "rtlil_sha256" in record}
 
 
-def is_fresh(record: dict[str, Any], rtlil: str) -> bool:
+def is_fresh(record: dict[str, Any], rtlil_sha256: str) -> bool:
     """Whether block, cells and tools are still those the record was made with."""
-    liberty = sha256(to_liberty(load_technology(record["technology"])))
     return (record["rtlil_sha256"], record["liberty_sha256"], record["tools"]) == (
-        sha256(rtlil),
-        liberty,
+        rtlil_sha256,
+        _liberty_sha256(record["technology"]),
         tool_versions(),
     )
 
 
 def stale_records(folder: Path = RECORDS) -> dict[str, str]:
     """Records that no longer describe their block, with the command that renews each."""
-    rtlil: dict[str, str] = {}
-    stale = {}
-    for name, record in load_records(folder).items():
-        spec = record["spec"]
-        if spec not in rtlil:
-            rtlil[spec] = to_rtlil(resolve(spec), memory_macros=True)
-        if not is_fresh(record, rtlil[spec]):
-            stale[name] = _renewal(record)
-    return stale
+    return {
+        name: _renewal(record)
+        for name, record in load_records(folder).items()
+        if not is_fresh(record, _rtlil_sha256(record["spec"]))
+    }
+
+
+# Sources do not change under a running process, and a large block takes seconds to write.
+@cache
+def _rtlil_sha256(spec: str) -> str:
+    return sha256(to_rtlil(resolve(spec), memory_macros=True))
+
+
+@cache
+def _liberty_sha256(technology: str) -> str:
+    return sha256(to_liberty(load_technology(technology)))
 
 
 def _renewal(record: dict[str, Any]) -> str:

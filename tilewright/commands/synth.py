@@ -49,8 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         help="clock period to meet, in ps: takes the smallest result that does",
     )
+    parser.add_argument("--parts", action="store_true", help="show the area of each part")
     parser.add_argument(
-        "--hierarchy", action="store_true", help="optimise each part alone and tell its area"
+        "--hierarchy", action="store_true", help="optimise each part alone, and show its area"
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="write the records as JSON to a file"
@@ -63,7 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--update-records", action="store_true", help="write the results into synth/records"
     )
     parser.add_argument(
-        "--all", action="store_true", help="every preset of the stream and arithmetic blocks"
+        "--all",
+        action="store_true",
+        help="every preset of the stream and arithmetic blocks, and what else has a record",
     )
     parser.add_argument(
         "--stale", action="store_true", help="of these, only what has no up-to-date record"
@@ -129,7 +132,7 @@ def _synthesise(args: argparse.Namespace) -> int:
     for result in results:
         if args.path:
             _print_path(result)
-        if args.hierarchy:
+        if args.parts or args.hierarchy:
             _print_parts(result)
     return 0
 
@@ -187,10 +190,10 @@ def _jobs(args: argparse.Namespace, technologies: "Sequence[Technology]") -> Ite
 
 
 def _has_fresh_record(job: Job) -> bool:
-    from synth.record import is_fresh, record_path
+    from synth.record import is_fresh, record_path, sha256
 
     path = record_path(job.params, job.technology, job.goal)
-    return path.exists() and is_fresh(_read_record(path), job.rtlil)
+    return path.exists() and is_fresh(_read_record(path), sha256(job.rtlil))
 
 
 def _run_jobs(jobs: Sequence[Job], args: argparse.Namespace) -> "Iterator[tuple[Job, Synthesis]]":
@@ -256,12 +259,13 @@ def _tenths(*values: float) -> list[str]:
 
 def _print_parts(result: "Synthesis") -> None:
     total = result.netlist.area
+    areas = result.area_by_part or {"": total}
     print(f"\n{result.technology.name}: area by part")
     print_table(
         ("PART", "AREA UM2", "SHARE %"),
         [
             (part or "(top)", f"{area:.2f}", f"{100 * area / total:.1f}")
-            for part, area in sorted(result.area_by_part.items(), key=lambda entry: -entry[1])
+            for part, area in sorted(areas.items(), key=lambda entry: -entry[1])
         ],
     )
 

@@ -1,0 +1,99 @@
+"""Area of the parts of a block, the modules of its design, also where synthesis has merged them.
+
+A register or a memory keeps the name it had, so its part is known. Gates of a flattened netlist
+have lost theirs: one counts for the part of the register, memory or port that it reaches through
+the fewest gates, in doubt for the part whose name comes first.
+"""
+
+import re
+from typing import TypeVar
+
+from synth.netlist import Instance, Net, Netlist
+
+__all__ = ["area_by_part", "part_names"]
+
+DEPTH = 2  # a part of a part is a part of its own; what is inside it is not
+
+
+def part_names(rtlil: str, top: str) -> list[str]:
+    """The modules inside ``top``, as paths of cell names joined by dots, to ``DEPTH`` levels."""
+    cells: dict[str, list[tuple[str, str]]] = {}
+    for line in re.findall(r"^module \S+|^  cell \\\S+ \S+", rtlil, re.MULTILINE):
+        kind, *names = line.split()
+        if kind == "module":
+            module = cells.setdefault(names[0], [])
+        else:
+            module.append((names[0], names[1].removeprefix("\\")))
+    paths: list[str] = []
+    level = [("", f"\\{top}")]
+    for _ in range(DEPTH):
+        level = [
+            (f"{path}.{name}" if path else name, kind)
+            for path, module in level
+            for kind, name in cells[module]
+            if kind in cells
+        ]
+        paths += [path for path, _ in level]
+    return paths
+
+
+def area_by_part(netlist: Netlist, parts: list[str], *, flattened: bool) -> dict[str, float]:
+    """Area of each of ``parts`` without its own parts; ``""`` is what the top adds itself.
+
+    Empty where nothing tells a part: flattened, with no register or memory in any.
+    """
+    names = [_part_of(instance.name, parts) for instance in netlist.instances]
+    if not any(names):
+        return {}
+    if flattened:
+        names = _spread_to_gates(netlist, names)
+    areas: dict[str, float] = {}
+    for name, instance in zip(names, netlist.instances, strict=True):
+        areas[name] = areas.get(name, 0.0) + instance.cell.area
+    return dict(sorted(areas.items()))
+
+
+def _part_of(instance: str, parts: list[str]) -> str:
+    path = instance.removeprefix("$flatten\\")
+    inside = [part for part in parts if path.startswith(f"{part}.")]
+    # Amaranth numbers a module whose name a signal has too.
+    return re.sub(r"\$\d+", "", max(inside, key=len, default=""))
+
+
+def _spread_to_gates(netlist: Netlist, names: list[str]) -> list[str]:
+    """``names`` of the instances, those of gates found from what they drive."""
+    driver: dict[Net, int] = {}
+    reached: dict[int, str] = {}
+    sinks: dict[Net, str] = {}
+    for k, instance in enumerate(netlist.instances):
+        if instance.cell.state is not None:
+            reached[k] = names[k]
+            _lower(sinks, _inputs(instance), names[k])
+        for pin in instance.cell.outputs:
+            if pin in instance.pins:
+                driver[instance.pins[pin]] = k
+    for nets in netlist.outputs.values():
+        _lower(sinks, nets, "")
+    while sinks:
+        found: dict[int, str] = {}
+        for net, name in sinks.items():
+            if net in driver and driver[net] not in reached:
+                _lower(found, [driver[net]], name)
+        reached |= found
+        sinks = {}
+        for k, name in found.items():
+            _lower(sinks, _inputs(netlist.instances[k]), name)
+    return [reached.get(k, "") for k in range(len(names))]
+
+
+def _inputs(instance: Instance) -> list[Net]:
+    cell = instance.cell
+    return [instance.pins[pin] for pin in cell.inputs if pin != cell.clock_pin]
+
+
+Key = TypeVar("Key")
+
+
+def _lower(names: dict[Key, str], keys: list[Key], name: str) -> None:
+    for key in keys:
+        names[key] = min(name, names.get(key, name))
