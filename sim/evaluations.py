@@ -33,10 +33,11 @@ from sim.xeon import (
     vector_operations,
 )
 
-__all__ = ["EVALUATIONS"]
+__all__ = ["EVALUATIONS", "FROM_RECORDS"]
 
 Answer = float | bool | list[float]
 EVALUATIONS: dict[str, Callable[..., Answer]] = {}
+FROM_RECORDS: set[str] = set()  # those whose answer follows the synthesis records
 
 HBM, DDR = SYSTEMS["spr-hbm"], SYSTEMS["spr-ddr"]
 TABLE6_CONTEXT = 128 + 128 // 2  # 128 tokens of input, and half of the 128 of output on average
@@ -51,6 +52,11 @@ F = TypeVar("F", bound=Callable[..., Answer])
 def evaluation(function: F) -> F:
     EVALUATIONS[function.__name__] = function
     return function
+
+
+def evaluation_of_records(function: F) -> F:
+    FROM_RECORDS.add(function.__name__)
+    return evaluation(function)
 
 
 # --- DECA: the Xeon
@@ -355,7 +361,7 @@ def peak_tera_fma() -> float:
     return 512 * 16 * HBM.matrix_rate / 1e12
 
 
-@evaluation
+@evaluation_of_records
 def deca_area_mm2() -> float:
     """56 processing elements from the synthesis record at 7 nm."""
     return 56 * area_um2("deca") / 1e6
@@ -462,13 +468,13 @@ def _anda_area_ratio() -> float:
     return (rest - ANDA_AREA["compressor"] + elements) / ANDA_AREA["total"]
 
 
-@evaluation
+@evaluation_of_records
 def anda_area_efficiency(savings: list[float]) -> float:
     ratio = _anda_area_ratio()
     return anda_speedup(savings) * ratio
 
 
-@evaluation
+@evaluation_of_records
 def anda_energy_efficiency(savings: list[float]) -> float:
     """Compute energy of the fp16 elements as Anda's, by area and cycles of the records' units."""
     density = area_um2("pe_fp_fp") / area_um2("anda_apu")
@@ -482,7 +488,7 @@ def anda_energy_efficiency(savings: list[float]) -> float:
     return fmean(gains)
 
 
-@evaluation
+@evaluation_of_records
 def element_area_ratio(element: str, over: str) -> float:
     return area_um2(element) / area_um2(over)
 
@@ -576,7 +582,7 @@ def _iso_area_speedups(model: str, context: int, joint: bool) -> dict[str, float
     return speedups
 
 
-@evaluation
+@evaluation_of_records
 def harmonia_speedups(contexts: list[int], models: list[str] | None = None) -> list[float]:
     """Smallest and largest mean speedup over the baselines, projections and attention."""
     runs = [
@@ -588,13 +594,13 @@ def harmonia_speedups(contexts: list[int], models: list[str] | None = None) -> l
     return [min(means), max(means)]
 
 
-@evaluation
+@evaluation_of_records
 def harmonia_linear_speedup() -> float:
     """Largest speedup in projections alone."""
     return max(_iso_area_speedups("llama-2-13b", PREFILL, joint=False).values())
 
 
-@evaluation
+@evaluation_of_records
 def harmonia_element_efficiency() -> list[float]:
     """Smallest and largest area efficiency of an element over the baselines'."""
     own = float(HarmoniaPeParams().macs_per_cycle(Mode.M8W4)) / area_um2("harmonia_pe")

@@ -17,11 +17,11 @@ from typing import Any
 
 from golden.params.block import require
 from sim.calibration import table
-from sim.evaluations import EVALUATIONS
+from sim.evaluations import EVALUATIONS, FROM_RECORDS
 from sim.names import unknown
 from sim.records import NoRecordError
 
-__all__ = ["REPRODUCED", "Result", "evaluate", "papers", "summary"]
+__all__ = ["RECORD", "VERDICTS", "Result", "evaluate", "papers", "record", "summary"]
 
 CLAIMS = Path(__file__).parents[1] / "docs" / "claims"
 SUFFIX = "_system"
@@ -43,6 +43,7 @@ class Result:
     tolerance: str
     verdict: str
     fitted: bool  # a constant of the model was fitted to it
+    from_records: bool  # our figure follows the synthesis records
     reason: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -99,6 +100,7 @@ def _evaluate(claim: dict[str, Any]) -> Result:
         tolerance=_tolerance(mode, claim.get("tolerance", 0.0)),
         verdict=verdict,
         fitted=claim["id"] in fitted_claims(),
+        from_records=claim.get("evaluate") in FROM_RECORDS,
         reason=reason,
     )
 
@@ -130,6 +132,28 @@ def _tolerance(mode: str, tolerance: float) -> str:
     if mode in ("relative", "inside"):
         return f"{100 * tolerance:g}%"
     return f"{tolerance:g}" if mode == "absolute" else mode.replace("_", " ")
+
+
+RECORD = CLAIMS / "scoreboard.json"
+
+
+def record(results: dict[str, list[Result]]) -> dict[str, dict[str, Any]]:
+    """What ``docs/claims/scoreboard.json`` keeps, so that no figure drifts unseen.
+
+    Four significant digits, and nothing that changes with the synthesis records.
+    """
+    return {
+        r.id: {"ours": _digits(r.ours), "verdict": r.verdict}
+        for rows in results.values()
+        for r in rows
+        if r.ours is not None and not r.from_records
+    }
+
+
+def _digits(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_digits(part) for part in value]
+    return value if isinstance(value, bool) else float(f"{value:.4g}")
 
 
 def summary(results: dict[str, list[Result]]) -> dict[str, dict[str, int]]:

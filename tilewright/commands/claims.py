@@ -17,6 +17,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verdict", action="append", metavar="V", help="show only: reproduced, off, not modelled"
     )
+    parser.add_argument(
+        "--update-record",
+        action="store_true",
+        help="write our figures to docs/claims/scoreboard.json, which the tests compare with",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
     for verdict in args.verdict or ():
         if verdict not in VERDICTS:
             raise ValueError(unknown("verdict", verdict, VERDICTS))
+    if args.update_record:
+        return _update_record()
     results = evaluate(args.paper)
     counts = summary(results)
     shown = {
@@ -59,6 +66,17 @@ def run(args: argparse.Namespace) -> int:
         [(paper, *(counts[paper][verdict] for verdict in VERDICTS)) for paper in counts],
     )
     print("\n* a constant of the model was fitted to this figure")
+    return 0
+
+
+def _update_record() -> int:
+    import json
+
+    from sim.scoreboard import RECORD, evaluate, record
+    from tilewright.files import write_atomic
+
+    write_atomic(RECORD, json.dumps(record(evaluate()), indent=2) + "\n")
+    print(RECORD)
     return 0
 
 

@@ -1,0 +1,120 @@
+"""Anda and Harmonia: cycles against golden's formulas, traffic against a count of tiles."""
+
+from math import ceil
+
+import pytest
+
+from golden.anda.cycles import RESULT_LATENCY, dot_cycles, group_cycles
+from golden.harmonia.traffic import Dataflow
+from golden.params.harmonia import HarmoniaPeParams, Mode
+from sim.accelerator import ACCELERATORS, WEIGHT_BITS, anda, baseline, energy, harmonia, run
+from sim.anda import MODULES, lengths_of_saving, module_shares, saving
+from sim.models import resolve_model
+from sim.workload import Gemm, linear
+
+
+def product(rows, inner, outer, module="o", name="p"):
+    return Gemm(name=name, module=module, rows=rows, inner=inner, outer=outer)
+
+
+@pytest.mark.parametrize("length", [1, 4, 7, 16])
+def test_a_tile_of_anda_takes_the_cycles_of_its_units(length):
+    """All units of a tile run in step: the tile's time is that of one dot product."""
+    machine = anda(dict.fromkeys(MODULES, length))
+    (time,) = run(machine, [product(16, 5 * 64, 16)])
+    last = dot_cycles([length] * 5, [False] * 4 + [True])[-1]
+    assert time.compute == last - RESULT_LATENCY + 1 == 5 * group_cycles(length)
+
+
+def test_whole_tiles_count():
+    machine = anda(dict.fromkeys(MODULES, 6))
+    (time,) = run(machine, [product(17, 65, 33)])
+    assert time.compute == 2 * 3 * 2 * 7
+
+
+def test_every_repetition_counts():
+    one, many = (
+        run(anda(), [Gemm(name="p", module="o", rows=16, inner=64, outer=16, count=n)])[0]
+        for n in (1, 9)
+    )
+    assert (many.compute, many.memory_bits) == (9 * one.compute, 9 * one.memory_bits)
+
+
+def test_the_baseline_has_1024_macs_a_cycle():
+    machine = baseline("fp-fp")
+    (time,) = run(machine, [product(160, 640, 160)])
+    assert time.compute == 160 * 640 * 160 / 1024
+    assert machine.mac_rate == 1024
+
+
+def test_harmonia_peaks_are_those_of_its_elements():
+    machine, element = harmonia(), HarmoniaPeParams()
+    assert machine.mac_rate == 8 * 16 * element.macs_per_cycle(Mode.M8W4) == 4096
+    # Up to the two windows everything is at 8 bits; far beyond nearly everything at 4.
+    assert machine.attention_rate(96) == 2048
+    assert machine.attention_rate(1 << 20) == pytest.approx(4096, rel=1e-3)
+
+
+def test_traffic_is_that_of_the_cheaper_order():
+    machine = anda(dict.fromkeys(MODULES, 7))
+    bits = machine.activation_bits(7)
+    shape = product(2048, 4096, 4096)
+    (time,) = run(machine, [shape])
+    rows, columns = (int(8 * (1 << 20) // (4096 * b)) for b in (bits, WEIGHT_BITS))
+    activations, weights = 2048 * 4096 * bits, 4096 * 4096 * WEIGHT_BITS
+    row_major = ceil(2048 / rows) * weights + activations
+    column_major = ceil(4096 / columns) * activations + weights
+    assert time.memory_bits == min(row_major, column_major) + 2048 * 4096 * bits
+    assert time.dataflow is (
+        Dataflow.ROW_MAJOR if row_major < column_major else Dataflow.COLUMN_MAJOR
+    )
+
+
+def test_a_single_row_reads_the_weights_once():
+    (time,) = run(anda(), [product(1, 4096, 4096)])
+    assert time.memory_bits == pytest.approx(4096 * 4096 * WEIGHT_BITS, rel=0.01)
+
+
+def test_a_product_takes_the_longer_of_compute_and_transfer():
+    (decode,) = run(harmonia(), [product(8, 4096, 4096)])
+    assert decode.cycles == max(decode.compute, decode.transfer) + decode.first
+    assert decode.bound == "compute"
+
+
+def test_energy_adds_up_by_component():
+    machine = anda()
+    times = run(machine, linear(resolve_model("opt-125m"), 64))
+    parts = energy(machine, times)
+    assert set(parts) == {"compute", "compressor", "buffers", "memory"}
+    assert parts["memory"] == pytest.approx(sum(t.memory_bits for t in times) * 3.9e-12, rel=1e-12)
+    assert set(energy(baseline("figna"), times)) == {"buffers", "memory"}
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_every_machine_runs_a_model(name):
+    machine = ACCELERATORS[name]()
+    assert machine.name == name
+    assert all(t.cycles > 0 for t in run(machine, linear(resolve_model("opt-125m"), 1)))
+
+
+def test_an_unknown_baseline_is_refused():
+    with pytest.raises(ValueError, match=r"^unknown baseline 'gpu'; known: fp-fp, fp-int"):
+        baseline("gpu")
+
+
+def test_shares_of_the_modules():
+    assert module_shares(resolve_model("opt-30b")) == {
+        "qkv": 3 / 12,
+        "o": 1 / 12,
+        "u": 4 / 12,
+        "d": 4 / 12,
+    }
+    assert sum(module_shares(resolve_model("llama-2-70b")).values()) == pytest.approx(1)
+
+
+def test_lengths_give_back_the_saving_they_came_from():
+    model = resolve_model("opt-125m")
+    found = lengths_of_saving(model, saving(model, {"qkv": 7, "o": 7, "u": 6, "d": 5}))
+    # Of all tuples with this mean the one of least spread.
+    assert found.saving == pytest.approx(192 / 72)
+    assert found.lengths == dict.fromkeys(MODULES, 6)
