@@ -188,7 +188,7 @@ class AndaParams(BlockParams):
             "rows": 2,
             "columns": 2,
             "group": 16,
-            "activation_rows": 512,
+            "activation_rows": 1024,
             "weight_rows": 512,
             "instructions": 128,
         },

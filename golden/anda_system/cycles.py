@@ -1,0 +1,126 @@
+"""How long a program takes: every cycle of the hardware, given the memory's latency.
+
+The memory takes a request or a line in every cycle and offers its answer ``latency`` cycles later.
+Instructions follow each other, and a background load runs beside them; the formulas below are held
+against the RTL, cycle for cycle.
+"""
+
+from dataclasses import dataclass
+
+from golden.anda_system.executor import Outcome
+from golden.anda_system.isa import Formats, Instruction, groups_of, works_on_scalars
+from golden.anda_system.layout import lines_of
+from golden.params.anda_system import FP16_ROWS, AndaParams, Counter, Kind, Memory, Opcode
+from golden.params.anda_vector import AndaVectorParams, Operation
+
+CONTROL_CYCLES = 4  # fetch, decode, measure, judge
+
+
+@dataclass
+class _Clock:
+    """Where the controller and the memory port are."""
+
+    now: int = 0  # the cycle in which the next instruction is fetched
+    port_idle: int = 0  # the first cycle in which the memory port is idle
+
+
+def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
+    """Counters of a program that halted, by where the time goes."""
+    clock, counts = _Clock(), dict.fromkeys(_TIMES, 0)
+    for instruction, formats in outcome.trace:
+        start = clock.now
+        _advance(params, clock, instruction, formats, latency)
+        spent = clock.now - start
+        counts[Counter.CYCLES] += spent
+        counts[Counter.CONTROL] += CONTROL_CYCLES
+        kind = _KINDS.get(instruction.opcode)
+        if kind is not None:
+            counts[kind] += spent - CONTROL_CYCLES
+    return counts
+
+
+_KINDS = {
+    Opcode.LOAD: Counter.MEMORY,
+    Opcode.STORE: Counter.MEMORY,
+    Opcode.WAIT: Counter.MEMORY,
+    Opcode.HALT: Counter.MEMORY,
+    Opcode.GEMM: Counter.GEMM,
+    Opcode.VECTOR: Counter.VECTOR,
+    Opcode.COMPRESS: Counter.VECTOR,
+}
+_TIMES = (Counter.CYCLES, Counter.CONTROL, Counter.MEMORY, Counter.GEMM, Counter.VECTOR)
+
+
+def _advance(
+    params: AndaParams, clock: _Clock, x: Instruction, formats: Formats, latency: int
+) -> None:
+    judged = clock.now + CONTROL_CYCLES  # the cycle after the last of these
+    match x.opcode:
+        case Opcode.CONFIGURE:
+            clock.now = judged
+        case Opcode.WAIT | Opcode.HALT:
+            clock.now = max(judged, clock.port_idle) + 1
+        case Opcode.LOAD | Opcode.STORE:
+            memory = Memory(x["memory"])
+            issued = max(judged, clock.port_idle)
+            move = load_cycles if x.opcode is Opcode.LOAD else store_cycles
+            clock.port_idle = issued + move(params, memory, x["rows"], latency)
+            background = x.opcode is Opcode.LOAD and memory.background
+            clock.now = 1 + (issued if background else clock.port_idle)
+        case Opcode.VECTOR:
+            clock.now = judged + vector_cycles(params, x)
+        case Opcode.COMPRESS:
+            clock.now = judged + compress_cycles(params, x["elements"], formats.result)
+        case Opcode.GEMM:
+            clock.now = judged + gemm_cycles(
+                params, formats.source, formats.result, x["inputs"], x["outputs"]
+            )
+
+
+def load_cycles(params: AndaParams, memory: Memory, rows: int, latency: int) -> int:
+    """Cycles from the one in which the port takes a load to the first in which it is idle."""
+    lines = lines_of(params, memory, rows)
+    each = max(1, params.line_bits // params.row_bits(memory))  # rows that a line holds
+    asked: list[int] = []  # the cycle in which each line is asked for
+    taken: list[int] = []  # and taken from the queue
+    for k in range(lines):
+        request = 1 if k == 0 else asked[-1] + 1
+        if k >= params.dma_lines:
+            request = max(request, taken[k - params.dma_lines] + 1)
+        asked.append(request)
+        arrives = request + latency + 1  # through the queue
+        taken.append(arrives if k == 0 else max(arrives, taken[-1] + each))
+    return taken[-1] + (rows - (lines - 1) * each if each > 1 else 1) + 1
+
+
+def store_cycles(params: AndaParams, memory: Memory, rows: int, latency: int) -> int:
+    """Cycles from the one in which the port takes a store to the first in which it is idle."""
+    lines = lines_of(params, memory, rows)
+    narrow = params.row_bits(memory) < params.line_bits
+    sent = 2 * rows + lines if narrow else rows + lines  # the cycle of the last line
+    return sent + latency + 2  # acknowledged, and noticed
+
+
+def vector_cycles(params: AndaParams, x: Instruction) -> int:
+    """Cycles from judging a vector instruction to fetching the next."""
+    words = 1 if works_on_scalars(x) else groups_of(params, x["elements"]) * FP16_ROWS
+    takes_b = Operation(x["operation"]).takes_b
+    tensors = (x["a_kind"] == Kind.TENSOR) + (takes_b and x["b_kind"] == Kind.TENSOR)
+    reads = max(1, tensors)  # cycles a beat
+    return reads * words + AndaVectorParams.latency + 2
+
+
+def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:
+    """Cycles from judging a compress to fetching the next."""
+    first = 1 + AndaVectorParams.latency  # the first word reaches the collector
+    gathered = first + FP16_ROWS - 1  # the last word of the first group does
+    accepted = gathered + 1  # the compressor takes the group
+    for _ in range(1, groups_of(params, elements)):
+        gathered = max(gathered, accepted - 1) + FP16_ROWS
+        accepted = max(gathered + 1, accepted + 1 + mantissa)
+    return accepted + mantissa + 1 + 2
+
+
+def gemm_cycles(params: AndaParams, source: int, result: int, inputs: int, outputs: int) -> int:
+    """Cycles from judging a gemm to fetching the next."""
+    raise NotImplementedError

@@ -1,0 +1,1 @@
+"""Bench of the Anda accelerator: a host, an external memory, programs."""
