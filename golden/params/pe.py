@@ -294,7 +294,6 @@ class FignaAlignerParams(BlockParams):
     PRESETS: ClassVar = {
         "default": {},
         "small": {"lanes": 2, "group": 8, "mantissa_bits": 5},
-        "ifpu": {"mantissa_bits": FP32.significand_bits},
     }
 
     lanes: int = 4

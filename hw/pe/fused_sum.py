@@ -79,7 +79,9 @@ def _aligned_sum(m: Module, name: str, terms: list[Term], window: int) -> Term:
 
     growth = (len(terms) - 1).bit_length()
     width = window + growth
-    top = named("top", reduce(larger, (term.field for term in terms)))
+    top = terms[0].field
+    for term in terms[1:]:
+        top = named("top", larger(top, term.field))
     rows = []
     for k, term in enumerate(terms):
         lifted = Cat(Const(0, window - len(term.magnitude)), term.magnitude)

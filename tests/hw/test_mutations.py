@@ -32,6 +32,11 @@ ERRORS = {
     "popcount": ("popcount", "import add", "import xor as add"),
     "expand": ("expand", "Mux(keep, word, 0)", "word"),
     "max_tree": ("max_tree", "a > b", "a >= 16"),
+    "pe_fp_fp": ("pe_fp_fp:small", "a.biased + w.biased", "a.biased | w.biased"),
+    "pe_fp_int": ("pe_fp_int:small", "Mux(a.zero | no_weight, 0, field)", "field"),
+    "pe_ifpu": ("pe_ifpu:small", "-plane if", "plane if"),
+    "pe_figna": ("pe_figna:small", "+ tree_sum(signs)", ""),
+    "figna_aligner": ("figna_aligner:small", "full | filled", "filled"),
 }
 
 

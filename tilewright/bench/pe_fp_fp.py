@@ -5,14 +5,13 @@ from numpy.random import Generator
 from golden.pack import Columns
 from golden.params.pe import FpFpParams
 from golden.pe import fp_fp_dot
-from tilewright.bench.pe_stimuli import beats_of, flags, floats, unused
+from tilewright.bench.pe_stimuli import beats_of, flags, floats, hide_large, unused
 
 
 def stimulus(params: FpFpParams, rng: Generator, cases: int) -> dict[str, Columns]:
-    operands = {
-        "activation": floats(rng, cases, params.lanes),
-        "weight": floats(rng, cases, params.lanes),
-    }
+    weight = floats(rng, cases, params.lanes)
+    activation = hide_large(rng, weight, floats(rng, cases, params.lanes))
+    operands = {"activation": activation, "weight": weight}
     return {"i": operands | unused(rng, cases) | flags(params, rng, cases)}
 
 

@@ -5,14 +5,13 @@ from numpy.random import Generator
 from golden.pack import Columns
 from golden.params.pe import FpIntParams
 from golden.pe import fp_int_dot
-from tilewright.bench.pe_stimuli import beats_of, flags, floats, scales, unused, weights
+from tilewright.bench.pe_stimuli import beats_of, flags, floats, hide_large, scales, unused, weights
 
 
 def stimulus(params: FpIntParams, rng: Generator, cases: int) -> dict[str, Columns]:
-    operands = {
-        "activation": floats(rng, cases, params.lanes),
-        "weight": weights(params, rng, cases),
-    }
+    activation = floats(rng, cases, params.lanes)
+    weight = hide_large(rng, activation, weights(params, rng, cases))
+    operands = {"activation": activation, "weight": weight}
     columns = operands | unused(rng, cases) | flags(params, rng, cases)
     return {"i": columns | {"scale": scales(rng, cases)}}
 

@@ -34,22 +34,33 @@ def flags(params: PEParams, rng: Generator, cases: int) -> Columns:
 def scales(rng: Generator, cases: int) -> NDArray:
     """Mostly ordinary scales, some at fp16's edges."""
     ordinary = encode(FP16, np.exp2(rng.uniform(-12, 4, cases)) * rng.choice([-1, 1], cases))
-    return np.where(rng.random(cases) < 0.1, rng.choice(corners(FP16), cases), ordinary)
+    return np.where(rng.random(cases) < 0.05, rng.choice(corners(FP16), cases), ordinary)
 
 
 def floats(rng: Generator, cases: int, lanes: int) -> NDArray:
-    """fp16 patterns by dot product: ordinary, close in size, of any size, subnormal, or corners."""
+    """fp16 patterns; each dot product is ordinary, close in size, of any size, tiny, or edgy."""
     results = -(-cases // BENCH_BEATS)
     shape = (results, BENCH_BEATS, lanes)
-    kind = rng.integers(0, 6, (results, 1, 1))
+    kind = rng.choice(6, (results, 1, 1), p=[0.15, 0.15, 0.3, 0.1, 0.15, 0.15])
     heavy = encode(FP16, rng.standard_t(2, shape) * 2)
     close = encode(FP16, rng.choice([-1, 1], shape) * (1 + rng.random(shape) / 64))
     any_size = encode(FP16, rng.choice([-1, 1], shape) * np.exp2(rng.uniform(-24, 15, shape)))
     tiny = rng.integers(0, 1 << 11, shape) | (rng.integers(0, 2, shape) << 15)
     sparse = np.where(rng.random(shape) < 0.7, 0, any_size)
-    edge = rng.choice(corners(FP16), shape)
+    edge = np.where(rng.random(shape) < 0.1, rng.choice(corners(FP16), shape), any_size)
     values = np.choose(kind, [heavy, close, any_size, tiny, sparse, edge])
     return values.reshape(-1, lanes)[:cases]
+
+
+def hide_large(rng: Generator, patterns: NDArray, partners: NDArray) -> NDArray:
+    """``partners`` with 0 beside every large pattern, in a third of the dot products.
+
+    Zero products must not raise the exponent to which small ones are aligned.
+    """
+    results = -(-len(patterns) // BENCH_BEATS)
+    chosen = np.repeat(rng.random(results) < 1 / 3, BENCH_BEATS)[: len(patterns), np.newaxis]
+    large = (patterns >> FP16.mantissa_bits) & 0x1F >= FP16.bias - 5
+    return np.where(chosen & large, 0, partners)
 
 
 def weights(params: GroupScaledParams, rng: Generator, cases: int) -> NDArray:

@@ -1,0 +1,303 @@
+"""Golden processing elements against exact rational arithmetic and numpy's float32."""
+
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from golden import bfp
+from golden.bits import decode, encode
+from golden.params.formats import FP16, FP32, BlockFormat
+from golden.params.pe import FignaParams, FpFpParams, FpIntParams, IfpuParams, SumForm
+from golden.params.resolve import resolve
+from golden.pe import align, aligned_dot, fp_fp_dot, fp_int_dot
+from tilewright.bench import bench_of
+from tilewright.bench.pe_stimuli import beats_of
+
+RESULTS = 60
+
+
+def workload(params, seed=1, results=RESULTS):
+    stimulus = bench_of(params).stimulus(params, np.random.default_rng(seed), 4 * results)
+    return beats_of(params, stimulus["i"])
+
+
+def values(fmt, patterns):
+    """Exact values; None for infinity and NaN."""
+    return [Fraction(v) if np.isfinite(v) else None for v in decode(fmt, patterns).tolist()]
+
+
+def rounded(value, fmt=FP32):
+    """Pattern of the nearest ``fmt`` value of a Fraction, ties to even, by bisection."""
+
+    def at(pattern):
+        if pattern == fmt.infinity_bits:  # where rounding sees the next power of two
+            return Fraction(2) ** (fmt.max_exponent + 1)
+        return values(fmt, np.array([pattern]))[0]
+
+    size = abs(value)
+    low, high = 0, fmt.infinity_bits
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if at(middle) <= size else (low, middle)
+    below, above = size - at(low), at(high) - size
+    magnitude = low if below < above or (below == above and low % 2 == 0) else high
+    return magnitude | ((value < 0) << (fmt.bits - 1))
+
+
+def exponent_of_top(value):
+    """Exponent of the leading bit of a positive Fraction."""
+    guess = value.numerator.bit_length() - value.denominator.bit_length()
+    return guess if Fraction(2) ** guess <= value else guess - 1
+
+
+def cut(value, lowest):
+    """``value`` without what lies below 2^lowest, toward zero."""
+    unit = Fraction(2) ** lowest
+    return int(value / unit) * unit
+
+
+def nominal(pattern):
+    """Exponent of an fp16 pattern's hidden bit; subnormals have that of the smallest normal."""
+    return max((pattern >> 10) & 0x1F, 1) - 15
+
+
+def fused(params, accumulator, products):
+    """fp32 pattern; ``products`` are (exact value, nominal exponent of its top bit) pairs."""
+    present = [(v, e) for v, e in products if v]
+    top = max((e for _, e in present), default=0)
+    # Products hang growth bits below the window's top, where their sum ends.
+    total = sum(
+        (cut(v, top + params.growth + 1 - params.window_bits) for v, _ in present), Fraction()
+    )
+    own = values(FP32, np.array([accumulator]))[0]
+    terms = [(total, top + params.growth)] if total else []
+    terms += [(own, exponent_of_top(abs(own)))] if own else []
+    if not terms:
+        return 0
+    top = max(e for _, e in terms)
+    return rounded(sum(cut(v, top + 1 - params.window_bits) for v, _ in terms))
+
+
+def float_products(activations, weights):
+    a, w = values(FP16, activations), values(FP16, weights)
+    exponents = [
+        nominal(int(x)) + nominal(int(y)) + 1 for x, y in zip(activations, weights, strict=True)
+    ]
+    return [(x * y, e) for x, y, e in zip(a, w, exponents, strict=True)]
+
+
+def integer_products(params, activations, weights):
+    a = values(FP16, activations)
+    exponents = [nominal(int(x)) + params.weight_bits - 1 for x in activations]
+    return [(x * int(w), e) for x, w, e in zip(a, weights, exponents, strict=True)]
+
+
+def finite(dots, *names):
+    """Indices of dot products without infinity or NaN among their operands."""
+    bad = sum(((dots[n] & 0x7C00) == 0x7C00).reshape(RESULTS, -1).any(axis=1) for n in names)
+    return np.flatnonzero(bad == 0)
+
+
+def tail(params, partials, scales):
+    """The scaled groups of one dot product, step by step in numpy's float32."""
+    total = np.float32(0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for partial, scale in zip(partials, scales, strict=True):
+            narrow = np.float16 if params.partial == FP16 else np.float32
+            word = np.uint16 if params.partial == FP16 else np.uint32
+            p = np.array(partial, word).view(narrow).astype(np.float64)
+            s = np.array(scale, np.uint16).view(np.float16).astype(np.float64)
+            total = np.float32(total + (p * s).astype(np.float32))
+        return canonical(np.float16(total).view(np.uint16))
+
+
+def canonical(pattern):
+    return 0x7E00 if pattern & 0x7FFF > 0x7C00 else int(pattern)
+
+
+@pytest.mark.parametrize("spec", ["pe_fp_fp", "pe_fp_fp:small", "pe_fp_fp,lanes=8,guard_bits=5"])
+def test_fused_products_of_floats(spec):
+    params = resolve(spec)
+    dots = workload(params)
+    got = fp_fp_dot(params, dots["activation"], dots["weight"])
+    chosen = finite(dots, "activation", "weight")
+    assert len(chosen) > RESULTS // 2
+    for k in chosen:
+        accumulator = 0
+        for a, w in zip(dots["activation"][k], dots["weight"][k], strict=True):
+            accumulator = fused(params, accumulator, float_products(a, w))
+        single = np.array(accumulator, np.uint32).view(np.float32)
+        with np.errstate(over="ignore"):
+            assert got[k] == np.float16(single).view(np.uint16), k
+
+
+def test_discrete_products_of_floats_are_numpy_sums():
+    params = FpFpParams(form=SumForm.DISCRETE)
+    dots = workload(params, results=400)
+    a, w = (dots[n].astype(np.uint16).view(np.float16) for n in ("activation", "weight"))
+    total = np.zeros(400, np.float32)
+    with np.errstate(all="ignore"):
+        for beat in range(a.shape[1]):
+            p = a[:, beat].astype(np.float32) * w[:, beat].astype(np.float32)
+            total = total + ((p[:, 0] + p[:, 1]) + (p[:, 2] + p[:, 3]))
+        want = total.astype(np.float16).view(np.uint16)
+    want[np.isnan(total)] = 0x7E00
+    assert np.array_equal(fp_fp_dot(params, dots["activation"], dots["weight"]), want)
+
+
+@pytest.mark.parametrize(
+    "operands", [("inf", "zero"), ("inf", "minus_inf"), ("nan", "one"), ("inf", "one")]
+)
+def test_infinity_and_nan(operands):
+    table = {"inf": 0x7C00, "minus_inf": 0xFC00, "nan": 0x7E01, "zero": 0, "one": 0x3C00}
+    first, second = (table[name] for name in operands)
+    activation = np.array([[first, second, 0x3C00, 0], [0, 0, 0, 0]])
+    weight = np.array([[0x3C00 if "minus" in operands[1] else second, 0x3C00, 0, 0], [0, 0, 0, 0]])
+    want = 0x7C00 if operands == ("inf", "one") else 0x7E00
+    for form in SumForm:
+        assert fp_fp_dot(FpFpParams(form=form), activation, weight) == want
+
+
+@pytest.mark.parametrize("spec", ["pe_fp_int", "pe_fp_int:small", "pe_fp_int,weight_bits=8"])
+def test_products_of_floats_and_integers(spec):
+    params = resolve(spec)
+    dots = workload(params)
+    fields = ("activation", "weight", "scale", "group_end")
+    got = fp_int_dot(params, *(dots[name] for name in fields))
+    chosen = finite(dots, "activation")
+    assert len(chosen) > RESULTS // 2
+    for k in chosen:
+        partials, scales, group = [], [], 0
+        for a, w, s, end in zip(*(dots[name][k] for name in fields), strict=True):
+            group = fused(params, group, integer_products(params, a, w))
+            if end:
+                narrowed = rounded(values(FP32, np.array([group]))[0], params.partial)
+                # A group that is zero is +0; one that rounds to zero keeps its sign.
+                narrowed |= (group >> 31) << (params.partial.bits - 1)
+                partials.append(narrowed)
+                scales.append(int(s))
+                group = 0
+        assert got[k] == tail(params, partials, scales), k
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["pe_figna", "pe_figna:m11", "pe_figna:m8", "pe_figna:small", "pe_ifpu", "pe_ifpu:small"],
+)
+def test_aligned_groups(spec):
+    params = resolve(spec)
+    dots = workload(params)
+    fields = ("activation", "weight", "exponent", "scale", "group_end")
+    got = aligned_dot(params, *(dots[name] for name in fields))
+    for k in range(RESULTS):
+        partials, scales, group = [], [], 0
+        for a, w, e, s, end in zip(*(dots[name][k] for name in fields), strict=True):
+            for word, weight in zip(a.tolist(), w.tolist(), strict=True):
+                sign = -1 if word >> params.mantissa_bits else 1
+                group += sign * (word % (1 << params.mantissa_bits)) * weight
+            if end:
+                unit = Fraction(2) ** (int(e) - 15 - (params.mantissa_bits - 1))
+                partials.append(rounded(group * unit, params.partial))
+                scales.append(int(s))
+                group = 0
+        assert got[k] == tail(params, partials, scales), k
+
+
+def test_figna_equals_anda_arithmetic_on_block_floating_point():
+    """FIGNA of M bits and a block format of M bits are the same numbers."""
+    params = FignaParams(mantissa_bits=11)
+    rng = np.random.default_rng(3)
+    patterns = encode(FP16, rng.standard_t(3, (20, 64)))
+    words, exponent = align(11, patterns)
+    blocks = bfp.encode(BlockFormat(group=64, mantissa_bits=11), patterns)
+    assert np.array_equal(words & 0x7FF, blocks.mantissa[:, 0])
+    assert np.array_equal(words >> 11, blocks.sign[:, 0])
+    assert np.array_equal(exponent, blocks.exponent[:, 0])
+    weight = rng.integers(-8, 8, (20, 64))
+    ends = np.zeros((20, 16), int)
+    ends[:, -1] = 1
+    one = np.full((20, 16), 0x3C00)
+    shared = np.broadcast_to(exponent[:, np.newaxis], (20, 16))
+    got = aligned_dot(
+        params, words.reshape(20, 16, 4), weight.reshape(20, 16, 4), shared, one, ends
+    )
+    exact = (bfp.decode(BlockFormat(group=64, mantissa_bits=11), blocks) * weight).sum(axis=1)
+    assert np.array_equal(got, exact.astype(np.float16).view(np.uint16))
+
+
+@pytest.mark.parametrize("mantissa_bits", range(1, 17))
+def test_alignment_is_that_of_block_floating_point(mantissa_bits):
+    rng = np.random.default_rng(mantissa_bits)
+    patterns = rng.integers(0, 1 << 16, (200, 8))
+    words, exponent = align(mantissa_bits, patterns)
+    blocks = bfp.encode(BlockFormat(group=8, mantissa_bits=mantissa_bits), patterns, saturate=True)
+    assert np.array_equal(words & ((1 << mantissa_bits) - 1), blocks.mantissa[:, 0])
+    assert np.array_equal(words >> mantissa_bits, blocks.sign[:, 0])
+    assert np.array_equal(exponent, blocks.exponent[:, 0])
+
+
+def test_forty_bits_lose_nothing():
+    patterns = np.random.default_rng(2).integers(0, 0x7C00, (100, 16))
+    words, exponent = align(40, patterns)
+    exact = words * np.exp2((exponent - 15 - 39)[:, np.newaxis].astype(float))
+    assert np.array_equal(exact, decode(FP16, patterns))
+
+
+ONE_BEAT = (np.zeros((1, 1, 4), int), np.zeros((1, 1, 4), int))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: FpFpParams(lanes=3), "lanes must be 1, 2, 4, 8 or 16, not 3"),
+        (lambda: FpFpParams(group=6), "group must be a multiple of lanes up to 1024, not 6"),
+        (lambda: FpFpParams(guard_bits=9), "guard_bits must be 0..8, not 9"),
+        (lambda: FpIntParams(weight_bits=9), "weight_bits must be 2..8, not 9"),
+        (lambda: resolve("pe_figna,partial=bf16"), "partial must be fp16 or fp32, not bf16"),
+        (lambda: FignaParams(mantissa_bits=41), "mantissa_bits must be 1..40, not 41"),
+        (
+            lambda: resolve("figna_aligner,group=4"),
+            "group must be a multiple of 2 lanes up to 1024, not 4",
+        ),
+        (lambda: resolve("figna_aligner,lanes=5"), "lanes must be 1, 2, 4, 8 or 16, not 5"),
+        (lambda: resolve("figna_aligner,mantissa_bits=0"), "mantissa_bits must be 1..40, not 0"),
+        (
+            lambda: fp_fp_dot(FpFpParams(), np.zeros((2, 8), int), np.zeros((2, 8), int)),
+            "beats of 4 lanes expected, not shape (2, 8)",
+        ),
+        (
+            lambda: aligned_dot(FignaParams(), *ONE_BEAT, [[31]], [[0]], [[1]]),
+            "shared exponents are 1..30, not 31..31",
+        ),
+        (
+            lambda: aligned_dot(FignaParams(), *ONE_BEAT, [[1]], [[0]], [[0]]),
+            "the last beat of a dot product must end its group",
+        ),
+        (
+            lambda: aligned_dot(
+                FignaParams(), ONE_BEAT[0] + (1 << 15), ONE_BEAT[1], [[1]], [[0]], [[1]]
+            ),
+            "an activation is not a word of 15 bits",
+        ),
+        (
+            lambda: aligned_dot(FignaParams(), ONE_BEAT[0], ONE_BEAT[1] + 8, [[1]], [[0]], [[1]]),
+            "weights leave int4: 8..8",
+        ),
+        (
+            lambda: aligned_dot(
+                FignaParams(group=4), *(np.zeros((1, 2, 4), int),) * 2, [[1, 1]], [[0, 0]], [[0, 1]]
+            ),
+            "a group has 8 elements, at most 4 fit",
+        ),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        call()
+
+
+@pytest.mark.parametrize(("params", "cycles"), [(FpFpParams(), 16), (IfpuParams(lanes=8), 8)])
+def test_cycles_of_a_group(params, cycles):
+    assert params.group_cycles == cycles

@@ -1,0 +1,191 @@
+"""Processing elements on whole groups, extremes, and what their numerics turn on."""
+
+import numpy as np
+import pytest
+
+from golden.bits import encode
+from golden.pack import pack, unpack
+from golden.params.formats import FP16, FP32
+from golden.params.pe import PE_BLOCKS, AlignedParams, FignaAlignerParams, FpFpParams, SumForm
+from golden.params.resolve import resolve
+from golden.pe import align, aligned_dot, fp_fp_dot, fp_int_dot
+from hw.catalog import build
+from tests.support.drive import drive
+from tests.support.mutate import mutant_of
+
+ELEMENTS = ["pe_fp_fp", "pe_fp_fp:discrete", "pe_fp_int", "pe_ifpu", "pe_figna"]
+
+
+def columns_of(params, activation, weight, scale, ends):
+    """Beats of dot products: activations, weights (dots, beats, lanes), ends (dots, beats)."""
+    dots, beats = ends.shape
+    exponent = np.ones((dots, beats), int)
+    if isinstance(params, AlignedParams):
+        words = np.zeros(activation.shape, int)
+        for d in range(dots):
+            start = 0
+            for stop in np.flatnonzero(ends[d]) + 1:
+                group = activation[d, start:stop].reshape(-1)
+                aligned, shared = align(params.mantissa_bits, group)
+                words[d, start:stop] = aligned.reshape(-1, params.lanes)
+                exponent[d, stop - 1] = shared
+                start = stop
+        activation = words
+    last = np.zeros((dots, beats), int)
+    last[:, -1] = 1
+    return {
+        "activation": activation,
+        "weight": weight,
+        "exponent": exponent,
+        "scale": scale,
+        "group_end": ends,
+        "last": last,
+    }
+
+
+def expected(params, c):
+    if isinstance(params, FpFpParams):
+        return fp_fp_dot(params, c["activation"], c["weight"])
+    if isinstance(params, AlignedParams):
+        fields = ("activation", "weight", "exponent", "scale", "group_end")
+        return aligned_dot(params, *(c[name] for name in fields))
+    return fp_int_dot(params, c["activation"], c["weight"], c["scale"], c["group_end"])
+
+
+def run(params, columns, *, dut=None, stall=0.0):
+    """Results of the RTL, and the cycles in which it took its beats."""
+    (i,), (o,) = params.inputs, params.outputs
+    flat = {n: v.reshape(-1, *v.shape[2:]) for n, v in columns.items()}
+    dots = len(columns["last"])
+    unit = build(params) if dut is None else dut
+    trace = drive(unit, params, {"i": pack(i, flat)}, {"o": dots}, stall=stall)
+    return unpack(o, trace.words["o"])["y"], trace.taken["i"]
+
+
+def workload(params, dots=3, groups=2, seed=0):
+    """Heavy-tailed activations and 3-bit weights, which every preset takes, in whole groups."""
+    rng = np.random.default_rng(seed)
+    beats = groups * params.group_cycles
+    shape = (dots, beats, params.lanes)
+    activation = encode(FP16, rng.standard_t(3, shape)).astype(int)
+    if isinstance(params, FpFpParams):
+        weight = encode(FP16, rng.integers(-8, 8, shape) * 0.01).astype(int)
+    else:
+        weight = rng.integers(-4, 4, shape)
+    ends = np.zeros((dots, beats), int)
+    ends[:, params.group_cycles - 1 :: params.group_cycles] = 1
+    scale = encode(FP16, rng.uniform(0.001, 0.1, (dots, beats))).astype(int)
+    return columns_of(params, activation, weight, scale, ends)
+
+
+@pytest.mark.parametrize("spec", ELEMENTS)
+def test_whole_groups_one_beat_a_cycle(spec):
+    params = resolve(spec)
+    columns = workload(params, dots=2)
+    got, taken = run(params, columns)
+    assert np.array_equal(got, expected(params, columns))
+    assert taken == list(range(len(taken)))
+
+
+@pytest.mark.parametrize("sign", [0, 1])
+@pytest.mark.parametrize("spec", ["pe_figna", "pe_figna:m8", "pe_ifpu", "pe_figna,partial=fp32"])
+def test_the_largest_group_sum_fits(spec, sign):
+    """All mantissas full, all weights -8: nothing may wrap."""
+    params = resolve(spec)
+    shape = (1, params.group_cycles, params.lanes)
+    word = ((1 << params.mantissa_bits) - 1) | (sign << params.mantissa_bits)
+    ends = np.zeros(shape[:2], int)
+    ends[:, -1] = 1
+    columns = {
+        "activation": np.full(shape, word),
+        "weight": np.full(shape, -8),
+        "exponent": np.full(shape[:2], 15),
+        "scale": np.full(shape[:2], 0x3C00),
+        "group_end": ends,
+        "last": ends,
+    }
+    got, _ = run(params, columns)
+    want = -8.0 * 64 * (1 - 2.0**-params.mantissa_bits) * 2 * (-1) ** sign
+    assert got[0] == encode(FP16, np.array([np.float32(want)]))[0] == expected(params, columns)[0]
+
+
+@pytest.mark.parametrize("spec", ["pe_fp_fp", "pe_fp_int"])
+def test_zero_products_do_not_raise_the_exponent(spec):
+    """Beside a zero that has a large partner a small product keeps its bits."""
+    params = resolve(spec)
+    if spec == "pe_fp_fp":
+        activation, weight = [0, 0x1000, 0x8000, 0], [0x7BFF, 0x0C00, 0x7BFF, 0x3C00]
+        line = "Mux(zero, 0, field)"
+    else:
+        activation, weight = [0x7BFF, 0x0123, 0x0456, 0xFBFF], [0, 3, -1, 0]
+        line = "Mux(a.zero | no_weight, 0, field)"
+    ends, scale = np.ones((1, 1), int), np.full((1, 1), 0x7000)
+    beat = [np.array([[x]]) for x in (activation, weight)]
+    columns = columns_of(params, *beat, scale, ends)
+    want = expected(params, columns)
+    assert want[0] & 0x7FFF
+    assert run(params, columns)[0] == want
+    assert run(params, columns, dut=mutant_of(params, line, "field"))[0] != want
+
+
+@pytest.mark.parametrize(
+    "spec", ["pe_fp_fp:small", "pe_fp_int:small", "pe_ifpu:small", "pe_figna:small"]
+)
+def test_one_group_does_not_leak_into_the_next(spec):
+    """A result is the same after anything that went before."""
+    params = resolve(spec)
+    first = workload(params, dots=1, groups=1, seed=5)
+    both = {n: np.concatenate([workload(params, 1, 1, 6)[n], first[n]]) for n in first}
+    assert run(params, both, stall=0.3)[0][1] == run(params, first)[0][0]
+
+
+@pytest.mark.parametrize("spec", ["figna_aligner", "figna_aligner:small"])
+def test_aligner_takes_groups_of_any_length(spec):
+    params = resolve(spec)
+    rng = np.random.default_rng(4)
+    lengths = [1, params.beats, 2, 1, 1, params.beats, params.beats, 3]
+    patterns = rng.integers(0, 1 << 16, (sum(lengths), params.lanes))
+    ends = np.zeros(sum(lengths), int)
+    ends[np.cumsum(lengths) - 1] = 1
+    words, exponents, start = np.zeros(patterns.shape, int), np.zeros(len(ends), int), 0
+    for length in lengths:
+        group = slice(start, start + length)
+        aligned, shared = align(params.mantissa_bits, patterns[group].reshape(-1))
+        words[group], exponents[group] = aligned.reshape(-1, params.lanes), shared
+        start += length
+    (i,), (o,) = params.inputs, params.outputs
+    sent = pack(i, {"activation": patterns, "group_end": ends})
+    for stall in (0.0, 0.5):
+        trace = drive(build(params), params, {"i": sent}, {"o": len(ends)}, stall=stall)
+        got = unpack(o, trace.words["o"])
+        assert np.array_equal(got["activation"], words)
+        assert np.array_equal(got["exponent"], exponents)
+        assert np.array_equal(got["group_end"], ends)
+
+
+def test_all_elements_have_one_signature():
+    """Names and order of the fields; widths are each element's own."""
+    elements = [cls() for cls in PE_BLOCKS if cls is not FignaAlignerParams]
+    signatures = {tuple(f.name for f in p.inputs[0].fields) for p in elements}
+    assert len(signatures) == 1
+    assert {p.outputs for p in elements} == {elements[0].outputs}
+    assert {p.group_cycles for p in elements} == {16}
+
+
+def test_partial_in_fp32_is_more_exact():
+    """The option exists because it matters: a long sum that fp16 rounds in every group."""
+    narrow, wide = (resolve(f"pe_figna,partial={f}") for f in (FP16, FP32))
+    columns = workload(narrow, dots=200, groups=2, seed=9)
+    assert not np.array_equal(expected(narrow, columns), expected(wide, columns))
+
+
+def test_forms_of_the_sum_differ():
+    fused, discrete = FpFpParams(), FpFpParams(form=SumForm.DISCRETE)
+    beat = np.array([[[0x7BFF, 0x3C00, 0xFBFF, 0x3C00]]])
+    weight = np.array([[[0x7BFF, 0x3C00, 0x7BFF, 0x3C00]]])
+    assert fp_fp_dot(fused, beat, weight) == 0  # cut off beside the products that cancel
+    assert fp_fp_dot(discrete, beat, weight) == 0  # rounded off before they cancel
+    beat = beat[:, :, [0, 2, 1, 3]]
+    weight = weight[:, :, [0, 2, 1, 3]]
+    assert fp_fp_dot(fused, beat, weight) == 0
+    assert fp_fp_dot(discrete, beat, weight) == 0x4000
