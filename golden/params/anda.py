@@ -152,21 +152,25 @@ class AndaApuParams(BlockParams):
 
     ``i0`` has one beat per plane; the first of a group is its sign word and brings ``mantissa``
     (1..16), ``exponent`` and whether the group is the ``first_group`` or ``last_group`` of its dot
-    product. ``i1`` has one beat per group: the weights and their scale.
+    product. ``i1`` has one beat per group: the weights and their scale. With ``buffered`` two of
+    them fit inside (the double buffer); without, a beat stays on ``i1`` until its group is over,
+    as the weights of the MXU stay in its dispatcher.
     """
 
     block: ClassVar[str] = "anda_apu"
     summary: ClassVar[str] = "Anda bit-serial processing unit: one dot product"
     PRESETS: ClassVar = {
         "paper": {},
+        "bare": {"buffered": False},
         "small": {"group": 8},
         "fp32": {"group": 8, "partial": FP32},
-        "int3": {"group": 13, "weight_bits": 3},
+        "int3": {"group": 13, "weight_bits": 3, "buffered": False},
     }
 
     group: int = 64
     weight_bits: int = 4
     partial: FloatFormat = FP16
+    buffered: bool = True
 
     def __post_init__(self) -> None:
         _ = self.numerics
@@ -295,4 +299,4 @@ class AndaMxuParams(BlockParams):
         raise NotImplementedError("M + 1 cycles per group: see golden.anda.cycles")
 
 
-ANDA_BLOCKS = (AndaCompressorParams, AndaCompressorLaneParams)
+ANDA_BLOCKS = (AndaCompressorParams, AndaCompressorLaneParams, AndaApuParams)

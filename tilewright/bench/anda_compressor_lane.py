@@ -8,6 +8,9 @@ from golden.params.anda import AndaCompressorLaneParams
 from tilewright.bench.anda_compressor import plane_beats
 from tilewright.bench.anda_groups import activations, mantissas
 
+# The tests of every stream unit, under a name of their own: a group takes M + 1 cycles.
+MODULE = "tilewright.bench.anda_compressor_tests"
+
 
 def stimulus(params: AndaCompressorLaneParams, rng: Generator, cases: int) -> dict[str, Columns]:
     values = activations(rng, cases, params.group, finite=False)

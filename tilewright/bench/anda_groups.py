@@ -4,7 +4,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from golden.params.anda import MAX_MANTISSA_BITS
+from golden.params.anda import MAX_MANTISSA_BITS, AndaNumerics
 from golden.params.formats import FP16
 
 _MAX = FP16.max_finite_bits
@@ -53,3 +53,21 @@ def activations(rng: Generator, count: int, group: int, *, finite: bool) -> NDAr
         values = np.where(values & 0x7FFF > _MAX, values & 0x83FF, values).astype(np.uint16)
     corners = np.array(corner, np.uint16)[:count]
     return np.concatenate([corners, values])[:count]
+
+
+def weights(rng: Generator, numerics: AndaNumerics, count: int) -> NDArray[np.int64]:
+    """Weights (count, group): the extremes, then random ones."""
+    low, high = numerics.weight_format.minimum, numerics.weight_format.maximum
+    corner = np.array([[low], [high], [-1], [0]]) * np.ones(numerics.group, int)
+    random = rng.integers(low, high + 1, (count, numerics.group))
+    random[1::4] = rng.choice([low, high], random[1::4].shape)
+    return np.concatenate([random[:8], corner, random[8:]])[:count]
+
+
+def scales(rng: Generator, count: int) -> NDArray[np.uint16]:
+    """fp16 patterns: mostly of usual size, then any, also subnormal, infinite and NaN."""
+    usual = (rng.standard_normal(count) * 0.01).astype(np.float16).view(np.uint16)
+    wild = rng.choice([0, 1, 0x8001, 0x03FF, 0x0400, _MAX, 0x7C00, 0xFC00, 0x7E00], count)
+    anything = rng.integers(0, 1 << 16, count)
+    kind = rng.choice(3, count, p=[0.8, 0.1, 0.1])
+    return np.choose(kind, [usual, wild, anything]).astype(np.uint16)

@@ -1,0 +1,57 @@
+"""A group's exact sum as a float of the partial format."""
+
+from types import SimpleNamespace
+
+from amaranth import Module, Mux, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.params.anda import MANTISSA_FIELD_BITS, MAX_MANTISSA_BITS, AndaNumerics
+from golden.params.arith import IEEE_RULES
+from golden.params.formats import FP16
+from hw.arith.float_round import Rounder
+from hw.arith.float_unpack import wire
+from hw.arith.lanes import joined
+
+__all__ = ["Normalise"]
+
+
+class Normalise(wiring.Component):
+    """``y`` = ``total`` * 2^(``exponent`` - 15 - (``mantissa`` - 1)), rounded once; combinational.
+
+    Numerics: nearest even, subnormals kept, overflow to infinity; 0 is +0.
+    """
+
+    def __init__(self, numerics: AndaNumerics):
+        self.numerics = numerics
+        super().__init__(
+            {
+                "total": In(signed(numerics.group_sum_bits)),
+                "exponent": In(FP16.exponent_bits),
+                "mantissa": In(MANTISSA_FIELD_BITS),
+                "y": Out(numerics.partial.bits),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        fmt = self.numerics.partial
+        width = self.numerics.group_sum_bits - 1  # the most negative sum never occurs
+        # The exponent field that the top bit of the sum has, less exponent - mantissa.
+        offset = width + fmt.bias - FP16.bias
+        rounder = Rounder(
+            fmt,
+            IEEE_RULES,
+            width=width,
+            lowest=1 - MAX_MANTISSA_BITS + offset,
+            highest=FP16.max_exponent + FP16.bias - 1 + offset,
+            leading_zeros=width - 1,
+        )
+        negative = self.total[-1]
+        value = SimpleNamespace(
+            sign=negative,
+            significand=wire(m, "magnitude", Mux(negative, -self.total, self.total)[:width]),
+            biased=wire(m, "biased", self.exponent - self.mantissa + offset),
+        )
+        m.d.comb += self.y.eq(joined(*rounder.stages())(m, value)["y"])
+        return m

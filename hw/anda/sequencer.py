@@ -1,0 +1,86 @@
+"""What happens when: one control for a single APU or for a whole array in step."""
+
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.params.anda import MANTISSA_FIELD_BITS
+
+__all__ = ["Sequencer"]
+
+
+class Sequencer(wiring.Component):
+    """Takes planes, and lets each group's sum pass through the float path behind them.
+
+    A group's planes are taken in M + 1 cycles, two at least. Behind them its sum passes three
+    registers, a cycle each: normalised (``normalise``), times the scale (``multiply``), added
+    (``accumulate``). Only where a finished result still waits for room do ``accumulate``, then
+    ``multiply``, then the last plane of a group wait.
+
+    ``planes_valid`` and ``weights_valid`` offer a plane and its group's weights; ``take`` accepts
+    the plane, ``take_weights`` says that the group is complete. ``finished``: a result stands in
+    the accumulator; it leaves in the cycle in which ``room`` is 1.
+    """
+
+    planes_valid: In(1)
+    weights_valid: In(1)
+    mantissa: In(MANTISSA_FIELD_BITS)
+    first_group: In(1)
+    last_group: In(1)
+    room: In(1)
+
+    ready: Out(1)  # for a plane
+    take: Out(1)
+    sign_beat: Out(1)
+    fresh: Out(1)
+    take_weights: Out(1)
+    normalise: Out(1)
+    group_mantissa: Out(MANTISSA_FIELD_BITS)  # of the group that is normalised
+    multiply: Out(1)
+    accumulate: Out(1)
+    restart: Out(1)  # the accumulated group is the first of its dot product
+    finished: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        planes = Signal(MANTISSA_FIELD_BITS)  # mantissa planes still to come
+        last_plane = Signal()
+        first, last = Signal(), Signal()  # of the group whose planes are taken
+        partial, partial_first, partial_last = Signal(), Signal(), Signal()  # to be multiplied
+        product, product_last = Signal(), Signal()  # to be accumulated
+        m.d.comb += [
+            self.sign_beat.eq(planes == 0),
+            last_plane.eq(planes == 1),
+            self.accumulate.eq(product & (~self.finished | self.room)),
+            self.multiply.eq(partial & (~product | self.accumulate)),
+            self.ready.eq(self.weights_valid & (~last_plane | ~partial | self.multiply)),
+            self.take.eq(self.planes_valid & self.ready),
+            self.take_weights.eq(self.take & last_plane),
+        ]
+        m.d.sync += self.normalise.eq(self.take_weights)
+        with m.If(self.take):
+            m.d.sync += [self.fresh.eq(self.sign_beat), planes.eq(planes - 1)]
+            with m.If(self.sign_beat):
+                m.d.sync += [
+                    planes.eq(self.mantissa),
+                    self.group_mantissa.eq(self.mantissa),
+                    first.eq(self.first_group),
+                    last.eq(self.last_group),
+                ]
+        with m.If(self.normalise):
+            m.d.sync += [partial.eq(1), partial_first.eq(first), partial_last.eq(last)]
+        with m.Elif(self.multiply):
+            m.d.sync += partial.eq(0)
+        with m.If(self.multiply):
+            m.d.sync += [
+                product.eq(1),
+                self.restart.eq(partial_first),
+                product_last.eq(partial_last),
+            ]
+        with m.Elif(self.accumulate):
+            m.d.sync += product.eq(0)
+        with m.If(self.accumulate):
+            m.d.sync += self.finished.eq(product_last)
+        with m.Elif(self.room):
+            m.d.sync += self.finished.eq(0)
+        return m

@@ -1,0 +1,64 @@
+"""The cocotb test of APU and MXU: golden results, stream rules, every cycle as the model says."""
+
+import time
+from typing import Any
+
+import cocotb
+import numpy as np
+
+from golden.params.block import BlockParams
+from tilewright.bench import bench_of, job
+from tilewright.bench.stream_bench import Data, compare, prepare
+from tilewright.bench.streams import Bench, StreamDriver, StreamMonitor
+
+SETTLE = 40  # cycles past the last word, in which nothing more may come
+
+
+@cocotb.test
+async def equals_golden(dut: Any) -> None:
+    asked = job.load()
+    params, clock = asked.params, Bench(dut)
+    rng = np.random.default_rng(asked.seed)
+    data = prepare(params, bench_of(params).stimulus(params, rng, asked.cases))
+    cycles, start = 0, time.perf_counter()
+    for stall in (*asked.stalls, None):
+        drivers, monitors = await run(clock, params, data, stall, asked.seed)
+        compare(params, data, {m.name: m.words for m in monitors}, in_order=True)
+        if stall == 0:
+            require_cycles(params, data, drivers, monitors)
+        cycles += clock.cycle
+    job.report(cases=asked.cases, cycles=cycles, seconds=time.perf_counter() - start)
+
+
+async def run(
+    clock: Bench, params: BlockParams, data: Data, stall: float | None, seed: int
+) -> tuple[list[StreamDriver], list[StreamMonitor]]:
+    """All words once; with ``stall`` None the consumer is ready only for a word that waits."""
+    rate, patient = stall or 0.0, stall is None
+    drivers = [StreamDriver(clock.dut, p.name, stall=rate, seed=seed) for p in params.inputs]
+    monitors = [
+        StreamMonitor(clock.dut, p.name, stall=rate, seed=seed, patient=patient)
+        for p in params.outputs
+    ]
+    await clock.reset([*drivers, *monitors])
+    for driver in drivers:
+        driver.send(data.sent[driver.name])
+    await clock.run(
+        lambda: (
+            clock.quiet > SETTLE
+            and all(driver.idle for driver in drivers)
+            and not any(monitor.waiting for monitor in monitors)
+        )
+    )
+    return drivers, monitors
+
+
+def require_cycles(
+    params: BlockParams, data: Data, drivers: list[StreamDriver], monitors: list[StreamMonitor]
+) -> None:
+    """Require each result in the cycle that the model of ``golden.anda.cycles`` gives."""
+    start = drivers[0].taken[0]
+    wanted = bench_of(params).cycles(params, data.inputs).tolist()
+    got = [cycle - start for cycle in monitors[0].given]
+    for k, (have, want) in enumerate(zip(got, wanted, strict=True)):
+        assert have == want, f"result {k} came in cycle {have}, the model says {want}"
