@@ -222,9 +222,10 @@ class HarmoniaPeParams(BlockParams):
     def latency(self) -> int:
         """From the last beat of a dot product to its result.
 
-        The sums of a step leave one by one; each is then scaled, added, and rounded to fp16.
+        The sums of a step leave one by one; each is then rounded to the partial format, scaled,
+        added, and rounded to fp16.
         """
-        return self.sub_elements + 3
+        return self.sub_elements + 4
 
     def macs_per_cycle(self, mode: Mode) -> Fraction:
         """Sustained multiply-accumulates a cycle."""

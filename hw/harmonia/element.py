@@ -36,9 +36,15 @@ class HarmoniaElement(ProcessingElement):
         mode, last, exponents, scale = self._step_facts(m, valid & step_end, beat)
         serial = self._serialise(m, complete, sums, exponents, mode, last, scale)
         group = self._fuse(m, serial)
-        shown = wire(m, "shown", Mux(group.valid, group.total, 0))
-        partial = self._partial(m, shown, group.exponent)
-        self.give_scaled(m, group.valid, partial, group.scale, group.last)
+        valid, partial, scale, last = self.registered(
+            m,
+            "partial",
+            group.valid,
+            value=self._partial(m, group.total, group.exponent),
+            scale=group.scale,
+            last=group.last,
+        )
+        self.give_scaled(m, valid, partial, scale, last)
 
     def _count_beats(self, m: Module, valid: Value) -> Value:
         """Whether this beat ends its step; a step with fewer beats than cycles waits after it."""

@@ -13,6 +13,20 @@ __all__ = ["SubElement", "Wrapper"]
 PRODUCT_BITS = ACTIVATION_BITS + OPERAND_BITS
 
 
+def sub_element_signature(params: HarmoniaPeParams) -> wiring.Signature:
+    """The ports of a sub-element."""
+    lanes = params.lanes
+    return wiring.Signature(
+        {
+            "a_signs": In(lanes),
+            "a": In(data.ArrayLayout(ACTIVATION_BITS, lanes)),
+            "b_signs": In(lanes),
+            "b": In(data.ArrayLayout(OPERAND_BITS, lanes)),
+            "sum": Out(signed(params.half_sum_bits)),
+        }
+    )
+
+
 class SubElement(wiring.Component):
     """Exact sum of ``lanes`` products of 8-bit and 4-bit magnitudes with their signs.
 
@@ -23,16 +37,7 @@ class SubElement(wiring.Component):
     """
 
     def __init__(self, params: HarmoniaPeParams):
-        lanes = params.lanes
-        super().__init__(
-            {
-                "a_signs": In(lanes),
-                "a": In(data.ArrayLayout(ACTIVATION_BITS, lanes)),
-                "b_signs": In(lanes),
-                "b": In(data.ArrayLayout(OPERAND_BITS, lanes)),
-                "sum": Out(signed(params.half_sum_bits)),
-            }
-        )
+        super().__init__(sub_element_signature(params))
 
     def elaborate(self, platform):
         m = Module()
@@ -51,8 +56,7 @@ class Wrapper(wiring.Component):
 
     def __init__(self, params: HarmoniaPeParams, count: int):
         self.params = params
-        port = SubElement(params).signature
-        super().__init__({"sub": In(port).array(count)})
+        super().__init__({"sub": Out(sub_element_signature(params)).array(count)})
 
     def elaborate(self, platform):
         m = Module()
