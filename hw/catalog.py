@@ -37,11 +37,13 @@ CATALOG = {
     "anda_compressor": "hw.anda.compressor:Compressor",
     "anda_compressor_lane": "hw.anda.compressor_lane:CompressorLane",
     "anda_apu": "hw.anda.apu:Apu",
+    "anda_mxu": "hw.anda.mxu:Mxu",
     "pe_fp_fp": "hw.pe.fp_fp:FpFp",
     "pe_fp_int": "hw.pe.fp_int:FpInt",
     "pe_ifpu": "hw.pe.ifpu:Ifpu",
     "pe_figna": "hw.pe.figna:Figna",
     "figna_aligner": "hw.pe.aligner:FignaAligner",
+    "harmonia_converter": "hw.harmonia.converter:Converter",
     "harmonia_pe": "hw.harmonia.element:HarmoniaElement",
 }
 

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from golden.params.anda import AndaMxuParams
+from golden.params.block import require
+
 # From a dot product's last plane to its result: normalise, multiply, accumulate, then it is there.
 RESULT_LATENCY = 4
 
@@ -29,3 +32,55 @@ def dot_cycles(mantissa_bits: Sequence[int], last: Sequence[bool]) -> NDArray[np
     """
     taken = np.cumsum([group_cycles(bits) for bits in mantissa_bits]) - 1
     return taken[np.asarray(last, bool)] + RESULT_LATENCY
+
+
+def tile_cycles(params: AndaMxuParams, mantissa_bits: int, inputs: int) -> int:
+    """Cycles between tiles of a GeMM over ``inputs``, as far as planes and weights decide."""
+    groups = -(-inputs // params.group)
+    return groups * max(group_cycles(mantissa_bits), params.weight_beats)
+
+
+def gemm_cycles(
+    params: AndaMxuParams, mantissa_bits: int, rows: int, inputs: int, outputs: int
+) -> int:
+    """Cycles from the first plane taken to the last row of results given, both included.
+
+    Ragged edges cost whole tiles; a tile keeps the output busy for ``params.rows`` cycles.
+    """
+    for name, value in {"rows": rows, "inputs": inputs, "outputs": outputs}.items():
+        require(value >= 1, f"{name} must be at least 1, not {value!r}")
+    tiles = -(-rows // params.rows) * -(-outputs // params.columns)
+    groups = -(-inputs // params.group)
+    interval = max(group_cycles(mantissa_bits), params.weight_beats)
+    # The first group's weights are there when its first plane is taken.
+    first = (groups - 1) * interval + group_cycles(mantissa_bits)
+    between = max(tile_cycles(params, mantissa_bits, inputs), params.rows)
+    return first + (tiles - 1) * between + RESULT_LATENCY + params.rows
+
+
+def mxu_schedule(
+    params: AndaMxuParams, mantissa_bits: Sequence[int], last: Sequence[bool]
+) -> NDArray[np.int64]:
+    """Cycle in which the MXU gives each row, counted from the first plane taken.
+
+    One entry per group: its M, and whether it ends a tile. Neither planes nor weights are ever
+    late, and rows are taken at once.
+    """
+    rows: list[int] = []
+    loaded = -1  # cycle in which the present group's weights arrived
+    taken = -1  # of the last plane before
+    multiplied = accumulated = -(params.rows + RESULT_LATENCY)  # of the group before
+    free = left = accumulated  # the output's last row leaves; the last result left the sums
+    finished = False  # a result is among the sums
+    for bits, ends in zip(mantissa_bits, last, strict=True):
+        # The last plane waits until the group before has been multiplied by its scale.
+        taken = max(loaded + group_cycles(bits), taken + group_cycles(bits), multiplied)
+        multiplied = max(taken + 2, accumulated)
+        accumulated = max(multiplied + 1, left if finished else 0)
+        if ends:
+            left = max(accumulated + 1, free)
+            free = left + params.rows
+            rows.extend(range(left + 1, free + 1))
+        finished = ends
+        loaded = max(taken, loaded + params.weight_beats)
+    return np.array(rows)

@@ -299,4 +299,4 @@ class AndaMxuParams(BlockParams):
         raise NotImplementedError("M + 1 cycles per group: see golden.anda.cycles")
 
 
-ANDA_BLOCKS = (AndaCompressorParams, AndaCompressorLaneParams, AndaApuParams)
+ANDA_BLOCKS = (AndaCompressorParams, AndaCompressorLaneParams, AndaApuParams, AndaMxuParams)

@@ -8,6 +8,7 @@ from golden.params.anda import MANTISSA_FIELD_BITS, AndaNumerics
 from golden.params.arith import FloatAddParams, FloatConvertParams, FloatMulParams
 from golden.params.formats import FP16, FP32
 from golden.params.stream import RegisterSliceParams
+from hw.anda.activation_dispatcher import ActivationDispatcher
 from hw.anda.normalise import Normalise
 from hw.anda.plane_dot import PlaneDot
 from hw.anda.sequencer import Sequencer
@@ -17,7 +18,7 @@ from hw.arith.float_mul import FloatMul
 from hw.stream.register_slice import RegisterSlice
 from hw.unit import Unit
 
-__all__ = ["Apu", "ApuDatapath", "to_fp16"]
+__all__ = ["Apu", "ApuDatapath"]
 
 
 class ApuDatapath(wiring.Component):
@@ -87,13 +88,6 @@ class ApuDatapath(wiring.Component):
         return m
 
 
-def to_fp16(m: Module, name: str, pattern) -> Signal:
-    """An fp32 pattern as fp16, rounded; combinational."""
-    m.submodules[name] = convert = FloatConvert(FloatConvertParams(a=FP32, out=FP16))
-    m.d.comb += [convert.i.valid.eq(1), convert.o.ready.eq(1), convert.i.p.a[0].eq(pattern)]
-    return convert.o.p.y[0]
-
-
 class Apu(Unit):
     """One dot product at a time; the next follows without a gap.
 
@@ -119,10 +113,9 @@ class Apu(Unit):
             ]
             source = weights.o
         held = data.View(self.i1.p.shape(), source.payload.as_value())
-        signs = Signal(p.group, reset_less=True)
-        exponent = Signal(FP16.exponent_bits, reset_less=True)
+        m.submodules.activations = activations = ActivationDispatcher(p.group, 1)
         scale = Signal(FP16.bits, reset_less=True)
-        plane = Signal(p.group)
+        m.submodules.convert = convert = FloatConvert(FloatConvertParams(a=FP32, out=FP16))
         m.d.comb += [
             sequencer.planes_valid.eq(self.i0.valid),
             sequencer.weights_valid.eq(source.valid),
@@ -132,24 +125,21 @@ class Apu(Unit):
             sequencer.room.eq(self.o.ready),
             self.i0.ready.eq(sequencer.ready),
             source.ready.eq(sequencer.take_weights),
-            plane.eq(self.i0.p.plane ^ (signs & ~sequencer.sign_beat.replicate(p.group))),
-            datapath.take.eq(sequencer.take),
-            datapath.sign_beat.eq(sequencer.sign_beat),
-            datapath.fresh.eq(sequencer.fresh),
-            datapath.normalise.eq(sequencer.normalise),
-            datapath.multiply.eq(sequencer.multiply),
-            datapath.accumulate.eq(sequencer.accumulate),
-            datapath.restart.eq(sequencer.restart),
-            datapath.plane.eq(plane),
+            activations.take.eq(sequencer.take),
+            activations.sign_beat.eq(sequencer.sign_beat),
+            activations.planes[0].eq(self.i0.p.plane),
+            activations.exponents[0].eq(self.i0.p.exponent),
+            *sequencer.drive(datapath),
+            datapath.plane.eq(activations.selected[0]),
+            datapath.exponent.eq(activations.group_exponents[0]),
             datapath.weights.eq(held.weights),
-            datapath.exponent.eq(exponent),
-            datapath.mantissa.eq(sequencer.group_mantissa),
             datapath.scale.eq(scale),
+            convert.i.valid.eq(1),
+            convert.o.ready.eq(1),
+            convert.i.p.a[0].eq(datapath.total),
             self.o.valid.eq(sequencer.finished),
-            self.o.p.result.eq(to_fp16(m, "convert", datapath.total)),
+            self.o.p.result.eq(convert.o.p.y[0]),
         ]
-        with m.If(sequencer.take & sequencer.sign_beat):
-            m.d.sync += [signs.eq(self.i0.p.plane), exponent.eq(self.i0.p.exponent)]
         with m.If(sequencer.take_weights):
             m.d.sync += scale.eq(held.scale)
         return m

@@ -41,6 +41,19 @@ class Sequencer(wiring.Component):
     restart: Out(1)  # the accumulated group is the first of its dot product
     finished: Out(1)
 
+    def drive(self, datapath) -> list:
+        """Statements that put an APU's data path under this control."""
+        return [
+            datapath.take.eq(self.take),
+            datapath.sign_beat.eq(self.sign_beat),
+            datapath.fresh.eq(self.fresh),
+            datapath.mantissa.eq(self.group_mantissa),
+            datapath.normalise.eq(self.normalise),
+            datapath.multiply.eq(self.multiply),
+            datapath.accumulate.eq(self.accumulate),
+            datapath.restart.eq(self.restart),
+        ]
+
     def elaborate(self, platform):
         m = Module()
         planes = Signal(MANTISSA_FIELD_BITS)  # mantissa planes still to come

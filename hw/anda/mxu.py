@@ -1,0 +1,63 @@
+"""The matrix computation unit: an output-stationary array of APUs."""
+
+from amaranth import Module
+from amaranth.lib.wiring import connect, flipped
+
+from hw.anda.activation_dispatcher import ActivationDispatcher
+from hw.anda.apu import ApuDatapath
+from hw.anda.output_dispatcher import OutputDispatcher
+from hw.anda.sequencer import Sequencer
+from hw.anda.weight_dispatcher import WeightDispatcher
+from hw.unit import Unit
+
+__all__ = ["Mxu"]
+
+
+class Mxu(Unit):
+    """``params.rows`` x ``params.columns`` APUs under one control.
+
+    A row shares its activation planes, a column its weights; every APU keeps its own sum.
+
+    Numerics: :mod:`golden.anda.gemm`.
+    Timing: M + 1 cycles per group if its weights come in as many beats or fewer; a tile's first
+    row is offered 5 cycles after its last plane is taken. Tiles follow each other without a gap
+    if each takes at least ``params.rows`` cycles; see :mod:`golden.anda.cycles`.
+    """
+
+    def elaborate(self, platform):
+        m = Module()
+        p = self.params
+        m.submodules.sequencer = sequencer = Sequencer()
+        m.submodules.activations = activations = ActivationDispatcher(p.group, p.rows)
+        m.submodules.weights = weights = WeightDispatcher(p)
+        m.submodules.output = output = OutputDispatcher(p)
+        connect(m, flipped(self.i1), weights.i)
+        connect(m, output.o, flipped(self.o))
+        m.d.comb += [
+            sequencer.planes_valid.eq(self.i0.valid),
+            sequencer.weights_valid.eq(weights.valid),
+            sequencer.mantissa.eq(self.i0.p.mantissa),
+            sequencer.first_group.eq(self.i0.p.first_group),
+            sequencer.last_group.eq(self.i0.p.last_group),
+            sequencer.room.eq(output.room),
+            self.i0.ready.eq(sequencer.ready),
+            activations.take.eq(sequencer.take),
+            activations.sign_beat.eq(sequencer.sign_beat),
+            activations.planes.eq(self.i0.p.planes),
+            activations.exponents.eq(self.i0.p.exponents),
+            weights.take.eq(sequencer.take_weights),
+            output.offered.eq(sequencer.finished),
+        ]
+        for row in range(p.rows):
+            for column in range(p.columns):
+                apu = ApuDatapath(p.numerics)
+                m.submodules[f"apu_{row}_{column}"] = apu
+                m.d.comb += [
+                    *sequencer.drive(apu),
+                    apu.plane.eq(activations.selected[row]),
+                    apu.exponent.eq(activations.group_exponents[row]),
+                    apu.weights.eq(weights.weights[column]),
+                    apu.scale.eq(weights.scales[column]),
+                    output.sums[row][column].eq(apu.total),
+                ]
+        return m
