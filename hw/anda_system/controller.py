@@ -113,14 +113,13 @@ class Controller(wiring.Component):
             ),
         ]
 
-        def stop(code, where=number):
-            m.d.sync += [
-                status.busy.eq(0),
-                status.done.eq(1),
-                status.error.eq(code),
-                status.instruction.eq(where),
-            ]
+        def end():
+            m.d.sync += [status.busy.eq(0), status.done.eq(1)]
             m.next = "IDLE"
+
+        def stop(code, where=number):
+            m.d.sync += [status.error.eq(code), status.instruction.eq(where)]
+            m.next = "STOP"
 
         def proceed():
             m.d.comb += self.finished.eq(1)
@@ -187,12 +186,16 @@ class Controller(wiring.Component):
                         stop(Error.BUS, move_number)
                     with m.Elif(opcode == Opcode.HALT):
                         m.d.comb += self.finished.eq(1)
-                        stop(Error.NONE)
+                        end()
                     with m.Else():
                         proceed()
             with m.State("RUN"):
                 with m.If(~self.running):
                     proceed()
+            with m.State("STOP"):
+                # A load in the background ends before the next program can start.
+                with m.If(self.dma_idle):
+                    end()
         return m
 
     def _judge(self, m):

@@ -38,7 +38,7 @@ class Dma(wiring.Component):
     the lines of the row; it ends when the memory has acknowledged every line.
 
     ``command`` is taken when the unit is ``idle``. ``failed``: a line of the last command was
-    answered with an error.
+    answered with an error; the next command, or ``forgive``, ends it.
 
     Members
     -------
@@ -59,6 +59,7 @@ class Dma(wiring.Component):
                 "command": In(stream.Signature(MOVE)),
                 "idle": Out(1),
                 "failed": Out(1),
+                "forgive": In(1),
                 "written": Out(data.StructLayout(place | {"data": self.widest})),
                 "read": Out(data.StructLayout(place)),
                 "read_data": In(stored),
@@ -84,6 +85,8 @@ class Dma(wiring.Component):
                 line.eq(self.command.p.line),
                 self.failed.eq(0),
             ]
+        with m.If(self.forgive):
+            m.d.sync += self.failed.eq(0)
         load_idle = self._load(m, move, rows_left, row, line)
         store_idle = self._store(m, move, rows_left, row, line)
         m.d.comb += self.idle.eq(load_idle & store_idle)

@@ -64,6 +64,7 @@ class Anda(Unit):
         connect(m, self.vector_feeder.beats, self.vector.i)
         m.d.comb += [
             controller.start.eq(registers.start),
+            dma.forgive.eq(registers.start),
             registers.status.eq(controller.status),
             registers.fetch.eq(controller.fetch),
             registers.fetch_address.eq(controller.fetch_address),
