@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,7 @@ from tilewright.report.pages import checks, deca, units
 
 ROOT = Path(__file__).parents[2]
 VOID = {"meta", "link", "img", "br", "hr", "input", "wbr"}
-PAGES = (
-    *("scoreboard", "units", "technology", "checks", "formats"),
-    *("deca", "anda", "elements", "harmonia", "tools"),
-)
+PAGES = sorted(path.stem for path in Path(checks.__file__).parent.glob("[!_]*.py"))
 
 
 class Reader(HTMLParser):
@@ -79,7 +77,9 @@ def report(tmp_path_factory):
 
 def test_all_pages_and_their_data_are_there(report):
     folder, pages = report
-    assert tuple(pages) == PAGES
+    assert sorted(pages) == PAGES
+    positions = [import_module(f"tilewright.report.pages.{name}").POSITION for name in pages]
+    assert positions == sorted(positions)
     files = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     assert files == {"index.html"} | {f"{p}.{end}" for p in pages for end in ("html", "json")}
     for name, page in pages.items():
@@ -318,12 +318,14 @@ def test_bytes_per_tile_are_the_papers():
 
 
 def test_deca_page_names_holes_of_coverage(tmp_path, no_simulation):
-    coverage = Coverage({"format": ["8 bit", "4 bit"], "squash": ["none", "rows"]})
-    coverage.hit(format="8 bit", squash="none")
+    coverage = Coverage({"format": ["8 bit", "4 bit"], "squash": ["rows are read", "undisturbed"]})
+    for squash, tiles in (("undisturbed", 31), ("rows are read", 17)):
+        for _ in range(tiles):
+            coverage.hit(format="8 bit", squash=squash)
     record = {"command": "it was made so", "blocks": {"deca:paper": coverage.as_dict()}}
     (tmp_path / "deca_coverage.json").write_text(json.dumps(record))
     body = deca_page(tmp_path).body
-    for shown in ("3 holes", "8 bit, 4 bit", "it was made so"):
+    for shown in ("2 holes", "8 bit, 4 bit", ">48<", ">17<", "it was made so"):
         assert shown in body
 
 

@@ -15,10 +15,11 @@ from golden.deca import (
     resolve_scheme,
     tile_cycles,
 )
-from golden.params.deca import TILE_BYTES, DecaParams, ScaleKind, TileConfig
+from golden.params.deca import DECA_BLOCKS, TILE_BYTES, DecaParams, ScaleKind, TileConfig
 from tilewright.bench.coverage import Coverage
 from tilewright.bench.deca_pe.memory import Memory, Store
 from tilewright.bench.deca_pe.workload import (
+    Squash,
     TileJob,
     in_regions,
     random_table,
@@ -78,7 +79,7 @@ def build(context: Context) -> Page:
     sizes = _sizes(claims)
     cycles = _cycles(context, claims)
     live = _live()
-    records = design_records(context, ("deca", "deca_axi"))
+    records = design_records(context, [cls.block for cls in DECA_BLOCKS])
     coverage = load_measured(COVERAGE, context.measured)
     body = join(
         [
@@ -549,6 +550,7 @@ def _coverage(record: dict[str, Any] | None) -> Markup:
                 len(found.hits),
                 len(found.hits) - holes,
                 sum(found.hits),
+                _squashed(found),
                 verdict(not holes, f"{holes} holes" if holes else "no hole"),
             )
         )
@@ -560,6 +562,12 @@ def _coverage(record: dict[str, Any] | None) -> Markup:
             " squash, have been seen on the emitted Verilog and were right."
         ),
         table(("Axis", "Values"), [(axis, ", ".join(values)) for axis, values in axes.items()]),
-        table(("Block", "Combinations", "Seen", "Tiles", "Result"), rows),
+        table(("Block", "Combinations", "Seen", "Tiles", "Of these squashed", "Result"), rows),
         measured_source(COVERAGE, record),
     )
+
+
+def _squashed(coverage: Coverage) -> int:
+    """Tiles that a squash ended."""
+    counted = zip(coverage.bins(), coverage.hits, strict=True)
+    return sum(hits for found, hits in counted if found["squash"] != Squash.NONE)
