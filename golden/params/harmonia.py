@@ -145,9 +145,7 @@ class HarmoniaPeParams(BlockParams):
     summary: ClassVar[str] = "Harmonia element: BFP x int4 and BFP x BFP dot products"
     PRESETS: ClassVar = {
         "paper": {},
-        "unfolded": {"fold": 1},
         "single": {"sub_elements": 1, "fold": 1},
-        "pair": {"sub_elements": 2, "fold": 2},
         "small": {"group": 4, "sub_elements": 2, "fold": 1},
         "wide": {"group": 8, "fold": 2, "partial": FP32},
     }
@@ -237,4 +235,61 @@ class HarmoniaPeParams(BlockParams):
         return Timing(latency=self.latency, interval=Fraction(BENCH_STEPS * self.step_cycles))
 
 
-HARMONIA_BLOCKS = (HarmoniaPeParams,)
+@dataclass(frozen=True, kw_only=True)
+class HarmoniaConverterParams(BlockParams):
+    """fp16 results of the array to block floating point, ``rows`` values a cycle.
+
+    Values come in blocks, as the array gives them: a column's ``rows`` results in each beat. In a
+    temporal block every row is a group: ``group`` beats. In a ``spatial`` one every column is a
+    group, ``rows`` elements of it in each of ``loops`` passes over the ``columns``; it is given
+    column by column. ``spatial`` and ``short`` (mantissas of 4 bits instead of 8) count on a
+    block's first beat. ``o.last`` marks the end of a block, ``saturated`` says that a value of the
+    block was infinite or NaN and counts as the largest finite one of its sign.
+    """
+
+    block: ClassVar[str] = "harmonia_converter"
+    summary: ClassVar[str] = "Harmonia converter: fp16 results to block floating point"
+    PRESETS: ClassVar = {"paper": {}, "small": {"rows": 2, "columns": 3, "group": 4}}
+
+    rows: int = 8
+    columns: int = 16
+    group: int = 32
+
+    def __post_init__(self) -> None:
+        HarmoniaNumerics(group=self.group)
+        require(
+            self.rows >= 1 and self.group % self.rows == 0,
+            f"rows must divide the group {self.group}, not {self.rows!r}",
+        )
+        require(self.columns >= 1, f"columns must be at least 1, not {self.columns!r}")
+
+    @property
+    def loops(self) -> int:
+        """Passes over the columns that make their groups whole."""
+        return self.group // self.rows
+
+    def block_beats(self, spatial: bool) -> int:
+        return self.loops * self.columns if spatial else self.group
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        fields = (Field("spatial", 1), Field("short", 1), Field("values", FP16.bits, self.rows))
+        return (Port("i", fields),)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        fields = (
+            Field("signs", 1, self.rows),
+            Field("mantissas", ACTIVATION_BITS, self.rows),
+            Field("exponents", FP16.exponent_bits, self.rows),
+            Field("saturated", 1),
+            Field("last", 1),
+        )
+        return (Port("o", fields),)
+
+    @property
+    def timing(self) -> Timing:
+        raise NotImplementedError("blocks differ in length: see golden.harmonia.converter")
+
+
+HARMONIA_BLOCKS = (HarmoniaPeParams, HarmoniaConverterParams)

@@ -11,7 +11,13 @@ from golden.harmonia.product import linear_stepwise, product_stepwise
 from golden.params.formats import FP32
 from golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
 
-PRESETS = ["paper", "single", "pair", "unfolded", "wide"]
+CONFIGURATIONS = {
+    "paper": HarmoniaPeParams(),
+    "single": HarmoniaPeParams.preset("single"),
+    "pair": HarmoniaPeParams(sub_elements=2, fold=2),
+    "unfolded": HarmoniaPeParams(fold=1),
+    "wide": HarmoniaPeParams.preset("wide"),
+}
 
 
 def beats(params, mode, a, b_signs, b, b_exponents, scales):
@@ -52,12 +58,11 @@ def halves(rng, shape):
     return np.clip(values, -65504, 65504).astype(np.float16).view(np.uint16)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("params", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 @pytest.mark.parametrize("mode", Mode)
-def test_equals_the_product_of_matrices(preset, mode):
-    params = HarmoniaPeParams.preset(preset)
+def test_equals_the_product_of_matrices(params, mode):
     numerics = params.numerics
-    rng = np.random.default_rng(Mode.M8M4.code + len(preset))
+    rng = np.random.default_rng(mode.code)
     inner = 8 * params.group
     a = bfp.encode(numerics.activation, halves(rng, (3, inner)))
     groups = inner // params.group

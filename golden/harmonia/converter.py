@@ -1,0 +1,86 @@
+"""The online converter on a stream of beats: what it gives, and when."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden import bfp
+from golden.pack import Columns
+from golden.params.formats import FP16, BlockFormat
+from golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaConverterParams
+
+
+class Block(NamedTuple):
+    """What one block's beats say."""
+
+    spatial: bool
+    short: bool
+    values: NDArray[np.uint16]  # (beats, rows)
+
+
+def blocks_of(params: HarmoniaConverterParams, beats: Columns) -> Iterator[Block]:
+    """Whole blocks, as the counting of beats finds them."""
+    start = 0
+    while start < len(beats["spatial"]):
+        spatial = bool(beats["spatial"][start])
+        end = start + params.block_beats(spatial)
+        if end > len(beats["spatial"]):
+            return
+        yield Block(spatial, bool(beats["short"][start]), beats["values"][start:end])
+        start = end
+
+
+def convert(params: HarmoniaConverterParams, beats: Columns) -> Columns:
+    """Beats of ``o`` for the whole blocks among the beats of ``i``."""
+    converted = [_converted(params, block) for block in blocks_of(params, beats)]
+    names = [f.name for f in params.outputs[0].fields]
+    empty = {
+        f.name: np.zeros((0, f.count) if f.count else 0, np.uint8) for f in params.outputs[0].fields
+    }
+    return {n: np.concatenate([empty[n], *(c[n] for c in converted)]) for n in names}
+
+
+def _converted(params: HarmoniaConverterParams, block: Block) -> Columns:
+    bits = OPERAND_BITS if block.short else ACTIVATION_BITS
+    fmt = BlockFormat(group=params.group, mantissa_bits=bits)
+    values = block.values.astype(np.uint16)
+    if block.spatial:
+        # (loops, columns, rows) to one group a column, and back to beats column by column.
+        grid = values.reshape(params.loops, params.columns, params.rows)
+        groups = bfp.encode(fmt, grid.swapaxes(0, 1).reshape(params.columns, -1), saturate=True)
+        shape = (params.columns * params.loops, params.rows)
+        signs, mantissas = groups.sign.reshape(shape), groups.mantissa.reshape(shape)
+        exponents = np.repeat(groups.exponent, params.loops, axis=0)
+        exponents = np.broadcast_to(exponents, shape)
+    else:
+        groups = bfp.encode(fmt, values.T, saturate=True)
+        signs, mantissas = groups.sign[:, 0].T, groups.mantissa[:, 0].T
+        exponents = np.broadcast_to(groups.exponent.T, signs.shape)
+    count = len(signs)
+    special = ((values & 0x7FFF) > FP16.max_finite_bits).any()
+    return {
+        "signs": signs.astype(np.uint8),
+        "mantissas": mantissas,
+        "exponents": exponents,
+        "saturated": np.full(count, special, np.uint8),
+        "last": (np.arange(count) == count - 1).astype(np.uint8),
+    }
+
+
+def cycles(params: HarmoniaConverterParams, beats: Columns) -> NDArray[np.int64]:
+    """Cycle of every output beat, counted from the first input beat, if nobody ever waits.
+
+    Two blocks have place: while one is given, the next one is taken. A block is read from the
+    cycle after its last beat on, one beat a cycle, and each beat is offered a cycle later.
+    """
+    taken, read = [-1, -1], [-1, -1]  # cycles in which blocks were complete, and read to the end
+    offered: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+    for block in blocks_of(params, beats):
+        count = len(block.values)
+        taken.append(max(taken[-1], read[-2]) + count)
+        first = max(taken[-1], read[-1]) + 1
+        read.append(first + count - 1)
+        offered.append(first + 1 + np.arange(count))
+    return np.concatenate(offered)
