@@ -124,6 +124,17 @@ def test_ports_of_the_deca_page():
     ]
 
 
+def test_tepl_ports_of_the_deca_page():
+    p = DecaParams()
+    command = payload(Port("", p.command_fields))
+    ways = {"in": p.tepl_inputs, "out": p.tepl_outputs}
+    assert columns("tepl", 0, 1, 2) == [
+        [port.name, way, payload(port).replace(command, "and a command's fields")]
+        for way, ports in ways.items()
+        for port in ports
+    ]
+
+
 def test_registers_of_the_deca_page():
     assert columns("registers", 0, 1) == [[r.name, f"0x{r.value:03x}"] for r in Register]
     assert columns("loader registers", 0, 1) == [
