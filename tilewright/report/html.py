@@ -64,6 +64,7 @@ table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabul
 th, td { padding: .3rem .75rem .3rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { font-weight: 600; border-bottom-width: 2px; vertical-align: bottom; white-space: normal; }
+main > table { margin: .8rem 0; }
 main > table td { white-space: normal; }
 td.number, th.number { text-align: right; }
 td:first-child, th:first-child { position: sticky; left: 0; background: var(--paper); }
