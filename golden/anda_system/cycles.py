@@ -6,11 +6,20 @@ against the RTL, cycle for cycle.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from golden.anda_system.executor import Outcome
 from golden.anda_system.isa import Formats, Instruction, groups_of, works_on_scalars
 from golden.anda_system.layout import lines_of
-from golden.params.anda_system import FP16_ROWS, AndaParams, Counter, Kind, Memory, Opcode
+from golden.params.anda_system import (
+    FP16_ROWS,
+    AndaParams,
+    Counter,
+    Kind,
+    Memory,
+    Opcode,
+    group_rows,
+)
 from golden.params.anda_vector import AndaVectorParams, Operation
 
 CONTROL_CYCLES = 4  # fetch, decode, measure, judge
@@ -36,6 +45,10 @@ def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[C
         kind = _KINDS.get(instruction.opcode)
         if kind is not None:
             counts[kind] += spent - CONTROL_CYCLES
+        if instruction.opcode is Opcode.GEMM:
+            gemm = _gemm(params, instruction, formats)
+            counts[Counter.MATRIX_WAITS] += gemm.matrix_waits
+            counts[Counter.RESULT_WAITS] += gemm.result_waits
     return counts
 
 
@@ -48,7 +61,14 @@ _KINDS = {
     Opcode.VECTOR: Counter.VECTOR,
     Opcode.COMPRESS: Counter.VECTOR,
 }
-_TIMES = (Counter.CYCLES, Counter.CONTROL, Counter.MEMORY, Counter.GEMM, Counter.VECTOR)
+_TIMES = (
+    *(Counter.CYCLES, Counter.CONTROL, Counter.MEMORY, Counter.GEMM, Counter.VECTOR),
+    *(Counter.MATRIX_WAITS, Counter.RESULT_WAITS),
+)
+
+
+def _gemm(params: AndaParams, x: Instruction, formats: Formats) -> "GemmCycles":
+    return gemm_cycles(params, formats.source, formats.result, x["inputs"], x["outputs"])
 
 
 def _advance(
@@ -72,9 +92,7 @@ def _advance(
         case Opcode.COMPRESS:
             clock.now = judged + compress_cycles(params, x["elements"], formats.result)
         case Opcode.GEMM:
-            clock.now = judged + gemm_cycles(
-                params, formats.source, formats.result, x["inputs"], x["outputs"]
-            )
+            clock.now = judged + _gemm(params, x, formats).cycles
 
 
 def load_cycles(params: AndaParams, memory: Memory, rows: int, latency: int) -> int:
@@ -121,6 +139,45 @@ def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:
     return accepted + mantissa + 1 + 2
 
 
-def gemm_cycles(params: AndaParams, source: int, result: int, inputs: int, outputs: int) -> int:
-    """Cycles from judging a gemm to fetching the next."""
-    raise NotImplementedError
+class GemmCycles(NamedTuple):
+    """Of one gemm."""
+
+    cycles: int  # from judging it to fetching the next
+    matrix_waits: int  # cycles in which a plane waits for the matrix unit
+    result_waits: int  # cycles in which a row of results waits for the collector
+
+
+def gemm_cycles(
+    params: AndaParams, source: int, result: int, inputs: int, outputs: int
+) -> GemmCycles:
+    """Planes and weights are offered in every cycle; results may wait for the collector.
+
+    As :func:`golden.anda.cycles.mxu_schedule` has it, with a consumer that is not always ready.
+    """
+    mxu = params.mxu
+    groups, tiles = groups_of(params, inputs), -(-outputs // params.columns)
+    tiles_of_group = params.group // params.columns
+    # Counted from the cycle in which the first plane is taken: the first weights are complete.
+    first = 1 + mxu.weight_beats + 1
+    long_ago = -(1 << 30)
+    loaded = taken = -1
+    multiplied = accumulated = free = left = compressed = long_ago
+    room = long_ago  # the first cycle in which the collector takes rows again
+    finished, result_waits = False, 0
+    for tile in range(tiles):
+        for group in range(groups):
+            taken = max(loaded + 1 + source, taken + 1 + source, multiplied)
+            multiplied = max(taken + 2, accumulated)
+            accumulated = max(multiplied + 1, left if finished else long_ago)
+            finished = group == groups - 1
+            loaded = max(taken, loaded + mxu.weight_beats)
+        left = max(accumulated + 1, free)
+        given = max(left + 1, room)  # the first row of the tile
+        result_waits += given - (left + 1)
+        free = given + mxu.rows - 1  # the last row
+        if tile == tiles - 1 or tile % tiles_of_group == tiles_of_group - 1:
+            compressed = max(free + 1, compressed + 1 + result)
+            room = compressed if result else free + FP16_ROWS
+    written = compressed + 1 + result if result else free + FP16_ROWS
+    planes = tiles * groups * group_rows(source)
+    return GemmCycles(first + written + 2, first - 1 + taken + 1 - planes, result_waits)
