@@ -51,7 +51,7 @@ class Sram(wiring.Component):
         parts = "" if self.granularity is None else f"_g{self.granularity}"
         return f"sram_{self.depth}x{self.width}_1r1w{parts}"
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         if isinstance(platform, BlackBoxMemories):
             m.submodules.macro = Instance(
