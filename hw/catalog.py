@@ -44,6 +44,7 @@ CATALOG = {
     "pe_figna": "hw.pe.figna:Figna",
     "figna_aligner": "hw.pe.aligner:FignaAligner",
     "harmonia_converter": "hw.harmonia.converter:Converter",
+    "harmonia_offset": "hw.harmonia.offset:OffsetGenerator",
     "harmonia_pe": "hw.harmonia.element:HarmoniaElement",
 }
 

@@ -23,12 +23,16 @@ _SIGN = 1 << (FP16.bits - 1)
 
 def offsets(params: CacheParams, keys: ArrayLike) -> NDArray[np.uint16]:
     """Offset of every channel, fp16 patterns, from the prompt's K of shape (tokens, channels)."""
-    window = patterns(FP16, keys)[: params.initial].astype(np.uint16)
+    return largest_halved(patterns(FP16, keys)[: params.initial], params.offset_channels)
+
+
+def largest_halved(window: NDArray, count: int) -> NDArray[np.uint16]:
+    """Half the signed maximum of the ``count`` channels where it is largest, 0 elsewhere."""
     if len(window) == 0:
         return np.zeros(window.shape[1], np.uint16)
-    extreme = signed_maximum(window)
+    extreme = signed_maximum(window.astype(np.uint16))
     magnitude = extreme & (_SIGN - 1)
-    chosen = np.argsort(-magnitude.astype(np.int32), kind="stable")[: params.offset_channels]
+    chosen = np.argsort(-magnitude.astype(np.int32), kind="stable")[:count]
     result = np.zeros_like(extreme)
     result[chosen] = arith.multiply(FP16, FP16, FP16, extreme[chosen], _HALF)
     return result

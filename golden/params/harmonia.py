@@ -292,4 +292,51 @@ class HarmoniaConverterParams(BlockParams):
         raise NotImplementedError("blocks differ in length: see golden.harmonia.converter")
 
 
-HARMONIA_BLOCKS = (HarmoniaPeParams, HarmoniaConverterParams)
+@dataclass(frozen=True, kw_only=True)
+class HarmoniaOffsetParams(BlockParams):
+    """Offsets of K's channels: learnt from the first tokens, then subtracted from all.
+
+    A beat brings ``rows`` tokens of one ``channel``. Beats with ``learn`` are those of the initial
+    window: token by token block, all channels in order; ``first`` marks the beats of the first
+    tokens, ``last`` the last beat of all. The ``offsets`` channels of largest magnitude are then
+    found. A beat without ``learn`` comes back at ``o`` with its channel's offset subtracted.
+    """
+
+    block: ClassVar[str] = "harmonia_offset"
+    summary: ClassVar[str] = "Harmonia K-offset generator: learns and subtracts channel offsets"
+    PRESETS: ClassVar = {"paper": {}, "small": {"rows": 2, "channels": 6, "offsets": 2}}
+
+    rows: int = 8
+    channels: int = 128
+    offsets: int = 8
+
+    def __post_init__(self) -> None:
+        require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
+        # A channel's maximum is read while the one before it is written.
+        require(self.channels >= 2, f"channels must be at least 2, not {self.channels!r}")
+        require(
+            1 <= self.offsets <= self.channels,
+            f"offsets must be 1..{self.channels}, the channels, not {self.offsets!r}",
+        )
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        fields = (
+            Field("learn", 1),
+            Field("first", 1),
+            Field("last", 1),
+            Field("channel", (self.channels - 1).bit_length()),
+            Field("values", FP16.bits, self.rows),
+        )
+        return (Port("i", fields),)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (Port("o", (Field("values", FP16.bits, self.rows),)),)
+
+    @property
+    def timing(self) -> Timing:
+        raise NotImplementedError("learning gives nothing: see golden.harmonia.offset_stream")
+
+
+HARMONIA_BLOCKS = (HarmoniaPeParams, HarmoniaConverterParams, HarmoniaOffsetParams)

@@ -1,0 +1,138 @@
+"""The K-offset generator: learns the largest channels of the first tokens, shifts all tokens."""
+
+from amaranth import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data
+
+from golden.params.arith import FloatAddParams
+from golden.params.formats import FP16
+from hw.arith.float_add import FloatAdd
+from hw.arith.float_unpack import wire
+from hw.sram import Sram
+from hw.unit import Unit
+
+__all__ = ["OffsetGenerator"]
+
+MAGNITUDE_BITS = FP16.bits - 1
+
+
+class OffsetGenerator(Unit):
+    """Offsets of K's channels, found in the initial window and subtracted from every token.
+
+    Numerics: :mod:`golden.harmonia.offset`.
+    Timing: a beat a cycle, latency 1. After the last beat of a window as many cycles pass as
+    there are channels, and two more, before the next beat is taken. While no beat learns, nothing
+    of the learning part changes: its inputs are held at zero.
+    """
+
+    def elaborate(self, platform):
+        m = Module()
+        p = self.params
+        entry = data.StructLayout({"channel": range(p.channels), "value": FP16.bits})
+        chosen = Array(Signal(entry, name=f"chosen_{k}") for k in range(p.offsets))
+        scanning = Signal()
+        take = wire(m, "take", self.i.valid & self.i.ready)
+        learns = wire(m, "learns", take & self.i.p.learn)
+        step = wire(m, "step", ~self.o.valid | self.o.ready)
+        m.d.comb += self.i.ready.eq(~scanning & (self.i.p.learn | step))
+
+        self._learn(m, learns, scanning, chosen)
+        self._apply(m, take & ~self.i.p.learn, step, chosen)
+        return m
+
+    def _learn(self, m, learns, scanning, chosen) -> None:
+        """Per channel the value of largest magnitude; then all of them into the sorted list."""
+        p = self.params
+        m.submodules.maxima = maxima = Sram(p.channels, FP16.bits)
+        values = [v & learns.replicate(FP16.bits) for v in self.i.p.values]
+        while len(values) > 1:
+            pairs = zip(values[0::2], values[1::2], strict=False)
+            values = [_larger(*pair) for pair in pairs] + values[len(values) & ~1 :]
+        of_rows, channel, fresh, pending = (
+            Signal(FP16.bits),
+            Signal(range(p.channels)),
+            Signal(),
+            Signal(),
+        )
+        m.d.sync += pending.eq(learns)
+        with m.If(learns):
+            m.d.sync += [
+                of_rows.eq(values[0]),
+                channel.eq(self.i.p.channel),
+                fresh.eq(self.i.p.first),
+            ]
+        with m.If(learns & self.i.p.last):
+            m.d.sync += scanning.eq(1)
+        # ``channel`` is then the last one: the scan ends there.
+        scanned, reading, arrived = Signal(range(p.channels)), Signal(), Signal()
+        arrived_channel = Signal(range(p.channels))
+        m.d.comb += [
+            reading.eq(scanning & ~pending & (~arrived | (arrived_channel != channel))),
+            maxima.read_enable.eq(learns | reading),
+            maxima.read_address.eq(Mux(scanning, scanned, self.i.p.channel)),
+            maxima.write_enable.eq(pending),
+            maxima.write_address.eq(channel),
+            maxima.write_data.eq(Mux(fresh, of_rows, _larger(maxima.read_data, of_rows))),
+        ]
+        m.d.sync += arrived.eq(reading)
+        with m.If(reading):
+            m.d.sync += [arrived_channel.eq(scanned), scanned.eq(scanned + 1)]
+        with m.If(arrived):
+            self._insert(m, chosen, arrived_channel, maxima.read_data)
+            with m.If(arrived_channel == channel):
+                m.d.sync += [scanning.eq(0), scanned.eq(0)]
+
+    def _insert(self, m, chosen, channel: Value, value: Value) -> None:
+        """Into the list, largest first; equal ones stay behind, so lower channels win."""
+        empty = channel == 0  # the list of an earlier window is forgotten
+        beats = [
+            wire(m, f"beats_{k}", empty | (value[:-1] > held.value[:-1]))
+            for k, held in enumerate(chosen)
+        ]
+        for k, held in enumerate(chosen):
+            with m.If(beats[k]):
+                if k == 0:
+                    m.d.sync += [held.channel.eq(channel), held.value.eq(value)]
+                else:
+                    above = chosen[k - 1]
+                    with m.If(empty):
+                        m.d.sync += [held.channel.eq(0), held.value.eq(0)]
+                    with m.Elif(beats[k - 1]):
+                        m.d.sync += held.eq(above)
+                    with m.Else():
+                        m.d.sync += [held.channel.eq(channel), held.value.eq(value)]
+
+    def _apply(self, m, applies, step, chosen) -> None:
+        """Values less the offset of their channel; without one, unchanged."""
+        hits = [(held.channel == self.i.p.channel) & held.value[:-1].any() for held in chosen]
+        offset = Const(0, FP16.bits)
+        for hit, held in zip(hits, chosen, strict=True):
+            offset = offset | (_half(held.value) & hit.replicate(FP16.bits))
+        offset = wire(m, "offset", offset)
+        any_hit = wire(m, "any_hit", offset[:-1].any())
+        with m.If(step):
+            m.d.sync += self.o.valid.eq(applies)
+        for k, value in enumerate(self.i.p.values):
+            add = FloatAdd(FloatAddParams(a=FP16, b=FP16, out=FP16))
+            m.submodules[f"subtract_{k}"] = add
+            m.d.comb += [
+                add.i.valid.eq(1),
+                add.o.ready.eq(1),
+                add.i.p.a[0].eq(value & any_hit.replicate(FP16.bits)),
+                add.i.p.b[0].eq(offset ^ (1 << MAGNITUDE_BITS)),
+            ]
+            with m.If(applies):
+                m.d.sync += self.o.p.values[k].eq(Mux(any_hit, add.o.p.y[0], value))
+
+
+def _larger(a: Value, b: Value) -> Value:
+    """Of two patterns the one of larger magnitude, the first of equal ones."""
+    return Mux(b[:-1] > a[:-1], b, a)
+
+
+def _half(pattern: Value) -> Value:
+    """Half of an fp16 value, nearest even: one less in the exponent, or a shift below."""
+    magnitude = pattern[:-1]
+    small = ~magnitude[FP16.mantissa_bits + 1 :].any()  # exponent field 0 or 1
+    shifted = magnitude[1 : FP16.mantissa_bits + 1] + (magnitude[0] & magnitude[1])
+    halved = Mux(small, shifted, magnitude - (1 << FP16.mantissa_bits))
+    return Cat(halved[:MAGNITUDE_BITS], pattern[-1])

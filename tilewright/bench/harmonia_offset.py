@@ -1,0 +1,62 @@
+"""Bench of the offset generator: windows of several lengths, ties, subnormals, then all tokens."""
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from golden.harmonia import offset_stream
+from golden.pack import Columns
+from golden.params.harmonia import HarmoniaOffsetParams
+from tilewright.bench.anda_groups import activations
+
+MODULE = "tilewright.bench.anda_array_tests"
+
+
+def stimulus(params: HarmoniaOffsetParams, rng: Generator, cases: int) -> dict[str, Columns]:
+    """About ``cases`` beats: a window that learns, beats that apply it, and again."""
+    parts: list[Columns] = [_applied(params, rng, 3)]  # before any window: unchanged
+    while sum(len(part["learn"]) for part in parts) < cases or len(parts) < 5:
+        channels = int(rng.integers(2, params.channels + 1))
+        parts.append(_window(params, rng, channels, int(rng.integers(1, 4))))
+        parts.append(_applied(params, rng, 2 * channels))
+    return {"i": {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
+
+
+def expected(params: HarmoniaOffsetParams, columns: dict[str, Columns]) -> dict[str, Columns]:
+    return {"o": {"values": offset_stream.results(params, columns["i"])}}
+
+
+def cycles(params: HarmoniaOffsetParams, columns: dict[str, Columns]) -> NDArray[np.int64]:
+    return offset_stream.cycles(params, columns["i"])
+
+
+def _window(params: HarmoniaOffsetParams, rng: Generator, channels: int, blocks: int) -> Columns:
+    beats = channels * blocks
+    channel = np.tile(np.arange(channels), blocks)
+    last = np.zeros(beats, int)
+    last[-1] = 1
+    return {
+        "learn": np.ones(beats, int),
+        "first": (np.arange(beats) < channels).astype(int),
+        "last": last,
+        "channel": channel,
+        "values": _values(rng, beats, params.rows),
+    }
+
+
+def _applied(params: HarmoniaOffsetParams, rng: Generator, beats: int) -> Columns:
+    return {
+        "learn": np.zeros(beats, int),
+        "first": rng.integers(0, 2, beats),  # means nothing here
+        "last": rng.integers(0, 2, beats),
+        "channel": rng.integers(0, params.channels, beats),
+        "values": _values(rng, beats, params.rows),
+    }
+
+
+def _values(rng: Generator, beats: int, rows: int) -> NDArray[np.uint16]:
+    """Many kinds in one window, few distinct magnitudes so that ties are common."""
+    values = activations(rng, beats, rows, finite=True)
+    few = rng.choice([0x3C00, 0xBC00, 0x4200, 0xC200, 0x0401, 0x8003], (beats, rows))
+    mixed = np.where(rng.random((beats, 1)) < 0.5, few, values)
+    return rng.permutation(mixed)
