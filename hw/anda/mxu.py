@@ -30,7 +30,7 @@ class Mxu(Unit):
         m.submodules.sequencer = sequencer = Sequencer()
         m.submodules.activations = activations = ActivationDispatcher(p.group, p.rows)
         m.submodules.weights = weights = WeightDispatcher(p)
-        m.submodules.output = output = OutputDispatcher(p)
+        m.submodules.results = output = OutputDispatcher(p)
         connect(m, flipped(self.i1), weights.i)
         connect(m, output.o, flipped(self.o))
         m.d.comb += [
