@@ -75,6 +75,12 @@ class _Run:
         self.core = core
         self.l2 = constant("l2_latency")
         self.way = constant("core_deca_latency")
+        self.latency = constant("memory_latency")
+        self.near = self.l2 if core.through_l2 else constant("llc_latency")
+        self.store = constant("store_cycles")
+        self.load = constant("tile_load_cycles")
+        self.transfer = core.tile_bytes / core.bytes_per_cycle
+        self.buffers = constant("prefetch_lines") * LINE_BYTES / core.tile_bytes  # in tiles
         self.memory_free = 0.0
         self.arrival: dict[int, float] = {}  # tiles that prefetches bring to the L2
         self.planned: dict[int, float] = {}  # prefetches that are sent at these times
@@ -104,7 +110,7 @@ class _Run:
         # The store waits at the head of the reorder buffer for everything before it: the product
         # of the tile that used this loader last.
         free = self.done[tile - self.core.loaders] if tile >= self.core.loaders else 0.0
-        return free + constant("store_cycles")
+        return free + self.store
 
     def _use(self, tile: int) -> None:
         """The matrix unit takes the tile, in program order."""
@@ -113,7 +119,7 @@ class _Run:
         if not self.core.tepl:
             # A load of sixteen rows between a fence and the dependent product: nothing overlaps.
             path = self.way if self.core.tout else self.l2
-            start += 2 * path + constant("tile_load_cycles") + constant("store_cycles")
+            start += 2 * path + self.load + self.store
         self.done.append(start + self.core.matrix_cycles)
 
     def _fetch(self, tile: int, time: float) -> float:
@@ -124,15 +130,13 @@ class _Run:
         self.missed.append(arrived is None)
         if arrived is None:
             arrived = self._read(time)
-        near = self.l2 if self.core.through_l2 else constant("llc_latency")
-        received = max(time, arrived) + near
+        received = max(time, arrived) + self.near
         self._plan_prefetches(tile, time, received)
         return received
 
     def _read(self, time: float) -> float:
-        transfer = self.core.tile_bytes / self.core.bytes_per_cycle
-        self.memory_free = max(self.memory_free, time) + transfer
-        return self.memory_free + constant("memory_latency")
+        self.memory_free = max(self.memory_free, time) + self.transfer
+        return self.memory_free + self.latency
 
     def _plan_prefetches(self, tile: int, asked: float, received: float) -> None:
         """A loader's prefetcher asks for its own next tiles once it has its lines; the L2's own
@@ -146,19 +150,14 @@ class _Run:
             self.planned[tile + 1] = asked + self.l2
 
     def _send_prefetches(self, now: float) -> None:
-        lines = self.core.tile_bytes / LINE_BYTES
-        due = sorted((time, tile) for tile, time in self.planned.items() if time <= now)
-        for time, tile in due:
+        for time, tile in sorted((time, tile) for tile, time in self.planned.items()):
+            if time > now:
+                break
             del self.planned[tile]
-            if self._outstanding(time) + lines > constant("prefetch_lines"):
-                continue  # no buffer left in the L2: the prefetch is dropped
-            self.arrival[tile] = self._read(time)
+            outstanding = sum(arrived > time for arrived in self.arrival.values())
+            if outstanding + 1 <= self.buffers:  # else there is no buffer left: dropped
+                self.arrival[tile] = self._read(time)
 
     def _in_training(self, tile: int) -> bool:
         per_page = max(1, int(PAGE_BYTES // self.core.tile_bytes))
         return tile % per_page < TRAINING_TILES
-
-    def _outstanding(self, time: float) -> float:
-        """Lines that prefetches have asked for and that have not come."""
-        tiles = sum(1 for arrived in self.arrival.values() if arrived > time)
-        return tiles * self.core.tile_bytes / LINE_BYTES

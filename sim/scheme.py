@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from golden.deca.scheme import resolve_scheme
 from golden.params.block import require
@@ -47,6 +48,7 @@ class WeightScheme:
         return weights / self.tile_weights * self.tile_bytes
 
 
+@lru_cache(maxsize=256)
 def resolve_weight_scheme(text: str) -> WeightScheme:
     """``NAME[,OPTION=VALUE]...[_DENSITY%]``: a scheme of DECA, kept to that share of weights."""
     found = WITH_DENSITY.fullmatch(text)

@@ -13,15 +13,16 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from golden.params.block import require
-from sim.calibration import table
+from sim.calibration import changed, table
 from sim.evaluations import EVALUATIONS, FROM_RECORDS
 from sim.names import unknown
 from sim.records import NoRecordError
 
-__all__ = ["RECORD", "VERDICTS", "Result", "evaluate", "papers", "record", "summary"]
+__all__ = ["RECORD", "REPRODUCED", "VERDICTS", "Result", "evaluate", "papers", "record", "summary"]
 
 CLAIMS = Path(__file__).parents[1] / "docs" / "claims"
 SUFFIX = "_system"
@@ -154,6 +155,107 @@ def _digits(value: Any) -> Any:
     if isinstance(value, list):
         return [_digits(part) for part in value]
     return value if isinstance(value, bool) else float(f"{value:.4g}")
+
+
+@dataclass(frozen=True)
+class Residual:
+    """How far the figures of one table are off, those that constants were fitted to apart."""
+
+    group: str
+    fitted: int
+    fitted_mean: float | None  # of the magnitudes of the deviations
+    rest: int
+    rest_mean: float | None
+    worst: float
+    unit: str
+
+
+# Groups of numeric claims with one kind of tolerance; a prefix and the endings left out.
+GROUPS = {
+    "DECA Table 1": ("deca.table1.", ()),
+    "DECA Table 2, rooflines": ("deca.table2.", (".real", ".bf8", ".bf16_50", ".bf16_30")),
+    "DECA Table 4, memory, TMUL and AVX": ("deca.table4.", (".deca.deca",)),
+    "DECA Table 5, rates": ("deca.table5.", (".misses", ".order")),
+    "DECA Table 6, batch 1 and 16": ("deca.table6.", ()),
+    "DECA Table 6, batch 64": ("deca.table6.", ()),
+    "Anda Table II, savings": ("anda.table2.bops.", ()),
+    "Anda speedups": ("anda.sys.speedup", ()),
+}
+
+
+def residuals(results: dict[str, list[Result]]) -> list[Residual]:
+    """By table; deviations in percent, or in the claim's unit where tolerances are absolute."""
+    rows = [r for found in results.values() for r in found]
+    return [_residual(name, *GROUPS[name], rows) for name in GROUPS]
+
+
+def _residual(name: str, prefix: str, left_out: tuple[str, ...], rows: list[Result]) -> Residual:
+    chosen = [r for r in rows if r.id.startswith(prefix) and not r.id.endswith(left_out or ("?",))]
+    if name.startswith("DECA Table 6"):
+        chosen = [r for r in chosen if (".n64." in r.id) == name.endswith("64")]
+    off = {r.id: abs(r.deviation) for r in chosen if r.deviation is not None}
+    parts = [
+        [off[r.id] for r in chosen if r.id in off and r.fitted is fit] for fit in (True, False)
+    ]
+    percent = any(r.tolerance.endswith("%") for r in chosen)
+    means = [fmean(part) if part else None for part in parts]
+    unit = "%" if percent else next(r.unit for r in chosen)
+    return Residual(
+        name,
+        len(parts[0]),
+        means[0],
+        len(parts[1]),
+        means[1],
+        max(off.values()),
+        _points(percent, unit),
+    )
+
+
+def _points(percent: bool, unit: str) -> str:
+    """Absolute deviations of percentages are points."""
+    return "%" if percent else "points" if unit == "%" else unit
+
+
+# One figure for each mechanism, to say how much a constant matters.
+KEY_FIGURES = (
+    *("deca.table1.hbm.in128.n16", "deca.table2.bf8_50.rs", "deca.table2.bf16_20.rs"),
+    "deca.table4.d5.deca.tmul",
+    *("deca.table4.d100.sw.mem", "deca.table5.none", "deca.table5.deca15"),
+    *("deca.table6.llama2_70b.n1.q4.sw", "deca.table6.llama2_70b.n1.q4.deca"),
+    *("deca.table6.opt_66b.n16.q4.deca", "deca.table6.llama2_70b.n64.q4.sw"),
+    *("deca.table6.llama2_70b.n64.q4.deca", "deca.fig11.q8_5_vs_sw"),
+    *("deca.fig16.tepl_gain_5pct", "deca.fig14.more_avx_far_below", "deca.table2.bf8.rl"),
+)
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What 10% more of a constant does to the key figure that it moves most."""
+
+    constant: str
+    figure: str
+    change: float  # percent
+
+
+def sensitivities() -> list[Sensitivity]:
+    """Of every constant, in the order of the table."""
+    wanted = {c["id"]: c for c in claims("deca") if c["id"] in KEY_FIGURES}
+    before = _key_figures(wanted)
+    found = []
+    for name in table():
+        with changed(name, 1.1):
+            after = _key_figures(wanted)
+        moves = {figure: 100 * (after[figure] / before[figure] - 1) for figure in wanted}
+        most = max(KEY_FIGURES, key=lambda figure: abs(moves[figure]))
+        found.append(Sensitivity(name, most, moves[most]))
+    return found
+
+
+def _key_figures(wanted: dict[str, dict[str, Any]]) -> dict[str, float]:
+    return {
+        figure: float(EVALUATIONS[claim["evaluate"]](**claim.get("with", {})))  # type: ignore[arg-type]
+        for figure, claim in wanted.items()
+    }
 
 
 def summary(results: dict[str, list[Result]]) -> dict[str, dict[str, int]]:

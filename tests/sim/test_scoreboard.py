@@ -9,6 +9,9 @@ from sim import scoreboard
 from sim.calibration import changed, constant, table
 from sim.evaluations import EVALUATIONS, FROM_RECORDS
 from sim.scoreboard import RECORD, VERDICTS, evaluate, papers, record, summary
+from tilewright.commands.claims import residual_rows, sensitivity_rows
+
+DOCUMENT = scoreboard.CLAIMS.parent / "model.md"
 
 
 @pytest.fixture(scope="module")
@@ -152,3 +155,20 @@ def test_claim_files_are_plain_data():
 
 def test_records_are_read_by_the_functions_that_say_so():
     assert set(EVALUATIONS) >= FROM_RECORDS
+
+
+def _markdown(rows):
+    return [f"| {' | '.join(str(value) for value in row.values())} |" for row in rows]
+
+
+def test_the_documented_residuals_are_ours(results, monkeypatch):
+    monkeypatch.setattr(scoreboard, "evaluate", lambda: results)
+    text = DOCUMENT.read_text()
+    for line in _markdown(residual_rows()):
+        assert line in text
+
+
+def test_the_documented_sensitivities_are_ours():
+    text = DOCUMENT.read_text()
+    for line in _markdown(sensitivity_rows()):
+        assert line in text

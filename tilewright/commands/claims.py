@@ -18,6 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verdict", action="append", metavar="V", help="show only: reproduced, off, not modelled"
     )
     parser.add_argument(
+        "--residuals",
+        action="store_true",
+        help="deviations by table, those of figures that constants were fitted to apart",
+    )
+    parser.add_argument(
+        "--sensitivity", action="store_true", help="what 10%% more of each constant changes most"
+    )
+    parser.add_argument(
         "--update-record",
         action="store_true",
         help="write our figures to docs/claims/scoreboard.json, which the tests compare with",
@@ -33,6 +41,8 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(unknown("verdict", verdict, VERDICTS))
     if args.update_record:
         return _update_record()
+    if args.residuals or args.sensitivity:
+        return _print_rows(residual_rows() if args.residuals else sensitivity_rows(), args.json)
     results = evaluate(args.paper)
     counts = summary(results)
     shown = {
@@ -66,6 +76,46 @@ def run(args: argparse.Namespace) -> int:
         [(paper, *(counts[paper][verdict] for verdict in VERDICTS)) for paper in counts],
     )
     print("\n* a constant of the model was fitted to this figure")
+    return 0
+
+
+def residual_rows() -> list[dict[str, Any]]:
+    """One row per table of the papers, rounded as it is printed."""
+    from sim.scoreboard import evaluate, residuals
+
+    return [
+        {
+            "table": r.group,
+            "fitted": r.fitted,
+            "mean": _rounded(r.fitted_mean),
+            "others": r.rest,
+            "mean of others": _rounded(r.rest_mean),
+            "largest": _rounded(r.worst),
+            "unit": r.unit,
+        }
+        for r in residuals(evaluate())
+    ]
+
+
+def sensitivity_rows() -> list[dict[str, Any]]:
+    """One row per constant."""
+    from sim.scoreboard import sensitivities
+
+    return [
+        {"constant": s.constant, "moves most": s.figure, "by": f"{s.change:+.1f}%"}
+        for s in sensitivities()
+    ]
+
+
+def _rounded(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> int:
+    if as_json:
+        print_json(rows)
+    else:
+        print_table([name.upper() for name in rows[0]], [list(row.values()) for row in rows])
     return 0
 
 
