@@ -2,17 +2,13 @@
 
 import re
 import shlex
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from golden.params.resolve import BLOCKS
-from hw.catalog import CATALOG
-from synth.record import load_records
 from tests.support.examples import console_examples, run_examples
 from tilewright import cli
-from tilewright.commands.list import family
+from tilewright.readme import block_table, with_block_table
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -47,26 +43,11 @@ def test_examples_of_the_help_texts(command, needs, tmp_path, monkeypatch):
         assert cli.main(shlex.split(line)[1:]) == 0
 
 
-def block_table():
-    """The table of blocks, from what is there."""
-    recorded = {}
-    for record in load_records().values():
-        recorded.setdefault(record["block"], set()).add(record["technology"])
-    lines = ["| block | what it is | RTL | bench | records |", "|---|---|---|---|---|"]
-    for cls in sorted(BLOCKS.values(), key=lambda cls: (family(cls), cls.block)):
-        technologies = ", ".join(sorted(recorded.get(cls.block, ()))) or "none"
-        bench = "yes" if find_spec(f"tilewright.bench.{cls.block}") else "no"
-        component = CATALOG.get(cls.block, ":").partition(":")[0]
-        rtl = "yes" if component and find_spec(component) else "no"
-        lines.append(f"| `{cls.block}` | {cls.summary} | {rtl} | {bench} | {technologies} |")
-    return "\n".join(lines)
-
-
 def test_table_of_blocks():
-    table = block_table()
-    shown = re.search(r"<!-- blocks -->\n(.*?)\n<!-- end of blocks -->", README, re.DOTALL)
-    assert shown is not None
-    assert shown[1] == table, f"README.md should have:\n{table}"
+    assert with_block_table(README) == README, "run python -m tilewright.readme"
+    assert "| `popcount` | number of set bits | yes | yes | asap7, sky130hd |" in block_table()
+    with pytest.raises(ValueError, match="^no place for the table of blocks$"):
+        with_block_table("words")
 
 
 def test_import_rule_is_the_one_of_the_architecture():
