@@ -46,7 +46,7 @@ def test_examples_of_the_help_texts(command, needs, tmp_path, monkeypatch):
 def test_table_of_blocks():
     assert with_block_table(README) == README, "run python -m tilewright.readme"
     assert "| `popcount` | number of set bits | yes | yes | asap7, sky130hd |" in block_table()
-    with pytest.raises(ValueError, match="^no place for the table of blocks$"):
+    with pytest.raises(ValueError, match=r"^no place for the table of blocks$"):
         with_block_table("words")
 
 
