@@ -44,6 +44,12 @@ def test_the_documentation_of_the_project_builds(tmp_path):
     assert (tmp_path / "html" / "spine.svg").exists()
 
 
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "index.md").read_text()
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert {page for page in pages if f"({page})" not in index} == set()
+
+
 def test_links_of_the_pages_beside_docs(tmp_path):
     assert {"README.html", "CONTRIBUTING.html"} <= set(build_docs(ROOT, tmp_path / "html"))
 
