@@ -33,6 +33,7 @@ CATALOG = {
     "deca": "hw.deca.pe:DecaPE",
     "deca_axi": "hw.deca.axi:DecaAxi",
     "deca_tepl": "hw.deca.tepl_element:DecaTepl",
+    "anda": "hw.anda_system.top:Anda",
     "anda_vector": "hw.anda_system.vector_unit:VectorUnit",
     "anda_compressor": "hw.anda.compressor:Compressor",
     "anda_compressor_lane": "hw.anda.compressor_lane:CompressorLane",

@@ -329,4 +329,4 @@ def group_rows(mantissa: int) -> int:
     return 1 + mantissa if mantissa else FP16_ROWS
 
 
-ANDA_SYSTEM_BLOCKS: tuple[type[BlockParams], ...] = (AndaVectorParams,)
+ANDA_SYSTEM_BLOCKS: tuple[type[BlockParams], ...] = (AndaVectorParams, AndaParams)
