@@ -10,7 +10,8 @@ import platform
 import re
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from copy import copy
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path as FilePath
 from statistics import median
 from time import perf_counter, sleep
@@ -25,12 +26,15 @@ from golden.sparamx import tile_instructions
 from golden.sparamx.software_deca import tile_instructions as deca_instructions
 from kernels.build import compiler
 from kernels.deca import DecaMatrix
-from kernels.library import available_paths, default_threads
+from kernels.library import available_paths, default_threads, library
 from kernels.matrix import VECTOR_BATCH, Matrix, Multiplier
+from kernels.memory import address, weight_bytes
 from kernels.roofs import Roofs, measure_roofs, predict, read_rate
 
 SEED = 9
-SETTLE_SECONDS = 0.004  # between contestants: threads of another library stop spinning
+# After a contestant: how long its threads may spin before they sleep. Ours stop after 0.1 ms, the
+# OpenMP threads of PyTorch after some 20 ms.
+SETTLE_SECONDS, STOCK_SETTLE_SECONDS = 0.002, 0.05
 
 Progress = Callable[[str], None]
 
@@ -134,6 +138,7 @@ def measure_layer(plan: Plan, shape: tuple[int, int], threads: int) -> list[dict
     }
     stock = _stock(plan, weights, threads)
     contestants = {name: make() for name, make in makers.items()}
+    contestants["read"] = _Read(plan.working_set, threads)
     if stock:
         contestants["stock bf16"] = stock
     rows = []
@@ -148,6 +153,7 @@ def measure_sparsity(plan: Plan, sparsity: float, threads: int) -> list[dict[str
     contestants = {
         "sparse bf16": _ours(plan, WeightFormat(), weights, threads),
         "sparse int8": _ours(plan, WeightFormat(element=Element.INT8), _int8(weights), threads),
+        "read": _Read(plan.working_set, threads),
     }
     if sparsity == plan.sparsities[0]:
         contestants["dense bf16"] = _ours(plan, WeightFormat(sparse=False), weights, threads)
@@ -167,6 +173,7 @@ def measure_batches(plan: Plan, threads: int) -> list[dict[str, Any]]:
     contestants = {
         "sparse bf16": _ours(plan, WeightFormat(), weights, threads),
         "dense bf16": _ours(plan, WeightFormat(sparse=False), weights, threads),
+        "read": _Read(plan.working_set, threads),
     }
     tiles = contestants["sparse bf16"].with_order(Order.TILE)
     vectors = contestants["sparse bf16"].with_order(Order.VECTOR)
@@ -187,18 +194,18 @@ def measure_threads(plan: Plan) -> list[dict[str, Any]]:
     sparse = _ours(plan, WeightFormat(), weights, 1)
     dense = _ours(plan, WeightFormat(sparse=False), weights, 1)
     stock = _stock(plan, weights, 1)
+    read = _Read(plan.working_set, 1)
     for threads in plan.threads:
         contestants = {
             "sparse bf16": sparse.with_threads(threads),
             "dense bf16": dense.with_threads(threads),
+            "read": read.with_threads(threads),
         }
         if stock:
             contestants["stock bf16"] = stock.with_threads(threads)
         for name, seconds in _race(plan, contestants, 1).items():
             row = _row(contestants[name], name, plan.curve_shape, 1, 0.5, threads, seconds)
             rows.append(row)
-        size = max(plan.working_set, 1 << 16)
-        rows[-1]["read_bytes_per_second"] = read_rate(threads, size, max(3, plan.rounds // 3))
     return rows
 
 
@@ -211,13 +218,14 @@ def measure_schemes(plan: Plan, roofs: Roofs) -> list[dict[str, Any]]:
     rng = np.random.default_rng(SEED)
     dense = rng.standard_normal((outputs, inputs), np.float32)
     rows = []
+    read = _Read(plan.working_set, roofs.threads)
     for name, density in plan.schemes:
         compressed = compress(dense, resolve_scheme(name), density)
         matrix = DecaMatrix(compressed)
         contestant = _Ours(_copies(plan, matrix), roofs.threads)
         counts = deca_instructions(compressed.scheme)
         rows.append(
-            _surface_row(plan, roofs, name, density, "DECA tiles", contestant, tiles, counts)
+            _surface_row(plan, roofs, read, name, density, "DECA tiles", contestant, tiles, counts)
         )
     for sparsity in [1 - d for n, d in plan.schemes if n == "bf16" and d is not None]:
         weights = _weights(plan.scheme_shape, sparsity)
@@ -227,13 +235,20 @@ def measure_schemes(plan: Plan, roofs: Roofs) -> list[dict[str, Any]]:
             label = f"SparAMX, {order.value} order"
             entered = ours.with_order(order)
             density = round(1 - sparsity, 2)
-            rows.append(_surface_row(plan, roofs, "bf16", density, label, entered, tiles, counts))
+            rows.append(
+                _surface_row(plan, roofs, read, "bf16", density, label, entered, tiles, counts)
+            )
     return rows
 
 
-def _surface_row(plan, roofs, name, density, kernel, contestant, tiles, counts) -> dict[str, Any]:
-    seconds = _race(plan, {name: contestant}, 1)[name]
+def _surface_row(
+    plan, roofs, read, name, density, kernel, contestant, tiles, counts
+) -> dict[str, Any]:
+    times = _race(plan, {name: contestant, "read": read}, 1)
+    seconds = times[name]
     tile_bytes = contestant.size / tiles
+    # What memory gives now: on a shared machine that changes from minute to minute.
+    roofs = replace(roofs, read_bytes=read.size / times["read"])
     flat = predict(roofs, tile_bytes, counts, weighted=False)
     weighted = predict(roofs, tile_bytes, counts, weighted=True)
     return {
@@ -241,6 +256,7 @@ def _surface_row(plan, roofs, name, density, kernel, contestant, tiles, counts) 
         "density": density,
         "kernel": kernel,
         "tile_bytes": tile_bytes,
+        "read_bytes_per_second": roofs.read_bytes,
         "instructions": dict(counts),
         "tiles_per_second": tiles / seconds,
         "predicted_flat": flat.rate,
@@ -258,6 +274,7 @@ class Contestant:
 
     size: int  # bytes of one copy that a multiplication reads
     count: int
+    settle = SETTLE_SECONDS
 
     def prepare(self, batch: int) -> Callable[[], None]:
         """A sweep over all copies."""
@@ -286,9 +303,13 @@ class _Ours(Contestant):
             x = _bf16(rng.standard_normal((batch, inputs), np.float32))
             out = np.empty((batch, outputs), np.uint16)  # bf16, as stock PyTorch gives
 
+        calls = [
+            matrix.bind(x, out, threads=self.threads, order=self.order) for matrix in self.copies
+        ]
+
         def sweep() -> None:
-            for matrix in self.copies:
-                matrix.multiply(x, threads=self.threads, order=self.order, out=out)
+            for call in calls:
+                call()
 
         return sweep
 
@@ -299,8 +320,32 @@ class _Ours(Contestant):
         return _Ours(self.copies, self.threads, order)
 
 
+class _Read(Contestant):
+    """Nothing but reading the memory."""
+
+    def __init__(self, size: int, threads: int):
+        self.size, self.count, self.threads = size, 1, threads
+        self.area = weight_bytes(size)
+        self.area[::4096] = 1  # pages of their own, not all the one page of zeros
+
+    def prepare(self, batch: int) -> Callable[[], None]:
+        read, start = library().tw_read, address(self.area)
+
+        def sweep() -> None:
+            read(start, self.size, self.threads)
+
+        return sweep
+
+    def with_threads(self, threads: int) -> "_Read":
+        twin = copy(self)
+        twin.threads = threads
+        return twin
+
+
 class _Stock(Contestant):
     """torch.nn.functional.linear of bf16 tensors."""
+
+    settle = STOCK_SETTLE_SECONDS
 
     def __init__(self, copies: Sequence[Any], threads: int):
         self.copies, self.threads = copies, threads
@@ -349,11 +394,11 @@ def _race(plan: Plan, contestants: dict[str, Contestant], batch: int) -> dict[st
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for lap in range(plan.rounds + 1):
         for name, sweep in sweeps.items():
-            sleep(SETTLE_SECONDS)
             start = perf_counter()
             sweep()
             if lap:  # the first one warms up
                 times[name].append((perf_counter() - start) / contestants[name].count)
+            sleep(contestants[name].settle)
     return {name: median(laps) for name, laps in times.items()}
 
 

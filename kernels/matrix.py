@@ -1,6 +1,6 @@
 """Packed weights ready to multiply: ``Matrix``."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, addressof, cast, pointer
 from pathlib import Path as FilePath
 from typing import Self
@@ -86,6 +86,36 @@ class Multiplier:
             self._product_address, 1, threads, self._bounds_address(threads), path, _ORDERS[order]
         )
         return y
+
+    def bind(
+        self,
+        x: NDArray,
+        out: NDArray,
+        *,
+        threads: int | None = None,
+        path: Path | None = None,
+        order: Order | None = None,
+        bias: NDArray[np.float32] | None = None,
+    ) -> Callable[[], None]:
+        """A call that multiplies ``x`` into ``out`` with whatever they hold then.
+
+        Operands are checked once, here; a loop over tokens with buffers of its own needs no more.
+        """
+        path, threads = checked_path(path), checked_threads(threads)
+        self.prepare(x, bias, out)
+        kept = self._kept
+        order = order or self.default_order(len(out), path)
+        product = CProduct.from_buffer_copy(self._product)
+        arguments = (
+            *(addressof(product), 1, threads, self._bounds_address(threads)),
+            *(int(path), _ORDERS[order]),
+        )
+        function = library().tw_multiply
+
+        def call(_alive: object = (product, kept, self)) -> None:
+            function(*arguments)
+
+        return call
 
     def prepare(self, x: NDArray, bias: NDArray | None, out: NDArray | None) -> NDArray:
         """Check the operands of one multiplication and point the product at them."""

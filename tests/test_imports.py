@@ -16,6 +16,7 @@ LAYERS = {
     "golden": {"golden", "numpy"},
     "hw": {"hw", "golden.params", "amaranth"},
     "sim": {"sim", "golden", "numpy"},
+    "kernels": {"kernels", "golden", "numpy", "torch"},  # torch: an optional extra
     "synth": {"synth", "hw", "golden.params", "amaranth", "pyosys"},
 }
 # Folders that may import everything; no layer, and none of the others, imports these.
@@ -85,6 +86,8 @@ def test_every_package_is_watched():
         ("hw/x.py", "import numpy as np", "imports numpy"),
         ("sim/x.py", "if True:\n    from synth import flow", "imports synth"),
         ("synth/x.py", "from sim.machine import Machine", "imports sim.machine"),
+        ("kernels/x.py", "import tilewright.files", "imports tilewright.files"),
+        ("golden/x.py", "from kernels import Matrix", "imports kernels"),
         ("tilewright/x.py", "from tests.support import drive", "imports tests.support"),
         ("benchmarks/x.py", "import tests", "imports tests"),
     ],

@@ -157,35 +157,46 @@ class Activations {
     std::vector<uint8_t> memory_;
 };
 
-// Strips of all products in one list, cut at `bounds`.
+// Strips of all products in one list, cut at `bounds`. A thread takes its own strips one by one,
+// then those that others have not come to: a processor that was taken away for a moment, or that
+// is slower, holds nobody up.
 struct MultiplyTask final : Task {
+    struct alignas(128) Next {  // two lines: processors fetch them in pairs
+        std::atomic<int64_t> strip;
+    };
+
     const Product *products;
     const Kernel *kernels;
     const Activations *activations;  // null where all are laid out already
     int64_t count;
     const int64_t *bounds;
     int threads;
+    Next *next;  // of each thread's strips
     mutable std::atomic<int> waiting{0};
 
     void run(int thread) const override {
         if (activations) {
             for (int64_t i = 0; i < count; i++) activations[i].fill(thread, threads);
             waiting.fetch_add(1, std::memory_order_acq_rel);
-            for (int spins = 0; waiting.load(std::memory_order_acquire) < threads; spins++)
-                wait_a_little(spins);
+            for (int looks = 0; waiting.load(std::memory_order_acquire) < threads; looks++)
+                wait_a_little(looks);
         }
-        int64_t first = bounds[thread];
-        const int64_t last = bounds[thread + 1];
-        int64_t before = 0;
-        for (int64_t i = 0; i < count && first < last; i++) {
-            const int64_t strips = strips_of(products[i]);
-            if (first < before + strips) {
-                const int64_t end = std::min(last, before + strips);
-                kernels[i](products[i], first - before, end - before);
-                first = end;
+        for (int k = 0; k < threads; k++) {
+            const int owner = (thread + k) % threads;
+            const int64_t last = bounds[owner + 1];
+            std::atomic<int64_t> &strip = next[owner].strip;
+            while (strip.load(std::memory_order_relaxed) < last) {
+                const int64_t taken = strip.fetch_add(1, std::memory_order_relaxed);
+                if (taken < last) multiply(taken);
             }
-            before += strips;
         }
+    }
+
+    void multiply(int64_t strip) const {
+        const Product *p = products;
+        const Kernel *kernel = kernels;
+        for (; strip >= strips_of(*p); p++, kernel++) strip -= strips_of(*p);
+        (*kernel)(*p, strip, strip + 1);
     }
 };
 
@@ -358,6 +369,10 @@ void tw_multiply(const Product *products, int64_t count, int32_t threads, const 
         new_layout |= activations[i].start(ready[i], kernels[i]);
     }
     MultiplyTask task;
+    static thread_local std::vector<MultiplyTask::Next> next;
+    if (int(next.size()) < threads) next = std::vector<MultiplyTask::Next>(threads);
+    for (int t = 0; t < threads; t++) next[t].strip.store(bounds[t], std::memory_order_relaxed);
+    task.next = next.data();
     task.activations = new_layout ? activations.data() : nullptr;
     task.threads = threads;
     task.products = ready.data();

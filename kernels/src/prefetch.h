@@ -8,6 +8,9 @@
 #ifndef TILEWRIGHT_PREFETCH_BYTES
 #define TILEWRIGHT_PREFETCH_BYTES 4096
 #endif
+#ifndef TILEWRIGHT_PREFETCH_HINT
+#define TILEWRIGHT_PREFETCH_HINT _MM_HINT_T0
+#endif
 
 namespace tilewright {
 
@@ -17,12 +20,14 @@ class Prefetcher {
   public:
     static constexpr uintptr_t kAhead = TILEWRIGHT_PREFETCH_BYTES;
 
-    explicit Prefetcher(const void *start) : next_(reinterpret_cast<uintptr_t>(start)) {}
+    explicit Prefetcher(const void *start) : next_(reinterpret_cast<uintptr_t>(start)) {
+        follow(start);
+    }
 
     void follow(const void *position) {
         const uintptr_t until = reinterpret_cast<uintptr_t>(position) + kAhead;
         for (; next_ < until; next_ += 64)
-            _mm_prefetch(reinterpret_cast<const char *>(next_), _MM_HINT_T0);
+            _mm_prefetch(reinterpret_cast<const char *>(next_), TILEWRIGHT_PREFETCH_HINT);
     }
 
   private:

@@ -1,0 +1,104 @@
+"""Every compiled path against the portable one, and that against golden.
+
+    python -m tests.support.kernel_paths
+
+prints the paths it has compared. It has a process of its own because tile registers enlarge what a
+signal saves, beyond the signal stack that pytest's fault handler has set up: Linux then refuses
+them, and the AMX path is not available.
+"""
+
+import numpy as np
+
+from golden.bits import encode
+from golden.deca import compress, gemm, resolve_scheme
+from golden.params.formats import BF16
+from golden.params.sparamx import Order
+from golden.sparamx import multiply, pack
+from kernels import DecaMatrix, Matrix, Path, available_paths
+from tests.support.sparamx import FORMATS, SHAPES, activations, weights
+
+SCHEMES = (
+    *("bf8", "mxfp4", "bf16", "e4m3", "mxfp8_e4m3", "mxfp6_e3m2", "nf4", "mxfp4,group=16"),
+    *("int7,scale=none", "int5,scale=none", "int1,scale=none"),
+)
+SPECIAL = np.array([0x7F80, 0xFF80, 0x7FC0, 0x0001, 0x807F, 0x0080, 0x7F7F, 0x8000], np.uint16)
+
+
+def canonical(bits):
+    """Every fp32 NaN as the one that golden gives."""
+    return np.where((bits & 0x7FFFFFFF) > 0x7F800000, 0x7FC00000, bits)
+
+
+def same(a, b):
+    if a.dtype == np.uint32:
+        a, b = canonical(a), canonical(b)
+    return np.array_equal(a, b)
+
+
+def compare_formats(paths, shapes=SHAPES, batches=(1, 3, 5, 17, 70)):
+    """All formats and orders; golden on the smaller half."""
+    for fmt in FORMATS:
+        for shape in shapes:
+            for sparsity in (0.0, 0.5, 1.0):
+                matrix = weights(fmt, shape, sparsity)
+                golden, packed = pack(fmt, matrix), Matrix.pack(fmt, matrix)
+                for batch in batches:
+                    x = activations(fmt, batch, shape[1])
+                    if fmt.element.value == "bf16":
+                        x.reshape(-1)[: len(SPECIAL)] = SPECIAL[: x.size]
+                    for order in Order:
+                        first = packed.multiply(x, path=Path.PORTABLE, order=order, threads=1)
+                        if batch <= 3 and sparsity == 0.5 and np.prod(shape) < 2000:
+                            assert same(first, multiply(golden, x, order)), (fmt, shape, batch)
+                        for path in paths:
+                            got = packed.multiply(x, path=path, order=order, threads=3)
+                            assert same(got, first), (fmt, shape, sparsity, batch, order, path)
+
+
+def compare_wide_range(paths):
+    """Products that overflow, underflow and cancel."""
+    rng = np.random.default_rng(5)
+    fmt = FORMATS[0]
+    for low, high in ((-66, -58), (-126, 127), (-8, 8)):
+        matrix = encode(BF16, rng.normal(0, 1, (40, 96)) * 2.0 ** rng.integers(low, high, (40, 96)))
+        matrix = np.where((matrix & 0x7F80) == 0x7F80, 0, matrix).astype(np.uint16)
+        x = encode(BF16, rng.normal(0, 1, (6, 96)) * 2.0 ** rng.integers(low, high, (6, 96)))
+        x = x.astype(np.uint16)
+        golden, packed = pack(fmt, matrix), Matrix.pack(fmt, matrix)
+        for order in Order:
+            expected = multiply(golden, x, order)
+            for path in paths:
+                assert same(packed.multiply(x, path=path, order=order), expected), (
+                    low,
+                    order,
+                    path,
+                )
+
+
+def compare_schemes(paths):
+    rng = np.random.default_rng(0)
+    for name in SCHEMES:
+        for density in (None, 0.5, 0.05):
+            for shape in ((40, 100), (17, 64)):
+                matrix = rng.normal(0, 0.05, shape).astype(np.float32)
+                compressed = compress(matrix, resolve_scheme(name), density)
+                deca = DecaMatrix(compressed)
+                for batch in (1, 20):
+                    x = encode(BF16, rng.normal(0, 1, (batch, shape[1]))).astype(np.uint16)
+                    first = deca.multiply(x, path=Path.PORTABLE)
+                    if batch == 1:
+                        assert same(first, gemm(compressed, x.T).T), (name, density, shape)
+                    for path in paths:
+                        assert same(deca.multiply(x, path=path), first), (name, density, path)
+
+
+def main() -> None:
+    paths = available_paths()
+    compare_formats(paths)
+    compare_wide_range(paths)
+    compare_schemes(paths)
+    print(" ".join(path.name for path in paths))
+
+
+if __name__ == "__main__":
+    main()
