@@ -46,6 +46,7 @@ CATALOG = {
     "figna_aligner": "hw.pe.aligner:FignaAligner",
     "harmonia_converter": "hw.harmonia.converter:Converter",
     "harmonia_offset": "hw.harmonia.offset:OffsetGenerator",
+    "harmonia_array": "hw.harmonia.array:HarmoniaArray",
     "harmonia_pe": "hw.harmonia.element:HarmoniaElement",
 }
 

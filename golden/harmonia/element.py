@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden.arith import add, convert, multiply
+from golden.bits import bits_dtype
 from golden.harmonia.product import partial
 from golden.pack import Columns
 from golden.params.block import require
@@ -11,11 +12,14 @@ from golden.params.formats import FP16, FP32
 from golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams, Mode
 
 
-def results(params: HarmoniaPeParams, beats: Columns) -> NDArray[np.uint16]:
-    """fp16 patterns, one for every step marked last; what follows has no result yet."""
+def results(params: HarmoniaPeParams, beats: Columns) -> NDArray:
+    """Patterns of the result format, one for every step marked last.
+
+    What follows the last such step has no result yet.
+    """
     ends = np.flatnonzero(beats["last"][params.fold - 1 :: params.fold])
     if len(ends) == 0:
-        return np.zeros(0, np.uint16)
+        return np.zeros(0, bits_dtype(params.result))
     steps = int(ends[-1]) + 1
     beats = {name: values[: steps * params.fold] for name, values in beats.items()}
     last_beat = {name: values[params.fold - 1 :: params.fold] for name, values in beats.items()}
@@ -33,7 +37,7 @@ def results(params: HarmoniaPeParams, beats: Columns) -> NDArray[np.uint16]:
     complete = ~fused | is_low
     sums, step, scale, mode, output = (x[complete] for x in (sums, step, scale, mode, output))
     terms = _terms(params, partial(params.numerics, sums, step), scale, mode)
-    return convert(FP32, FP16, _accumulate(terms, output))
+    return convert(FP32, params.result, _accumulate(terms, output))
 
 
 def _half_sums(params: HarmoniaPeParams, beats: Columns, steps: int) -> NDArray[np.int64]:

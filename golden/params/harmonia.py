@@ -147,16 +147,18 @@ class HarmoniaPeParams(BlockParams):
         "paper": {},
         "single": {"sub_elements": 1, "fold": 1},
         "small": {"group": 4, "sub_elements": 2, "fold": 1},
-        "wide": {"group": 8, "fold": 2, "partial": FP32},
+        "wide": {"group": 8, "fold": 2, "partial": FP32, "result": FP32},
     }
 
     group: int = 32
     sub_elements: int = 4
     fold: int = 4
     partial: FloatFormat = FP16
+    result: FloatFormat = FP16  # fp32 in the array, whose own unit rounds at its edge
 
     def __post_init__(self) -> None:
         HarmoniaNumerics(group=self.group, partial=self.partial)
+        require(self.result in (FP16, FP32), f"result must be fp16 or fp32, not {self.result}")
         require(
             self.sub_elements in (1, 2, 4),
             f"sub_elements must be 1, 2 or 4, not {self.sub_elements!r}",
@@ -209,7 +211,7 @@ class HarmoniaPeParams(BlockParams):
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("y", FP16.bits),)),)
+        return (Port("o", (Field("y", self.result.bits),)),)
 
     @property
     def step_cycles(self) -> int:
@@ -339,4 +341,101 @@ class HarmoniaOffsetParams(BlockParams):
         raise NotImplementedError("learning gives nothing: see golden.harmonia.offset_stream")
 
 
-HARMONIA_BLOCKS = (HarmoniaPeParams, HarmoniaConverterParams, HarmoniaOffsetParams)
+@dataclass(frozen=True, kw_only=True)
+class HarmoniaArrayParams(BlockParams):
+    """``rows`` x ``columns`` elements, output stationary: a tile of a product.
+
+    ``load`` fills the columns' operand memories, ``words`` sums each. A beat of ``i`` is one sum:
+    ``rows`` groups of activations, which move from column to column, and the ``address`` of the
+    operands that meet them, the same in every column. An 8-bit operand is two sums, high half
+    first. ``first`` and ``last`` mark the sums of a tile; ``o`` then gives the tile column by
+    column, ``rows`` results a beat.
+    """
+
+    block: ClassVar[str] = "harmonia_array"
+    summary: ClassVar[str] = "Harmonia array: systolic activations, operands held by the columns"
+    PRESETS: ClassVar = {
+        "paper": {},
+        "small": {"rows": 2, "columns": 3, "group": 4, "words": 8},
+    }
+
+    rows: int = 8
+    columns: int = 16
+    group: int = 32
+    words: int = 512
+    partial: FloatFormat = FP16
+
+    def __post_init__(self) -> None:
+        require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
+        require(self.columns >= 2, f"columns must be at least 2, not {self.columns!r}")
+        require(self.words >= 2, f"words must be at least 2, not {self.words!r}")
+        HarmoniaNumerics(group=self.group, partial=self.partial)
+
+    @property
+    def element(self) -> HarmoniaPeParams:
+        """One sum a beat: the cheapest element that keeps the rate."""
+        return HarmoniaPeParams(
+            group=self.group, sub_elements=1, fold=1, partial=self.partial, result=FP32
+        )
+
+    @property
+    def numerics(self) -> HarmoniaNumerics:
+        return HarmoniaNumerics(group=self.group, partial=self.partial)
+
+    @property
+    def address_bits(self) -> int:
+        return (self.words - 1).bit_length()
+
+    @property
+    def operand_fields(self) -> tuple[Field, ...]:
+        """A column's operands of one sum."""
+        return (
+            Field("b_signs", 1, self.group),
+            Field("b", OPERAND_BITS, self.group),
+            Field("b_exponent", FP16.exponent_bits),
+            Field("scale", FP16.bits),
+        )
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        lanes = self.rows * self.group
+        sums = (
+            Field("mode", MODE_BITS),
+            Field("first", 1),
+            Field("last", 1),
+            Field("address", self.address_bits),
+            Field("a_signs", 1, lanes),  # row by row
+            Field("a", ACTIVATION_BITS, lanes),
+            Field("a_exponents", FP16.exponent_bits, self.rows),
+        )
+        where = (
+            Field("column", (self.columns - 1).bit_length()),
+            Field("address", self.address_bits),
+        )
+        return Port("load", (*where, *self.operand_fields)), Port("i", sums)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (Port("o", (Field("values", FP16.bits, self.rows), Field("last", 1))),)
+
+    @property
+    def latency(self) -> int:
+        """From the last beat of a tile to its first column: into the column, its element, out."""
+        return 1 + self.element.latency + 2
+
+    @property
+    def result_places(self) -> int:
+        """Columns that the result queue holds: enough that tiles never wait for their way out."""
+        return self.columns * (2 + self.latency // self.columns)
+
+    @property
+    def timing(self) -> Timing:
+        raise NotImplementedError("tiles differ in length: see golden.harmonia.array")
+
+
+HARMONIA_BLOCKS = (
+    HarmoniaPeParams,
+    HarmoniaConverterParams,
+    HarmoniaOffsetParams,
+    HarmoniaArrayParams,
+)

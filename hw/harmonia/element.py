@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from amaranth import Module, Mux, Signal, Value, signed
 
 from golden.params.arith import IEEE_RULES
-from golden.params.formats import FP16
+from golden.params.formats import FP16, FP32
 from golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, Mode
 from hw.arith.float_round import Rounder
 from hw.arith.float_unpack import wire
@@ -45,6 +45,14 @@ class HarmoniaElement(ProcessingElement):
             last=group.last,
         )
         self.give_scaled(m, valid, partial, scale, last)
+
+    def give(self, m: Module, valid: Value, total: Value) -> None:
+        """The complete fp32 sum in the result format to ``o``."""
+        result = self.converted(m, "result", FP32, self.params.result, total)
+        with m.If(self.step):
+            m.d.sync += self.o.valid.eq(valid)
+            with m.If(valid):
+                m.d.sync += self.o.p.y.eq(result)
 
     def _count_beats(self, m: Module, valid: Value) -> Value:
         """Whether this beat ends its step; a step with fewer beats than cycles waits after it."""

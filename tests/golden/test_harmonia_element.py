@@ -5,10 +5,11 @@ import pytest
 
 from golden import bfp
 from golden.anda.weights import quantise
+from golden.arith import convert
 from golden.harmonia import mixed
 from golden.harmonia.element import results, sign_magnitude, split_operand
 from golden.harmonia.product import linear_stepwise, product_stepwise
-from golden.params.formats import FP32
+from golden.params.formats import FP16, FP32
 from golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
 
 CONFIGURATIONS = {
@@ -95,7 +96,10 @@ def test_equals_the_product_of_matrices(params, mode):
         for column in range(2)
     ]
     joined = {name: np.concatenate([s[name] for s in streams]) for name in streams[0]}
-    np.testing.assert_array_equal(results(params, joined), expected.reshape(-1))
+    got = results(params, joined)
+    if params.result == FP32:
+        got = convert(FP32, FP16, got)
+    np.testing.assert_array_equal(got, expected.reshape(-1))
 
 
 def test_modes_follow_each_other():

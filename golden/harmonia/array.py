@@ -1,0 +1,62 @@
+"""The array on streams of loads and sums: the tiles it gives, and when."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.arith import convert
+from golden.harmonia import element
+from golden.pack import Columns
+from golden.params.formats import FP16, FP32
+from golden.params.harmonia import HarmoniaArrayParams
+
+
+def results(params: HarmoniaArrayParams, loads: Columns, sums: Columns) -> NDArray[np.uint16]:
+    """fp16 patterns (beats of ``o``, rows): tile after tile, column after column.
+
+    All loads are done before the first sum.
+    """
+    tiles = int(sums["last"].sum())
+    given = np.empty((tiles, params.columns, params.rows), np.uint16)
+    for column in range(params.columns):
+        mine = loads["column"] == column
+        memory = {
+            field.name: np.zeros((params.words, *([field.count] if field.count else [])), np.int64)
+            for field in params.operand_fields
+        }
+        for name, words in memory.items():
+            words[loads["address"][mine]] = loads[name][mine]  # of equal addresses the last wins
+        operands = {name: words[sums["address"]] for name, words in memory.items()}
+        for row in range(params.rows):
+            lanes = slice(row * params.group, (row + 1) * params.group)
+            beats = {
+                "mode": sums["mode"],
+                "first": sums["first"],
+                "last": sums["last"],
+                "a_signs": sums["a_signs"][:, lanes],
+                "a": sums["a"][:, lanes],
+                "b_signs": operands["b_signs"],
+                "b": operands["b"],
+                "a_exponents": sums["a_exponents"][:, row : row + 1],
+                "b_exponents": operands["b_exponent"][:, np.newaxis],
+                "scale": operands["scale"],
+            }
+            totals = element.results(params.element, beats)
+            given[:, column, row] = convert(FP32, FP16, totals)
+    return given.reshape(-1, params.rows)
+
+
+def cycles(params: HarmoniaArrayParams, sums: Columns) -> NDArray[np.int64]:
+    """Cycle of every output beat, counted from the first sum, if nobody ever waits.
+
+    A tile gives a column a cycle, so the last sums of two tiles are at least as many cycles apart
+    as there are columns: a shorter tile's last sum waits.
+    """
+    taken, offered = -1, []
+    earliest = 0
+    for last in sums["last"].astype(bool):
+        taken += 1
+        if last:
+            taken = max(taken, earliest)
+            earliest = taken + params.columns
+            offered.append(taken + params.latency + np.arange(params.columns))
+    return np.concatenate([np.zeros(0, np.int64), *offered])
