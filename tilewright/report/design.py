@@ -15,6 +15,7 @@ from tilewright.report.hardware import (
     figures_table,
     longest_paths,
     records_wanted,
+    relative_table,
 )
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
@@ -33,9 +34,13 @@ def design_page(
     families: Sequence[str],
     *sections: Markup,
     paper: str | None = None,
+    reference: str | None = None,
     data: dict[str, Any] | None = None,
 ) -> Page:
-    """Its own sections, its blocks, their synthesis, and the claims of ``paper``."""
+    """Its own sections, its blocks, their synthesis, and the claims of ``paper``.
+
+    ``reference`` is a block that the areas and delays of the others are divided by.
+    """
     classes = blocks_of(families)
     blocks = [describe(cls()) for cls in classes]
     records = design_records(context, [cls.block for cls in classes])
@@ -45,7 +50,9 @@ def design_page(
         shown["claims"] = {name: c.value for name, c in load_claims(paper).items()}
     return Page(
         summary=summary,
-        body=join([*sections, _blocks(blocks), _synthesis(context, classes, records), claims]),
+        body=join(
+            [*sections, _blocks(blocks), _synthesis(context, classes, records, reference), claims]
+        ),
         data=shown,
     )
 
@@ -79,11 +86,16 @@ def _blocks(blocks: Sequence[dict[str, Any]]) -> Markup:
 
 
 def _synthesis(
-    context: Context, classes: Sequence[type[BlockParams]], records: dict[str, dict[str, Any]]
+    context: Context,
+    classes: Sequence[type[BlockParams]],
+    records: dict[str, dict[str, Any]],
+    reference: str | None,
 ) -> Markup:
     """Every record, and the commands for the default presets that have none."""
     if not classes:
         return Markup("")
     firsts = [f"{cls.block}:{next(iter(cls.PRESETS))}" for cls in classes]
     found = [figures_table(context, records), longest_paths(records)] if records else []
+    if reference is not None:
+        found.append(relative_table(records, reference))
     return section("Area and longest path", *found, records_wanted(records, firsts))

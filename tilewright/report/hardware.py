@@ -15,8 +15,11 @@ __all__ = [
     "longest_paths",
     "parts_table",
     "records_wanted",
+    "relative_figures",
+    "relative_table",
 ]
 
+METRICS = ("area", "delay")
 PS_PER_GHZ = 1000.0  # a period in ps is this divided by the clock in GHz
 
 
@@ -100,6 +103,42 @@ def longest_paths(records: Mapping[str, dict[str, Any]]) -> Markup:
         if (path := record["longest_path"])
     ]
     return table(("Block", "Technology", "Goal", "From", "To", "Cells"), rows)
+
+
+def relative_figures(records: Mapping[str, dict[str, Any]], reference: str) -> list[dict[str, Any]]:
+    """Area and delay of each record as multiples of the reference's, same technology and goal."""
+    values = {name: {m: r["metrics"][m]["value"] for m in METRICS} for name, r in records.items()}
+    slug = resolve(reference).slug
+    base = {
+        (r["technology"], r["goal"]): values[name]
+        for name, r in records.items()
+        if resolve(r["spec"]).slug == slug
+    }
+    return [
+        {key: r[key] for key in ("spec", "technology", "goal")}
+        | {m: values[name][m] / base[r["technology"], r["goal"]][m] for m in METRICS}
+        for name, r in records.items()
+        if (r["technology"], r["goal"]) in base
+    ]
+
+
+def relative_table(records: Mapping[str, dict[str, Any]], reference: str) -> Markup:
+    """:func:`relative_figures` as a table, where the reference has a record."""
+    rows = relative_figures(records, reference)
+    if not rows:
+        return Markup("")
+    return join(
+        [
+            paragraph("As multiples of", code(reference), "in the same technology and goal:"),
+            table(
+                ("Block", "Technology", "Goal", "Area, x", "Delay, x"),
+                [
+                    (code(r["spec"]), r["technology"], r["goal"], r["area"], r["delay"])
+                    for r in rows
+                ],
+            ),
+        ]
+    )
 
 
 def area_by_group(

@@ -492,7 +492,6 @@ def _live_section(live: dict[str, Any]) -> Markup:
 def _hardware(
     context: Context, records: dict[str, dict[str, Any]], claims: dict[str, Claim]
 ) -> Markup:
-    specs = [f"deca:{preset}" for preset in PRESETS]
     clock = claims["deca.clock"]
     parts = [figures_table(context, records), longest_paths(records)] if records else []
     return section(
@@ -503,7 +502,7 @@ def _hardware(
             " What delay and area leave out: see Synthesis in the documentation."
         ),
         *parts,
-        records_wanted(records, specs),
+        records_wanted(records, ["deca:paper"]),
         *(_paper_area(name, record, claims) for name, record in records.items()),
         claims_source("deca", clock, claims["deca.area.per_pe"], claims["deca.area.share"]),
     )

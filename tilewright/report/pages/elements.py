@@ -12,4 +12,5 @@ def build(context: Context) -> Page:
         context,
         "Processing elements for fp16 activations by earlier designs, in one flow with ours.",
         ("pe",),
+        reference="pe_fp_fp",
     )
