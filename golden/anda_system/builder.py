@@ -158,8 +158,9 @@ class Builder:
         """Weights into their buffer, in the background: ``wait`` before their gemm."""
         rows, scales = weight_rows(self.params, weights)
         placed = PlacedWeights(self._weight_row, self._scale_row, weights.inputs, weights.outputs)
-        self._load(Memory.WEIGHTS, rows, placed.row)
+        # The port does one at a time: the longer one last, to run beside what follows.
         self._load(Memory.SCALES, scales, placed.scale_row)
+        self._load(Memory.WEIGHTS, rows, placed.row)
         self._weight_row += len(rows)
         self._scale_row += len(scales)
         if self._weight_row > self.params.weight_rows:

@@ -181,7 +181,9 @@ class Machine:
         groups, tiles = groups_of(p, x["inputs"]), -(-x["outputs"] // p.columns)
         inputs = groups * p.group
         taken = self.activations[x["source"] :][: groups * group_rows(source)]
-        exponents = self.exponents[x["source"] :][: len(taken) : group_rows(source)] & 0x1F
+        exponents = self.exponents[x["source"] :][: len(taken) : group_rows(source)] & np.uint8(
+            0x1F
+        )
         layout = anda.TensorLayout(
             fmt=block_format(p, source), rows=p.rows, length=inputs, lanes=p.rows
         )
@@ -244,9 +246,9 @@ class Machine:
         b = self._operand(x["b_kind"], x["b"], elements) if operation.takes_b else a
         if operation.reduces:
             lanes = p.vector.row_lanes
-            words = [v.reshape(p.rows, -1, lanes).transpose(1, 0, 2) for v in (a, b)]
+            a_words, b_words = (v.reshape(p.rows, -1, lanes).transpose(1, 0, 2) for v in (a, b))
             active = (np.arange(a.shape[1]) < elements).reshape(-1, lanes)
-            running = reduce_rows(operation, *words, active, x["scale"])
+            running = reduce_rows(operation, a_words, b_words, active, x["scale"])
             self.scalars[x["destination"]] = running[-1]
             return
         values = elementwise(operation, a, b)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from golden import anda
 from golden.anda.weights import Weights
 from golden.bfp import encode
-from golden.params.anda_system import FP16_ROWS, AndaParams, Memory
+from golden.params.anda_system import AndaParams, Memory
 from golden.params.formats import BlockFormat
 
 
@@ -70,9 +70,7 @@ def weight_rows(params: AndaParams, weights: Weights) -> tuple[NDArray, NDArray[
 
 def to_bytes(params: AndaParams, memory: Memory, rows: NDArray) -> NDArray[np.uint8]:
     """Rows as they lie in external memory, padded to whole lines."""
-    dtype = {Memory.EXPONENTS: np.dtype("u1"), Memory.SCALES: np.dtype("<u2")}.get(
-        memory, word_dtype(params)
-    )
+    dtype = _dtype(params, memory)
     data = np.ascontiguousarray(rows, dtype).view(np.uint8).reshape(-1)
     padding = -len(data) % params.line_bytes
     return np.concatenate([data, np.zeros(padding, np.uint8)])
@@ -80,21 +78,21 @@ def to_bytes(params: AndaParams, memory: Memory, rows: NDArray) -> NDArray[np.ui
 
 def from_bytes(params: AndaParams, memory: Memory, data: NDArray[np.uint8], rows: int) -> NDArray:
     """Inverse of :func:`to_bytes`."""
-    dtype = {Memory.EXPONENTS: np.dtype("u1"), Memory.SCALES: np.dtype("<u2")}.get(
-        memory, word_dtype(params)
-    )
+    dtype = _dtype(params, memory)
     size = params.row_bits(memory) // 8
     return np.ascontiguousarray(data[: rows * size]).view(dtype).reshape(rows, -1)
+
+
+def _dtype(params: AndaParams, memory: Memory) -> np.dtype:
+    """Of an element of a row."""
+    if memory is Memory.EXPONENTS:
+        return np.dtype("u1")
+    return np.dtype("<u2") if memory is Memory.SCALES else word_dtype(params)
 
 
 def lines_of(params: AndaParams, memory: Memory, rows: int) -> int:
     """Lines that ``rows`` rows take in external memory."""
     return -(-rows * params.row_bits(memory) // params.line_bits)
-
-
-def group_row_count(elements: int, params: AndaParams) -> int:
-    """Rows of an fp16 tensor."""
-    return -(-elements // params.group) * FP16_ROWS
 
 
 def _checked(params: AndaParams, shape: tuple[int, ...]) -> tuple[int, int]:

@@ -25,6 +25,7 @@ from golden.params.formats import FP16, FP32
 
 _SIGN = 1 << (FP16.bits - 1)
 _MINUS_INFINITY = _SIGN | 0x7C00
+_NAN = 0x7E00
 _EXP_FIELD_LIMIT = FP16.bias + 5  # exponent field of 32: beyond it e^x is 0 or infinity
 
 
@@ -141,7 +142,7 @@ def worst_error(operation: Operation) -> tuple[float, int]:
 def _larger(a: NDArray, b: NDArray) -> NDArray[np.uint16]:
     nan = ((a & 0x7FFF) > 0x7C00) | ((b & 0x7FFF) > 0x7C00)
     bigger = np.where(_ordered(a) >= _ordered(b), a, b)
-    return np.where(nan, FP16.nan_bits, bigger).astype(np.uint16)
+    return np.where(nan, _NAN, bigger).astype(np.uint16)
 
 
 def _ordered(x: NDArray) -> NDArray:

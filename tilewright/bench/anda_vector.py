@@ -5,7 +5,7 @@ from numpy.random import Generator
 
 from golden.anda_system.vector import beats
 from golden.pack import Columns
-from golden.params.anda_vector import AndaVectorParams, Operation
+from golden.params.anda_vector import TABLES, AndaVectorParams, Operation
 from golden.params.formats import FP16
 from golden.vectors import operands
 
@@ -43,3 +43,20 @@ def _values(params: AndaVectorParams, rng: Generator, cases: int) -> np.ndarray:
 
 def expected(params: AndaVectorParams, columns: dict[str, Columns]) -> dict[str, Columns]:
     return {"o": {"values": beats(params, **columns["i"])}}
+
+
+def exhaustive(params: AndaVectorParams) -> dict[str, Columns]:
+    """Every fp16 pattern through every approximation."""
+    patterns = np.arange(1 << FP16.bits, dtype=np.uint16).reshape(-1, params.lanes)
+    cases = len(TABLES) * len(patterns)
+    a = np.tile(patterns, (len(TABLES), 1))
+    return {
+        "i": {
+            "operation": np.repeat([int(operation) for operation in TABLES], len(patterns)),
+            "first": np.ones(cases, np.uint8),
+            "active": np.ones((cases, params.row_lanes), np.uint8),
+            "scale": np.zeros(cases, np.uint16),
+            "a": a,
+            "b": np.zeros_like(a),
+        }
+    }

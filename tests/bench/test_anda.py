@@ -1,0 +1,156 @@
+"""The Anda accelerator as emitted Verilog: programs, cycles, errors, registers, workloads."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden.params.anda_vector import AndaVectorParams
+from golden.params.resolve import resolve
+from tilewright.bench import cocotb_tests
+from tilewright.bench.job import Job
+from tilewright.cli import main
+from tilewright.simulators import run_bench
+from tilewright.simulators.verilog import block_verilog
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "examples" / "anda-norm.s"
+
+
+def run(block, *, simulator="verilator", optimize="-O0", only=None, **options):
+    params = resolve(block)
+    result = run_bench(
+        block_verilog(block),
+        params.slug,
+        cocotb_tests(params),
+        simulator=simulator,
+        job=Job(block, **options).as_dict(),
+        optimize=optimize,
+        environment={"COCOTB_TEST_FILTER": f"({only})$"} if only else {},
+    )
+    assert result.passed, result.failure
+    return result
+
+
+def simulate(capsys, *words):
+    code = main(["simulate", "anda", *words, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+# Fast.
+
+
+def test_everything_in_short():
+    """Five random programs per stall, cycle for cycle without stalls; every error; registers."""
+    result = run("anda:small", cases=500)
+    names = {test.name.rpartition(".")[2] for test in result.tests}
+    assert names == {
+        "random_programs",
+        "every_error",
+        "random_words",
+        "registers_hold_and_refuse",
+    }
+
+
+def test_transformer_block(capsys):
+    """Four linear modules, each with its own M, results feeding the next."""
+    code, result = simulate(capsys)
+    assert code == 0 and result["equal"]
+    assert result["status"]["error"] == "none"
+    assert result["counters"] | result["golden"] == result["counters"]
+    assert set(result["golden"]) == set(result["counters"])
+    assert result["counters"]["groups_compressed"] > 0
+
+
+def test_program_of_a_file(capsys, tmp_path):
+    """The example of the documentation, on values whose softmax is known."""
+    values = np.zeros((32, 2, 1), np.float16)  # rows, banks, values of a word
+    values[:24, 0, 0] = np.linspace(-2, 2, 24)
+    values[:24, 1, 0] = 1
+    memory = np.zeros(6 * 64, np.uint8)
+    memory[:128] = values.view(np.uint8).reshape(-1)
+    np.savez(tmp_path / "in.npz", memory=memory)
+    code, result = simulate(
+        capsys,
+        *("--program", str(EXAMPLE), "--memory", str(tmp_path / "in.npz")),
+        *("--save", str(tmp_path / "out.npz"), "--latency", "3"),
+    )
+    assert code == 0 and result["equal"]
+    out = np.load(tmp_path / "out.npz")["memory"]
+    softmax = out[4 * 64 :].view(np.float16).reshape(32, 2)[:24].astype(float)
+    powers = np.exp(np.linspace(-2, 2, 24) / np.sqrt(np.mean(np.linspace(-2, 2, 24) ** 2)))
+    assert np.allclose(softmax[:, 0], powers / powers.sum(), atol=2e-3)
+    assert np.allclose(softmax[:, 1], 1 / 24, atol=1e-4)
+
+
+def test_a_program_that_goes_wrong(capsys, tmp_path):
+    path = tmp_path / "wrong.s"
+    path.write_text("configure source=4, result=0\nadd r5000, r0, #1, elements=3\nhalt\n")
+    code, result = simulate(capsys, "--program", str(path))
+    assert code == 1 and result["equal"]
+    assert result["status"] == {"error": "address", "instruction": 1}
+    assert main(["simulate", "anda", "--program", str(path)]) == 1
+    assert "stopped with error address at instruction 1, as golden does" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--block", "popcount"], "anda runs on a block anda, not popcount"),
+        (["--latency", "0"], "latency must be at least 1, not 0"),
+        (["--program", "{tmp}/none.s"], "none.s: No such file or directory"),
+        (["--program", "{tmp}/bad.s"], "bad.s, line 2: unknown instruction 'jump'"),
+        (["--program", "{tmp}/long.s"], "129 instructions do not fit the 128 of anda__rows_2"),
+        (["--memory", "{tmp}/odd.npz"], "--memory goes with --program"),
+        (
+            ["--program", "{tmp}/good.s", "--memory", "{tmp}/odd.npz"],
+            "memory must be bytes, whole lines of 64",
+        ),
+        (
+            ["--program", "{tmp}/good.s", "--memory", "{tmp}/other.npz"],
+            "other.npz has no array 'memory'",
+        ),
+    ],
+)
+def test_refused_runs(words, message, capsys, tmp_path):
+    (tmp_path / "bad.s").write_text("halt\njump\n")
+    (tmp_path / "good.s").write_text("halt\n")
+    (tmp_path / "long.s").write_text("wait\n" * 129)
+    np.savez(tmp_path / "odd.npz", memory=np.zeros(65, np.uint8))
+    np.savez(tmp_path / "other.npz", weights=np.zeros(64, np.uint8))
+    assert main(["simulate", "anda", *(w.format(tmp=tmp_path) for w in words)]) == 2
+    assert message in capsys.readouterr().err
+
+
+# Long.
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [2, 3])
+def test_many_programs(seed):
+    """Forty programs without stalls, each with its exact cycles, and as many with each stall."""
+    run("anda:small", cases=4000, seed=seed, only="random_programs|random_words")
+
+
+@pytest.mark.full
+def test_the_other_simulator_sees_the_same_cycles():
+    """Icarus Verilog also finds what depends on undefined bits."""
+    cycles = {
+        run("anda:small", simulator=simulator, cases=200, only="random_programs").numbers["cycles"]
+        for simulator in ("verilator", "icarus")
+    }
+    assert len(cycles) == 1
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", ["anda:small,group=32", "anda:small,rows=4,columns=4,group=32"])
+def test_other_sizes(block):
+    run(block, cases=500)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("preset", AndaVectorParams.PRESETS)
+def test_approximations_of_every_pattern(preset):
+    result = run(f"anda_vector:{preset}", exhaustive=True, stalls=(0.0,))
+    assert result.numbers["cases"] * resolve(f"anda_vector:{preset}").lanes == 3 << 16
