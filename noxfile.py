@@ -57,6 +57,7 @@ def bench(session: nox.Session) -> None:
     install(session, "test")
     session.run("python", "-m", "benchmarks.golden_bench", *session.posargs)
     session.run("python", "-m", "benchmarks.pack_bench")
+    session.run("python", "-m", "benchmarks.model_bench")
 
 
 @nox.session

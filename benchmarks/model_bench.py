@@ -1,0 +1,117 @@
+"""Speed of the performance model, beside peers where there are any: one run, the same machine.
+
+    python -m benchmarks.model_bench [--json] [--peer NAME=COMMAND]...
+
+GenZ is run when it is installed: a whole prefill of Llama-2-7B, its import included, as ours is.
+Any other peer, such as ZigZag with its own input files, is named with the command that runs it.
+"""
+
+import argparse
+import importlib.util
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from sim.core import simulate
+from sim.evaluations import EVALUATIONS
+from sim.roofsurface import Surface
+from sim.scoreboard import claims, evaluate
+from sim.xeon import SYSTEMS
+
+POINTS = 1_000_000
+ROUNDS = 3
+OURS = [sys.executable, "-m", "tilewright", "llm", "llama-2-7b", "--phase", "prefill"]
+GENZ = (
+    "from GenZ import prefill_moddeling;"
+    "prefill_moddeling(model='meta-llama/Llama-2-7B', batch_size=1, input_tokens=1024)"
+)
+
+
+@dataclass
+class Result:
+    task: str
+    seconds: float
+    limit: float | None  # seconds; None where there is no target
+
+    @property
+    def good(self) -> bool:
+        return self.limit is None or self.seconds <= self.limit
+
+
+def best(task: Callable[[], object], rounds: int = ROUNDS) -> float:
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        task()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def roof_surface() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.uniform(1e-3, 1e-1, (2, POINTS))
+    surface = Surface.of_cores(SYSTEMS["spr-hbm"])
+    surface.fma(x, y, 16)
+    surface.region(x, y)
+
+
+def table6() -> None:
+    simulate.cache_clear()
+    for claim in claims("deca"):
+        if claim["id"].startswith("deca.table6.") and claim["evaluate"] == "next_token_ms":
+            EVALUATIONS["next_token_ms"](**claim["with"])
+
+
+def scoreboard() -> None:
+    simulate.cache_clear()
+    evaluate()
+
+
+def process(command: list[str]) -> Callable[[], object]:
+    return lambda: subprocess.run(command, check=True, capture_output=True)
+
+
+def run(peers: dict[str, list[str]]) -> list[Result]:
+    results = [
+        Result(f"Roof-Surface and region of {POINTS:,} points", best(roof_surface), 1.0),
+        Result("all of Table 6", best(table6), 1.0),
+        Result("tilewright llm, start to finish", best(process(OURS)), 1.0),
+        Result("the whole scoreboard", best(scoreboard, 1), 60.0),
+    ]
+    return results + [
+        Result(f"{name}, start to finish", best(process(command), 1), None)
+        for name, command in peers.items()
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
+    args = parser.parse_args()
+    peers = {}
+    if importlib.util.find_spec("GenZ"):
+        peers["GenZ"] = [sys.executable, "-c", GENZ]
+    else:
+        print("GenZ is not installed and left out", file=sys.stderr)
+    for text in args.peer:
+        name, _, command = text.partition("=")
+        peers[name] = shlex.split(command)
+    results = run(peers)
+    if args.json:
+        print(json.dumps([asdict(r) | {"good": r.good} for r in results], indent=2))
+    else:
+        for r in results:
+            limit = "" if r.limit is None else f"  (at most {r.limit:g} s)"
+            print(f"{r.seconds:9.3f} s  {r.task}{limit}{'' if r.good else '  MISSED'}")
+    return 0 if all(r.good for r in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
