@@ -6,6 +6,7 @@ tells whether it still describes the block. Every metric knows its unit and its 
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -118,12 +119,18 @@ def is_fresh(record: dict[str, Any], rtlil_sha256: str) -> bool:
     )
 
 
-def stale_records(folder: Path = RECORDS) -> dict[str, str]:
-    """Records that no longer describe their block, with the command that renews each."""
+def stale_records(
+    folder: Path = RECORDS, watch: Callable[[Iterable[str]], Iterable[str]] = iter
+) -> dict[str, str]:
+    """Records that no longer describe their block, with the command that renews each.
+
+    ``watch`` sees the names of the records as they are looked at, for who wants to show progress.
+    """
+    records = load_records(folder)
     return {
-        name: _renewal(record)
-        for name, record in load_records(folder).items()
-        if not is_fresh(record, _rtlil_sha256(record["spec"]))
+        name: _renewal(records[name])
+        for name in watch(records)
+        if not is_fresh(records[name], _rtlil_sha256(records[name]["spec"]))
     }
 
 

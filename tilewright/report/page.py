@@ -48,7 +48,7 @@ class Context:
     @cached_property
     def stale(self) -> dict[str, str]:
         """Those of them that no longer describe their block, with the command that renews each."""
-        return stale_records(self.records)
+        return stale_records(self.records, lambda names: self.track("records", names))
 
     def track(self, what: str, items: Iterable[T], name: Callable[[T], str] = str) -> Iterator[T]:
         """``items`` one by one, with a bar on stderr."""
