@@ -37,11 +37,11 @@ class Terms(NamedTuple):
     Leading zeros are allowed. ``nan`` overrides ``infinite``, which overrides the number.
     """
 
-    sign: NDArray[np.bool_]
-    field: Int64s
-    magnitude: Int64s
-    infinite: NDArray[np.bool_]
-    nan: NDArray[np.bool_]
+    sign: NDArray
+    field: NDArray
+    magnitude: NDArray
+    infinite: NDArray
+    nan: NDArray
 
 
 def fp_fp_dot(params: FpFpParams, activation: ArrayLike, weight: ArrayLike) -> NDArray:

@@ -34,7 +34,10 @@ class ProcessingElement(Unit):
     def registered(self, m: Module, name: str, valid: Value, **values: Value) -> tuple:
         """``valid`` and ``values`` a step later; values change only when they are valid."""
         held_valid = Signal(name=f"{name}_valid")
-        held = {n: Signal(Value.cast(v).shape(), name=f"{name}_{n}") for n, v in values.items()}
+        held = {
+            n: Signal(Value.cast(v).shape(), name=f"{name}_{n}", reset_less=True)
+            for n, v in values.items()
+        }
         with m.If(self.step):
             m.d.sync += held_valid.eq(valid)
             with m.If(valid):
@@ -54,7 +57,7 @@ class ProcessingElement(Unit):
 
         Returns whether it holds a complete sum, true for one step, and the register.
         """
-        total = Signal(shape, name=f"{name}_total")
+        total = Signal(shape, name=f"{name}_total", reset_less=True)
         restart = Signal(init=1, name=f"{name}_restart")
         complete = Signal(name=f"{name}_complete")
         carried = Signal(shape, name=f"{name}_carried")
@@ -69,10 +72,8 @@ class ProcessingElement(Unit):
     def give(self, m: Module, valid: Value, total: Value) -> None:
         """The complete fp32 sum ``total``, rounded to fp16, to ``o``."""
         result = self.converted(m, "result", FP32, FP16, total)
-        with m.If(self.step):
-            m.d.sync += self.o.valid.eq(valid)
-            with m.If(valid):
-                m.d.sync += self.o.p.y.eq(result)
+        given, y = self.registered(m, "result", valid, y=result)
+        m.d.comb += [self.o.valid.eq(given), self.o.p.y.eq(y)]
 
     def give_scaled(
         self, m: Module, valid: Value, partial: Value, scale: Value, last: Value

@@ -1,0 +1,207 @@
+"""How often every net of a mapped netlist toggles on a workload.
+
+The netlist is evaluated cell by cell without delays, so a net toggles at most once a cycle: there
+are no glitches. A net's value is an integer with one bit per stream, so that many independent
+streams of data go through at once. Streams run in step: the handshake of a block must not depend
+on its data, and the outputs are always ready.
+"""
+
+import re
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+
+from synth.function import parse_function
+from synth.netlist import Instance, Net, Netlist, in_signal_order
+from synth.technology import State
+
+__all__ = ["Activity", "UnsupportedCellError", "measure"]
+
+Beat = Sequence[int]  # one integer per payload bit, lowest first; one bit per stream
+RESET_CYCLES = 2
+DRAIN, PATIENCE = 64, 1000  # cycles without a beat taken or given: that end a run, or fail it
+
+
+class UnsupportedCellError(ValueError):
+    """A cell whose state this simulation does not model."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What happened while counting."""
+
+    streams: int
+    cycles: int  # of one stream
+    toggles: dict[Net, int]  # over all streams
+    results: dict[str, list[Beat]]  # every beat of every output port, counted or not
+
+
+def measure(
+    netlist: Netlist, streams: int, inputs: Mapping[str, Sequence[Beat]], counted: range
+) -> Activity:
+    """Send ``inputs`` (port to beats) through and count while the first port is at ``counted``.
+
+    Ends when every beat is taken and nothing has come out for DRAIN cycles.
+    """
+    ones = (1 << streams) - 1
+    program = _Program(netlist)
+    machine = program.run(ones)
+    next(machine)
+    counters, ignored = [0] * len(program.nets), [0] * len(program.nets)
+    position = dict.fromkeys(inputs, 0)
+    first = next(iter(inputs))
+    givers = [p.removesuffix("__valid") for p in netlist.outputs if p.endswith("__valid")]
+    results: dict[str, list[Beat]] = {port: [] for port in givers}
+    for _ in range(RESET_CYCLES):
+        machine.send((program.flat(_quiet(netlist, inputs, rst=ones)), ignored))
+    cycles = idle = 0
+    while idle < DRAIN or any(position[p] < len(inputs[p]) for p in inputs):
+        values = _quiet(netlist, inputs, rst=0)
+        for port, beats in inputs.items():
+            if position[port] < len(beats):
+                values[f"{port}__valid"] = [ones]
+                values[f"{port}__payload"] = beats[position[port]]
+        for port in givers:
+            values[f"{port}__ready"] = [ones]
+        counting = position[first] in counted
+        cycles += counting
+        out = machine.send((program.flat(values), counters if counting else ignored))
+        idle += 1
+        for port in inputs:
+            if (
+                _uniform(port, "ready", out[f"{port}__ready"][0], ones)
+                and values[f"{port}__valid"][0]
+            ):
+                position[port] += 1
+                idle = 0
+        for port in givers:
+            if _uniform(port, "valid", out[f"{port}__valid"][0], ones):
+                results[port].append(out[f"{port}__payload"])
+                idle = 0
+        if idle > PATIENCE:
+            taken = ", ".join(f"{p}: {position[p]} of {len(inputs[p])}" for p in inputs)
+            raise RuntimeError(f"{netlist.name} stands still; beats taken: {taken}")
+    toggles = dict(zip(program.nets, counters, strict=True))
+    return Activity(streams, cycles, toggles, results)
+
+
+def _quiet(
+    netlist: Netlist, inputs: Mapping[str, Sequence[Beat]], rst: int
+) -> dict[str, Sequence[int]]:
+    """Values of all input ports while nothing is offered; payloads stay at the last beat."""
+    values: dict[str, Sequence[int]] = {p: [0] * len(nets) for p, nets in netlist.inputs.items()}
+    return values | {f"{p}__payload": beats[-1] for p, beats in inputs.items()} | {"rst": [rst]}
+
+
+def _uniform(port: str, wire: str, value: int, ones: int) -> bool:
+    if value not in (0, ones):
+        raise ValueError(f"port {port}: {wire} differs between streams")
+    return bool(value)
+
+
+class _Program:
+    """The netlist as Python: a generator that takes a cycle's inputs and gives its outputs."""
+
+    def __init__(self, netlist: Netlist):
+        self.netlist = netlist
+        self.nets: list[Net] = []  # in the order of their counters
+        self.inputs = [
+            (port, k, net)
+            for port, nets in netlist.inputs.items()
+            for k, net in enumerate(nets)
+            if port != "clk" and isinstance(net, int)
+        ]
+        self.registers = [_flip_flop(i) for i in netlist.instances if i.cell.state is not None]
+
+    def flat(self, values: Mapping[str, Sequence[int]]) -> list[int]:
+        """One integer per input net."""
+        return [values[port][k] for port, k, _ in self.inputs]
+
+    def run(self, ones: int) -> Generator[dict[str, list[int]], tuple[list[int], list[int]], None]:
+        scope: dict = {}
+        exec(compile(self._source(), f"<{self.netlist.name}>", "exec"), scope)
+        return scope["run"](ones)
+
+    def _source(self) -> str:
+        body: list[str] = []
+        for k, (_, _, net) in enumerate(self.inputs):
+            body += self._update(net, f"x[{k}]")
+        for k, (instance, state) in enumerate(self.registers):
+            names = {state.names[0]: f"s{k}", state.names[1]: f"(ones ^ s{k})"}
+            body += self._outputs(instance, names)
+        for instance in in_signal_order(self.netlist):
+            body += self._outputs(instance, {})
+        outputs = ", ".join(
+            f"{port!r}: [{', '.join(map(_name, nets))}]"
+            for port, nets in self.netlist.outputs.items()
+        )
+        # Next states are made of nets alone, so they may move one after the other.
+        moves = [
+            f"s{k} = {_expression(state.data, instance, {})}"
+            for k, (instance, state) in enumerate(self.registers)
+        ]
+        start = [f"{_name(net)} = 0" for net in self.nets]
+        start += [f"s{k} = 0" for k in range(len(self.registers))]
+        return "\n".join(
+            [
+                "def run(ones):",
+                *(f"  {line}" for line in start),
+                "  out = None",
+                "  while True:",
+                "    x, count = yield out",
+                *(f"    {line}" for line in body),
+                f"    out = {{{outputs}}}",
+                *(f"    {line}" for line in moves),
+            ]
+        )
+
+    def _outputs(self, instance: Instance, names: dict[str, str]) -> list[str]:
+        lines = []
+        for pin, function in instance.cell.outputs.items():
+            net = instance.pins.get(pin)
+            if isinstance(net, int):
+                lines += self._update(net, _expression(function, instance, names))
+        return lines
+
+    def _update(self, net: Net, value: str) -> list[str]:
+        name, place = _name(net), len(self.nets)
+        self.nets.append(net)
+        return [
+            f"t = {value}",
+            f"if t != {name}: count[{place}] += (t ^ {name}).bit_count(); {name} = t",
+        ]
+
+
+def _flip_flop(instance: Instance) -> tuple[Instance, State]:
+    """The instance with its state, if it is a plain flip-flop."""
+    cell, state = instance.cell, instance.cell.state
+    if (
+        state is None
+        or state.latch
+        or state.clear
+        or state.preset
+        or cell.memory_bits
+        or parse_function(state.clock).verilog != cell.clock_pin
+    ):
+        raise UnsupportedCellError(
+            f"{cell.name}: only flip-flops on the rising edge, without set and clear, are simulated"
+        )
+    return instance, state
+
+
+def _expression(function: str, instance: Instance, names: dict[str, str]) -> str:
+    """Python of a cell's function over nets."""
+
+    def operand(match: re.Match[str]) -> str:
+        token = match[0]
+        if token[0] == "1":
+            return "ones" if token[-1] == "1" else "0"
+        return names[token] if token in names else _name(instance.pins[token])
+
+    text = re.sub(r"1'b[01]|[A-Za-z_]\w*", operand, parse_function(function).verilog)
+    return f"({text}) & ones" if "~" in text else text  # the inverse of an integer is negative
+
+
+def _name(net: Net) -> str:
+    if isinstance(net, int):
+        return f"n{net}"
+    return "ones" if net == "1" else "0"

@@ -1,0 +1,206 @@
+"""Processing elements in cells: the same bench on the netlist, and what they use."""
+
+import json
+
+import numpy as np
+import pytest
+
+from golden.params.resolve import resolve
+from synth.activity import Activity, UnsupportedCellError, measure
+from synth.cell_models import cell_models
+from synth.emit import to_rtlil
+from synth.energy import connection_length, energy_of, wire_capacitance
+from synth.flow import synthesise
+from synth.netlist import Instance, Netlist
+from synth.record import record_path, sha256, tool_versions
+from synth.technology import TECHNOLOGIES, load_technology
+from tests.support.claims import claim
+from tilewright.bench import cocotb_tests
+from tilewright.bench.job import Job
+from tilewright.bench.pe_compare import compare
+from tilewright.bench.pe_energy import CLOCK_MHZ, ELEMENTS, load_energy
+from tilewright.bench.pe_workload import KINDS, STREAMS, per_bit, words_of, workload
+from tilewright.cli import main
+from tilewright.simulators import run_bench
+
+ASAP7 = load_technology("asap7")
+BASELINES = [spec for spec in ELEMENTS.values() if spec.startswith("pe_")]
+
+
+def mapped(spec, technology=ASAP7, **options):
+    params = resolve(spec)
+    return synthesise(to_rtlil(params), params.slug, technology, **options)
+
+
+def netlist_passes(spec, technology):
+    params, result = resolve(spec), mapped(spec, load_technology(technology))
+    verilog = result.verilog + cell_models(result.technology, result.netlist.cell_counts)
+    job = Job(spec, cases=60, stalls=(0.0, 0.5)).as_dict()
+    return run_bench(verilog, params.slug, cocotb_tests(params), simulator="icarus", job=job)
+
+
+def test_netlist_passes_the_bench():
+    result = netlist_passes("pe_figna:small", "asap7")
+    assert result.passed, result.failure
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+@pytest.mark.parametrize("spec", [*BASELINES, "figna_aligner"])
+def test_every_netlist_passes_the_bench(spec, technology):
+    result = netlist_passes(spec, technology)
+    assert result.passed, result.failure
+
+
+def streams_of(words, bits):
+    """(streams, beats) integers as beats of one field."""
+    return [
+        [sum(int(w >> k & 1) << s for s, w in enumerate(beat)) for k in range(bits)]
+        for beat in words.T
+    ]
+
+
+def test_toggles_of_a_register_slice_are_those_of_its_data():
+    """Every word passes the output once, so its wires toggle as often as words differ."""
+    rng = np.random.default_rng(1)
+    words = rng.integers(0, 16, (3, 40))
+    netlist = mapped("register_slice:tiny").netlist
+    activity = measure(netlist, 3, {"i": streams_of(words, 4)}, range(10, 40))
+    assert np.array_equal(words_of(activity.results["o"], 3), words)
+    assert activity.cycles == 30
+    # A word is on the output a cycle after it was taken.
+    changed = words[:, 9:39] ^ words[:, 8:38]
+    for k, net in enumerate(netlist.outputs["o__payload"]):
+        assert activity.toggles[net] == int((changed >> k & 1).sum())
+
+
+def test_a_gate_by_hand():
+    """One inverter between a port and a port: all four kinds of energy from the table."""
+    cell = ASAP7.cells["INVx1_ASAP7_75t_R"]
+    netlist = Netlist("gate", {"a": [2]}, {"y": [3]}, [Instance("u", cell, {"A": 2, "Y": 3})], {})
+    activity = Activity(streams=2, cycles=10, toggles={2: 8, 3: 8}, results={})
+    energy = energy_of(netlist, ASAP7, activity, period=1000.0)
+    wire = wire_capacitance(netlist, ASAP7)
+    volts = ASAP7.supply**2 / 2
+    assert energy.internal == pytest.approx(4 * cell.energy)
+    loads = cell.inputs["A"] + wire + ASAP7.output_load + wire
+    assert energy.switching == pytest.approx(4 * volts * loads)
+    assert energy.clock == 0
+    assert energy.leakage == pytest.approx(10 * cell.leakage * 1e-3)
+
+
+def test_a_flip_flop_by_hand():
+    cell = ASAP7.cells["DFFHQNx1_ASAP7_75t_R"]
+    flop = Instance("u", cell, {"CLK": 2, "D": 3, "QN": 4})
+    netlist = Netlist("flop", {"clk": [2], "d": [3]}, {"q": [4]}, [flop], {})
+    idle = Activity(streams=1, cycles=5, toggles={}, results={})
+    energy = energy_of(netlist, ASAP7, idle, period=1000.0)
+    pin = cell.inputs["CLK"] + wire_capacitance(netlist, ASAP7)
+    assert energy.clock == pytest.approx(5 * (cell.clock_energy + ASAP7.supply**2 * pin))
+    assert energy.internal == energy.switching == 0
+
+
+def test_latches_are_refused():
+    cell = next(c for c in ASAP7.cells.values() if c.state is not None and c.state.latch)
+    pins = {pin: k for k, pin in enumerate([*cell.inputs, *cell.outputs], start=2)}
+    netlist = Netlist("latch", {}, {}, [Instance("u", cell, pins)], {})
+    message = f"^{cell.name}: only flip-flops on the rising edge, without set and clear,"
+    with pytest.raises(UnsupportedCellError, match=message):
+        measure(netlist, 1, {"i": [[0]]}, range(1))
+
+
+def test_longer_wires_among_more_cells():
+    lengths = [connection_length(n) for n in (10, 100, 1000, 10_000)]
+    assert lengths == sorted(lengths)
+    assert lengths[0] > 1 and lengths[-1] < 10
+
+
+@pytest.mark.full
+def test_three_kinds_of_data_give_three_energies_and_parts_add_up():
+    params = resolve("pe_figna:m8,mantissa_bits=4")
+    result = mapped("pe_figna:m8,mantissa_bits=4", keep_hierarchy=True)
+    totals = {}
+    for kind in KINDS:
+        asked = workload(params, kind)
+        activity = measure(result.netlist, STREAMS, asked.beats, asked.counted)
+        assert np.array_equal(words_of(activity.results["o"], STREAMS), asked.results), kind
+        energy = energy_of(result.netlist, ASAP7, activity, 1e6 / CLOCK_MHZ)
+        assert sum(energy.by_part.values()) == pytest.approx(energy.total)
+        assert len(energy.by_part) > 2
+        totals[kind] = energy.total
+    assert totals["zero"] < totals["real"] < totals["random"]
+
+
+def test_payloads_by_bit_and_back():
+    (port,) = resolve("register_slice").inputs
+    words = np.random.default_rng(2).integers(0, 1 << 32, (5, 3))
+    beats = per_bit(port, {"data": words})
+    assert np.array_equal(words_of(beats, 3), words.T)
+
+
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+@pytest.mark.parametrize("spec", ELEMENTS.values())
+def test_energy_records_stand_for_their_element(spec, technology):
+    record = load_energy(spec, load_technology(technology))
+    command = f"tilewright compare pe --update-records --element {spec} --tech {technology}"
+    assert record is not None, command
+    assert record["rtlil_sha256"] == sha256(to_rtlil(resolve(spec), memory_macros=True)), command
+    assert record["tools"] == tool_versions()
+    for run in record["runs"].values():
+        parts = run["internal"] + run["switching"] + run["clock"] + run["leakage"]
+        assert parts == pytest.approx(run["total"], abs=1e-3)
+    tail = "" if "real" in record["runs"] else " m8"
+    zero, real, random = (
+        record["runs"][kind + tail]["total"] for kind in ("zero", "real", "random")
+    )
+    assert zero < real < random
+
+
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+@pytest.mark.parametrize("spec", BASELINES)
+def test_both_records_are_of_one_netlist(spec, technology):
+    tech = load_technology(technology)
+    metrics = json.loads(record_path(resolve(spec), tech).read_text())["metrics"]
+    energy = load_energy(spec, tech)["metrics"]
+    assert energy == {name: metrics[name]["value"] for name in energy}
+
+
+@pytest.mark.parametrize("spec", BASELINES)
+def test_elements_meet_the_papers_clock_in_asap7(spec):
+    assert claim("pe.clock") == CLOCK_MHZ
+    assert load_energy(spec, ASAP7)["metrics"]["delay"] < 1e6 / CLOCK_MHZ
+
+
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+def test_all_baselines_have_the_same_throughput(technology):
+    elements = compare(load_technology(technology)).elements
+    rates = {e.macs_per_cycle for e in elements if e.spec in BASELINES}
+    assert rates == {64 / claim("pe.reference_cycles")}
+    for e in elements:
+        if e.spec not in BASELINES:
+            length = int(e.name.rpartition(" m")[2])
+            assert e.macs_per_cycle == pytest.approx(64 / (length + 1), rel=1e-4)
+
+
+def test_command_prints_elements_and_claims(capsys):
+    assert main(["compare", "pe", "--tech", "asap7"]) == 0
+    text = capsys.readouterr().out
+    assert "FIGNA-M11" in text and "Anda m8" in text and "area vs figna" in text
+    assert main(["compare", "pe", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert set(data) == set(TECHNOLOGIES)
+    first = data["asap7"]["elements"][0]
+    assert first["name"] == "FP-FP" and first["area_x"] == first["energy_efficiency_x"] == 1
+
+
+def test_command_draws(tmp_path):
+    path = tmp_path / "pe.svg"
+    assert main(["compare", "pe", "--plot", str(path), "--json"]) == 0
+    assert "area efficiency" in path.read_text() or path.stat().st_size > 5000
+
+
+def test_command_refuses(capsys):
+    assert main(["compare", "pe", "--element", "pe_figna"]) == 2
+    assert "--element goes with --update-records" in capsys.readouterr().err
+    assert main(["compare", "pe", "--update-records", "--element", "queue"]) == 2
+    assert "queue is not compared; elements: " in capsys.readouterr().err

@@ -1,0 +1,162 @@
+"""Processing elements side by side: from their records, beside the paper's statements."""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from synth.technology import Technology
+from tilewright.bench.pe_energy import ANDA_MANTISSAS, CLOCK_MHZ, ELEMENTS, load_energy
+from tilewright.errors import CommandError
+
+__all__ = ["Claim", "Comparison", "Element", "compare"]
+
+_CLAIMS = Path(__file__).parents[2] / "docs" / "claims" / "pe.toml"
+
+# An element's power is stated at one of Anda's lengths: the middle of the paper's range of 4..8
+# would do as well, the cycles change and the work per cycle hardly does.
+POWER_MANTISSA = 8
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element at work on real data."""
+
+    name: str
+    spec: str
+    macs_per_cycle: float
+    area: float  # um2
+    delay: float  # ps
+    energy: float  # fJ per multiply-accumulate
+    random: float | None  # the same on random bits, and on zeros
+    zero: float | None
+
+    @property
+    def power(self) -> float:
+        """uW while working."""
+        return self.energy * self.macs_per_cycle * CLOCK_MHZ * 1e-3
+
+    @property
+    def tops_per_mm2(self) -> float:
+        return 2 * self.macs_per_cycle * CLOCK_MHZ / self.area
+
+    @property
+    def tops_per_watt(self) -> float:
+        return 2e3 / self.energy
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper and what the records say."""
+
+    name: str
+    paper: float
+    here: float
+    upper_bound: bool  # the paper says "less than"
+
+    @property
+    def shown(self) -> str:
+        return f"< {self.paper:.2f}" if self.upper_bound else f"{self.paper:.2f}"
+
+    @property
+    def deviation(self) -> float:
+        """Per cent; 0 where a bound holds."""
+        if self.upper_bound and self.here < self.paper:
+            return 0.0
+        return 100 * (self.here / self.paper - 1)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    technology: str
+    clock_mhz: int
+    elements: list[Element]
+    claims: list[Claim]
+
+    def normalised(self, element: Element) -> tuple[float, float, float, float]:
+        """Area, power, area efficiency and energy efficiency over the first element."""
+        first = self.elements[0]
+        return (
+            element.area / first.area,
+            element.power / first.power,
+            element.tops_per_mm2 / first.tops_per_mm2,
+            element.tops_per_watt / first.tops_per_watt,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        names = ("area_x", "power_x", "area_efficiency_x", "energy_efficiency_x")
+        return {
+            "clock_mhz": self.clock_mhz,
+            "elements": [
+                {
+                    **asdict(e),
+                    "power_uw": e.power,
+                    "tops_per_mm2": e.tops_per_mm2,
+                    "tops_per_watt": e.tops_per_watt,
+                    **dict(zip(names, self.normalised(e), strict=True)),
+                }
+                for e in self.elements
+            ],
+            "claims": [{**asdict(c), "deviation_percent": c.deviation} for c in self.claims],
+        }
+
+
+def compare(technology: Technology) -> Comparison:
+    """All elements in ``technology``; a missing record is an error that names its command."""
+    elements = [e for name, spec in ELEMENTS.items() for e in _elements(name, spec, technology)]
+    return Comparison(technology.name, CLOCK_MHZ, elements, list(_claims(elements)))
+
+
+def _elements(name: str, spec: str, technology: Technology) -> Iterator[Element]:
+    record = load_energy(spec, technology)
+    if record is None:
+        raise CommandError(
+            f"no energy record of {spec} in {technology.name}; make it with"
+            f" `tilewright compare pe --update-records --element {spec} --tech {technology.name}`"
+        )
+    runs, metrics = record["runs"], record["metrics"]
+    anda = "real" not in runs
+    for length in ANDA_MANTISSAS if anda else (None,):
+        tail = "" if length is None else f" m{length}"
+        real = runs[f"real{tail}"]
+        yield Element(
+            name=name + tail,
+            spec=spec,
+            macs_per_cycle=real["macs_per_cycle"],
+            area=metrics["area"],
+            delay=metrics["delay"],
+            energy=real["total"],
+            **{k: runs.get(f"{k}{tail}", {}).get("total") for k in ("random", "zero")},
+        )
+
+
+def _claims(elements: list[Element]) -> Iterator[Claim]:
+    """Every ``pe.QUANTITY[_mN]_vs_ELEMENT`` of the claims."""
+    by_name = {e.name: e for e in elements}
+    spelling = {name.lower().replace("-", "_"): name for name in by_name}
+    for entry in tomllib.loads(_CLAIMS.read_text())["claim"]:
+        quantity, versus, other = entry["id"].removeprefix("pe.").partition("_vs_")
+        if not versus:
+            continue
+        name, marker, length = quantity.partition("_m")
+        ours = by_name[f"Anda m{length if marker else POWER_MANTISSA}"]
+        yield Claim(
+            name=entry["id"].removeprefix("pe.").replace("_", " "),
+            paper=entry["value"],
+            here=_quantity(name, ours) / _quantity(name, by_name[spelling[other]]),
+            upper_bound="less than" in entry["note"],
+        )
+
+
+def _quantity(name: str, element: Element) -> float:
+    match name:
+        case "area":
+            return element.area
+        case "power":
+            return element.power
+        case "area_efficiency":
+            return element.tops_per_mm2
+        case "energy_efficiency":
+            return element.tops_per_watt
+    raise ValueError(f"claim about {name!r}: not a quantity that is compared")

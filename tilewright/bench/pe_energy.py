@@ -1,0 +1,96 @@
+"""Records of area, delay and energy of processing elements on one workload."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from golden.params.anda import AndaApuParams
+from golden.params.block import BlockParams
+from golden.params.resolve import resolve
+from synth.activity import measure
+from synth.emit import to_rtlil
+from synth.energy import RENT_EXPONENT, UTILISATION, energy_of, wire_capacitance
+from synth.flow import Synthesis, synthesise
+from synth.record import RECORDS, block_record, sha256, tool_versions
+from synth.technology import Technology
+from tilewright.bench.pe_workload import DOTS, KINDS, LENGTH, SEED, STREAMS, words_of, workload
+
+__all__ = ["ANDA_MANTISSAS", "CLOCK_MHZ", "ELEMENTS", "energy_path", "load_energy", "make_records"]
+
+CLOCK_MHZ = 285  # of every system in Anda's comparison: docs/claims/pe.toml
+ANDA_MANTISSAS = (4, 5, 6, 7, 8, 11, 16)
+
+# What the comparison shows, in its order; the first is what all others are normalised to.
+ELEMENTS = {
+    "FP-FP": "pe_fp_fp:discrete",
+    "FP-FP fused": "pe_fp_fp",
+    "FP-INT": "pe_fp_int",
+    "iFPU": "pe_ifpu",
+    "FIGNA": "pe_figna",
+    "FIGNA-M11": "pe_figna:m11",
+    "FIGNA-M8": "pe_figna:m8",
+    "Anda": "anda_apu:bare",
+    "Anda buffered": "anda_apu",
+}
+
+
+def energy_path(params: BlockParams, technology: Technology) -> Path:
+    return RECORDS / "energy" / f"{params.slug}.{technology.name}.json"
+
+
+def load_energy(spec: str, technology: Technology) -> dict[str, Any] | None:
+    """The committed record, or None."""
+    path = energy_path(resolve(spec), technology)
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The synthesis record of an element and its energy record, of one netlist."""
+    params = resolve(spec)
+    rtlil = to_rtlil(params, memory_macros=True)
+    result = synthesise(rtlil, params.slug, technology)
+    record = block_record(spec, params, rtlil, result)
+    metrics = {name: record["metrics"][name]["value"] for name in ("area", "delay", "leakage")}
+    return record, {
+        "block": params.block,
+        "spec": spec,
+        "technology": technology.name,
+        "goal": result.goal.value,
+        "rtlil_sha256": sha256(rtlil),
+        "tools": tool_versions(),
+        "clock_mhz": CLOCK_MHZ,
+        "workload": {"streams": STREAMS, "dots": DOTS, "length": LENGTH, "seed": SEED},
+        "wire": {
+            "rent_exponent": RENT_EXPONENT,
+            "utilisation": UTILISATION,
+            "ff_per_sink": round(wire_capacitance(result.netlist, technology), 4),
+        },
+        "units": {"area": "um2", "delay": "ps", "leakage": "nW", "energy": "fJ per MAC"},
+        "metrics": metrics,
+        "runs": dict(_runs(params, result)),
+    }
+
+
+def _runs(params: BlockParams, result: Synthesis) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Energy per multiply-accumulate of each kind of data, and length of Anda's mantissas."""
+    anda = isinstance(params, AndaApuParams)
+    for kind in KINDS:
+        for mantissa in (ANDA_MANTISSAS if kind == "real" else (8,)) if anda else (None,):
+            name = kind if mantissa is None else f"{kind} m{mantissa}"
+            yield name, _run(params, result, kind, mantissa)
+
+
+def _run(params: BlockParams, result: Synthesis, kind: str, mantissa: int | None) -> dict[str, Any]:
+    asked = workload(params, kind, mantissa)
+    activity = measure(result.netlist, STREAMS, asked.beats, asked.counted)
+    if not np.array_equal(words_of(activity.results["o"], STREAMS), asked.results):
+        raise RuntimeError(f"the netlist of {params.slug} gives wrong results on {kind} data")
+    energy = energy_of(result.netlist, result.technology, activity, 1e6 / CLOCK_MHZ)
+    parts = ("internal", "switching", "clock", "leakage", "total")
+    return {
+        "macs_per_cycle": round(asked.macs / activity.cycles, 4),
+        **{part: round(getattr(energy, part) / asked.macs, 4) for part in parts},
+    }

@@ -1,0 +1,170 @@
+"""One dot-product workload in the form that each processing element takes.
+
+Streams of dot products, each of ``LENGTH`` elements: heavy-tailed activations with some outlier
+channels and weights quantised to 4 bits with a scale per 128 (``real``), random bits (``random``),
+or nothing but zeros (``zero``). Every element gets the same tensors.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden import bfp, planes
+from golden.anda import dot
+from golden.bits import decode, encode
+from golden.pack import Columns
+from golden.params.anda import AndaApuParams
+from golden.params.block import BlockParams, Port
+from golden.params.formats import FP16, BlockFormat
+from golden.params.pe import AlignedParams, FpFpParams, FpIntParams
+from golden.pe import align, aligned_dot, fp_fp_dot, fp_int_dot
+
+KINDS = ("real", "random", "zero")
+STREAMS, DOTS, LENGTH, GROUP, WEIGHT_GROUP = 64, 3, 256, 64, 128
+SEED = 7
+
+__all__ = ["KINDS", "Workload", "per_bit", "workload"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Beats for every port and the results they must give."""
+
+    beats: dict[str, list[list[int]]]  # port -> beats -> one integer per bit, a bit per stream
+    results: NDArray  # (streams, dots) fp16 patterns
+    counted: range  # beats of the first port after the first dot product
+    macs: int  # of one stream, while counting
+
+
+@dataclass(frozen=True)
+class Tensors:
+    activation: NDArray  # (streams, dots, LENGTH) fp16 patterns
+    weight: NDArray  # the same shape, integers
+    scale: NDArray  # (streams, dots, LENGTH // GROUP) fp16 patterns
+
+
+def workload(params: BlockParams, kind: str, mantissa_bits: int | None = None) -> Workload:
+    """For an element; Anda's also needs to know how many bits its activations have."""
+    tensors = _tensors(kind)
+    if isinstance(params, AndaApuParams):
+        if mantissa_bits is None:
+            raise ValueError("Anda's workload needs a mantissa length")
+        columns, results = _anda(params, tensors, mantissa_bits)
+    else:
+        columns, results = _element(params, tensors)
+    beats = {
+        port.name: per_bit(port, {n: _in_order(v) for n, v in columns[port.name].items()})
+        for port in params.inputs
+    }
+    total = len(next(iter(beats.values())))
+    return Workload(beats, results, range(total // DOTS, total), (DOTS - 1) * LENGTH)
+
+
+def per_bit(port: Port, columns: Columns) -> list[list[int]]:
+    """Columns (beats, streams, ...) as one integer per beat and payload bit, a bit per stream."""
+    bits = []
+    for field in port.fields:
+        values = columns[field.name].astype(np.int64)
+        values = values[..., np.newaxis] if field.count is None else values
+        taken = (values[..., np.newaxis] >> np.arange(field.bits)) & 1
+        bits.append(taken.reshape(*values.shape[:2], -1).astype(np.uint8))
+    joined = np.concatenate(bits, axis=2).transpose(0, 2, 1)  # beats, bits, streams
+    packed = np.packbits(joined, axis=2, bitorder="little")
+    return [[int.from_bytes(word.tobytes(), "little") for word in beat] for beat in packed]
+
+
+def words_of(beats: Sequence[Sequence[int]], streams: int) -> NDArray:
+    """Inverse of :func:`per_bit` for one scalar field: (streams, beats) integers."""
+    return np.array(
+        [
+            [sum(((bit >> s) & 1) << k for k, bit in enumerate(beat)) for beat in beats]
+            for s in range(streams)
+        ]
+    )
+
+
+def _tensors(kind: str) -> Tensors:
+    rng = np.random.default_rng(SEED)
+    shape = (STREAMS, DOTS, LENGTH)
+    if kind == "zero":
+        one = np.full((STREAMS, DOTS, LENGTH // GROUP), 0x3C00)
+        return Tensors(np.zeros(shape, np.int64), np.zeros(shape, np.int64), one)
+    if kind == "random":
+        # Exponents from the middle, so that no sum overflows and stays infinite.
+        activation = rng.integers(0, 1 << 16, shape) & 0x83FF | (rng.integers(8, 23, shape) << 10)
+        weight = rng.integers(-8, 8, shape)
+        scale = rng.integers(0x2000, 0x3000, (STREAMS, DOTS, LENGTH // WEIGHT_GROUP))
+    else:
+        outlier = np.where(rng.random(LENGTH) < 0.02, 16.0, 1.0)
+        activation = encode(FP16, rng.standard_t(4, shape) * outlier).astype(np.int64)
+        real = rng.normal(0, 0.02, (STREAMS, DOTS, LENGTH // WEIGHT_GROUP, WEIGHT_GROUP))
+        scale = encode(FP16, np.abs(real).max(axis=-1) / 7).astype(np.int64)
+        steps = real / decode(FP16, scale)[..., np.newaxis]
+        weight = np.clip(np.rint(steps), -8, 7).astype(np.int64).reshape(shape)
+    return Tensors(activation, weight, np.repeat(scale, WEIGHT_GROUP // GROUP, axis=-1))
+
+
+def _element(params: BlockParams, tensors: Tensors) -> tuple[dict[str, Columns], NDArray]:
+    lanes, beats = params.lanes, LENGTH // params.lanes
+    shape = (STREAMS, DOTS, beats, lanes)
+    per_group = GROUP // lanes
+    ends = np.zeros((STREAMS, DOTS, beats), np.int64)
+    ends[..., per_group - 1 :: per_group] = 1
+    last = np.zeros_like(ends)
+    last[..., -1] = 1
+    scale = np.repeat(tensors.scale, per_group, axis=-1)
+    exponent = np.ones_like(ends)
+    activation, weight = tensors.activation, tensors.weight
+    if isinstance(params, FpFpParams):
+        factors = np.repeat(decode(FP16, tensors.scale), GROUP, axis=-1)
+        weight = encode(FP16, weight * factors).astype(np.int64)
+        scale, ends = np.zeros_like(scale), last
+    elif isinstance(params, AlignedParams):
+        groups = activation.reshape(STREAMS, DOTS, -1, GROUP)
+        words, shared = align(params.mantissa_bits, groups)
+        activation, exponent = words, np.repeat(shared, per_group, axis=-1)
+    columns = {
+        "activation": activation.reshape(shape),
+        "weight": weight.reshape(shape),
+        "exponent": exponent,
+        "scale": scale,
+        "group_end": ends,
+        "last": last,
+    }
+    a, w = columns["activation"], columns["weight"]
+    if isinstance(params, FpFpParams):
+        results = fp_fp_dot(params, a, w)
+    elif isinstance(params, FpIntParams):
+        results = fp_int_dot(params, a, w, scale, ends)
+    else:
+        results = aligned_dot(params, a, w, exponent, scale, ends)
+    return {"i": columns}, results
+
+
+def _anda(
+    params: AndaApuParams, tensors: Tensors, mantissa_bits: int
+) -> tuple[dict[str, Columns], NDArray]:
+    fmt = BlockFormat(group=GROUP, mantissa_bits=mantissa_bits)
+    groups = LENGTH // GROUP
+    blocks = bfp.encode(fmt, tensors.activation)
+    weights = tensors.weight.reshape(STREAMS, DOTS, groups, GROUP)
+    results = dot(params.numerics, mantissa_bits, blocks, weights, tensors.scale)
+    words = planes.pack(fmt, blocks)  # (streams, dots, groups, 1 + mantissa)
+    beats = (STREAMS, DOTS, groups, 1 + mantissa_bits)
+    index = np.broadcast_to(np.arange(groups)[:, np.newaxis], beats)
+    plane_beats = {
+        "mantissa": np.full(beats, mantissa_bits),
+        "plane": words,
+        "exponent": np.broadcast_to(blocks.exponent[..., np.newaxis], beats),
+        "first_group": index == 0,
+        "last_group": index == groups - 1,
+    }
+    planes_in = {n: v.reshape(STREAMS, DOTS, -1) for n, v in plane_beats.items()}
+    return {"i0": planes_in, "i1": {"weights": weights, "scale": tensors.scale}}, results
+
+
+def _in_order(values: NDArray) -> NDArray:
+    """(streams, dots, beats, ...) to (beats of all dots, streams, ...)."""
+    return np.moveaxis(values.reshape(len(values), -1, *values.shape[3:]), 0, 1)
