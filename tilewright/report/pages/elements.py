@@ -12,5 +12,6 @@ def build(context: Context) -> Page:
         context,
         "Processing elements for fp16 activations by earlier designs, in one flow with ours.",
         ("pe",),
+        paper="pe",
         reference="pe_fp_fp",
     )
