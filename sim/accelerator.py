@@ -43,6 +43,7 @@ class Accelerator:
     rows: int
     columns: int
     group: int
+    drain: int  # cycles in which a tile's outputs leave, while the next tile is computed
     clock: float
     cycles: Callable[[int], float]
     activation_bits: Callable[[int], float]
@@ -101,7 +102,7 @@ def _linear(machine: Accelerator, product: Gemm) -> ProductTime:
     bits = machine.activation_bits(length)
     groups = ceil(product.inner / machine.group)
     tiles = ceil(product.rows / machine.rows) * ceil(product.outer / machine.columns)
-    compute = tiles * groups * machine.cycles(length)
+    compute = tiles * max(groups * machine.cycles(length), machine.drain)
     shape = Product(
         rows=product.rows,
         inner=product.inner,
@@ -195,6 +196,7 @@ def anda(lengths: dict[str, int] | None = None) -> Accelerator:
         rows=16,
         columns=16,
         group=64,
+        drain=16,  # a row a cycle: golden.anda.cycles
         clock=ANDA_CLOCK,
         cycles=group_cycles,
         activation_bits=_block_bits(64),
@@ -259,6 +261,7 @@ def harmonia(cache: CacheParams | None = None) -> Accelerator:
         rows=rows,
         columns=columns,
         group=element.group,
+        drain=columns,  # a column a cycle: golden.harmonia.array
         clock=HARMONIA_CLOCK,
         cycles=_fixed(per_group),
         activation_bits=_block_bits(element.group),

@@ -15,10 +15,10 @@ from golden.params.deca import DecaParams
 from golden.params.formats import BlockFormat
 from golden.params.harmonia import CacheParams, HarmoniaPeParams, Mode
 from sim import accelerator as acc
-from sim.anda import lengths_of_saving
+from sim.anda import MODULES, lengths_of_saving, module_shares
 from sim.calibration import constant
 from sim.models import resolve_model
-from sim.records import area_um2
+from sim.records import area_um2, energy_fj
 from sim.roofsurface import Surface, explore, kernel, smallest
 from sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
 from sim.workload import Gemm, attention, linear, prefill, total_macs
@@ -458,34 +458,52 @@ def integer_share(contexts: list[int]) -> float:
     return fmean(shares)
 
 
+# Units of the records that stand for an element: fp16 multipliers and adders that round one by one,
+# and Anda's unit as it is in the array, whose weights wait outside.
+FP16_ELEMENT, ANDA_ELEMENT = "pe_fp_fp__form_discrete", "anda_apu__buffered_false"
 ANDA_AREA = {"total": 2.17, "mxu": 0.41, "compressor": 0.07}  # mm2, the paper's Table III
-
-
-def _anda_area_ratio() -> float:
-    """The fp16 machine's area over Anda's: elements from the records, the rest from Table III."""
-    elements = ANDA_AREA["mxu"] * area_um2("pe_fp_fp") / area_um2("anda_apu")
-    rest = ANDA_AREA["total"] - ANDA_AREA["mxu"]
-    return (rest - ANDA_AREA["compressor"] + elements) / ANDA_AREA["total"]
 
 
 @evaluation_of_records
 def anda_area_efficiency(savings: list[float]) -> float:
-    ratio = _anda_area_ratio()
+    """Elements from the records, everything else as in the paper's Table III."""
+    elements = ANDA_AREA["mxu"] * area_um2(FP16_ELEMENT) / area_um2(ANDA_ELEMENT)
+    rest = ANDA_AREA["total"] - ANDA_AREA["mxu"]
+    ratio = (rest - ANDA_AREA["compressor"] + elements) / ANDA_AREA["total"]
     return anda_speedup(savings) * ratio
+
+
+def _element_energy(model: str, saving: float) -> float:
+    """Energy of Anda's elements over that of fp16 ones for a model's projections."""
+    shape = resolve_model(model)
+    lengths, shares = lengths_of_saving(shape, saving).lengths, module_shares(shape)
+    ours = sum(shares[name] * energy_fj(ANDA_ELEMENT, lengths[name]) for name in MODULES)
+    return ours / energy_fj(FP16_ELEMENT)
+
+
+def _energy_gain(model: str, saving: float) -> float:
+    """The fp16 machine's compute energy is Anda's published one by the ratio of the records."""
+    ours, theirs = _anda_run(model, saving), _baseline_run(model, "fp-fp")
+    here, there = acc.energy(*ours), acc.energy(*theirs)
+    there["compute"] = here["compute"] / _element_energy(model, saving)
+    return sum(there.values()) / sum(here.values())
 
 
 @evaluation_of_records
 def anda_energy_efficiency(savings: list[float]) -> float:
-    """Compute energy of the fp16 elements as Anda's, by area and cycles of the records' units."""
-    density = area_um2("pe_fp_fp") / area_um2("anda_apu")
-    gains = []
-    for model, printed in zip(ANDA_MODELS, savings, strict=True):
-        ours, theirs = _anda_run(model, printed), _baseline_run(model, "fp-fp")
-        here, there = acc.energy(*ours), acc.energy(*theirs)
-        watts = acc.ANDA_POWER["compute"] * density
-        there["compute"] = watts * sum(t.compute for t in theirs[1]) / theirs[0].clock
-        gains.append(sum(there.values()) / sum(here.values()))
-    return fmean(gains)
+    pairs = zip(ANDA_MODELS, savings, strict=True)
+    return fmean(_energy_gain(model, saving) for model, saving in pairs)
+
+
+@evaluation_of_records
+def anda_model_energy_efficiency(model: str, saving: float) -> float:
+    return _energy_gain(model, saving)
+
+
+@evaluation_of_records
+def anda_compute_saved(model: str, saving: float) -> float:
+    """Change of the elements' energy, in percent."""
+    return 100 * (_element_energy(model, saving) - 1)
 
 
 @evaluation_of_records
@@ -502,13 +520,15 @@ HARMONIA_MODELS = (
 LANES = 4  # multiply-adds a cycle of an element of ``hw/pe``
 # Baseline -> synthesised unit and its multiply-adds a cycle.
 ISO_AREA = {
-    "fp-fp": ("pe_fp_fp", LANES),
+    "fp-fp": (FP16_ELEMENT, LANES),
     "fp-int": ("pe_fp_int", LANES),
     "ifpu": ("pe_ifpu", LANES),
     "figna": ("pe_figna", LANES),
-    "anda-m8": ("anda_apu", 64 / 9),
-    "anda-m6": ("anda_apu", 64 / 7),
-    "anda-m4": ("anda_apu", 64 / 5),
+    "figna-m11": ("pe_figna__mantissa_bits_11", LANES),
+    "figna-m8": ("pe_figna__mantissa_bits_8", LANES),
+    "anda-m8": (ANDA_ELEMENT, 64 / 9),
+    "anda-m6": (ANDA_ELEMENT, 64 / 7),
+    "anda-m4": (ANDA_ELEMENT, 64 / 5),
 }
 
 

@@ -4,8 +4,9 @@ from math import ceil
 
 import pytest
 
-from golden.anda.cycles import RESULT_LATENCY, dot_cycles, group_cycles
+from golden.anda.cycles import RESULT_LATENCY, dot_cycles, gemm_cycles, group_cycles
 from golden.harmonia.traffic import Dataflow
+from golden.params.anda import AndaMxuParams
 from golden.params.harmonia import HarmoniaPeParams, Mode
 from sim.accelerator import ACCELERATORS, WEIGHT_BITS, anda, baseline, energy, harmonia, run
 from sim.anda import MODULES, lengths_of_saving, module_shares, saving
@@ -21,15 +22,18 @@ def product(rows, inner, outer, module="o", name="p"):
 def test_a_tile_of_anda_takes_the_cycles_of_its_units(length):
     """All units of a tile run in step: the tile's time is that of one dot product."""
     machine = anda(dict.fromkeys(MODULES, length))
-    (time,) = run(machine, [product(16, 5 * 64, 16)])
-    last = dot_cycles([length] * 5, [False] * 4 + [True])[-1]
-    assert time.compute == last - RESULT_LATENCY + 1 == 5 * group_cycles(length)
+    (time,) = run(machine, [product(16, 9 * 64, 16)])
+    last = dot_cycles([length] * 9, [False] * 8 + [True])[-1]
+    assert time.compute == last - RESULT_LATENCY + 1 == 9 * group_cycles(length)
 
 
 def test_whole_tiles_count():
     machine = anda(dict.fromkeys(MODULES, 6))
-    (time,) = run(machine, [product(17, 65, 33)])
-    assert time.compute == 2 * 3 * 2 * 7
+    (time,) = run(machine, [product(17, 257, 33)])
+    assert time.compute == 2 * 3 * 5 * 7
+    # Outputs leave row by row: no tile is shorter than sixteen cycles.
+    (short,) = run(machine, [product(17, 65, 33)])
+    assert short.compute == 2 * 3 * 16
 
 
 def test_every_repetition_counts():
@@ -118,3 +122,15 @@ def test_lengths_give_back_the_saving_they_came_from():
     # Of all tuples with this mean the one of least spread.
     assert found.saving == pytest.approx(192 / 72)
     assert found.lengths == dict.fromkeys(MODULES, 6)
+
+
+@pytest.mark.parametrize("length", [1, 5, 8])
+@pytest.mark.parametrize("shape", [(16, 64, 16), (40, 512, 33), (1, 4096, 48)])
+def test_anda_products_take_the_cycles_of_the_matrix_unit(length, shape):
+    """But for what fills and drains the unit once: the last tile's latency and rows."""
+    machine = anda(dict.fromkeys(MODULES, length))
+    (time,) = run(machine, [product(*shape)])
+    held = gemm_cycles(AndaMxuParams(), length, *shape)
+    tail = RESULT_LATENCY + AndaMxuParams().rows
+    tile = max(ceil(shape[1] / 64) * group_cycles(length), 16)
+    assert time.compute - tile == held - tail - ceil(shape[1] / 64) * group_cycles(length)
