@@ -136,7 +136,8 @@ class Finish(wiring.Component):
             leading_zeros=1,
         )
         step = self.place.argument[:STEP_BITS]
-        rise = wire(m, "rise", (self.segment.slope * step) >> STEP_BITS)
+        product = wire(m, "product", self.segment.slope * step)
+        rise = product[STEP_BITS:].as_signed()
         number = SimpleNamespace(
             significand=wire(m, "value", (self.segment.base + rise)[:VALUE_BITS]),
             biased=wire(m, "biased", self.place.exponent + FP16.bias),
