@@ -1,0 +1,109 @@
+"""A bench that cannot fail proves nothing: errors planted all over the element are found."""
+
+from importlib import import_module
+
+import pytest
+
+from golden.params.resolve import resolve
+from synth.emit import to_verilog
+from tests.support.mutate import mutant
+from tilewright.bench import cocotb_tests
+from tilewright.bench.job import Job
+from tilewright.simulators import run_bench
+
+BLOCK = "deca:small"
+
+# Component, the module that uses it, its expression, what to put there, the test that must notice.
+MUTATIONS = {
+    "one lookup step too few": (
+        "hw.deca.window:Window",
+        "hw.deca.loader",
+        "last.eq(left <= lookups << 1)",
+        "last.eq(left <= (lookups << 1) + 1)",
+        "every_configuration",
+    ),
+    "a pipeline bubble between tiles": (
+        "hw.deca.pe:DecaPE",
+        "hw.deca.pe",
+        "with m.If(ends | (~locked & ~pipeline.valid)):",
+        "with m.If(~locked & ~pipeline.valid):",
+        "cycles_equal_the_model",
+    ),
+    "a length eight codes too long": (
+        "hw.deca.loader:Loader",
+        "hw.deca.pe",
+        "w.final & (after >= 8)",
+        "w.final & (after >= 16)",
+        "every_error",
+    ),
+    "a second answer to one request": (
+        "hw.deca.request_cam:RequestCam",
+        "hw.deca.load_unit",
+        "taken.eq((taken | allocated) & ~freed)",
+        "taken.eq(taken | allocated)",
+        "stray_answers_are_noted",
+    ),
+    "a result that outlives its squash": (
+        "hw.deca.pe:DecaPE",
+        "hw.deca.pe",
+        "m.d.sync += [done.valid.eq(0), pending[k].eq(0)]",
+        "m.d.sync += pending[k].eq(0)",
+        "squash_at_any_time",
+    ),
+    "metadata overwritten under a command": (
+        "hw.deca.registers:Registers",
+        "hw.deca.pe",
+        "with m.If(chosen & put & ~waiting):",
+        "with m.If(chosen & put):",
+        "tiles_through_registers",
+    ),
+    "seven bits looked up as six": (
+        "hw.deca.lut_array:LutArray",
+        "hw.deca.vector_pipeline",
+        "halves[lane % p.lookups(7)]",
+        "quarters[lane % p.lookups(7)]",
+        "every_configuration",
+    ),
+    "the scale of the wrong group": (
+        "hw.deca.scaler:group_sizes",
+        "hw.deca.vector_pipeline",
+        "group_log2 == level for level in range(levels)",
+        "group_log2 == level + 1 for level in range(levels)",
+        "every_configuration",
+    ),
+    "a line prefetched twice": (
+        "hw.deca.prefetcher:Prefetcher",
+        "hw.deca.pe",
+        "twice = (held & ~asked_source).any()",
+        "twice = 0 & held",
+        "prefetches_are_goldens",
+    ),
+}
+
+
+def run(tests, cases=20):
+    params = resolve(BLOCK)
+    return run_bench(
+        to_verilog(params),
+        params.slug,
+        cocotb_tests(params),
+        job=Job(BLOCK, cases=cases).as_dict(),
+        environment={"COCOTB_TEST_FILTER": f"({tests})$"},
+    )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("place", "user", "old", "new", "test"), MUTATIONS.values(), ids=MUTATIONS)
+def test_planted_error_is_found(place, user, old, new, test, monkeypatch):
+    module, _, name = place.partition(":")
+    changed = mutant(getattr(import_module(module), name), old, new)
+    monkeypatch.setattr(f"{user}.{name}", changed)
+    result = run(test)
+    assert [t.name.rpartition(".")[2] for t in result.tests] == [test]
+    assert not result.passed
+
+
+@pytest.mark.full
+def test_without_an_error_nothing_is_found():
+    result = run("|".join({row[-1] for row in MUTATIONS.values()}))
+    assert result.passed, result.failure
