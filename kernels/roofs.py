@@ -21,7 +21,8 @@ INSTRUCTIONS = (
 PER_ROUND = 16
 MATRIX_PER_ROUND = 4
 SAME_COST = {"vpand": "vpadd", "vpopcnt": "vpadd", "valign": "vpermw"}  # same ports
-MEMORY_PORTS = frozenset({"load", "store"})  # not executed by the vector unit's ports
+# What runs beside the vector ports; loads of vectors and of tiles share theirs.
+MEMORY_PORTS = {"load": "load", "tileloadd": "load", "store": "store"}
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,10 @@ def measure_roofs(
     instructions = {}
     if Path.AVX512 in paths:
         instructions = {name: operations(kind, PER_ROUND) for kind, name in enumerate(INSTRUCTIONS)}
-    matrix = operations(-1, MATRIX_PER_ROUND) if Path.AMX in paths else None
+    matrix = None
+    if Path.AMX in paths:
+        matrix = operations(-1, MATRIX_PER_ROUND)
+        instructions["tileloadd"] = operations(-2, MATRIX_PER_ROUND)
     return Roofs(threads, read_rate(threads, working_set, repeats), instructions, matrix)
 
 
@@ -103,18 +107,18 @@ def predict(roofs: Roofs, tile_bytes: float, counts: Counter[str], *, weighted: 
     addition, as the paper has it. Loads and stores run beside the vector ports and are bound by
     their own rate.
     """
-    vector, memory_ports = 0.0, 0.0  # seconds of a tile
+    vector, ports = 0.0, {"load": 0.0, "store": 0.0}  # seconds of a tile
     for name, count in counts.items():
-        if name in MATRIX_INSTRUCTIONS or name in TILE_MOVES:
+        if weighted and name in MEMORY_PORTS:
+            ports[MEMORY_PORTS[name]] += count / roofs.instructions[name]
+        elif name in MATRIX_INSTRUCTIONS or name in TILE_MOVES:
             continue
-        if not weighted:
-            vector += count / roofs.vector
-        elif name in MEMORY_PORTS:
-            memory_ports = max(memory_ports, count / roofs.instructions[name])
-        else:
+        elif weighted:
             vector += count / roofs.instructions[SAME_COST.get(name, name)]
+        else:
+            vector += count / roofs.vector
     matrix = sum(counts[name] for name in MATRIX_INSTRUCTIONS)
-    busy = max(vector, memory_ports)
+    busy = max(vector, *ports.values())
     return Prediction(
         memory=roofs.read_bytes / tile_bytes,
         vector=1 / busy if busy else float("inf"),

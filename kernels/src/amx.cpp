@@ -342,9 +342,9 @@ void deca(const Product &p, int64_t first, int64_t last) {
     }
 }
 
-// --- measurement: `rounds` rounds of 4 independent multiplications
+// --- measurement: `rounds` rounds of 4 independent multiplications, or of 4 loads of a tile
 
-int64_t operations(int64_t rounds) {
+int64_t operations(int64_t rounds, bool loads) {
     alignas(64) uint8_t memory[kTileBytes] = {};
     Config config;
     for (int k = 0; k < 8; k++) config.tile(k, kTileRows, kRowBytes);
@@ -352,11 +352,17 @@ int64_t operations(int64_t rounds) {
     for (int m = 0; m < kMaxBlocks; m++) TILEWRIGHT_FOR_BLOCK(m, TILEWRIGHT_ZERO)
     _tile_loadd(4, memory, kRowBytes);
     _tile_loadd(5, memory, kRowBytes);
-    for (int64_t i = 0; i < rounds; i++) {
+    for (int64_t i = 0; i < rounds && !loads; i++) {
         _tile_dpbf16ps(0, 4, 5);
         _tile_dpbf16ps(1, 4, 5);
         _tile_dpbf16ps(2, 4, 5);
         _tile_dpbf16ps(3, 4, 5);
+    }
+    for (int64_t i = 0; i < rounds && loads; i++) {
+        _tile_loadd(4, memory, kRowBytes);
+        _tile_loadd(5, memory, kRowBytes);
+        _tile_loadd(6, memory, kRowBytes);
+        _tile_loadd(7, memory, kRowBytes);
     }
     _tile_stored(0, memory, kRowBytes);
     _tile_release();

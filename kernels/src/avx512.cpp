@@ -181,78 +181,56 @@ int64_t read_all(const uint8_t *from, int64_t bytes) {
     return _mm512_reduce_add_epi64(total);
 }
 
+// One instruction on each of eight registers, twice. The registers are variables, not an array,
+// and only they are named as changed: else the compiler would keep them in memory.
+#define TILEWRIGHT_REPEAT(...)                                                  \
+    for (int64_t i = 0; i < rounds; i++) {                                      \
+        for (int half = 0; half < 2; half++) {                                  \
+            { __m512i &r = r0; __VA_ARGS__; asm volatile("" : "+v"(r0)); }      \
+            { __m512i &r = r1; __VA_ARGS__; asm volatile("" : "+v"(r1)); }      \
+            { __m512i &r = r2; __VA_ARGS__; asm volatile("" : "+v"(r2)); }      \
+            { __m512i &r = r3; __VA_ARGS__; asm volatile("" : "+v"(r3)); }      \
+            { __m512i &r = r4; __VA_ARGS__; asm volatile("" : "+v"(r4)); }      \
+            { __m512i &r = r5; __VA_ARGS__; asm volatile("" : "+v"(r5)); }      \
+            { __m512i &r = r6; __VA_ARGS__; asm volatile("" : "+v"(r6)); }      \
+            { __m512i &r = r7; __VA_ARGS__; asm volatile("" : "+v"(r7)); }      \
+        }                                                                       \
+    }                                                                           \
+    break
+
 // `rounds` rounds of 16 independent instructions of one kind; returns something they computed.
 // The kinds are those of kernels/roofs.py.
 int64_t operations(int kind, int64_t rounds) {
-    constexpr int kRegisters = 8;
-    alignas(64) uint8_t memory[4096] = {};
-    __m512i v[kRegisters];
-    for (int j = 0; j < kRegisters; j++) v[j] = _mm512_set1_epi32(j + 1);
-    __m512i one = _mm512_set1_epi32(1);
-    __mmask32 mask = __mmask32(0x5a5a5a5a ^ rounds);
-    __mmask64 wide_mask = __mmask64(0x5a5a5a5aa5a5a5a5 ^ rounds);
-    const auto repeat = [&](auto instruction) {
-        for (int64_t i = 0; i < rounds; i++) {
-#pragma GCC unroll 16
-            for (int j = 0; j < 16; j++) {
-                instruction(v[j % kRegisters], j);
-                asm volatile("" : "+v"(v[j % kRegisters]) : : "memory");
-            }
-        }
-    };
+    alignas(64) static thread_local uint8_t memory[128];
+    const uint8_t *from = memory;
+    __m512i *to = reinterpret_cast<__m512i *>(memory);
+    __m512i r0 = _mm512_set1_epi32(1), r1 = r0, r2 = r0, r3 = r0, r4 = r0, r5 = r0, r6 = r0, r7 = r0;
+    const __m512i one = _mm512_set1_epi32(1);
+    const __mmask32 mask = __mmask32(0x5a5a5a5a ^ rounds);
+    const __mmask64 wide = __mmask64(0x5a5a5a5aa5a5a5a5 ^ rounds);
     switch (kind) {
-        case 0: repeat([&](__m512i &r, int) { r = _mm512_add_epi32(r, one); }); break;
-        case 1:
-            repeat([&](__m512i &r, int j) {
-                r = _mm512_maskz_expandloadu_epi16(mask, memory + 48 * j);
-            });
-            break;
-        case 2:
-            repeat([&](__m512i &r, int j) {
-                r = _mm512_maskz_expandloadu_epi8(wide_mask, memory + 48 * j);
-            });
-            break;
+        case 0: TILEWRIGHT_REPEAT(r = _mm512_add_epi32(r, one));
+        case 1: TILEWRIGHT_REPEAT(r = _mm512_maskz_expandloadu_epi16(mask, from));
+        case 2: TILEWRIGHT_REPEAT(r = _mm512_maskz_expandloadu_epi8(wide, from));
         case 3:
-            repeat([&](__m512i &r, int) {
-                r = _mm512_castps_si512(
-                    _mm512_dpbf16_ps(_mm512_castsi512_ps(r), (__m512bh)one, (__m512bh)one));
-            });
-            break;
-        case 4:
-            repeat([&](__m512i &r, int) { r = _mm512_dpbusd_epi32(r, one, one); });
-            break;
-        case 5:
-            repeat([&](__m512i &r, int j) { _mm512_store_si512(memory + 64 * j, r); });
-            break;
-        case 6: repeat([&](__m512i &r, int) { r = _mm512_permutexvar_epi16(one, r); }); break;
-        case 7:
-            repeat([&](__m512i &r, int) { r = _mm512_permutex2var_epi16(r, one, one); });
-            break;
-        case 8:
-            repeat([&](__m512i &r, int) {
-                r = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(r));
-            });
-            break;
+            TILEWRIGHT_REPEAT(r = _mm512_castps_si512(_mm512_dpbf16_ps(
+                                  _mm512_castsi512_ps(r), (__m512bh)one, (__m512bh)one)));
+        case 4: TILEWRIGHT_REPEAT(r = _mm512_dpbusd_epi32(r, one, one));
+        case 5: TILEWRIGHT_REPEAT(asm volatile("vmovdqa64 %1, %0" : "=m"(*to) : "v"(r)));
+        case 6: TILEWRIGHT_REPEAT(r = _mm512_permutexvar_epi16(one, r));
+        case 7: TILEWRIGHT_REPEAT(r = _mm512_permutex2var_epi16(r, one, one));
+        case 8: TILEWRIGHT_REPEAT(r = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(r)));
         case 9:
-            repeat([&](__m512i &r, int) {
-                __mmask32 found = _mm512_test_epi16_mask(r, one);
-                asm volatile("" : "+Yk"(found));
-            });
-            break;
-        case 10: repeat([&](__m512i &r, int) { r = _mm512_mask_mov_epi16(r, mask, one); }); break;
-        case 11:
-            repeat([&](__m512i &r, int) { r = _mm512_permutexvar_epi8(one, r); });
-            break;
-        case 12:
-            repeat([&](__m512i &r, int) { r = _mm512_multishift_epi64_epi8(one, r); });
-            break;
-        case 13:
-            repeat([&](__m512i &r, int j) { r = _mm512_load_si512(memory + 64 * j); });
-            break;
+            TILEWRIGHT_REPEAT(__mmask32 found = _mm512_test_epi16_mask(r, one);
+                              asm volatile("" : "+Yk"(found)));
+        case 10: TILEWRIGHT_REPEAT(r = _mm512_mask_mov_epi16(r, mask, one));
+        case 11: TILEWRIGHT_REPEAT(r = _mm512_permutexvar_epi8(one, r));
+        case 12: TILEWRIGHT_REPEAT(r = _mm512_multishift_epi64_epi8(one, r));
+        case 13: TILEWRIGHT_REPEAT(asm volatile("vmovdqu64 %1, %0" : "=v"(r) : "m"(*to)));
     }
-    __m512i total = v[0];
-    for (int j = 1; j < kRegisters; j++) total = _mm512_add_epi64(total, v[j]);
-    return _mm512_reduce_add_epi64(total) + memory[5];
+    r0 = _mm512_add_epi64(_mm512_add_epi64(r0, r1), _mm512_add_epi64(r2, r3));
+    r4 = _mm512_add_epi64(_mm512_add_epi64(r4, r5), _mm512_add_epi64(r6, r7));
+    return _mm512_reduce_add_epi64(_mm512_add_epi64(r0, r4)) + memory[5];
 }
 
 }  // namespace tilewright::avx512

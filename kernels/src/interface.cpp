@@ -338,7 +338,7 @@ struct OperationTask final : Task {
 
     void run(int) const override {
 #if TILEWRIGHT_X86
-        if (kind < 0) total += amx::operations(rounds);
+        if (kind < 0) total += amx::operations(rounds, kind == -2);
         else total += avx512::operations(kind, rounds);
 #endif
     }
@@ -410,6 +410,7 @@ int64_t tw_read(const uint8_t *from, int64_t bytes, int32_t threads) {
     return task.total;
 }
 
+// Kinds from 0 on are vector instructions (avx512.cpp), -1 tile multiplications, -2 tile loads.
 int64_t tw_operations(int32_t kind, int64_t rounds, int32_t threads) {
     OperationTask task;
     task.kind = kind, task.rounds = rounds;

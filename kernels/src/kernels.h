@@ -75,7 +75,7 @@ int64_t operations(int kind, int64_t rounds);
 namespace amx {
 void tile_order(const Product &, int64_t, int64_t);
 void deca(const Product &, int64_t, int64_t);
-int64_t operations(int64_t rounds);
+int64_t operations(int64_t rounds, bool loads);
 }  // namespace amx
 
 // --- the pool
