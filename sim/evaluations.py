@@ -570,8 +570,8 @@ def traffic_switch(columns: int, tile_rows: int, tile_columns: int) -> bool:
 def _iso_area_speedups(model: str, context: int, joint: bool) -> dict[str, float]:
     """Harmonia over each baseline whose elements fill the same area.
 
-    Projections, and with ``joint`` attention too; for that a baseline gives part of its area to
-    fp16 elements, the part with which it is fastest.
+    Projections, and with ``joint`` attention too; for that a baseline has fp16 elements beside its
+    own, as many as the fp16 machine, whose area is not counted against it.
     """
     shape = resolve_model(model)
     per_area = {name: rate / area_um2(unit) for name, (unit, rate) in ISO_AREA.items()}
@@ -590,14 +590,7 @@ def _iso_area_speedups(model: str, context: int, joint: bool) -> dict[str, float
     fp16 = area * per_area["fp-fp"]
     speedups = {}
     for name, rate in per_area.items():
-        linear_time, attention_time = macs[False] / (area * rate), macs[True] / fp16
-        if not joint:
-            theirs = linear_time
-        elif name == "fp-fp":
-            theirs = linear_time + attention_time
-        else:
-            # Parts of an area in turn: the sum of a/x + b/(1-x) is least at (sqrt a + sqrt b)^2.
-            theirs = (linear_time**0.5 + attention_time**0.5) ** 2
+        theirs = macs[False] / (area * rate) + (macs[True] / fp16 if joint else 0.0)
         speedups[name] = theirs / ours
     return speedups
 

@@ -2,12 +2,14 @@
 
 from math import ceil
 
+import numpy as np
 import pytest
 
 from golden.anda.cycles import RESULT_LATENCY, dot_cycles, gemm_cycles, group_cycles
+from golden.harmonia.array import cycles as array_cycles
 from golden.harmonia.traffic import Dataflow
 from golden.params.anda import AndaMxuParams
-from golden.params.harmonia import HarmoniaPeParams, Mode
+from golden.params.harmonia import HarmoniaArrayParams, HarmoniaPeParams, Mode
 from sim.accelerator import ACCELERATORS, WEIGHT_BITS, anda, baseline, energy, harmonia, run
 from sim.anda import MODULES, lengths_of_saving, module_shares, saving
 from sim.models import resolve_model
@@ -134,3 +136,13 @@ def test_anda_products_take_the_cycles_of_the_matrix_unit(length, shape):
     tail = RESULT_LATENCY + AndaMxuParams().rows
     tile = max(ceil(shape[1] / 64) * group_cycles(length), 16)
     assert time.compute - tile == held - tail - ceil(shape[1] / 64) * group_cycles(length)
+
+
+def test_harmonia_products_take_the_cycles_of_its_array():
+    """The first outputs of two tiles are as far apart as the model says, short tiles included."""
+    params = HarmoniaArrayParams()
+    for groups in (1, 15, 16, 40):
+        last = np.array(([0] * (groups - 1) + [1]) * 3)
+        first = array_cycles(params, {"last": last})[:: params.columns]
+        (time,) = run(harmonia(), [product(3 * params.rows, groups * 32, params.columns)])
+        assert time.compute / 3 == first[2] - first[1]

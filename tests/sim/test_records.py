@@ -1,0 +1,95 @@
+"""Figures that follow the synthesis records, on records made up so that the answer is known."""
+
+import json
+
+import pytest
+
+from sim import records
+from sim.evaluations import ANDA_ELEMENT, EVALUATIONS, FP16_ELEMENT, FROM_RECORDS, ISO_AREA
+from sim.records import NoRecordError, area_um2, energy_fj
+from sim.scoreboard import claims, papers
+
+SAVING = 3.2  # every mantissa 5 bits
+UNITS = {unit for unit, _ in ISO_AREA.values()} | {"harmonia_pe", "deca"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "RECORDS", tmp_path)
+    records._record.cache_clear()
+    yield tmp_path
+    records._record.cache_clear()
+
+
+def write(folder, unit, area, energy=None):
+    record = {"metrics": {"area": {"value": area, "unit": "um2"}}}
+    (folder / f"{unit}.asap7.json").write_text(json.dumps(record))
+    if energy is not None:
+        (folder / "energy").mkdir(exist_ok=True)
+        runs = {name: {"total": value} for name, value in energy.items()}
+        (folder / "energy" / f"{unit}.asap7.json").write_text(json.dumps({"runs": runs}))
+
+
+def test_a_missing_record_is_named(folder):
+    with pytest.raises(NoRecordError, match=r"^no synthesis record of pe_x in asap7$"):
+        area_um2("pe_x")
+    with pytest.raises(NoRecordError, match=r"^no energy record of pe_x in asap7$"):
+        energy_fj("pe_x")
+
+
+def test_energy_between_measured_lengths_is_a_line(folder):
+    write(folder, "unit", 1.0, {"real": 7.0, "real m4": 10.0, "real m8": 30.0, "zero m8": 1.0})
+    assert energy_fj("unit") == 7.0
+    assert [energy_fj("unit", m) for m in (4, 5, 8, 11)] == [10.0, 15.0, 30.0, 30.0]
+
+
+def test_area_efficiency_is_speed_times_area(folder):
+    write(folder, FP16_ELEMENT, 400.0)
+    write(folder, ANDA_ELEMENT, 100.0)
+    # The fp16 array is four times Anda's 0.41 mm2 and needs no compressor of 0.07 mm2.
+    ratio = (2.17 - 0.41 - 0.07 + 4 * 0.41) / 2.17
+    speed = EVALUATIONS["anda_speedup"](savings=[SAVING] * 9)
+    assert EVALUATIONS["anda_area_efficiency"](savings=[SAVING] * 9) == pytest.approx(speed * ratio)
+
+
+def test_compute_energy_is_that_of_the_elements(folder):
+    write(folder, FP16_ELEMENT, 1.0, {"real": 80.0})
+    write(folder, ANDA_ELEMENT, 1.0, {"real m4": 8.0, "real m8": 8.0})
+    saved = EVALUATIONS["anda_compute_saved"](model="opt-13b", saving=SAVING)
+    assert saved == pytest.approx(-90.0)
+    few = EVALUATIONS["anda_model_energy_efficiency"](model="opt-13b", saving=SAVING)
+    write(folder, FP16_ELEMENT, 1.0, {"real": 160.0})
+    records._record.cache_clear()
+    assert EVALUATIONS["anda_model_energy_efficiency"](model="opt-13b", saving=SAVING) > few
+
+
+def test_elements_of_equal_area_run_as_fast_as_they_are_small(folder):
+    for unit in UNITS:
+        write(folder, unit, 100.0, {"real": 1.0, "real m4": 1.0})
+    # Harmonia has 32 multiply-adds a cycle, fp16 elements 4, Anda 64 in M + 1.
+    assert EVALUATIONS["harmonia_element_efficiency"]() == [32 / 12.8, 8.0]
+    assert EVALUATIONS["harmonia_linear_speedup"]() == pytest.approx(8.0)
+    low, high = EVALUATIONS["harmonia_speedups"](contexts=[2048], models=["llama-3.2-3b"])
+    # Attention at 8-bit windows costs Harmonia a little, fp16 elements nothing.
+    assert low < high < 8.0
+    assert high == pytest.approx(8.0, rel=0.02)
+
+
+def test_attention_makes_baselines_slower_as_it_grows(folder):
+    for unit in UNITS:
+        write(folder, unit, 100.0)
+    speedups = [
+        EVALUATIONS["harmonia_speedups"](contexts=[c], models=["llama-3.2-3b"])[0]
+        for c in (512, 4096, 32768)
+    ]
+    assert speedups == sorted(speedups)
+
+
+def test_every_claim_from_records_can_be_answered(folder):
+    lengths = {"real": 9.0, "real m4": 1.0, "real m16": 4.0}
+    for unit in UNITS:
+        write(folder, unit, 100.0, lengths)
+    asked = [c for paper in papers() for c in claims(paper) if c.get("evaluate") in FROM_RECORDS]
+    assert asked
+    for claim in asked:
+        assert EVALUATIONS[claim["evaluate"]](**claim.get("with", {})) is not None
