@@ -18,7 +18,28 @@ from hw.arith.float_mul import FloatMul
 from hw.stream.register_slice import RegisterSlice
 from hw.unit import Unit
 
-__all__ = ["Apu", "ApuDatapath"]
+__all__ = ["Apu", "ApuDatapath", "datapath_signature"]
+
+
+def datapath_signature(numerics: AndaNumerics) -> wiring.Signature:
+    """Ports of :class:`ApuDatapath`."""
+    return wiring.Signature(
+        {
+            "take": In(1),
+            "sign_beat": In(1),
+            "fresh": In(1),
+            "normalise": In(1),
+            "multiply": In(1),
+            "accumulate": In(1),
+            "restart": In(1),
+            "plane": In(numerics.group),
+            "weights": In(data.ArrayLayout(numerics.weight_bits, numerics.group)),
+            "exponent": In(FP16.exponent_bits),
+            "mantissa": In(MANTISSA_FIELD_BITS),
+            "scale": In(FP16.bits),
+            "total": Out(FP32.bits),
+        }
+    )
 
 
 class ApuDatapath(wiring.Component):
@@ -32,23 +53,7 @@ class ApuDatapath(wiring.Component):
 
     def __init__(self, numerics: AndaNumerics):
         self.numerics = numerics
-        super().__init__(
-            {
-                "take": In(1),
-                "sign_beat": In(1),
-                "fresh": In(1),
-                "normalise": In(1),
-                "multiply": In(1),
-                "accumulate": In(1),
-                "restart": In(1),
-                "plane": In(numerics.group),
-                "weights": In(data.ArrayLayout(numerics.weight_bits, numerics.group)),
-                "exponent": In(FP16.exponent_bits),
-                "mantissa": In(MANTISSA_FIELD_BITS),
-                "scale": In(FP16.bits),
-                "total": Out(FP32.bits),
-            }
-        )
+        super().__init__(datapath_signature(numerics))
 
     def elaborate(self, platform):
         m = Module()

@@ -2,8 +2,9 @@
 
 from amaranth import Cat, Module
 
-from hw.anda.compressor_lane import Lane
+from hw.anda.compressor_lane import Lane, lane_signature
 from hw.anda.packager import Packager
+from hw.shared import Shared
 from hw.unit import Unit
 
 __all__ = ["Compressor"]
@@ -21,7 +22,11 @@ class Compressor(Unit):
         m = Module()
         group = self.params.group
         m.submodules.packager = packager = Packager()
-        lanes = [Lane(group) for _ in range(self.params.lanes)]
+        signature = lane_signature(group)
+        lanes = [
+            Shared(f"{self.params.slug}_lane", signature, lambda: Lane(group))
+            for _ in range(self.params.lanes)
+        ]
         for k, lane in enumerate(lanes):
             m.submodules[f"lane{k}"] = lane
             m.d.comb += [

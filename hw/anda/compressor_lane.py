@@ -11,7 +11,22 @@ from hw.anda.max_exponent import largest
 from hw.anda.packager import Packager
 from hw.unit import Unit
 
-__all__ = ["CompressorLane", "Lane"]
+__all__ = ["CompressorLane", "Lane", "lane_signature"]
+
+
+def lane_signature(group: int) -> wiring.Signature:
+    """Ports of :class:`Lane`."""
+    return wiring.Signature(
+        {
+            "load": In(1),
+            "step": In(1),
+            "first": In(1),
+            "values": In(data.ArrayLayout(FP16.bits, group)),
+            "word": Out(group),
+            "exponent": Out(FP16.exponent_bits),
+            "saturated": Out(1),
+        }
+    )
 
 
 class Lane(wiring.Component):
@@ -23,17 +38,7 @@ class Lane(wiring.Component):
 
     def __init__(self, group: int):
         self.group = group
-        super().__init__(
-            {
-                "load": In(1),
-                "step": In(1),
-                "first": In(1),
-                "values": In(data.ArrayLayout(FP16.bits, group)),
-                "word": Out(group),
-                "exponent": Out(FP16.exponent_bits),
-                "saturated": Out(1),
-            }
-        )
+        super().__init__(lane_signature(group))
 
     def elaborate(self, platform):
         m = Module()

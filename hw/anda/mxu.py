@@ -4,10 +4,11 @@ from amaranth import Module
 from amaranth.lib.wiring import connect, flipped
 
 from hw.anda.activation_dispatcher import ActivationDispatcher
-from hw.anda.apu import ApuDatapath
+from hw.anda.apu import ApuDatapath, datapath_signature
 from hw.anda.output_dispatcher import OutputDispatcher
 from hw.anda.sequencer import Sequencer
 from hw.anda.weight_dispatcher import WeightDispatcher
+from hw.shared import Shared
 from hw.unit import Unit
 
 __all__ = ["Mxu"]
@@ -48,10 +49,14 @@ class Mxu(Unit):
             weights.take.eq(sequencer.take_weights),
             output.offered.eq(sequencer.finished),
         ]
+        signature = datapath_signature(p.numerics)
         for row in range(p.rows):
             for column in range(p.columns):
-                apu = ApuDatapath(p.numerics)
-                m.submodules[f"apu_{row}_{column}"] = apu
+                m.submodules[f"apu_{row}_{column}"] = apu = Shared(
+                    f"{p.slug}_apu",
+                    signature,
+                    lambda: ApuDatapath(p.numerics),
+                )
                 m.d.comb += [
                     *sequencer.drive(apu),
                     apu.plane.eq(activations.selected[row]),

@@ -1,0 +1,201 @@
+"""Compressor, APU and MXU as emitted Verilog: golden bits, every M, stalls, exact cycles."""
+
+import re
+
+import pytest
+
+from golden.params.anda import ANDA_BLOCKS, AndaApuParams, AndaMxuParams, AndaNumerics
+from golden.params.formats import BF16
+from golden.params.resolve import resolve
+from hw.anda.aligner import Aligner
+from hw.anda.apu import ApuDatapath
+from hw.anda.compressor_lane import Lane
+from hw.anda.normalise import Normalise
+from hw.anda.output_dispatcher import OutputDispatcher
+from hw.anda.packager import Packager
+from hw.anda.plane_dot import PlaneDot
+from hw.anda.sequencer import Sequencer
+from hw.anda.weight_dispatcher import WeightDispatcher
+from synth.emit import to_verilog
+from tests.support.mutate import mutant
+from tilewright.bench import cocotb_tests
+from tilewright.bench.job import Job
+from tilewright.simulators import run_bench
+from tilewright.simulators.verilog import block_verilog
+
+SMALL = {
+    "anda_compressor:small": 24,
+    "anda_compressor_lane:small": 24,
+    "anda_compressor_lane:odd": 24,
+    "anda_apu:small": 18,
+    "anda_apu:fp32": 18,
+    "anda_apu:int3": 18,
+    "anda_mxu:small": 18,
+    "anda_mxu:oblong": 6,
+    "anda_mxu:fp32": 6,
+}
+QUICK = ("anda_compressor:small", "anda_apu:small", "anda_mxu:small")  # on both simulators
+PAPER = {
+    "anda_compressor_lane": 300,
+    "anda_compressor": 60,
+    "anda_apu": 300,
+    "anda_apu:bare": 300,
+    "anda_mxu": 20,
+}
+
+
+def run(spec, simulator, cases, stalls=(0.0, 0.4), verilog=None):
+    params = resolve(spec)
+    job = Job(spec, cases=cases, stalls=stalls).as_dict()
+    text = block_verilog(spec) if verilog is None else verilog
+    return run_bench(text, params.slug, cocotb_tests(params), simulator=simulator, job=job)
+
+
+@pytest.mark.parametrize("spec", SMALL)
+def test_small_block_equals_golden(spec):
+    result = run(spec, "icarus", SMALL[spec])
+    assert result.passed, result.failure
+    assert result.numbers["cases"] == SMALL[spec]
+
+
+@pytest.mark.parametrize("spec", QUICK)
+def test_both_simulators_take_the_same_cycles(spec):
+    results = [run(spec, simulator, SMALL[spec]) for simulator in ("verilator", "icarus")]
+    for result in results:
+        assert result.passed, result.failure
+    assert results[0].numbers["cycles"] == results[1].numbers["cycles"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("spec", SMALL)
+@pytest.mark.parametrize("simulator", ["verilator", "icarus"])
+def test_small_block_on_long_runs(spec, simulator):
+    result = run(spec, simulator, 300, stalls=(0.0, 0.3, 0.8))
+    assert result.passed, result.failure
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("spec", PAPER)
+def test_published_size_equals_golden(spec):
+    result = run(spec, "verilator", PAPER[spec], stalls=(0.0, 0.3))
+    assert result.passed, result.failure
+
+
+def test_every_preset_is_run():
+    named = {name for cls in ANDA_BLOCKS for name in (f"{cls.block}:{p}" for p in cls.PRESETS)}
+    run_here = {*SMALL, *(s if ":" in s else f"{s}:paper" for s in PAPER)}
+    assert named == run_here
+
+
+# The class that is changed, where it is used, an expression of its source, what replaces it.
+ERRORS = {
+    "compressor, shift before arrival": (
+        "anda_compressor_lane:small",
+        (Aligner, "hw.anda.compressor_lane"),
+        "self.step & arrived",
+        "self.step",
+    ),
+    "compressor, level too fast": (
+        "anda_compressor_lane:small",
+        (Aligner, "hw.anda.compressor_lane"),
+        "self.step & ~self.first & level.any()",
+        "self.step & level.any()",
+    ),
+    "compressor, flag of one element": (
+        "anda_compressor:small",
+        (Lane, "hw.anda.compressor"),
+        "Cat(f.special for f in fields).any()",
+        "fields[0].special",
+    ),
+    "compressor, a gap between groups": (
+        "anda_compressor_lane:small",
+        (Packager, "hw.anda.compressor_lane"),
+        "~self.valid | (self.step & self.last)",
+        "~self.valid",
+    ),
+    "dot product, signs not subtracted": (
+        "anda_apu:small",
+        (PlaneDot, "hw.anda.apu"),
+        "columns[k].append(bit | self.sign_beat)",
+        "columns[k].append(Const(1, 1))",
+    ),
+    "dot product, sums of groups mixed": (
+        "anda_apu:small",
+        (PlaneDot, "hw.anda.apu"),
+        "group_sum & ~self.fresh.replicate(len(group_sum))",
+        "group_sum",
+    ),
+    "normalise, exponent off by one": (
+        "anda_apu:small",
+        (Normalise, "hw.anda.apu"),
+        "offset = width + fmt.bias",
+        "offset = width + 1 + fmt.bias",
+    ),
+    "APU, accumulator not restarted": (
+        "anda_apu:small",
+        (ApuDatapath, "hw.anda.apu"),
+        "Mux(self.restart, 0, total)",
+        "total",
+    ),
+    "APU, one cycle lost per group": (
+        "anda_apu:small",
+        (Sequencer, "hw.anda.apu"),
+        "(~last_plane | ~partial | self.multiply)",
+        "(~last_plane | ~(partial | product | self.normalise))",
+    ),
+    "APU, result overwritten": (
+        "anda_apu:small",
+        (Sequencer, "hw.anda.apu"),
+        "product & (~self.finished | self.room)",
+        "product",
+    ),
+    "MXU, scales too early": (
+        "anda_mxu:small",
+        (WeightDispatcher, "hw.anda.mxu"),
+        "self.scales.eq(last_scales)",
+        "self.scales.eq(present_scales)",
+    ),
+    "MXU, weights not double-buffered": (
+        "anda_mxu:small",
+        (WeightDispatcher, "hw.anda.mxu"),
+        "self.i.ready.eq(~complete | moves)",
+        "self.i.ready.eq(~complete)",
+    ),
+    "MXU, drain does not overlap": (
+        "anda_mxu:small",
+        (OutputDispatcher, "hw.anda.mxu"),
+        "~self.o.valid | (gives & self.o.p.last)",
+        "~self.o.valid",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "place", "old", "new"), ERRORS.values(), ids=ERRORS)
+def test_planted_error_is_caught(spec, place, old, new, monkeypatch):
+    cls, user = place
+    monkeypatch.setattr(f"{user}.{cls.__name__}", mutant(cls, old, new))
+    result = run(spec, "icarus", 18, (0.0, 0.8), verilog=to_verilog(resolve(spec)))
+    assert not result.passed
+
+
+@pytest.mark.parametrize(
+    ("cls", "changes", "message"),
+    [
+        (AndaNumerics, {"group": 65}, "group must be 2..64, not 65"),
+        (AndaNumerics, {"weight_bits": 9}, "weight_bits must be 2..8, not 9"),
+        (AndaNumerics, {"partial": BF16}, "partial must be one of fp16, fp32, not bf16"),
+        (AndaApuParams, {"group": 1}, "group must be 2..64, not 1"),
+        (AndaMxuParams, {"rows": 0}, "rows must be 1..64, not 0"),
+        (AndaMxuParams, {"columns": 65}, "columns must be 1..64, not 65"),
+        (
+            AndaMxuParams,
+            {"planes_per_beat": 3},
+            "planes_per_beat must divide the 4 weight bits, not be 3",
+        ),
+        (ANDA_BLOCKS[0], {"lanes": 0}, "lanes must be 1..64, not 0"),
+        (ANDA_BLOCKS[1], {"group": 100}, "group must be 2..64, not 100"),
+    ],
+)
+def test_parameters_are_checked(cls, changes, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        cls(**changes)
