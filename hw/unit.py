@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from golden.params.block import BlockParams, Field, Port
 
-__all__ = ["Unit", "field_shape", "payload_layout"]
+__all__ = ["Unit", "field_shape", "payload_layout", "unit_signature"]
 
 
 def field_shape(field: Field) -> Shape | data.ArrayLayout:
@@ -20,13 +20,18 @@ def payload_layout(port: Port) -> data.StructLayout:
     return data.StructLayout({f.name: field_shape(f) for f in port.fields})
 
 
+def unit_signature(params: BlockParams) -> wiring.Signature:
+    """The ports of a unit: streams, and wires beside them."""
+    return wiring.Signature(
+        {p.name: In(stream.Signature(payload_layout(p))) for p in params.inputs}
+        | {p.name: Out(stream.Signature(payload_layout(p))) for p in params.outputs}
+        | {w.name: Out(w.bits) if w.output else In(w.bits) for w in params.wires}
+    )
+
+
 class Unit(wiring.Component):
-    """A component whose ports are those of ``params``: streams, and wires beside them."""
+    """A component whose ports are those of ``params``."""
 
     def __init__(self, params: BlockParams):
         self.params = params
-        super().__init__(
-            {p.name: In(stream.Signature(payload_layout(p))) for p in params.inputs}
-            | {p.name: Out(stream.Signature(payload_layout(p))) for p in params.outputs}
-            | {w.name: Out(w.bits) if w.output else In(w.bits) for w in params.wires}
-        )
+        super().__init__(unit_signature(params))

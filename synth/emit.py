@@ -13,6 +13,7 @@ from amaranth.back import rtlil
 
 from golden.params.block import BlockParams, Port
 from hw.catalog import build
+from hw.shared import SharedModules
 from hw.sram import BlackBoxMemories
 from synth.yosys import run_yosys, without_banner
 
@@ -30,8 +31,13 @@ def to_rtlil(params: BlockParams, *, memory_macros: bool = False) -> str:
 
     With ``memory_macros`` its SRAMs are instances of macros, as synthesis wants them.
     """
-    platform = BlackBoxMemories() if memory_macros else None
-    return rtlil.convert(build(params), name=params.slug, platform=platform, emit_src=False)
+    platform = _MacrosAndModules() if memory_macros else SharedModules()
+    top = rtlil.convert(build(params), name=params.slug, platform=platform, emit_src=False)
+    return top + "".join(platform.modules.values())
+
+
+class _MacrosAndModules(BlackBoxMemories, SharedModules):
+    """For synthesis: memories are macros, and common modules are emitted once."""
 
 
 def to_verilog(params: BlockParams) -> str:

@@ -14,9 +14,10 @@ from golden.params.stream import QueueParams
 from hw.arith.float_convert import FloatConvert
 from hw.arith.float_unpack import wire
 from hw.harmonia.element import HarmoniaElement
+from hw.shared import Shared
 from hw.sram import Sram
 from hw.stream.queue import Queue
-from hw.unit import Unit, payload_layout
+from hw.unit import Unit, payload_layout, unit_signature
 
 __all__ = ["HarmoniaArray"]
 
@@ -94,7 +95,9 @@ class HarmoniaArray(Unit):
         operands = data.View(self._operand_layout, operand_bits)
         totals = []
         for r in range(p.rows):
-            m.submodules[f"element_{r}_{c}"] = element = HarmoniaElement(p.element)
+            m.submodules[f"element_{r}_{c}"] = element = Shared(
+                p.element.slug, unit_signature(p.element), lambda: HarmoniaElement(p.element)
+            )
             port = element.i.p
             lane, end = r * p.group, (r + 1) * p.group
             m.d.comb += [
