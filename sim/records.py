@@ -18,17 +18,17 @@ class NoRecordError(LookupError):
 
 
 @cache
-def _record(folder: Path, unit: str, kind: str) -> dict[str, Any]:
-    path = folder / f"{unit}.{TECHNOLOGY}.json"
+def _record(folder: Path, unit: str, kind: str, goal: str = "") -> dict[str, Any]:
+    path = folder / f"{unit}.{TECHNOLOGY}{goal and f'.{goal}'}.json"
     if not path.exists():
-        raise NoRecordError(f"no {kind} record of {unit} in {TECHNOLOGY}")
+        raise NoRecordError(f"no {kind} record of {unit} in {TECHNOLOGY}{goal and f', {goal}'}")
     found: dict[str, Any] = json.loads(path.read_text())
     return found
 
 
-def area_um2(unit: str) -> float:
-    """Cells and memories of a unit, in square micrometres."""
-    return float(_record(RECORDS, unit, "synthesis")["metrics"]["area"]["value"])
+def area_um2(unit: str, goal: str = "") -> float:
+    """Cells and memories of a unit, in square micrometres; made small, or for another goal."""
+    return float(_record(RECORDS, unit, "synthesis", goal)["metrics"]["area"]["value"])
 
 
 def energy_fj(unit: str, mantissa: float | None = None) -> float:

@@ -23,7 +23,8 @@ def folder(tmp_path, monkeypatch):
 
 def write(folder, unit, area, energy=None):
     record = {"metrics": {"area": {"value": area, "unit": "um2"}}}
-    (folder / f"{unit}.asap7.json").write_text(json.dumps(record))
+    for goal in ("", ".fastest"):
+        (folder / f"{unit}.asap7{goal}.json").write_text(json.dumps(record))
     if energy is not None:
         (folder / "energy").mkdir(exist_ok=True)
         runs = {name: {"total": value} for name, value in energy.items()}
@@ -33,6 +34,8 @@ def write(folder, unit, area, energy=None):
 def test_a_missing_record_is_named(folder):
     with pytest.raises(NoRecordError, match=r"^no synthesis record of pe_x in asap7$"):
         area_um2("pe_x")
+    with pytest.raises(NoRecordError, match=r"^no synthesis record of pe_x in asap7, fastest$"):
+        area_um2("pe_x", "fastest")
     with pytest.raises(NoRecordError, match=r"^no energy record of pe_x in asap7$"):
         energy_fj("pe_x")
 

@@ -12,7 +12,10 @@ EXAMPLE = "tilewright claims --paper deca"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--paper", action="append", metavar="P", help="anda, deca or harmonia; repeatable [all]"
+        "--paper",
+        action="append",
+        metavar="P",
+        help="anda, deca, harmonia or sparamx; repeatable [all]",
     )
     parser.add_argument(
         "--verdict", action="append", metavar="V", help="show only: reproduced, off, not modelled"
