@@ -1,0 +1,128 @@
+"""``tilewright compare pe``: processing elements side by side, and beside the paper."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.console import print_json, print_table, progress
+from tilewright.errors import CommandError
+
+if TYPE_CHECKING:
+    from tilewright.bench.pe_compare import Comparison
+
+NAME = "pe"
+HELP = "put processing elements on one workload: area, delay, energy, beside the paper"
+EXAMPLE = "tilewright compare pe --tech asap7 --plot out/pe.svg"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tech", metavar="T", help="asap7 or sky130hd; by default both")
+    parser.add_argument(
+        "--plot", metavar="FILE", type=Path, help="draw the efficiencies as bars (SVG, PNG, PDF)"
+    )
+    parser.add_argument(
+        "--update-records",
+        action="store_true",
+        help="synthesise and simulate again; writes synth/records and synth/records/energy",
+    )
+    parser.add_argument(
+        "--element",
+        metavar="BLOCK",
+        action="append",
+        help="of --update-records, only this one; again for each further one",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from synth.technology import TECHNOLOGIES, load_technology
+    from tilewright.bench.pe_compare import compare
+
+    names = [args.tech] if args.tech else TECHNOLOGIES
+    technologies = [load_technology(name) for name in names]
+    if args.element and not args.update_records:
+        raise CommandError("--element goes with --update-records")
+    if args.update_records:
+        _update(args.element, technologies)
+    comparisons = [compare(technology) for technology in technologies]
+    if args.plot:
+        _plot(comparisons, args.plot)
+    if args.json:
+        print_json({c.technology: c.as_dict() for c in comparisons})
+        return 0
+    for k, comparison in enumerate(comparisons):
+        if k:
+            print()
+        _print(comparison)
+    return 0
+
+
+def _update(chosen: list[str] | None, technologies: list) -> None:
+    from golden.params.resolve import resolve
+    from synth.record import record_path, record_text
+    from tilewright.bench.pe_energy import ELEMENTS, energy_path, make_records
+    from tilewright.files import write_atomic
+
+    unknown = [spec for spec in chosen or () if spec not in ELEMENTS.values()]
+    if unknown:
+        known = ", ".join(ELEMENTS.values())
+        raise CommandError(f"{unknown[0]} is not compared; elements: {known}")
+    jobs = [(spec, t) for spec in chosen or ELEMENTS.values() for t in technologies]
+    with progress("elements", len(jobs)) as tick:
+        for spec, technology in jobs:
+            record, energy = make_records(spec, technology)
+            params = resolve(spec)
+            path = energy_path(params, technology)
+            path.parent.mkdir(exist_ok=True)
+            write_atomic(path, record_text(energy))
+            write_atomic(record_path(params, technology), record_text(record))
+            tick(f"{spec} {technology.name}")
+
+
+def _print(comparison: "Comparison") -> None:
+    print(f"{comparison.technology}, {comparison.clock_mhz} MHz, real data; x: over FP-FP")
+    header = ["ELEMENT", "MAC/CYCLE", "AREA UM2", "DELAY PS", "FJ/MAC", "TOPS/MM2", "TOPS/W"]
+    header += ["AREA X", "POWER X", "AREA EFF X", "ENERGY EFF X", "RANDOM FJ", "ZERO FJ"]
+    rows = [
+        [
+            e.name,
+            f"{e.macs_per_cycle:.2f}",
+            f"{e.area:.0f}",
+            f"{e.delay:.0f}",
+            f"{e.energy:.1f}",
+            f"{e.tops_per_mm2:.3f}",
+            f"{e.tops_per_watt:.2f}",
+            *(f"{value:.2f}" for value in comparison.normalised(e)),
+            *("" if value is None else f"{value:.1f}" for value in (e.random, e.zero)),
+        ]
+        for e in comparison.elements
+    ]
+    print_table(header, rows)
+    print()
+    print_table(
+        ["PAPER SAYS", "PAPER", "HERE", "DEVIATION %"],
+        [[c.name, c.shown, f"{c.here:.2f}", f"{c.deviation:+.0f}"] for c in comparison.claims],
+    )
+
+
+def _plot(comparisons: "list[Comparison]", path: Path) -> None:
+    """Area and energy efficiency over FP-FP, a panel each, a colour per technology."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels: Any = figure.subplots(2, 1, sharex=True)
+    titles = ("area efficiency (TOPS/mm2)", "energy efficiency (TOPS/W)")
+    width = 0.8 / len(comparisons)
+    for k, comparison in enumerate(comparisons):
+        names = [e.name for e in comparison.elements]
+        places = [p + k * width for p in range(len(names))]
+        for axes, title, index in zip(panels, titles, (2, 3), strict=True):
+            heights = [comparison.normalised(e)[index] for e in comparison.elements]
+            axes.bar(places, heights, width, label=comparison.technology)
+            axes.set_ylabel(f"{title}\nover FP-FP")
+            axes.axhline(1, color="grey", linewidth=0.6)
+    panels[0].legend()
+    panels[1].set_xticks(range(len(names)), names, rotation=45, ha="right")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
