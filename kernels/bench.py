@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from golden.deca import compress, resolve_scheme
 from golden.params.sparamx import Element, Order, WeightFormat
 from golden.sparamx import tile_instructions
+from golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
 from golden.sparamx.software_deca import tile_instructions as deca_instructions
 from kernels.build import compiler
 from kernels.deca import DecaMatrix
 from kernels.library import available_paths, default_threads, library
-from kernels.matrix import VECTOR_BATCH, Matrix, Multiplier
+from kernels.matrix import VECTOR_BATCH, Matrix, Multiplier, bind_all
 from kernels.memory import address, weight_bytes
 from kernels.roofs import Roofs, measure_roofs, predict, read_rate
 
@@ -52,6 +53,7 @@ class Plan:
     threads: tuple[int, ...]
     schemes: tuple[tuple[str, float | None], ...]  # of DECA, with their density
     scheme_shape: tuple[int, int]
+    cache: tuple[int, int, int, int]  # heads, query heads of each, tokens, dim of a layer's cache
     working_set: int  # bytes of weights that each contestant goes through, at least
     rounds: int
     attempts: int  # races at most, where rounds scatter
@@ -73,9 +75,10 @@ def full_plan() -> Plan:
             *(("mxfp4", None), ("mxfp4", 0.5)),
         ),
         scheme_shape=(4096, 4096),
+        cache=(8, 4, 16384, 128),  # Llama 3 8B at a context of 16K
         working_set=960_000_000,
         rounds=15,
-        attempts=3,
+        attempts=2,
     )
 
 
@@ -89,6 +92,7 @@ def quick_plan() -> Plan:
         threads=(1, 2),
         schemes=(("bf16", None), ("bf8", 0.5), ("mxfp4", None)),
         scheme_shape=(64, 32),
+        cache=(2, 2, 40, 16),
         working_set=20_000,
         rounds=2,
         attempts=1,
@@ -97,7 +101,7 @@ def quick_plan() -> Plan:
 
 def steps(plan: Plan) -> int:
     """How often :func:`run` reports progress."""
-    return 4 + len(plan.shapes) + len(plan.sparsities)
+    return 5 + len(plan.shapes) + len(plan.sparsities)
 
 
 def run(plan: Plan, progress: Progress = lambda text: None) -> dict[str, Any]:
@@ -124,6 +128,8 @@ def run(plan: Plan, progress: Progress = lambda text: None) -> dict[str, Any]:
     record["batch"] = measure_batches(plan, most)
     progress("threads")
     record["threads"] = measure_threads(plan)
+    progress("attention")
+    record["attention"] = measure_attention(plan, most)
     progress("Roof-Surface")
     record["roof_surface"] = measure_schemes(plan, roofs)
     # Once more at the end: whether the machine has stayed what it was.
@@ -217,6 +223,25 @@ def measure_threads(plan: Plan) -> list[dict[str, Any]]:
             row = _row(contestants[name], name, plan.curve_shape, 1, 0.5, threads, lap)
             rows.append(row)
     return rows
+
+
+def measure_attention(plan: Plan, threads: int) -> list[dict[str, Any]]:
+    """The two products of one layer's attention for one token, keys and values pruned or dense.
+
+    Without the softmax between them, which is the same for both.
+    """
+    heads, queries, tokens, dim = plan.cache
+    contestants: dict[str, Contestant] = {}
+    for name, sparsity in (("pruned", (KEY_SPARSITY, VALUE_SPARSITY)), ("dense", (0.0, 0.0))):
+        fmt = WeightFormat(sparse=name == "pruned")
+        keys = [Matrix.pack(fmt, _weights((dim, tokens), sparsity[0])) for _ in range(heads)]
+        values = [Matrix.pack(fmt, _weights((tokens, dim), sparsity[1])) for _ in range(heads)]
+        contestants[name] = _Attention(plan, keys, values, queries, threads)
+    shape = (dim, tokens)
+    return [
+        _row(contestants[name], name, shape, queries, None, threads, lap)
+        for name, lap in _race(plan, contestants, queries).items()
+    ]
 
 
 def measure_schemes(plan: Plan, roofs: Roofs) -> list[dict[str, Any]]:
@@ -329,6 +354,31 @@ class _Ours(Contestant):
 
     def with_order(self, order: Order) -> "_Ours":
         return _Ours(self.copies, self.threads, order)
+
+
+class _Attention(Contestant):
+    """Both products of all heads: keys, then values."""
+
+    def __init__(self, plan: Plan, keys, values, queries: int, threads: int):
+        self.threads = threads
+        self.size = sum(m.size for m in (*keys, *values))
+        self.count = -(-plan.working_set // self.size)
+        self.copies = [
+            ([m.copy() for m in keys], [m.copy() for m in values]) for _ in range(self.count)
+        ]
+
+    def prepare(self, batch: int) -> Callable[[], None]:
+        calls = []
+        for pair in self.copies:
+            for heads in pair:
+                x = np.full((batch, heads[0].shape[1]), 0x3F80, np.uint16)  # ones
+                calls.append(bind_all(heads, [x] * len(heads), threads=self.threads)[0])
+
+        def sweep() -> None:
+            for call in calls:
+                call()
+
+        return sweep
 
 
 class _Read(Contestant):

@@ -1,7 +1,7 @@
 """Packed weights ready to multiply: ``Matrix``."""
 
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, addressof, cast, pointer
+from ctypes import addressof, pointer
 from pathlib import Path as FilePath
 from typing import Self
 
@@ -103,7 +103,7 @@ class Multiplier:
         """
         path, threads = checked_path(path), checked_threads(threads)
         self.prepare(x, bias, out)
-        kept = self._kept
+        kept = self.operands
         order = order or self.default_order(len(out), path)
         product = CProduct.from_buffer_copy(self._product)
         arguments = (
@@ -128,7 +128,7 @@ class Multiplier:
         product.y, product.y_pitch = address(y), y.strides[0] // y.itemsize
         product.y_bf16 = y.itemsize == 2
         product.bias = None if bias is None else address(self._checked_bias(bias))
-        self._kept = x, y, bias  # alive until the next product
+        self.operands = x, y, bias  # alive until the next product
         return y
 
     @property
@@ -303,24 +303,41 @@ def multiply_all(
 
     The strips of all matrices form one list, which the threads divide by bytes.
     """
+    call, results = bind_all(matrices, activations, threads=threads, path=path, order=order)
+    call()
+    return results
+
+
+def bind_all(
+    matrices: Sequence[Multiplier],
+    activations: Sequence[NDArray],
+    *,
+    threads: int | None = None,
+    path: Path | None = None,
+    order: Order | None = None,
+) -> tuple[Callable[[], None], list[NDArray]]:
+    """A call that computes :func:`multiply_all` into the arrays beside it, whenever it is made."""
     path, threads = checked_path(path), checked_threads(threads)
     require(len(matrices) > 0, "no matrices to multiply")
-    results = [
-        m.prepare(np.asarray(x), None, None) for m, x in zip(matrices, activations, strict=True)
-    ]
+    results, kept = [], []
+    products = (CProduct * len(matrices))()
+    for k, (matrix, x) in enumerate(zip(matrices, activations, strict=True)):
+        results.append(matrix.prepare(np.asarray(x), None, None))
+        products[k] = matrix.product
+        kept.append(matrix.operands)
     order = order or matrices[0].default_order(len(activations[0]), path)
-    products = (CProduct * len(matrices))(*(m.product for m in matrices))
     steps = np.concatenate([np.diff(m.costs) for m in matrices])
     bounds = balance(np.concatenate([[0], np.cumsum(steps)]), threads)
-    library().tw_multiply(
-        cast(products, POINTER(CProduct)),
-        len(matrices),
-        threads,
-        address(bounds),
-        path,
-        _ORDERS[order],
+    arguments = (
+        *(addressof(products), len(matrices), threads, address(bounds)),
+        *(int(path), _ORDERS[order]),
     )
-    return results
+    function = library().tw_multiply
+
+    def call(_alive: object = (products, bounds, kept, list(matrices))) -> None:
+        function(*arguments)
+
+    return call, results
 
 
 def check_type(fmt: WeightFormat, weights: NDArray) -> None:
