@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from golden.deca import expected_cycles
 from golden.params.deca import DecaParams, ScaleKind, TileConfig
 from golden.params.resolve import resolve
 from tests.support.claims import claim
@@ -13,6 +14,8 @@ from tilewright.bench.job import Job
 from tilewright.cli import main
 from tilewright.simulators import run_bench
 from tilewright.simulators.verilog import block_verilog
+from tilewright.workloads import deca_cycles
+from tilewright.workloads.deca_presets import load_record
 
 TESTS = {
     "every_configuration",
@@ -102,6 +105,58 @@ def test_cycles_of_dense_tiles():
     assert sum(row["tiles"] for row in table) >= 300
 
 
+# Records, which the report shows.
+
+
+def test_record_is_of_this_model():
+    """Measured cycles are the model's, to the last one; the formula is the one of golden."""
+    record = load_record(deca_cycles.RECORD)
+    assert list(record["blocks"]) == [f"deca:{preset}" for preset in DecaParams.PRESETS]
+    for spec, rows in record["blocks"].items():
+        params = resolve(spec)
+        for row in rows:
+            assert row["measured"] == row["model"]
+            config = TileConfig(
+                code_bits=row["code_bits"],
+                sparse=row["density"] < 1,
+                scale=ScaleKind(row["scale"]),
+                group=row["group"],
+                int8=row["int8"],
+            )
+            assert row["formula"] == float(expected_cycles(params, config, row["density"]))
+
+
+@pytest.mark.parametrize(
+    ("preset", "figures"),
+    [
+        ("paper", "deca.cycles_per_tile.w32l8"),
+        ("small", "deca.cycles_per_tile.w8l4"),
+        ("large", "deca.cycles_per_tile.w64l64"),
+    ],
+)
+def test_recorded_cycles_are_the_papers(preset, figures):
+    """Within 0.5% of the closed form at every density; dense tiles exactly."""
+    table = load_record(deca_cycles.RECORD)["blocks"][f"deca:{preset}"]
+    for percent, cycles in claim(figures).items():
+        row = cycle_row(table, TileConfig(), int(percent) / 100)
+        assert row["measured"] == pytest.approx(cycles, rel=0.005)
+        if percent == "100":
+            assert row["measured"] == cycles
+
+
+def test_recorded_dense_cycles_are_exact():
+    table = load_record(deca_cycles.RECORD)["blocks"]["deca:paper"]
+    dense = claim("deca.cycles_per_tile.dense")
+    for bits, scale in ((8, ScaleKind.NONE), (4, ScaleKind.E8M0)):
+        config = TileConfig(code_bits=bits, scale=scale)
+        assert cycle_row(table, config, 1.0)["measured"] == dense[str(bits)]
+
+
+def test_record_has_ten_thousand_tiles():
+    table = load_record(deca_cycles.RECORD)["blocks"]["deca:paper"]
+    assert sum(row["tiles"] for row in table) >= 10_000
+
+
 # Workloads.
 
 
@@ -160,8 +215,9 @@ def test_refused_gemms(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_record_is_of_every_preset(capsys):
-    assert main(["simulate", "deca.cycles", "--block", "deca", "--update-record"]) == 2
+@pytest.mark.parametrize("workload", ["deca.cycles", "deca.coverage"])
+def test_record_is_of_every_preset(workload, capsys):
+    assert main(["simulate", workload, "--block", "deca", "--update-record"]) == 2
     assert "--update-record measures every preset: leave out --block" in capsys.readouterr().err
 
 
@@ -170,21 +226,31 @@ def test_record_is_of_every_preset(capsys):
 
 @pytest.mark.full
 @pytest.mark.parametrize("preset", DecaParams.PRESETS)
-def test_every_combination(preset):
-    """Format x density x alignment x stall x squash: no hole."""
-    result = run(
-        f"deca:{preset}", only="every_combination", exhaustive=True, optimize="-O1", cases=1
-    )
-    assert Coverage.from_dict(result.numbers["coverage"]).holes == []
+def test_every_combination(preset, capsys):
+    """Format x density x alignment x stall x squash: a hole fails."""
+    code, result = simulate(capsys, "deca.coverage", "--block", f"deca:{preset}")
+    assert code == 0
+    assert Coverage.from_dict(result["blocks"][f"deca:{preset}"]).holes == []
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("preset", DecaParams.PRESETS)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_thousands_of_everything(preset, seed):
+def test_cycle_record_can_be_made_again(capsys):
+    record = load_record(deca_cycles.RECORD)
+    words = record["command"].replace(" --update-record", "").split()[2:]
+    code, result = simulate(capsys, *words)
+    assert code == 0
+    assert result == record
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("preset", "cases", "seed"),
+    [("small", 2000, 1), ("small", 2000, 2), ("paper", 1000, 1), ("large", 500, 1)],
+)
+def test_thousands_of_everything(preset, cases, seed):
     """Schemes, configurations, errors, contexts, and thousands of squashes."""
     only = "|".join(TESTS - {"every_combination", "cycles_equal_the_model"})
-    run(f"deca:{preset}", only=only, cases=2000, seed=seed, optimize="-O1")
+    run(f"deca:{preset}", only=only, cases=cases, seed=seed, optimize="-O1")
 
 
 @pytest.mark.full
