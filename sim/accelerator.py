@@ -1,10 +1,10 @@
 """Anda, Harmonia and what they are compared with: cycles, traffic and energy of whole products.
 
 An array of processing elements gives one output each, a tile of ``rows`` by ``columns`` outputs at
-a time (output stationary), group after group of the inner dimension. One operand stays in its
-buffer while the other passes (``golden.harmonia.traffic``), in the order that moves fewer bits.
-Transfers overlap with computing, so a product takes the longer of the two, after the first tile
-has come.
+a time (output stationary), group after group of the inner dimension. One operand stays in half of
+its buffer, of which the other half takes the next part, while the other operand passes
+(``golden.harmonia.traffic``), in the order that moves fewer bits. Transfers overlap with computing,
+so a product takes the longer of the two, after the first tile has come.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -119,8 +119,8 @@ def _linear(machine: Accelerator, product: Gemm) -> ProductTime:
 
 
 def _resident(buffer: int, unit_bits: float, most: int) -> int:
-    """Rows or columns of ``unit_bits`` that a buffer keeps; at least one passes piece by piece."""
-    return max(1, min(most, int(8 * buffer // unit_bits)))
+    """Rows or columns of ``unit_bits`` in half a buffer; the other half takes the next ones."""
+    return max(1, min(most, int(4 * buffer // unit_bits)))
 
 
 def _attention(machine: Accelerator, product: Gemm) -> ProductTime:
@@ -133,7 +133,7 @@ def _attention(machine: Accelerator, product: Gemm) -> ProductTime:
     cached = machine.cache_bits(keys, width) / 2  # keys or values
     # Queries that do not fit on chip at once meet the cache again; scores stay on chip.
     bits = machine.activation_bits(machine.lengths["qkv"])
-    passes = ceil(product.rows * width * bits / (8 * machine.activation_buffer))
+    passes = ceil(product.rows * width * bits / (4 * machine.activation_buffer))
     memory = passes * cached + product.rows * width * bits
     reads = product.rows * product.inner * bits + ceil(product.rows / machine.rows) * cached
     return _times(machine, product, compute, memory, 0.0, reads, None)

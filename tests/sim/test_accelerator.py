@@ -66,7 +66,7 @@ def test_traffic_is_that_of_the_cheaper_order():
     bits = machine.activation_bits(7)
     shape = product(2048, 4096, 4096)
     (time,) = run(machine, [shape])
-    rows, columns = (int(8 * (1 << 20) // (4096 * b)) for b in (bits, WEIGHT_BITS))
+    rows, columns = (int(4 * (1 << 20) // (4096 * b)) for b in (bits, WEIGHT_BITS))
     activations, weights = 2048 * 4096 * bits, 4096 * 4096 * WEIGHT_BITS
     row_major = ceil(2048 / rows) * weights + activations
     column_major = ceil(4096 / columns) * activations + weights
