@@ -23,7 +23,7 @@ from tilewright.report.design import design_page
 from tilewright.report.diagram import Diagram
 from tilewright.report.drawings import draw_all
 from tilewright.report.page import Context, Page
-from tilewright.report.pages import checks, deca, units
+from tilewright.report.pages import checks, deca, sparamx, units
 
 ROOT = Path(__file__).parents[2]
 VOID = {"meta", "link", "img", "br", "hr", "input", "wbr"}
@@ -470,6 +470,48 @@ def test_scoreboard_shows_every_verdict(report):
             assert row["id"] in words
             assert row["verdict"] in words
     assert set(data["constants"]) <= set(words.split())
+
+
+# SparAMX.
+
+
+def race(**axes):
+    """Rows of three contestants that differ in speed."""
+    common = {"inputs": 64, "outputs": 32, "batch": 1, "sparsity": 0.5, "threads": 2} | axes
+    return [
+        common | {"kernel": kernel, "seconds": seconds, "bytes_per_second": 1 / seconds}
+        for kernel, seconds in (("sparse bf16", 4e-6), ("stock bf16", 7e-6), ("read", 2e-6))
+    ]
+
+
+def kernel_record():
+    surface = {"scheme": "bf8", "density": 0.5, "kernel": "DECA tiles", "predicted": 3e5}
+    return {
+        "machine": {"processor": "A processor", "compiler": "cc 1", "numpy": "2", "torch": None},
+        "roofs": {"threads": 2, "read_bytes": 91e9},
+        "plan": {"working_set": 960_000_000},
+        "layers": race(),
+        "sparsity": [*race(sparsity=0.0), *race(sparsity=0.5)],
+        "batch": [*race(batch=1), *race(batch=4)],
+        "threads": race(),  # of one number: no curve
+        "roof_surface": [surface | {"tiles_per_second": 2.5e5}],
+    }
+
+
+def test_sparamx_page_shows_a_record(tmp_path, monkeypatch):
+    monkeypatch.setattr(sparamx, "load_records", lambda: {"machine": kernel_record()})
+    page = sparamx.build(Context(records=tmp_path, cases=1))
+    assert page.summary == "Sparse kernels on real processors: measured on A processor."
+    for shown in ("91.0 GB/s", ">1.75<", ">50<", "64x32", "bf8 50%", "kernels/records/machine"):
+        assert shown in page.body
+    assert page.body.count("<svg") == 3  # sparsity, batch, surface
+
+
+def test_sparamx_page_without_a_record_says_how_to_make_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(sparamx, "load_records", dict)
+    page = sparamx.build(Context(records=tmp_path, cases=1))
+    assert page.summary == "Sparse kernels on real processors: not measured yet."
+    assert html.code(sparamx.COMMAND) in page.body
 
 
 # Drawings.

@@ -1,0 +1,143 @@
+"""SparAMX: kernels for sparse weights on the processor, from committed measurements."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kernels.records import layer_summary, load_records
+from tilewright.report.claims import claims_section
+from tilewright.report.html import (
+    Markup,
+    code,
+    figure,
+    join,
+    note,
+    paragraph,
+    section,
+    table,
+)
+from tilewright.report.measured import missing
+from tilewright.report.page import Context, Page
+from tilewright.report.plots import Series, curves, scatter
+
+TITLE = "SparAMX"
+POSITION = 75
+
+COMMAND = "tilewright kernels bench -o kernels/records/MACHINE.json"
+GB = 1e9
+
+
+def build(context: Context) -> Page:
+    records = load_records()
+    return Page(
+        summary="Sparse kernels on real processors: "
+        + (f"measured on {_processors(records)}." if records else "not measured yet."),
+        body=join(
+            [
+                *(_machine(name, record) for name, record in records.items()),
+                Markup("") if records else missing("the kernels' speed", COMMAND),
+                claims_section("sparamx"),
+            ]
+        ),
+        data={"records": records},
+    )
+
+
+def _processors(records: dict[str, dict[str, Any]]) -> str:
+    return ", ".join(record["machine"]["processor"] for record in records.values())
+
+
+def _machine(name: str, record: dict[str, Any]) -> Markup:
+    machine, roofs = record["machine"], record["roofs"]
+    return section(
+        machine["processor"],
+        paragraph(
+            f"{roofs['threads']} threads read {roofs['read_bytes'] / GB:.1f} GB/s."
+            " Every row of a race, and reading alone, took turns; times are medians. Weights are"
+            f" {record['plan']['working_set'] / GB:.2f} GB in all, so that they come from memory."
+        ),
+        _layers(record),
+        _curve(name, record, "sparsity", "share of zeros, %", 100),
+        _curve(name, record, "batch", "batch", 1),
+        _curve(name, record, "threads", "threads", 1),
+        _surface(name, record),
+        note(
+            "Source:",
+            code(f"kernels/records/{name}.json"),
+            "made by",
+            code(COMMAND),
+            f"with {machine['compiler']}, numpy {machine['numpy']}, torch {machine['torch']}.",
+        ),
+    )
+
+
+def _layers(record: dict[str, Any]) -> Markup:
+    return table(
+        ("Layer", "Batch", "Kernel", "Time, µs", "GB/s", "Of reading, %", "Over stock PyTorch, x"),
+        [
+            (
+                row["layer"],
+                row["batch"],
+                row["kernel"],
+                1e6 * row["seconds"],
+                row["bytes_per_second"] / GB,
+                100 * row["share_of_read"],
+                row["over_stock"],
+            )
+            for row in layer_summary(record)
+        ],
+    )
+
+
+def _curve(name: str, record: dict[str, Any], axis: str, label: str, factor: float) -> Markup:
+    """Time of a layer along one axis, a line per kernel."""
+    rows = [row for row in record[axis] if row["kernel"] != "read"]
+    lines: dict[str, Series] = {
+        kernel: [
+            (factor * row[axis], 1e6 * row["seconds"]) for row in rows if row["kernel"] == kernel
+        ]
+        for kernel in _unique(row["kernel"] for row in rows)
+    }
+    several = {kernel: line for kernel, line in lines.items() if len(line) > 1}
+    if not several:
+        return Markup("")
+    shape = f"{rows[0]['inputs']} x {rows[0]['outputs']}"
+    drawing = curves(
+        f"{name}-{axis}",
+        several,
+        several,
+        x_label=label,
+        y_label="µs",
+        logarithmic=True,
+    )
+    return figure(drawing, f"Time of a layer of {shape} by {label.partition(',')[0]}.")
+
+
+def _surface(name: str, record: dict[str, Any]) -> Markup:
+    """Tile rates that the Roof-Surface predicts from instruction counts, and what came."""
+    rows = record["roof_surface"]
+    if not rows:
+        return Markup("")
+    points = {
+        kernel: [
+            (_point(row), row["predicted"], row["tiles_per_second"])
+            for row in rows
+            if row["kernel"] == kernel
+        ]
+        for kernel in _unique(row["kernel"] for row in rows)
+    }
+    drawing = scatter(
+        f"{name}-surface", points, x_label="predicted tiles/s", y_label="measured tiles/s"
+    )
+    return figure(
+        drawing,
+        "Roof-Surface: tiles a second predicted from memory, vector and matrix rates of this"
+        " machine and the kernels' instructions, and measured.",
+    )
+
+
+def _point(row: dict[str, Any]) -> str:
+    return row["scheme"] if row["density"] is None else f"{row['scheme']} {row['density']:.0%}"
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
