@@ -197,7 +197,14 @@ def test_text_is_escaped_once():
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0, "0"), (12345, "12,345"), (0.18954, "0.1895"), (2047.4, "2,047"), (1e38, "1e+38")],
+    [
+        (0, "0"),
+        (-0.0, "0"),
+        (12345, "12,345"),
+        (0.18954, "0.1895"),
+        (2047.4, "2,047"),
+        (1e38, "1e+38"),
+    ],
 )
 def test_numbers(value, shown):
     assert html.number(value) == shown

@@ -135,7 +135,7 @@ def number(value: float) -> str:
     """Four significant digits, or all digits of a whole number; thousands apart."""
     if isinstance(value, int) or 1000 <= abs(value) < 1e9:
         return f"{value:,.0f}"
-    return f"{value:.4g}"
+    return f"{value + 0.0:.4g}"  # a negative zero is 0 to a reader
 
 
 def table(header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Markup:
