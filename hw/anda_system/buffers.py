@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from golden.params.anda_system import EXPONENT_BYTE, AndaParams
 from golden.params.formats import FP16
+from hw.shared import Shared
 from hw.sram import Sram
 
 __all__ = ["ActivationBuffer", "ReadPort", "WeightBuffer", "WritePort"]
@@ -37,8 +38,9 @@ class _Banks(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        name, signature = f"bank_{self.depth}x{self.word}", _bank_signature(self.depth, self.word)
         for k in range(self.banks):
-            m.submodules[f"bank{k}"] = bank = Sram(self.depth, self.word)
+            m.submodules[f"bank{k}"] = bank = Shared(name, signature, self._bank)
             m.d.comb += [
                 bank.read_enable.eq(self.read.enable),
                 bank.read_address.eq(self.read.address),
@@ -48,6 +50,23 @@ class _Banks(wiring.Component):
                 bank.write_data.eq(self.write.data[k]),
             ]
         return m
+
+    def _bank(self):
+        return Sram(self.depth, self.word)
+
+
+def _bank_signature(depth: int, word: int) -> wiring.Signature:
+    """The ports of an :class:`Sram`."""
+    return wiring.Signature(
+        {
+            "write_enable": In(1),
+            "write_address": In(range(depth)),
+            "write_data": In(word),
+            "read_enable": In(1),
+            "read_address": In(range(depth)),
+            "read_data": Out(word),
+        }
+    )
 
 
 class ActivationBuffer(wiring.Component):

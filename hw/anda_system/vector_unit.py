@@ -14,6 +14,7 @@ from hw.arith.float_add import FloatAdd
 from hw.arith.float_convert import FloatConvert
 from hw.arith.float_mul import FloatMul
 from hw.arith.lanes import LanewiseUnit
+from hw.shared import Shared
 from hw.unit import Unit
 
 __all__ = ["VectorUnit"]
@@ -58,7 +59,7 @@ class VectorUnit(Unit):
             ]
         lanes = []
         for k in range(p.lanes):
-            m.submodules[f"lane{k}"] = lane = Lane()
+            m.submodules[f"lane{k}"] = lane = Shared("anda_vector_lane", LANE, Lane)
             lanes.append(lane)
             m.d.comb += [
                 lane.operation.eq(x.operation),
@@ -72,7 +73,9 @@ class VectorUnit(Unit):
             ]
         for r in range(p.rows):
             own = range(r * p.row_lanes, (r + 1) * p.row_lanes)
-            m.submodules[f"row{r}"] = row = Row(p.row_lanes)
+            m.submodules[f"row{r}"] = row = Shared(
+                f"anda_vector_row{p.row_lanes}", row_signature(p.row_lanes), self._row
+            )
             m.d.comb += [row.operation.eq(s2_operation), row.scale.eq(s2_scale)]
             for j, k in enumerate(own):
                 m.d.comb += [
@@ -86,6 +89,38 @@ class VectorUnit(Unit):
                     )
         return m
 
+    def _row(self):
+        return Row(self.params.row_lanes)
+
+
+LANE = wiring.Signature(
+    {
+        "operation": In(OPERATION_BITS),
+        "active": In(1),
+        "a": In(FP16.bits),
+        "b": In(FP16.bits),
+        "step": In(1),
+        "s1_valid": In(1),
+        "s1_operation": In(OPERATION_BITS),
+        "s1_first": In(1),
+        "value": Out(FP16.bits),
+        "total": Out(FP32.bits),
+        "largest": Out(FP16.bits),
+    }
+)
+
+
+def row_signature(lanes: int) -> wiring.Signature:
+    return wiring.Signature(
+        {
+            "operation": In(OPERATION_BITS),
+            "scale": In(FP16.bits),
+            "totals": In(FP32.bits).array(lanes),
+            "largest": In(FP16.bits).array(lanes),
+            "value": Out(FP16.bits),
+        }
+    )
+
 
 class Lane(wiring.Component):
     """The first two stages of one lane: ``value``, and the running sum and maximum.
@@ -93,17 +128,8 @@ class Lane(wiring.Component):
     All registers move with ``step``; the running ones only for a valid beat of their operation.
     """
 
-    operation: In(OPERATION_BITS)
-    active: In(1)
-    a: In(FP16.bits)
-    b: In(FP16.bits)
-    step: In(1)
-    s1_valid: In(1)
-    s1_operation: In(OPERATION_BITS)
-    s1_first: In(1)
-    value: Out(FP16.bits)
-    total: Out(FP32.bits)
-    largest: Out(FP16.bits)
+    def __init__(self):
+        super().__init__(LANE)
 
     def elaborate(self, platform):
         m = Module()
@@ -171,15 +197,7 @@ class Row(wiring.Component):
 
     def __init__(self, lanes: int):
         self.lanes = lanes
-        super().__init__(
-            {
-                "operation": In(OPERATION_BITS),
-                "scale": In(FP16.bits),
-                "totals": In(FP32.bits).array(lanes),
-                "largest": In(FP16.bits).array(lanes),
-                "value": Out(FP16.bits),
-            }
-        )
+        super().__init__(row_signature(lanes))
 
     def elaborate(self, platform):
         m = Module()
