@@ -45,10 +45,12 @@ class Cache:
         *,
         threads: int | None = None,
         path: Path | None = None,
+        order: Order | None = None,
     ) -> NDArray[np.uint32]:
         """(query heads, dim) bf16 patterns to fp32 patterns; see ``golden.sparamx.attend``.
 
-        The tail's keys and values are (heads, tokens, dim) bf16 patterns.
+        The tail's keys and values are (heads, tokens, dim) bf16 patterns. ``order`` is that of
+        ``Matrix.multiply`` by default.
         """
         if (tail_keys is None) != (tail_values is None):
             raise ValueError("a tail has keys and values")
@@ -60,9 +62,7 @@ class Cache:
             weights: Sequence[PackedWeights], activations: Sequence[NDArray]
         ) -> list[NDArray]:
             matrices = [self._matrices[id(w)] for w in weights]
-            return multiply_all(
-                matrices, activations, threads=threads, path=path, order=Order.VECTOR
-            )
+            return multiply_all(matrices, activations, threads=threads, path=path, order=order)
 
         try:
             return attend(self._cache, queries, tail, products)

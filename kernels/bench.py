@@ -109,7 +109,7 @@ def run(plan: Plan, progress: Progress = lambda text: None) -> dict[str, Any]:
     most = max(plan.threads)
     progress("roofs")
     roofs = measure_roofs(
-        most, max(plan.working_set, 1 << 16), plan.rounds, 200_000 if plan.rounds > 2 else 100
+        most, max(plan.working_set, 1 << 16), plan.rounds, 2_000_000 if plan.rounds > 2 else 100
     )
     record: dict[str, Any] = {
         "machine": describe_machine(),

@@ -24,7 +24,7 @@ from kernels.library import (
 )
 from kernels.memory import address, as_weight_bytes, weight_bytes
 
-VECTOR_BATCH = 4  # up to here multiplying in registers is faster than filling tiles
+VECTOR_BATCH = 2  # up to here multiplying in registers is faster than filling tiles
 
 
 class Multiplier:

@@ -81,7 +81,7 @@ def read_rate(threads: int, working_set: int, repeats: int) -> float:
 
 
 def measure_roofs(
-    threads: int, working_set: int, repeats: int = 15, rounds: int = 200_000
+    threads: int, working_set: int, repeats: int = 15, rounds: int = 2_000_000
 ) -> Roofs:
     """All roofs of this machine; no vector or matrix one where there are no such instructions."""
 

@@ -80,18 +80,24 @@ def attend(
     queries: NDArray[np.uint16],
     tail: SparseCache | None = None,
     products: Multiply | None = None,
+    *,
+    order: Order = Order.VECTOR,
 ) -> NDArray[np.uint32]:
     """(query heads, dim) bf16 patterns to fp32 patterns of the same shape.
 
     Query heads are in groups of equal size, one group per head of the cache. ``products``
-    computes the products; by default the golden kernel does.
+    computes the products; by default the golden kernel does, in the given ``order``.
     """
     heads, dim = len(cache.keys), queries.shape[-1]
     require(
         queries.ndim == 2 and len(queries) % heads == 0,
         f"queries {queries.shape} do not fall into {heads} groups of heads",
     )
-    products = products or _golden_products
+    if products is None:
+
+        def products(of: Sequence[PackedWeights], with_: Sequence[NDArray]) -> list[NDArray]:
+            return [multiply(m, a, order) for m, a in zip(of, with_, strict=True)]
+
     groups = list(queries.reshape(heads, -1, dim))
     parts = [cache, *([tail] if tail else [])]
     scores = [products(part.keys, groups) for part in parts]
@@ -105,9 +111,3 @@ def attend(
         out = result if out is None else add(FP32, FP32, FP32, out, result)
         first += tokens
     return np.asarray(out).reshape(queries.shape)
-
-
-def _golden_products(
-    matrices: Sequence[PackedWeights], activations: Sequence[NDArray]
-) -> list[NDArray]:
-    return [multiply(m, a, Order.VECTOR) for m, a in zip(matrices, activations, strict=True)]

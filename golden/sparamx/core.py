@@ -90,14 +90,14 @@ class Core:
         turned = words >> right | np.where(right > 0, words << left, np.uint64(0))
         return self._did("vpmultishiftqb", (turned & np.uint64(0xFF)).astype(np.uint8))
 
-    def vpand(self, a: NDArray, b: NDArray) -> NDArray:
+    def vpand(self, a: NDArray, b: NDArray | np.generic) -> NDArray:
         return self._did("vpand", a & b)
 
     def vpmovzxbw(self, source: NDArray) -> NDArray:
         """32 bytes to words."""
         return self._did("vpmovzxbw", source.astype(np.uint16))
 
-    def vptestmw(self, a: NDArray, b: NDArray) -> NDArray[np.bool_]:
+    def vptestmw(self, a: NDArray, b: NDArray | np.generic) -> NDArray[np.bool_]:
         """Mask of the lanes where a & b is not zero."""
         return self._did("vptestmw", (a & b) != 0)
 

@@ -311,23 +311,26 @@ struct PackTask final : Task {
     }
 };
 
+// Pieces that whoever is free takes next, so that no slow moment of one processor counts for all.
 struct ReadTask final : Task {
+    static constexpr int64_t kPiece = 1 << 20;
     const uint8_t *from;
     int64_t bytes;
-    int threads;
-    mutable std::atomic<int64_t> total{0};
+    mutable std::atomic<int64_t> next{0}, total{0};
 
-    void run(int thread) const override {
-        const int64_t line = 4096, lines = bytes / line;
-        const int64_t first = lines * thread / threads * line;
-        const int64_t last = lines * (thread + 1) / threads * line;
+    void run(int) const override {
+        int64_t sum = 0, first;
+        while ((first = next.fetch_add(kPiece)) < bytes) {
+            const int64_t length = std::min(kPiece, bytes - first);
 #if TILEWRIGHT_X86
-        if (has(kAvx512)) {
-            total += avx512::read_all(from + first, last - first);
-            return;
-        }
+            if (has(kAvx512)) {
+                sum += avx512::read_all(from + first, length);
+                continue;
+            }
 #endif
-        total += portable::read_all(from + first, last - first);
+            sum += portable::read_all(from + first, length);
+        }
+        total += sum;
     }
 };
 
@@ -405,7 +408,7 @@ int64_t tw_pack(int32_t element, int32_t sparse, int32_t float32, const uint8_t 
 
 int64_t tw_read(const uint8_t *from, int64_t bytes, int32_t threads) {
     ReadTask task;
-    task.from = from, task.bytes = bytes, task.threads = threads;
+    task.from = from, task.bytes = bytes;
     run_in_pool(threads, task);
     return task.total;
 }
