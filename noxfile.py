@@ -56,6 +56,7 @@ def bench(session: nox.Session) -> None:
     """Speed of the golden models, beside their peers where those are installed."""
     install(session, "test")
     session.run("python", "-m", "benchmarks.golden_bench", *session.posargs)
+    session.run("python", "-m", "benchmarks.anda_bench")
     session.run("python", "-m", "benchmarks.pack_bench")
     session.run("python", "-m", "benchmarks.model_bench")
 
