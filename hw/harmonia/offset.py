@@ -47,12 +47,10 @@ class OffsetGenerator(Unit):
         while len(values) > 1:
             pairs = zip(values[0::2], values[1::2], strict=False)
             values = [_larger(*pair) for pair in pairs] + values[len(values) & ~1 :]
-        of_rows, channel, fresh, pending = (
-            Signal(FP16.bits),
-            Signal(range(p.channels)),
-            Signal(),
-            Signal(),
-        )
+        of_rows = Signal(FP16.bits)
+        channel = Signal(range(p.channels))
+        fresh = Signal()
+        pending = Signal()
         m.d.sync += pending.eq(learns)
         with m.If(learns):
             m.d.sync += [
@@ -63,7 +61,9 @@ class OffsetGenerator(Unit):
         with m.If(learns & self.i.p.last):
             m.d.sync += scanning.eq(1)
         # ``channel`` is then the last one: the scan ends there.
-        scanned, reading, arrived = Signal(range(p.channels)), Signal(), Signal()
+        scanned = Signal(range(p.channels))
+        reading = Signal()
+        arrived = Signal()
         arrived_channel = Signal(range(p.channels))
         m.d.comb += [
             reading.eq(scanning & ~pending & (~arrived | (arrived_channel != channel))),

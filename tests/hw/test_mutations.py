@@ -32,10 +32,12 @@ ERRORS = {
     "popcount": ("popcount", "import add", "import xor as add"),
     "expand": ("expand", "Mux(keep, word, 0)", "word"),
     "max_tree": ("max_tree", "a > b", "a >= 16"),
+    "anda_vector": ("anda_vector", "Mux(s1_active, value, 0)", "value"),
     "pe_fp_fp": ("pe_fp_fp:small", "a.biased + w.biased", "a.biased | w.biased"),
     "pe_fp_int": ("pe_fp_int:small", "Mux(a.zero | no_weight, 0, field)", "field"),
-    "pe_ifpu": ("pe_ifpu:small", "-plane if", "plane if"),
+    "pe_ifpu": ("pe_ifpu:small", "place == top, -plane", "place == top, plane"),
     "pe_figna": ("pe_figna:small", "+ tree_sum(signs)", ""),
+    "harmonia_pe": ("harmonia_pe:small", "Mux(low, serial.total, 0)", "0"),
     "figna_aligner": ("figna_aligner:small", "full | filled", "filled"),
 }
 

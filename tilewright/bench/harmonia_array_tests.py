@@ -19,9 +19,10 @@ async def equals_golden(dut: Any) -> None:
     rng = np.random.default_rng(asked.seed)
     data = prepare(params, bench_of(params).stimulus(params, rng, asked.cases))
     cycles, start = 0, time.perf_counter()
-    for stall in asked.stalls:
+    # Last, results that nobody fetches for long while sums keep coming.
+    for stall, result_stall in (*zip(asked.stalls, asked.stalls, strict=True), (0.0, 0.9)):
         load, sums = (StreamDriver(dut, n, stall=stall, seed=asked.seed) for n in ("load", "i"))
-        results = StreamMonitor(dut, "o", stall=stall, seed=asked.seed)
+        results = StreamMonitor(dut, "o", stall=result_stall, seed=asked.seed)
         await clock.reset([load, sums, results])
         load.send(data.sent["load"])
         await clock.run(lambda load=load: load.idle)
@@ -33,7 +34,7 @@ async def equals_golden(dut: Any) -> None:
             )
         )
         compare(params, data, {"o": results.words}, in_order=True)
-        if stall == 0:
+        if stall == result_stall == 0:
             require_cycles(params, data, [sums], [results])
         cycles += clock.cycle
     job.report(cases=asked.cases, cycles=cycles, seconds=time.perf_counter() - start)

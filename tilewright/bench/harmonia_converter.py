@@ -36,14 +36,14 @@ def cycles(params: HarmoniaConverterParams, columns: dict[str, Columns]) -> NDAr
 def _block(params: HarmoniaConverterParams, rng: Generator, spatial: bool, short: bool) -> Columns:
     beats = params.block_beats(spatial)
     finite = bool(rng.random() < 0.7)
+    # Corner groups come first: drawn from many, so that few are corners.
+    groups = activations(rng, 64, params.group, finite=finite)
+    groups = groups[rng.choice(len(groups), params.columns if spatial else params.rows)]
     if spatial:
-        groups = activations(rng, params.columns, params.group, finite=finite)
-        rng.shuffle(groups)
         grid = groups.reshape(params.columns, params.loops, params.rows)
         values = grid.swapaxes(0, 1).reshape(beats, params.rows)
     else:
-        groups = activations(rng, 4 * params.rows, params.group, finite=finite)
-        values = groups[rng.choice(len(groups), params.rows, replace=False)].T
+        values = groups.T
     # Only the first beat speaks of its block; the others may say anything.
     said = rng.integers(0, 2, (2, beats))
     said[:, 0] = spatial, short

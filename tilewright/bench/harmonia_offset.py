@@ -14,11 +14,12 @@ MODULE = "tilewright.bench.anda_array_tests"
 
 def stimulus(params: HarmoniaOffsetParams, rng: Generator, cases: int) -> dict[str, Columns]:
     """About ``cases`` beats: a window that learns, beats that apply it, and again."""
-    parts: list[Columns] = [_applied(params, rng, 3)]  # before any window: unchanged
+    parts: list[Columns] = [_applied(params, rng, 3, 0)]  # before any window: unchanged
     while sum(len(part["learn"]) for part in parts) < cases or len(parts) < 5:
         channels = int(rng.integers(2, params.channels + 1))
-        parts.append(_window(params, rng, channels, int(rng.integers(1, 4))))
-        parts.append(_applied(params, rng, 2 * channels))
+        kind = len(parts) // 2 % 3
+        parts.append(_window(params, rng, channels, int(rng.integers(1, 4)), kind))
+        parts.append(_applied(params, rng, 2 * channels, kind))
     return {"i": {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
 
 
@@ -30,7 +31,9 @@ def cycles(params: HarmoniaOffsetParams, columns: dict[str, Columns]) -> NDArray
     return offset_stream.cycles(params, columns["i"])
 
 
-def _window(params: HarmoniaOffsetParams, rng: Generator, channels: int, blocks: int) -> Columns:
+def _window(
+    params: HarmoniaOffsetParams, rng: Generator, channels: int, blocks: int, kind: int
+) -> Columns:
     beats = channels * blocks
     channel = np.tile(np.arange(channels), blocks)
     last = np.zeros(beats, int)
@@ -40,23 +43,24 @@ def _window(params: HarmoniaOffsetParams, rng: Generator, channels: int, blocks:
         "first": (np.arange(beats) < channels).astype(int),
         "last": last,
         "channel": channel,
-        "values": _values(rng, beats, params.rows),
+        "values": _values(rng, beats, params.rows, kind),
     }
 
 
-def _applied(params: HarmoniaOffsetParams, rng: Generator, beats: int) -> Columns:
+def _applied(params: HarmoniaOffsetParams, rng: Generator, beats: int, kind: int) -> Columns:
     return {
         "learn": np.zeros(beats, int),
         "first": rng.integers(0, 2, beats),  # means nothing here
         "last": rng.integers(0, 2, beats),
         "channel": rng.integers(0, params.channels, beats),
-        "values": _values(rng, beats, params.rows),
+        "values": _values(rng, beats, params.rows, kind),
     }
 
 
-def _values(rng: Generator, beats: int, rows: int) -> NDArray[np.uint16]:
-    """Many kinds in one window, few distinct magnitudes so that ties are common."""
-    values = activations(rng, beats, rows, finite=True)
-    few = rng.choice([0x3C00, 0xBC00, 0x4200, 0xC200, 0x0401, 0x8003], (beats, rows))
-    mixed = np.where(rng.random((beats, 1)) < 0.5, few, values)
-    return rng.permutation(mixed)
+def _values(rng: Generator, beats: int, rows: int, kind: int) -> NDArray[np.uint16]:
+    """Anything; few magnitudes, so that ties are common; or all below 2^-13."""
+    if kind == 0:
+        return rng.permutation(activations(rng, beats, rows, finite=True))
+    if kind == 1:
+        return rng.choice([0x3C00, 0xBC00, 0x4200, 0xC200, 0x0401], (beats, rows))
+    return rng.integers(0, 0x800, (beats, rows)) | rng.integers(0, 2, (beats, rows)) << 15

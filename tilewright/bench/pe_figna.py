@@ -1,4 +1,4 @@
-"""Bench of elements whose activations arrive aligned: FIGNA and iFPU."""
+"""Bench of FIGNA; that of iFPU begins with it."""
 
 import numpy as np
 from numpy.random import Generator
@@ -11,7 +11,7 @@ from tilewright.bench.pe_stimuli import beats_of, flags, scales, weights
 
 def stimulus(params: AlignedParams, rng: Generator, cases: int) -> dict[str, Columns]:
     top = (1 << params.mantissa_bits) - 1
-    shape = (cases, params.lanes)
+    shape = (cases, params.beat_elements)
     # From short to long mantissas, whole beats of the longest among them.
     mantissa = rng.integers(0, top, shape, endpoint=True) >> rng.integers(
         0, params.mantissa_bits, shape

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from golden.bits import encode
 from golden.pack import Columns
 from golden.params.formats import FP16
-from golden.params.pe import BENCH_BEATS, GroupScaledParams, PEParams
+from golden.params.pe import BENCH_BEATS, GroupScaledParams, IfpuParams, PEParams
 from golden.vectors import corners
 
 
@@ -27,6 +27,8 @@ def flags(params: PEParams, rng: Generator, cases: int) -> Columns:
     limit = params.group // params.lanes
     chance = rng.choice([0.0, 0.4, 1.0], -(-cases // BENCH_BEATS))
     end = last | (rng.random(cases) < np.repeat(chance, BENCH_BEATS)[:cases])
+    if isinstance(params, IfpuParams):
+        end &= position % params.weight_bits == params.weight_bits - 1
     end |= position % limit == limit - 1
     return {"group_end": end.astype(np.int64), "last": last.astype(np.int64)}
 

@@ -18,7 +18,7 @@ from golden.pack import Columns
 from golden.params.anda import AndaApuParams
 from golden.params.block import BlockParams, Port
 from golden.params.formats import FP16, BlockFormat
-from golden.params.pe import AlignedParams, FpFpParams, FpIntParams
+from golden.params.pe import AlignedParams, FpFpParams, FpIntParams, IfpuParams, PEParams
 from golden.pe import align, aligned_dot, fp_fp_dot, fp_int_dot
 
 KINDS = ("real", "random", "zero")
@@ -106,7 +106,7 @@ def _tensors(kind: str) -> Tensors:
     return Tensors(activation, weight, np.repeat(scale, WEIGHT_GROUP // GROUP, axis=-1))
 
 
-def _element(params: BlockParams, tensors: Tensors) -> tuple[dict[str, Columns], NDArray]:
+def _element(params: PEParams, tensors: Tensors) -> tuple[dict[str, Columns], NDArray]:
     lanes, beats = params.lanes, LENGTH // params.lanes
     shape = (STREAMS, DOTS, beats, lanes)
     per_group = GROUP // lanes
@@ -125,6 +125,14 @@ def _element(params: BlockParams, tensors: Tensors) -> tuple[dict[str, Columns],
         groups = activation.reshape(STREAMS, DOTS, -1, GROUP)
         words, shared = align(params.mantissa_bits, groups)
         activation, exponent = words, np.repeat(shared, per_group, axis=-1)
+    if isinstance(params, IfpuParams):
+        # Elements of a beat stay for all bits of their weights, the highest first.
+        bits = params.weight_bits
+        shape = (STREAMS, DOTS, beats, lanes * bits)
+        held = activation.reshape(STREAMS, DOTS, -1, 1, lanes * bits)
+        activation = np.broadcast_to(held, (*held.shape[:3], bits, lanes * bits))
+        whole = weight.reshape(held.shape)
+        weight = (whole >> np.arange(bits - 1, -1, -1)[:, np.newaxis]) & 1
     columns = {
         "activation": activation.reshape(shape),
         "weight": weight.reshape(shape),

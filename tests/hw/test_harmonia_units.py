@@ -1,0 +1,162 @@
+"""Converter, offset generator and array as emitted Verilog: golden bits, stalls, exact cycles."""
+
+import re
+from collections import Counter
+
+import pytest
+from amaranth.sim import Simulator
+
+from golden.params.harmonia import HARMONIA_BLOCKS, HarmoniaOffsetParams
+from golden.params.resolve import resolve
+from hw.harmonia.array import HarmoniaArray
+from hw.harmonia.converter import Converter
+from hw.harmonia.offset import OffsetGenerator
+from synth.emit import to_verilog
+from tests.support.mutate import mutant
+from tilewright.bench import STREAM_BENCH, cocotb_tests
+from tilewright.bench.job import Job
+from tilewright.simulators import run_bench
+from tilewright.simulators.verilog import block_verilog
+
+SMALL = {"harmonia_converter:small": 200, "harmonia_offset:small": 200, "harmonia_array:small": 150}
+PAPER = {
+    "harmonia_converter:paper": 2000,
+    "harmonia_offset:paper": 3000,
+    "harmonia_array:paper": 200,
+}
+
+
+def run(spec, simulator, cases, stalls=(0.0, 0.4), verilog=None):
+    params = resolve(spec)
+    job = Job(spec, cases=cases, stalls=stalls).as_dict()
+    text = block_verilog(spec) if verilog is None else verilog
+    return run_bench(text, params.slug, cocotb_tests(params), simulator=simulator, job=job)
+
+
+@pytest.mark.parametrize("spec", SMALL)
+def test_small_block_equals_golden_on_both_simulators(spec):
+    results = [run(spec, simulator, SMALL[spec]) for simulator in ("verilator", "icarus")]
+    for result in results:
+        assert result.passed, result.failure
+        assert result.numbers["cases"] == SMALL[spec]
+    assert results[0].numbers["cycles"] == results[1].numbers["cycles"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("spec", PAPER)
+def test_published_size_equals_golden(spec):
+    result = run(spec, "verilator", PAPER[spec], stalls=(0.0, 0.3, 0.8))
+    assert result.passed, result.failure
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fold", [1, 2, 4])
+def test_element_of_every_fold(fold):
+    result = run(f"harmonia_pe,fold={fold}", "verilator", 3000, stalls=(0.0, 0.3, 0.8))
+    assert result.passed, result.failure
+
+
+def test_every_preset_is_run():
+    named = {
+        f"{cls.block}:{preset}"
+        for cls in HARMONIA_BLOCKS
+        if cocotb_tests(cls()) != STREAM_BENCH
+        for preset in cls.PRESETS
+    }
+    assert named == {*SMALL, *PAPER}
+
+
+# Block, the class that is changed, an expression of its source, what replaces it.
+ERRORS = {
+    "converter, passes not compared": (
+        "harmonia_converter:small",
+        Converter,
+        "Mux(fresh, of_rows, larger(largest[column], of_rows))",
+        "of_rows",
+    ),
+    "converter, short mantissa from below": (
+        "harmonia_converter:small",
+        Converter,
+        "mantissa[OPERAND_BITS:]",
+        "mantissa[:OPERAND_BITS]",
+    ),
+    "converter, one block at a time": (
+        "harmonia_converter:small",
+        Converter,
+        "self.i.ready.eq(~full.bit_select(half, 1))",
+        "self.i.ready.eq(~full.any())",
+    ),
+    "offset, later of equal values": (
+        "harmonia_offset:small",
+        OffsetGenerator,
+        "Mux(b[:-1] > a[:-1], b, a)",
+        "Mux(b[:-1] >= a[:-1], b, a)",
+    ),
+    "offset, half rounded down": (
+        "harmonia_offset:small",
+        OffsetGenerator,
+        " + (magnitude[0] & magnitude[1])",
+        "",
+    ),
+    "offset, earlier list kept": (
+        "harmonia_offset:small",
+        OffsetGenerator,
+        "empty | (value[:-1] > held.value[:-1])",
+        "value[:-1] > held.value[:-1]",
+    ),
+    "array, no credit": (
+        "harmonia_array:small",
+        HarmoniaArray,
+        "(clear != 0) | (room < p.columns)",
+        "clear != 0",
+    ),
+    "array, columns collide": (
+        "harmonia_array:small",
+        HarmoniaArray,
+        "clear.eq(p.columns - 1)",
+        "clear.eq(p.columns - 2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_planted_error_is_caught(name, monkeypatch):
+    spec, cls, old, new = ERRORS[name]
+    monkeypatch.setattr(f"{cls.__module__}.{cls.__name__}", mutant(cls, old, new))
+    result = run(spec, "icarus", SMALL[spec], (0.0, 0.8), verilog=to_verilog(resolve(spec)))
+    assert not result.passed
+
+
+def test_the_learning_part_rests_outside_the_window(tmp_path):
+    """Nothing of it changes while values pass: what the paper gets from a gated clock."""
+    params = HarmoniaOffsetParams.preset("small")
+    dut = OffsetGenerator(params)
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+
+    async def bench(ctx):
+        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.i.valid, 1)
+        for k in range(40):
+            ctx.set(dut.i.p.channel, k % params.channels)
+            for row in range(params.rows):
+                ctx.set(dut.i.p.values[row], (k * 7919 + row * 104729) & 0x7BFF)
+            await ctx.tick()
+
+    simulator.add_testbench(bench)
+    with simulator.write_vcd(str(tmp_path / "waves.vcd")):
+        simulator.run()
+    changes = changes_by_name((tmp_path / "waves.vcd").read_text())
+    assert changes["o__payload"] > 10  # values did pass
+    learning = ["of_rows", "fresh", "pending", "scanned", "reading", "arrived", "write_data"]
+    assert {name: changes[name] for name in learning} == dict.fromkeys(learning, 0)
+
+
+def changes_by_name(vcd):
+    """How often each signal changed after time 0."""
+    names = dict(re.findall(r"^\$var \w+ \d+ (\S+) (\S+)", vcd, re.MULTILINE))
+    _, _, body = vcd.partition("$enddefinitions")
+    _, _, later = body.partition("\n#0\n")
+    _, _, later = later.partition("\n#")
+    moved = re.findall(r"^(?:[01x]|b[01x]+ |s\S* )(\S+)$", later, re.MULTILINE)
+    return Counter({name: 0 for name in names.values()}) + Counter(names.get(k) for k in moved)
