@@ -12,12 +12,13 @@ from golden.anda import accumulate, group_sums, partial
 from golden.anda.cycles import dot_cycles
 from golden.arith import convert
 from golden.pack import Columns
-from golden.params.anda import AndaApuParams, AndaNumerics
+from golden.params.anda import MAX_MANTISSA_BITS, AndaApuParams, AndaNumerics
 from golden.params.formats import FP16, FP32
 from tilewright.bench.anda_groups import activations, mantissas, scales, weights
 
 MODULE = "tilewright.bench.anda_array_tests"
 MAX_GROUPS = 5
+BURST = 4
 
 
 class Group(NamedTuple):
@@ -63,12 +64,17 @@ def cycles(params: AndaApuParams, columns: dict[str, Columns]) -> NDArray[np.int
 def plane_beats(numerics: AndaNumerics, rng: Generator, cases: int, rows: int) -> Columns:
     """Beats of ``cases`` dot products per row, and the number of ``groups``."""
     lengths = np.concatenate([[1, 2, MAX_GROUPS], rng.integers(1, MAX_GROUPS + 1, cases)])[:cases]
+    bits = mantissas(rng, cases)
+    if cases >= MAX_MANTISSA_BITS + 2 * BURST:
+        # In the end runs of dot products as long as the published drain, 16 cycles, and shorter.
+        bits[-2 * BURST : -BURST], lengths[-2 * BURST : -BURST] = 3, 4
+        bits[-BURST:], lengths[-BURST:] = 1, 1
     groups = int(lengths.sum())
     values = activations(rng, groups * rows, numerics.group, finite=True)
     values = values.reshape(groups, rows, numerics.group)
     beats: dict[str, list] = {n: [] for n in ("mantissa", "planes", "exponents", "first", "last")}
     start = 0
-    for mantissa, length in zip(mantissas(rng, cases).tolist(), lengths.tolist(), strict=True):
+    for mantissa, length in zip(bits.tolist(), lengths.tolist(), strict=True):
         fmt = numerics.block_format(mantissa)
         for k in range(length):
             blocks = bfp.encode(fmt, values[start + k])
