@@ -68,8 +68,9 @@ def reduce_rows(
     counts = np.asarray(active, bool)[:, np.newaxis, :]
     if operation is Operation.LARGEST:
         lanes = np.where(counts, a, _MINUS_INFINITY).astype(np.uint16)
-        for w in range(1, len(lanes)):
-            lanes[w] = _larger(lanes[w - 1], lanes[w])
+        largest = np.full(lanes.shape[1:], _MINUS_INFINITY, np.uint16)
+        for w in range(len(lanes)):
+            largest = lanes[w] = _larger(largest, lanes[w])
         while lanes.shape[-1] > 1:
             lanes = _larger(lanes[..., 0::2], lanes[..., 1::2])
         return lanes[..., 0]

@@ -128,6 +128,11 @@ def test_largest_skips_what_is_not_active():
     assert none.tolist() == [[-np.inf], [-np.inf]]
 
 
+def test_largest_of_a_nan_is_the_canonical_one():
+    nan = np.full((1, 1, 1), 0x7DB1, np.uint16)
+    assert reduce_rows(Operation.LARGEST, nan, nan, np.ones((1, 1)), 0).tolist() == [[0x7E00]]
+
+
 def test_inactive_elements_are_zero():
     params = AndaVectorParams(rows=1, group=32)
     one = np.full((1, 2), 0x3C00, np.uint16)

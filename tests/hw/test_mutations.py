@@ -35,7 +35,7 @@ ERRORS = {
     "anda_vector": ("anda_vector", "Mux(s1_active, value, 0)", "value"),
     "pe_fp_fp": ("pe_fp_fp:small", "a.biased + w.biased", "a.biased | w.biased"),
     "pe_fp_int": ("pe_fp_int:small", "Mux(a.zero | no_weight, 0, field)", "field"),
-    "pe_ifpu": ("pe_ifpu:small", "place == top, -plane", "place == top, plane"),
+    "pe_ifpu": ("pe_ifpu:small", "activation[-1] ^ (place == top)", "activation[-1]"),
     "pe_figna": ("pe_figna:small", "+ tree_sum(signs)", ""),
     "harmonia_pe": ("harmonia_pe:small", "Mux(low, serial.total, 0)", "0"),
     "figna_aligner": ("figna_aligner:small", "full | filled", "filled"),
