@@ -9,6 +9,7 @@ so a product takes the longer of the two, after the first tile has come.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import ceil
 from typing import Self
 
@@ -43,6 +44,7 @@ class Accelerator:
     rows: int
     columns: int
     group: int
+    start: Callable[[int], float]  # cycles of an instruction, a row of tiles, beside its tiles
     drain: int  # cycles in which a tile's outputs leave, while the next tile is computed
     clock: float
     cycles: Callable[[int], float]
@@ -101,8 +103,10 @@ def _linear(machine: Accelerator, product: Gemm) -> ProductTime:
     length = machine.lengths[module]
     bits = machine.activation_bits(length)
     groups = ceil(product.inner / machine.group)
-    tiles = ceil(product.rows / machine.rows) * ceil(product.outer / machine.columns)
+    lines, across = ceil(product.rows / machine.rows), ceil(product.outer / machine.columns)
+    tiles = lines * across
     compute = tiles * max(groups * machine.cycles(length), machine.drain)
+    compute += lines * machine.start(length)
     shape = Product(
         rows=product.rows,
         inner=product.inner,
@@ -189,6 +193,19 @@ ANDA_POWER = {"compute": 54.34e-3, "compressor": 1.06e-3}
 ANDA_VECTOR_POWER = {"vector": 0.87e-3}
 
 
+@cache
+def _anda_start(length: int) -> float:
+    """First weights, last latency, compression and bookkeeping of a gemm instruction."""
+    # Imported here: most results need nothing of the accelerator's programs.
+    from golden.anda_system.cycles import gemm_cycles
+    from golden.params.anda_system import AndaParams
+
+    params = AndaParams()
+    inner = params.group * params.rows  # long enough that the outputs never wait
+    tile = params.rows * group_cycles(length)
+    return gemm_cycles(params, length, length, inner, params.columns).cycles - tile
+
+
 def anda(lengths: dict[str, int] | None = None) -> Accelerator:
     """16 x 16 bit-serial units; ``lengths`` default to the paper's example of OPT-125M."""
     return Accelerator(
@@ -196,6 +213,7 @@ def anda(lengths: dict[str, int] | None = None) -> Accelerator:
         rows=16,
         columns=16,
         group=64,
+        start=_anda_start,
         drain=16,  # a row a cycle: golden.anda.cycles
         clock=ANDA_CLOCK,
         cycles=group_cycles,
@@ -233,6 +251,7 @@ def baseline(name: str) -> Accelerator:
         like,
         name=name,
         cycles=_fixed(BASELINES[name]),
+        start=_fixed(0.0),
         activation_bits=lambda length: float(FP16.bits),
         power={},
         attention_power={},
@@ -261,6 +280,7 @@ def harmonia(cache: CacheParams | None = None) -> Accelerator:
         rows=rows,
         columns=columns,
         group=element.group,
+        start=_fixed(0.0),
         drain=columns,  # a column a cycle: golden.harmonia.array
         clock=HARMONIA_CLOCK,
         cycles=_fixed(per_group),

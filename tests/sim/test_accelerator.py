@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from golden.anda.cycles import RESULT_LATENCY, dot_cycles, gemm_cycles, group_cycles
+from golden.anda_system.cycles import gemm_cycles as instruction_cycles
 from golden.harmonia.array import cycles as array_cycles
 from golden.harmonia.traffic import Dataflow
 from golden.params.anda import AndaMxuParams
+from golden.params.anda_system import AndaParams
 from golden.params.harmonia import HarmoniaArrayParams, HarmoniaPeParams, Mode
 from sim.accelerator import ACCELERATORS, WEIGHT_BITS, anda, baseline, energy, harmonia, run
 from sim.anda import MODULES, lengths_of_saving, module_shares, saving
@@ -26,16 +28,16 @@ def test_a_tile_of_anda_takes_the_cycles_of_its_units(length):
     machine = anda(dict.fromkeys(MODULES, length))
     (time,) = run(machine, [product(16, 9 * 64, 16)])
     last = dot_cycles([length] * 9, [False] * 8 + [True])[-1]
-    assert time.compute == last - RESULT_LATENCY + 1 == 9 * group_cycles(length)
+    assert time.compute - machine.start(length) == last - RESULT_LATENCY + 1
 
 
 def test_whole_tiles_count():
     machine = anda(dict.fromkeys(MODULES, 6))
     (time,) = run(machine, [product(17, 257, 33)])
-    assert time.compute == 2 * 3 * 5 * 7
+    assert time.compute == 2 * (3 * 5 * 7 + machine.start(6))
     # Outputs leave row by row: no tile is shorter than sixteen cycles.
     (short,) = run(machine, [product(17, 65, 33)])
-    assert short.compute == 2 * 3 * 16
+    assert short.compute == 2 * (3 * 16 + machine.start(6))
 
 
 def test_every_repetition_counts():
@@ -126,16 +128,24 @@ def test_lengths_give_back_the_saving_they_came_from():
     assert found.lengths == dict.fromkeys(MODULES, 6)
 
 
+@pytest.mark.parametrize("length", [1, 5, 8, 16])
+@pytest.mark.parametrize("shape", [(1024, 16), (2048, 64), (4096, 256), (640, 512)])
+def test_an_instruction_of_the_accelerator_takes_the_cycles_of_its_program(length, shape):
+    """Those that the accelerator's own tests hold against its RTL."""
+    (time,) = run(anda(dict.fromkeys(MODULES, length)), [product(16, *shape)])
+    assert time.compute == instruction_cycles(AndaParams(), length, length, *shape).cycles
+
+
 @pytest.mark.parametrize("length", [1, 5, 8])
 @pytest.mark.parametrize("shape", [(16, 64, 16), (40, 512, 33), (1, 4096, 48)])
 def test_anda_products_take_the_cycles_of_the_matrix_unit(length, shape):
-    """But for what fills and drains the unit once: the last tile's latency and rows."""
+    """But for what starts an instruction and drains the unit once."""
     machine = anda(dict.fromkeys(MODULES, length))
     (time,) = run(machine, [product(*shape)])
     held = gemm_cycles(AndaMxuParams(), length, *shape)
-    tail = RESULT_LATENCY + AndaMxuParams().rows
-    tile = max(ceil(shape[1] / 64) * group_cycles(length), 16)
-    assert time.compute - tile == held - tail - ceil(shape[1] / 64) * group_cycles(length)
+    tile = ceil(shape[1] / 64) * group_cycles(length)
+    tiles = time.compute - ceil(shape[0] / 16) * machine.start(length)
+    assert tiles - max(tile, 16) == held - (RESULT_LATENCY + AndaMxuParams().rows) - tile
 
 
 def test_harmonia_products_take_the_cycles_of_its_array():

@@ -146,4 +146,5 @@ def _text(value: Any) -> str:
 def _deviation(result: Any) -> str:
     if result.deviation is None:
         return "-"
-    return f"{result.deviation:+.2f}" + ("%" if "%" in result.tolerance else "")
+    absolute = result.tolerance.replace(".", "").isdigit()
+    return f"{result.deviation:+.2f}{'' if absolute else '%'}"
