@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from golden.deca import expected_cycles
@@ -10,11 +11,12 @@ from golden.params.resolve import resolve
 from tests.support.claims import claim
 from tilewright.bench import cocotb_tests
 from tilewright.bench.coverage import Coverage
-from tilewright.bench.job import Job
+from tilewright.bench.deca_pe.workload import Squash, tile_coverage
+from tilewright.bench.job import DEFAULT_STALLS, Job
 from tilewright.cli import main
 from tilewright.simulators import run_bench
 from tilewright.simulators.verilog import block_verilog
-from tilewright.workloads import deca_cycles
+from tilewright.workloads import deca_coverage, deca_cycles
 from tilewright.workloads.deca_presets import load_record
 
 TESTS = {
@@ -157,6 +159,17 @@ def test_record_has_ten_thousand_tiles():
     assert sum(row["tiles"] for row in table) >= 10_000
 
 
+def test_recorded_coverage_has_no_hole():
+    record = load_record(deca_coverage.RECORD)
+    assert list(record["blocks"]) == [f"deca:{preset}" for preset in DecaParams.PRESETS]
+    for entry in record["blocks"].values():
+        coverage = Coverage.from_dict(entry)
+        assert coverage.axes == tile_coverage(DEFAULT_STALLS).axes
+        assert coverage.holes == []
+        squashed = [found["squash"] != Squash.NONE for found in coverage.bins()]
+        assert np.dot(squashed, coverage.hits) >= 1000
+
+
 # Workloads.
 
 
@@ -182,8 +195,6 @@ def test_small_gemm(capsys):
 
 
 def test_gemm_of_a_file(tmp_path, capsys):
-    import numpy as np
-
     path = tmp_path / "model.npz"
     np.savez(path, one=np.ones((16, 64), np.float32), other=np.eye(16, dtype=np.float32))
     assert main(["simulate", "deca.gemm", "--weights", str(path)]) == 2
