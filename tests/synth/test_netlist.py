@@ -20,7 +20,8 @@ ALL = [f"{cls.block}:{p}" for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS) for p in cl
 
 def netlist_verilog(spec, technology, goal=Goal.AREA):
     params = resolve(spec)
-    result = synthesise(to_rtlil(params), params.slug, load_technology(technology), goal)
+    rtlil = to_rtlil(params, memory_macros=True)
+    result = synthesise(rtlil, params.slug, load_technology(technology), goal)
     models = cell_models(result.technology, result.netlist.cell_counts)
     return result.verilog + models
 
@@ -64,3 +65,24 @@ def test_a_wrong_cell_is_noticed():
 def test_every_netlist_passes(spec, technology):
     result = run(spec, netlist_verilog(spec, technology))
     assert result.passed, result.failure
+
+
+@pytest.mark.full
+def test_deca_in_cells():
+    """The element of the preset small: cells, and models of its memories.
+
+    A few tests of its bench: results of every configuration, cycles, errors, registers, squashes.
+    """
+    spec = "deca:small"
+    params = resolve(spec)
+    only = "every_configuration|cycles_equal_the_model|every_error|registers_keep_and_refuse"
+    result = run_bench(
+        netlist_verilog(spec, "asap7"),
+        params.slug,
+        cocotb_tests(params),
+        simulator="icarus",
+        job=Job(spec, cases=1).as_dict(),
+        environment={"COCOTB_TEST_FILTER": f"({only}|squash_at_any_time)$"},
+    )
+    assert result.passed, result.failure
+    assert len(result.tests) == 5
