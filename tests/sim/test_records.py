@@ -5,7 +5,9 @@ import json
 import pytest
 
 from sim import records
-from sim.evaluations import ANDA_ELEMENT, EVALUATIONS, FP16_ELEMENT, FROM_RECORDS, ISO_AREA
+from sim.evaluations import EVALUATIONS, FROM_RECORDS
+from sim.evaluations.anda import ANDA_ELEMENT, FP16_ELEMENT
+from sim.evaluations.harmonia import ISO_AREA
 from sim.records import NoRecordError, area_um2, energy_fj
 from sim.scoreboard import claims, papers
 

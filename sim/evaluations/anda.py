@@ -1,0 +1,153 @@
+"""Figures of the Anda paper: projections of a prefill, beside machines of equal throughput."""
+
+from functools import cache
+from statistics import fmean
+
+from golden.params.formats import BlockFormat
+from sim import accelerator as acc
+from sim.anda import MODULES, lengths_of_saving, module_shares
+from sim.evaluations.registry import evaluation, evaluation_of_records
+from sim.models import resolve_model
+from sim.records import area_um2, energy_fj
+from sim.workload import attention, linear, total_macs
+
+ANDA_MODELS = (
+    *("opt-1.3b", "opt-2.7b", "opt-6.7b", "llama-7b", "llama-2-7b"),
+    *("opt-13b", "llama-13b", "llama-2-13b", "opt-30b"),
+)
+PREFILL = 2048
+
+
+@cache
+def _anda_run(model: str, printed: float) -> tuple[acc.Accelerator, list[acc.ProductTime]]:
+    shape = resolve_model(model)
+    machine = acc.anda(lengths_of_saving(shape, printed).lengths)
+    return machine, acc.run(machine, linear(shape, PREFILL))
+
+
+@cache
+def _baseline_run(model: str, name: str) -> tuple[acc.Accelerator, list[acc.ProductTime]]:
+    machine = acc.baseline(name)
+    return machine, acc.run(machine, linear(resolve_model(model), PREFILL))
+
+
+def _cycles(times: list[acc.ProductTime]) -> float:
+    return sum(time.cycles for time in times)
+
+
+@evaluation
+def bit_saving(model: str, printed: float) -> float:
+    """The nearest saving that whole mantissa lengths can give."""
+    return lengths_of_saving(resolve_model(model), printed).saving
+
+
+@evaluation
+def fixed_saving(mantissa: int) -> float:
+    return 16 / mantissa
+
+
+@evaluation
+def anda_speedup(savings: list[float], over: str = "fp-fp") -> float:
+    """Mean over the nine models, prefill of 2048 tokens, projections only.
+
+    ``savings`` are the published savings of bit operations, in the order of ``ANDA_MODELS``.
+    """
+    return fmean(
+        _cycles(_baseline_run(model, over)[1]) / _cycles(_anda_run(model, printed)[1])
+        for model, printed in zip(ANDA_MODELS, savings, strict=True)
+    )
+
+
+@evaluation
+def anda_model_speedup(model: str, saving: float) -> float:
+    return _cycles(_baseline_run(model, "fp-fp")[1]) / _cycles(_anda_run(model, saving)[1])
+
+
+@evaluation
+def anda_saved(model: str, saving: float, component: str) -> float:
+    """Change of the fp16 machine's energy in buffers or memory, in percent."""
+    ours, theirs = (
+        acc.energy(*run)[component]
+        for run in (_anda_run(model, saving), _baseline_run(model, "fp-fp"))
+    )
+    return 100 * (ours / theirs - 1)
+
+
+@evaluation
+def anda_group_ratio(long: int, short: int) -> float:
+    machine = acc.anda()
+    return machine.cycles(long) / machine.cycles(short)
+
+
+@evaluation
+def block_bits(group: int, mantissa: int) -> float:
+    return BlockFormat(group=group, mantissa_bits=mantissa).group_bits / group
+
+
+@evaluation
+def integer_share(contexts: list[int]) -> float:
+    """Mean percent of multiply-adds in the projections, over models and contexts of a prefill."""
+    shares = []
+    for name in ANDA_MODELS:
+        model = resolve_model(name)
+        for context in contexts:
+            both = (
+                total_macs(linear(model, context)),
+                total_macs(attention(model, 1, context, context)),
+            )
+            # A causal model needs half of the square.
+            shares.append(100 * both[0] / (both[0] + both[1] / 2))
+    return fmean(shares)
+
+
+# Units of the records that stand for an element: fp16 multipliers and adders that round one by one,
+# and Anda's unit as it is in the array, whose weights wait outside.
+FP16_ELEMENT, ANDA_ELEMENT = "pe_fp_fp__form_discrete", "anda_apu__buffered_false"
+ANDA_AREA = {"total": 2.17, "mxu": 0.41, "compressor": 0.07}  # mm2, the paper's Table III
+
+
+@evaluation_of_records
+def anda_area_efficiency(savings: list[float]) -> float:
+    """Elements from the records, everything else as in the paper's Table III."""
+    elements = ANDA_AREA["mxu"] * area_um2(FP16_ELEMENT) / area_um2(ANDA_ELEMENT)
+    rest = ANDA_AREA["total"] - ANDA_AREA["mxu"]
+    ratio = (rest - ANDA_AREA["compressor"] + elements) / ANDA_AREA["total"]
+    return anda_speedup(savings) * ratio
+
+
+def _element_energy(model: str, saving: float) -> float:
+    """Energy of Anda's elements over that of fp16 ones for a model's projections."""
+    shape = resolve_model(model)
+    lengths, shares = lengths_of_saving(shape, saving).lengths, module_shares(shape)
+    ours = sum(shares[name] * energy_fj(ANDA_ELEMENT, lengths[name]) for name in MODULES)
+    return ours / energy_fj(FP16_ELEMENT)
+
+
+def _energy_gain(model: str, saving: float) -> float:
+    """The fp16 machine's compute energy is Anda's published one by the ratio of the records."""
+    ours, theirs = _anda_run(model, saving), _baseline_run(model, "fp-fp")
+    here, there = acc.energy(*ours), acc.energy(*theirs)
+    there["compute"] = here["compute"] / _element_energy(model, saving)
+    return sum(there.values()) / sum(here.values())
+
+
+@evaluation_of_records
+def anda_energy_efficiency(savings: list[float]) -> float:
+    pairs = zip(ANDA_MODELS, savings, strict=True)
+    return fmean(_energy_gain(model, saving) for model, saving in pairs)
+
+
+@evaluation_of_records
+def anda_model_energy_efficiency(model: str, saving: float) -> float:
+    return _energy_gain(model, saving)
+
+
+@evaluation_of_records
+def anda_compute_saved(model: str, saving: float) -> float:
+    """Change of the elements' energy, in percent."""
+    return 100 * (_element_energy(model, saving) - 1)
+
+
+@evaluation_of_records
+def element_area_ratio(element: str, over: str) -> float:
+    return area_um2(element) / area_um2(over)

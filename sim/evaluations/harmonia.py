@@ -1,0 +1,120 @@
+"""Figures of the Harmonia paper: peaks, cache, and machines of equal area."""
+
+from statistics import fmean
+
+from golden.harmonia.precision import cache_size, element_share
+from golden.harmonia.traffic import Dataflow, Product, switch_point
+from golden.params.harmonia import CacheParams, HarmoniaPeParams, Mode
+from sim import accelerator as acc
+from sim.evaluations.anda import ANDA_ELEMENT, FP16_ELEMENT, PREFILL
+from sim.evaluations.registry import evaluation, evaluation_of_records
+from sim.models import resolve_model
+from sim.records import area_um2
+from sim.workload import prefill, total_macs
+
+HARMONIA_MODELS = (
+    *("llama-3.2-1b", "llama-3.2-3b", "mistral-7b", "llama-3.1-8b", "llama-2-13b"),
+    *("llama-7b", "llama-2-7b", "opt-6.7b"),
+)
+LANES = 4  # multiply-adds a cycle of an element of ``hw/pe``
+# Baseline -> synthesised unit and its multiply-adds a cycle.
+ISO_AREA = {
+    "fp-fp": (FP16_ELEMENT, LANES),
+    "fp-int": ("pe_fp_int", LANES),
+    "ifpu": ("pe_ifpu", LANES),
+    "figna": ("pe_figna", LANES),
+    "figna-m11": ("pe_figna__mantissa_bits_11", LANES),
+    "figna-m8": ("pe_figna__mantissa_bits_8", LANES),
+    "anda-m8": (ANDA_ELEMENT, 64 / 9),
+    "anda-m6": (ANDA_ELEMENT, 64 / 7),
+    "anda-m4": (ANDA_ELEMENT, 64 / 5),
+}
+
+
+@evaluation
+def harmonia_peak(mode: str) -> float:
+    """Multiply-adds a cycle of the array."""
+    rows, columns = acc.HARMONIA_ARRAY
+    return float(rows * columns * HarmoniaPeParams().macs_per_cycle(Mode(mode)))
+
+
+@evaluation
+def harmonia_efficiency(mode: str) -> float:
+    """GOPS per watt, two operations a multiply-add, with the paper's power."""
+    return 2 * harmonia_peak(mode) * acc.HARMONIA_CLOCK / 1e9 / acc.HARMONIA_WATTS
+
+
+@evaluation
+def cache_reduction(tokens: int, width: int) -> float:
+    return cache_size(CacheParams(), tokens, width).reduction
+
+
+@evaluation
+def cache_saved(mantissa: int) -> float:
+    """Percent, sign and mantissa alone."""
+    return 100 * (1 - element_share(mantissa))
+
+
+@evaluation
+def traffic_switch(columns: int, tile_rows: int, tile_columns: int) -> bool:
+    """Row-major moves fewer elements just below the switch, column-major just above."""
+    at = int(switch_point(columns, tile_rows, tile_columns))
+    below, above = (
+        Product(m, 4096, columns, tile_rows, tile_columns).better
+        for m in (at // tile_rows * tile_rows - tile_rows, at // tile_rows * tile_rows + tile_rows)
+    )
+    return below is Dataflow.ROW_MAJOR and above is Dataflow.COLUMN_MAJOR
+
+
+def _iso_area_speedups(model: str, context: int, joint: bool) -> dict[str, float]:
+    """Harmonia over each baseline whose elements fill the same area.
+
+    Projections, and with ``joint`` attention too; for that a baseline has fp16 elements beside its
+    own, as many as the fp16 machine, whose area is not counted against it.
+    """
+    shape = resolve_model(model)
+    per_area = {name: rate / area_um2(unit) for name, (unit, rate) in ISO_AREA.items()}
+    area = area_um2("harmonia_pe")
+    machine = acc.harmonia()
+    products = prefill(shape, 1, context)
+    macs = {
+        kind: total_macs([p for p in products if (p.module == "attention") == kind])
+        for kind in (False, True)
+    }
+    peak = float(HarmoniaPeParams().macs_per_cycle(Mode.M8W4))
+    array = machine.rows * machine.columns
+    ours = macs[False] / peak
+    if joint:
+        ours += macs[True] / (machine.attention_rate(context) / array)
+    fp16 = area * per_area["fp-fp"]
+    speedups = {}
+    for name, rate in per_area.items():
+        theirs = macs[False] / (area * rate) + (macs[True] / fp16 if joint else 0.0)
+        speedups[name] = theirs / ours
+    return speedups
+
+
+@evaluation_of_records
+def harmonia_speedups(contexts: list[int], models: list[str] | None = None) -> list[float]:
+    """Smallest and largest mean speedup over the baselines, projections and attention."""
+    runs = [
+        _iso_area_speedups(model, context, joint=True)
+        for model in (models or HARMONIA_MODELS)
+        for context in contexts
+    ]
+    means = [fmean(run[name] for run in runs) for name in ISO_AREA]
+    return [min(means), max(means)]
+
+
+@evaluation_of_records
+def harmonia_linear_speedup() -> float:
+    """Largest speedup in projections alone."""
+    return max(_iso_area_speedups("llama-2-13b", PREFILL, joint=False).values())
+
+
+@evaluation_of_records
+def harmonia_element_efficiency() -> list[float]:
+    """Smallest and largest area efficiency of an element over the baselines'."""
+    own = float(HarmoniaPeParams().macs_per_cycle(Mode.M8W4)) / area_um2("harmonia_pe")
+    ratios = [own / (rate / area_um2(unit)) for unit, rate in ISO_AREA.values()]
+    return [min(ratios), max(ratios)]

@@ -1,0 +1,22 @@
+"""Where evaluations are known by their names."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["EVALUATIONS", "FROM_RECORDS", "evaluation", "evaluation_of_records"]
+
+Answer = float | bool | list[float]
+EVALUATIONS: dict[str, Callable[..., Answer]] = {}
+FROM_RECORDS: set[str] = set()  # those whose answer follows the synthesis records
+F = TypeVar("F", bound=Callable[..., Answer])
+
+
+def evaluation(function: F) -> F:
+    EVALUATIONS[function.__name__] = function
+    return function
+
+
+def evaluation_of_records(function: F) -> F:
+    """The same, of a function that reads synthesis records."""
+    FROM_RECORDS.add(function.__name__)
+    return evaluation(function)
