@@ -22,6 +22,7 @@ from golden.params.pe import (
     FpIntParams,
     FusedParams,
     GroupScaledParams,
+    IfpuParams,
     PEParams,
     SumForm,
 )
@@ -88,7 +89,11 @@ def aligned_dot(
     group_end: ArrayLike,
 ) -> NDArray:
     """Aligned mantissas times integers: FIGNA and iFPU, which differ in their cycles only."""
-    words, w = _beats(params, np.asarray(activation)).astype(np.int64), _weights(params, weight)
+    words = _beats(params, np.asarray(activation)).astype(np.int64)
+    if isinstance(params, IfpuParams):
+        w = _placed_bits(params, weight, group_end)
+    else:
+        w = _weights(params, weight)
     if words.size and not 0 <= int(words.min()) <= int(words.max()) < 1 << params.activation_bits:
         raise ValueError(f"an activation is not a word of {params.activation_bits} bits")
     mantissa = words & ((1 << params.mantissa_bits) - 1)
@@ -268,8 +273,10 @@ def _shared(exponent: ArrayLike, group_end: ArrayLike) -> Int64s:
 
 
 def _beats(params: PEParams, values: NDArray) -> NDArray:
-    if values.ndim < 2 or values.shape[-1] != params.lanes:
-        raise ValueError(f"beats of {params.lanes} lanes expected, not shape {values.shape}")
+    if values.ndim < 2 or values.shape[-1] != params.beat_elements:
+        raise ValueError(
+            f"beats of {params.beat_elements} elements expected, not shape {values.shape}"
+        )
     return values
 
 
@@ -279,3 +286,15 @@ def _weights(params: GroupScaledParams, weight: ArrayLike) -> Int64s:
     if values.size and not fmt.minimum <= int(values.min()) <= int(values.max()) <= fmt.maximum:
         raise ValueError(f"weights leave {fmt}: {int(values.min())}..{int(values.max())}")
     return values
+
+
+def _placed_bits(params: IfpuParams, weight: ArrayLike, group_end: ArrayLike) -> Int64s:
+    """What each bit of a beat adds to its weight: 0 or a power of two, negative at the top."""
+    bits = _beats(params, np.asarray(weight)).astype(np.int64)
+    if bits.size and not 0 <= int(bits.min()) <= int(bits.max()) <= 1:
+        raise ValueError(f"weights come as bits, not {int(bits.min())}..{int(bits.max())}")
+    place = params.weight_bits - 1 - np.arange(bits.shape[-2]) % params.weight_bits
+    if (np.asarray(group_end).astype(bool) & (place != 0)).any():
+        raise ValueError("a group must end on the beat of the lowest weight bits")
+    value = np.where(place == params.weight_bits - 1, -1, 1) << place
+    return bits * value[:, np.newaxis]

@@ -126,17 +126,16 @@ class _Program:
         for k, (_, _, net) in enumerate(self.inputs):
             body += self._update(net, f"x[{k}]")
         for k, (instance, state) in enumerate(self.registers):
-            names = {state.names[0]: f"s{k}", state.names[1]: f"(ones ^ s{k})"}
-            body += self._outputs(instance, names)
+            body += self._outputs(instance, _state_names(k, state))
         for instance in in_signal_order(self.netlist):
             body += self._outputs(instance, {})
         outputs = ", ".join(
             f"{port!r}: [{', '.join(map(_name, nets))}]"
             for port, nets in self.netlist.outputs.items()
         )
-        # Next states are made of nets alone, so they may move one after the other.
+        # A next state is made of nets and the state itself, so they may move one after the other.
         moves = [
-            f"s{k} = {_expression(state.data, instance, {})}"
+            f"s{k} = {_expression(state.data, instance, _state_names(k, state))}"
             for k, (instance, state) in enumerate(self.registers)
         ]
         start = [f"{_name(net)} = 0" for net in self.nets]
@@ -186,6 +185,11 @@ def _flip_flop(instance: Instance) -> tuple[Instance, State]:
             f"{cell.name}: only flip-flops on the rising edge, without set and clear, are simulated"
         )
     return instance, state
+
+
+def _state_names(k: int, state: State) -> dict[str, str]:
+    """What the functions of flip-flop ``k`` call its state and the complement of it."""
+    return {state.names[0]: f"s{k}", state.names[1]: f"(ones ^ s{k})"}
 
 
 def _expression(function: str, instance: Instance, names: dict[str, str]) -> str:

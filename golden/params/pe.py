@@ -1,11 +1,11 @@
 """Parameters of the processing elements that Anda is compared with (``hw/pe``).
 
-All have one signature. A beat of ``i`` brings ``lanes`` pairs of an activation and a weight, with
-what belongs to their group: the shared ``exponent`` of the activations and the ``scale`` of the
-weights. ``group_end`` marks the last beat of a group, ``last`` the last beat of a dot product
-(which also ends its group); ``o`` then gives the dot product in fp16. A group may be shorter than
-``group`` elements, never longer. ``exponent`` and ``scale`` count on the beat that ends a group,
-and an element that needs neither ignores them.
+All have one signature. A beat of ``i`` brings activations and weights for ``lanes``
+multiply-accumulates, with what belongs to their group: the shared ``exponent`` of the activations
+and the ``scale`` of the weights. ``group_end`` marks the last beat of a group, ``last`` the last
+beat of a dot product (which also ends its group); ``o`` then gives the dot product in fp16. A group
+may be shorter than ``group`` elements, never longer. ``exponent`` and ``scale`` count on the beat
+that ends a group, and an element that needs neither ignores them.
 
 Throughput is ``lanes`` multiply-accumulates a cycle in every element: 16 cycles for a group of 64.
 """
@@ -48,6 +48,11 @@ class PEParams(BlockParams):
         raise NotImplementedError
 
     @property
+    def beat_elements(self) -> int:
+        """Activations in a beat."""
+        return self.lanes
+
+    @property
     def latency(self) -> int:
         """Cycles from the last beat of a dot product to its result."""
         raise NotImplementedError
@@ -60,7 +65,7 @@ class PEParams(BlockParams):
     @property
     def inputs(self) -> tuple[Port, ...]:
         fields = (
-            Field("activation", self.activation_bits, self.lanes),
+            Field("activation", self.activation_bits, self.beat_elements),
             self.weight,
             Field("exponent", FP16.exponent_bits),
             Field("scale", FP16.bits),
@@ -261,23 +266,39 @@ class FignaParams(AlignedParams):
 class IfpuParams(AlignedParams):
     """Aligned mantissas times one bit of every weight at a time, the highest first.
 
-    A beat passes through ``weight_bits`` stages; each adds its bit's mantissas to twice the sum
-    before it. So ``weight_bits`` beats are at work in ``lanes * weight_bits`` one-bit lanes.
-    Mantissas as long as an fp32 significand keep what fp32 sums of fp16 products would.
+    ``lanes * weight_bits`` activations stay on ``i`` for ``weight_bits`` beats; each brings one
+    bit of every weight, and a group ends on the beat of the lowest bits. So one-bit lanes
+    do ``lanes`` multiply-accumulates a cycle. Mantissas as long as an fp32 significand keep what
+    fp32 sums of fp16 products would.
     """
 
     block: ClassVar[str] = "pe_ifpu"
     summary: ClassVar[str] = "processing element, aligned mantissa x int4, bit-serial in the weight"
     PRESETS: ClassVar = {
         "default": {},
-        "small": {"lanes": 2, "group": 8, "weight_bits": 3, "mantissa_bits": 12, "partial": FP32},
+        "small": {"lanes": 2, "group": 8, "weight_bits": 2, "mantissa_bits": 12, "partial": FP32},
     }
 
     mantissa_bits: int = FP32.significand_bits
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.group % self.beat_elements == 0,
+            f"group must be a multiple of lanes * weight_bits, not {self.group!r}",
+        )
+
+    @property
+    def beat_elements(self) -> int:
+        return self.lanes * self.weight_bits
+
+    @property
+    def weight(self) -> Field:
+        return Field("weight", 1, self.beat_elements)
+
     @property
     def latency(self) -> int:
-        return self.weight_bits + 3
+        return 4
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -193,7 +193,11 @@ def test_aligned_groups(spec):
     got = aligned_dot(params, *(dots[name] for name in fields))
     for k in range(RESULTS):
         partials, scales, group = [], [], 0
-        for a, w, e, s, end in zip(*(dots[name][k] for name in fields), strict=True):
+        beats = zip(*(dots[name][k] for name in fields), strict=True)
+        for beat, (a, w, e, s, end) in enumerate(beats):
+            if spec.startswith("pe_ifpu"):  # of two's complement, this beat's bit
+                place = params.weight_bits - 1 - beat % params.weight_bits
+                w = w * (-1 if place == params.weight_bits - 1 else 1) * 2**place
             for word, weight in zip(a.tolist(), w.tolist(), strict=True):
                 sign = -1 if word >> params.mantissa_bits else 1
                 group += sign * (word % (1 << params.mantissa_bits)) * weight
@@ -238,6 +242,31 @@ def test_alignment_is_that_of_block_floating_point(mantissa_bits):
     assert np.array_equal(exponent, blocks.exponent[:, 0])
 
 
+def test_ifpu_and_figna_are_the_same_numbers():
+    """Of equal mantissas, when whole weights are sent and when their bits are."""
+    rng = np.random.default_rng(8)
+    mantissas = rng.integers(0, 1 << 13, (30, 64))
+    weights = rng.integers(-8, 8, (30, 64))
+    ends = np.zeros((30, 16), int)
+    ends[:, -1] = 1
+    exponent, scale = np.full((30, 16), 12), np.full((30, 16), 0x2E66)
+    shape = (30, 16, 4)
+    whole = aligned_dot(
+        FignaParams(mantissa_bits=12),
+        mantissas.reshape(shape),
+        weights.reshape(shape),
+        exponent,
+        scale,
+        ends,
+    )
+    held = np.repeat(mantissas.reshape(30, 4, 1, 16), 4, axis=2).reshape(30, 16, 16)
+    bits = (weights.reshape(30, 4, 1, 16) >> np.array([[3], [2], [1], [0]])) & 1
+    serial = aligned_dot(
+        IfpuParams(mantissa_bits=12), held, bits.reshape(30, 16, 16), exponent, scale, ends
+    )
+    assert np.array_equal(whole, serial)
+
+
 def test_forty_bits_lose_nothing():
     patterns = np.random.default_rng(2).integers(0, 0x7C00, (100, 16))
     words, exponent = align(40, patterns)
@@ -245,6 +274,7 @@ def test_forty_bits_lose_nothing():
     assert np.array_equal(exact, decode(FP16, patterns))
 
 
+BITS = (np.zeros((1, 4, 16), int), np.zeros((1, 4, 16), int))
 ONE_BEAT = (np.zeros((1, 1, 4), int), np.zeros((1, 1, 4), int))
 
 
@@ -256,6 +286,20 @@ ONE_BEAT = (np.zeros((1, 1, 4), int), np.zeros((1, 1, 4), int))
         (lambda: FpFpParams(guard_bits=9), "guard_bits must be 0..8, not 9"),
         (lambda: FpIntParams(weight_bits=9), "weight_bits must be 2..8, not 9"),
         (lambda: resolve("pe_figna,partial=bf16"), "partial must be fp16 or fp32, not bf16"),
+        (
+            lambda: IfpuParams(group=8),
+            "group must be a multiple of lanes * weight_bits, not 8",
+        ),
+        (
+            lambda: aligned_dot(IfpuParams(), *BITS, [[1] * 4], [[0] * 4], [[0, 1, 0, 1]]),
+            "a group must end on the beat of the lowest weight bits",
+        ),
+        (
+            lambda: aligned_dot(
+                IfpuParams(), BITS[0], BITS[1] + 2, [[1] * 4], [[0] * 4], [[0, 0, 0, 1]]
+            ),
+            "weights come as bits, not 2..2",
+        ),
         (lambda: FignaParams(mantissa_bits=41), "mantissa_bits must be 1..40, not 41"),
         (
             lambda: resolve("figna_aligner,group=4"),
@@ -265,7 +309,7 @@ ONE_BEAT = (np.zeros((1, 1, 4), int), np.zeros((1, 1, 4), int))
         (lambda: resolve("figna_aligner,mantissa_bits=0"), "mantissa_bits must be 1..40, not 0"),
         (
             lambda: fp_fp_dot(FpFpParams(), np.zeros((2, 8), int), np.zeros((2, 8), int)),
-            "beats of 4 lanes expected, not shape (2, 8)",
+            "beats of 4 elements expected, not shape (2, 8)",
         ),
         (
             lambda: aligned_dot(FignaParams(), *ONE_BEAT, [[31]], [[0]], [[1]]),

@@ -6,7 +6,14 @@ import pytest
 from golden.bits import encode
 from golden.pack import pack, unpack
 from golden.params.formats import FP16, FP32
-from golden.params.pe import PE_BLOCKS, AlignedParams, FignaAlignerParams, FpFpParams, SumForm
+from golden.params.pe import (
+    PE_BLOCKS,
+    AlignedParams,
+    FignaAlignerParams,
+    FpFpParams,
+    IfpuParams,
+    SumForm,
+)
 from golden.params.resolve import resolve
 from golden.pe import align, aligned_dot, fp_fp_dot, fp_int_dot
 from hw.catalog import build
@@ -31,6 +38,12 @@ def columns_of(params, activation, weight, scale, ends):
                 exponent[d, stop - 1] = shared
                 start = stop
         activation = words
+    if isinstance(params, IfpuParams):
+        bits = params.weight_bits
+        shape = (dots, beats // bits, 1, params.beat_elements)
+        activation = np.repeat(activation.reshape(shape), bits, axis=2)
+        weight = (weight.reshape(shape) >> np.arange(bits - 1, -1, -1)[:, np.newaxis]) & 1
+        activation, weight = (x.reshape(dots, beats, -1) for x in (activation, weight))
     last = np.zeros((dots, beats), int)
     last[:, -1] = 1
     return {
@@ -63,7 +76,7 @@ def run(params, columns, *, dut=None, stall=0.0):
 
 
 def workload(params, dots=3, groups=2, seed=0):
-    """Heavy-tailed activations and 3-bit weights, which every preset takes, in whole groups."""
+    """Heavy-tailed activations and 2-bit weights, which every preset takes, in whole groups."""
     rng = np.random.default_rng(seed)
     beats = groups * params.group_cycles
     shape = (dots, beats, params.lanes)
@@ -71,7 +84,7 @@ def workload(params, dots=3, groups=2, seed=0):
     if isinstance(params, FpFpParams):
         weight = encode(FP16, rng.integers(-8, 8, shape) * 0.01).astype(int)
     else:
-        weight = rng.integers(-4, 4, shape)
+        weight = rng.integers(-2, 2, shape)
     ends = np.zeros((dots, beats), int)
     ends[:, params.group_cycles - 1 :: params.group_cycles] = 1
     scale = encode(FP16, rng.uniform(0.001, 0.1, (dots, beats))).astype(int)
@@ -97,13 +110,16 @@ def test_the_largest_group_sum_fits(spec, sign):
     ends = np.zeros(shape[:2], int)
     ends[:, -1] = 1
     columns = {
-        "activation": np.full(shape, word),
+        "activation": np.full((*shape[:2], params.beat_elements), word),
         "weight": np.full(shape, -8),
         "exponent": np.full(shape[:2], 15),
         "scale": np.full(shape[:2], 0x3C00),
         "group_end": ends,
         "last": ends,
     }
+    if isinstance(params, IfpuParams):  # -8 is its top bit alone
+        top = np.arange(shape[1]) % params.weight_bits == 0
+        columns["weight"] = np.repeat(top[:, np.newaxis], params.beat_elements, axis=1)[np.newaxis]
     got, _ = run(params, columns)
     want = -8.0 * 64 * (1 - 2.0**-params.mantissa_bits) * 2 * (-1) ** sign
     assert got[0] == encode(FP16, np.array([np.float32(want)]))[0] == expected(params, columns)[0]
