@@ -36,6 +36,7 @@ class Pool {
         std::lock_guard<std::mutex> lock(one_call_at_a_time_);
         if (threads > 1) {
             start(threads - 1);
+            go_home();
             task_ = &task;
             running_.store(threads - 1, std::memory_order_relaxed);
             const uint32_t number = (round_.load(std::memory_order_relaxed) >> kThreadBits) + 1;
@@ -53,9 +54,9 @@ class Pool {
         cpu_set_t allowed;
         std::vector<int> others;  // processors for the workers: all but the caller's
         if (!sched_getaffinity(0, sizeof allowed, &allowed)) {
-            const int here = sched_getcpu();
+            if (home_ < 0) home_ = sched_getcpu();
             for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-                if (CPU_ISSET(cpu, &allowed) && cpu != here) others.push_back(cpu);
+                if (CPU_ISSET(cpu, &allowed) && cpu != home_) others.push_back(cpu);
         }
         spinning = wanted <= int(others.size());
         while (int(workers_) < wanted) {
@@ -71,6 +72,18 @@ class Pool {
         }
     }
 
+    // The caller to the processor that no worker has: where it has been moved onto a worker's, one
+    // of the two would wait for the other. It may be moved again, so this costs little otherwise.
+    void go_home() {
+        if (!spinning || sched_getcpu() == home_) return;
+        cpu_set_t mine, one;
+        if (sched_getaffinity(0, sizeof mine, &mine) || !CPU_ISSET(home_, &mine)) return;
+        CPU_ZERO(&one);
+        CPU_SET(home_, &one);
+        sched_setaffinity(0, sizeof one, &one);
+        sched_setaffinity(0, sizeof mine, &mine);
+    }
+
     void work(int index, uint32_t seen) {
         for (;;) {
             for (int spins = 0; round_.load(std::memory_order_acquire) == seen; spins++) {
@@ -84,13 +97,16 @@ class Pool {
         }
     }
 
+    // Each on lines of its own: workers that are done look at one while others count in the next.
+    static constexpr int kApart = 128;
     std::mutex one_call_at_a_time_;
     // Number of the call, and below it how many threads it takes: a worker that wakes late must
     // not pair the one with the other of a later call.
-    std::atomic<uint32_t> round_{0};
-    std::atomic<int> running_{0};
-    const Task *task_ = nullptr;
-    int workers_ = 0;
+    alignas(kApart) std::atomic<uint32_t> round_{0};
+    const Task *task_ = nullptr;  // read with the round that it belongs to
+    alignas(kApart) std::atomic<int> running_{0};
+    alignas(kApart) int workers_ = 0;
+    int home_ = -1;  // the caller's processor
 };
 
 Pool *pool_of_this_process() {
