@@ -7,12 +7,14 @@ import pytest
 from sim import records
 from sim.evaluations import EVALUATIONS, FROM_RECORDS
 from sim.evaluations.anda import ANDA_ELEMENT, FP16_ELEMENT
-from sim.evaluations.harmonia import ISO_AREA
+from sim.evaluations.harmonia import ELEMENTS
 from sim.records import NoRecordError, area_um2, energy_fj
 from sim.scoreboard import claims, papers
 
 SAVING = 3.2  # every mantissa 5 bits
-UNITS = {unit for unit, _ in ISO_AREA.values()} | {"harmonia_pe", "deca"}
+UNITS = {unit for unit, _ in ELEMENTS.values()} | {
+    *("harmonia_pe", "deca", "pe_ifpu", FP16_ELEMENT)
+}
 
 
 @pytest.fixture
@@ -72,22 +74,22 @@ def test_elements_of_equal_area_run_as_fast_as_they_are_small(folder):
     for unit in UNITS:
         write(folder, unit, 100.0, {"real": 1.0, "real m4": 1.0})
     # Harmonia has 32 multiply-adds a cycle, fp16 elements 4, Anda 64 in M + 1.
-    assert EVALUATIONS["harmonia_element_efficiency"]() == [32 / 12.8, 8.0]
+    ends = [EVALUATIONS["harmonia_element_efficiency"](end=end) for end in ("least", "most")]
+    assert ends == [32 / 12.8, 8.0]
     assert EVALUATIONS["harmonia_linear_speedup"]() == pytest.approx(8.0)
-    low, high = EVALUATIONS["harmonia_speedups"](contexts=[2048], models=["llama-3.2-3b"])
+    low, high = (EVALUATIONS["harmonia_speedup"](end=end) for end in ("least", "most"))
     # Attention at 8-bit windows costs Harmonia a little, fp16 elements nothing.
-    assert low < high < 8.0
+    assert 32 / 9.15 < low < high < 8.0
     assert high == pytest.approx(8.0, rel=0.02)
 
 
 def test_attention_makes_baselines_slower_as_it_grows(folder):
     for unit in UNITS:
         write(folder, unit, 100.0)
-    speedups = [
-        EVALUATIONS["harmonia_speedups"](contexts=[c], models=["llama-3.2-3b"])[0]
-        for c in (512, 4096, 32768)
-    ]
-    assert speedups == sorted(speedups)
+    sweep = EVALUATIONS["harmonia_sweep"]
+    each = [sweep(end="least", model="llama-3.2-3b", contexts=[c]) for c in (512, 4096, 32768)]
+    assert each == sorted(each)
+    assert sweep(end="least", model="llama-3.2-3b", contexts=[512, 4096, 32768]) == each[0]
 
 
 def test_every_claim_from_records_can_be_answered(folder):
