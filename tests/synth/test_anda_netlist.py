@@ -19,10 +19,7 @@ def run(spec, verilog, cases, simulator="icarus"):
     return run_bench(verilog, params.slug, cocotb_tests(params), simulator=simulator, job=job)
 
 
-def test_small_netlists_pass_their_benches_and_a_wrong_gate_does_not():
-    spec = "anda_compressor_lane:small"
-    result = run(spec, netlist_verilog(spec, "asap7"), 12)
-    assert result.passed, result.failure
+def test_small_netlist_passes_and_a_wrong_gate_does_not():
     verilog = netlist_verilog("anda_apu:small", "asap7")
     result = run("anda_apu:small", verilog, 12)
     assert result.passed, result.failure
@@ -35,7 +32,9 @@ def test_small_netlists_pass_their_benches_and_a_wrong_gate_does_not():
 
 @pytest.mark.full
 @pytest.mark.parametrize("technology", TECHNOLOGIES)
-@pytest.mark.parametrize("spec", ["anda_compressor_lane", "anda_apu", "anda_apu:bare"])
+@pytest.mark.parametrize(
+    "spec", ["anda_compressor_lane:small", "anda_compressor_lane", "anda_apu", "anda_apu:bare"]
+)
 def test_netlist_of_the_published_size_passes(spec, technology):
     result = run(spec, netlist_verilog(spec, technology), 40, "verilator")
     assert result.passed, result.failure
