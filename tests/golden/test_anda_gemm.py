@@ -100,6 +100,26 @@ def test_bands_do_not_change_results(monkeypatch):
     assert np.array_equal(gemm(numerics, 6, blocks, matrix), whole)
 
 
+@pytest.mark.parametrize("mantissa_bits", [1, 4, 8, 11, 15, 16])
+@pytest.mark.parametrize("spread", [0.01, 1.0, 30.0])
+def test_activations_of_usual_size(spread, mantissa_bits):
+    """Where no partial is subnormal or overflows, a quicker rounding does the same."""
+    numerics = AndaNumerics()
+    rng = np.random.default_rng(mantissa_bits)
+    bits = (spread * rng.standard_normal((20, 128))).astype(np.float16).view(np.uint16)
+    matrix = quantise(rng.standard_normal((9, 128)))
+    blocks = bfp.encode(numerics.block_format(mantissa_bits), bits)
+    spread_out = bfp.Blocks(
+        blocks.sign[:, np.newaxis],
+        blocks.mantissa[:, np.newaxis],
+        blocks.exponent[:, np.newaxis],
+        128,
+    )
+    factors, scale = matrix.values.reshape(9, 2, 64), np.repeat(matrix.scales, 2, axis=1)
+    want = dot(numerics, mantissa_bits, spread_out, factors, scale)
+    assert np.array_equal(gemm(numerics, mantissa_bits, blocks, matrix), want)
+
+
 def test_quantise_rounds_to_the_nearest_multiple():
     rng = np.random.default_rng(4)
     matrix = rng.standard_normal((3, 300))
