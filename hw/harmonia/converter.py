@@ -24,7 +24,7 @@ class Converter(Unit):
     def elaborate(self, platform):
         m = Module()
         p = self.params
-        m.submodules.words = words = Sram(2 << self._place_bits, p.rows * FP16.bits)
+        m.submodules.taken_values = words = Sram(2 << self._place_bits, p.rows * FP16.bits)
         half, from_half = Signal(), Signal()  # of the memory: being taken, being given
         full = Signal(2)
         entries = max(p.rows, p.columns)
