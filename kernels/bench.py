@@ -134,7 +134,16 @@ def run(plan: Plan, progress: Progress = lambda text: None) -> dict[str, Any]:
     record["roof_surface"] = measure_schemes(plan, roofs)
     # Once more at the end: whether the machine has stayed what it was.
     record["read_bytes_at_end"] = read_rate(most, max(plan.working_set, 1 << 16), plan.rounds)
-    return record
+    return rounded(record)
+
+
+def rounded(data: Any) -> Any:
+    """The same data with five digits of every float: more than any of them is worth."""
+    if isinstance(data, dict):
+        return {key: rounded(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [rounded(value) for value in data]
+    return float(f"{data:.5g}") if isinstance(data, float) else data
 
 
 # --- what is measured
@@ -305,6 +314,14 @@ def _surface_row(
 # --- contestants
 
 
+Sweep = Callable[..., None]
+
+
+def _few(copies: Sequence[Any]) -> int:
+    """The last tenth: by the time a sweep comes to them they have left the caches again."""
+    return max(1, len(copies) // 10)
+
+
 class Contestant:
     """Copies of one layer that multiply in turn."""
 
@@ -312,8 +329,8 @@ class Contestant:
     count: int
     settle = SETTLE_SECONDS
 
-    def prepare(self, batch: int) -> Callable[[], None]:
-        """A sweep over all copies."""
+    def prepare(self, batch: int) -> Sweep:
+        """A sweep over all copies; a warm one over the last few, which wakes what sleeps."""
         raise NotImplementedError
 
     def with_threads(self, threads: int) -> "Contestant":
@@ -328,7 +345,7 @@ class _Ours(Contestant):
         self.copies, self.threads, self.order = copies, threads, order
         self.size, self.count = copies[0].size, len(copies)
 
-    def prepare(self, batch: int) -> Callable[[], None]:
+    def prepare(self, batch: int) -> Sweep:
         first = self.copies[0]
         rng = np.random.default_rng(SEED)
         inputs, outputs = first.shape[1], first.shape[0]
@@ -343,8 +360,8 @@ class _Ours(Contestant):
             matrix.bind(x, out, threads=self.threads, order=self.order) for matrix in self.copies
         ]
 
-        def sweep() -> None:
-            for call in calls:
+        def sweep(warm: bool = False) -> None:
+            for call in calls[-_few(calls) :] if warm else calls:
                 call()
 
         return sweep
@@ -367,15 +384,15 @@ class _Attention(Contestant):
             ([m.copy() for m in keys], [m.copy() for m in values]) for _ in range(self.count)
         ]
 
-    def prepare(self, batch: int) -> Callable[[], None]:
+    def prepare(self, batch: int) -> Sweep:
         calls = []
         for pair in self.copies:
             for heads in pair:
                 x = np.full((batch, heads[0].shape[1]), 0x3F80, np.uint16)  # ones
                 calls.append(bind_all(heads, [x] * len(heads), threads=self.threads)[0])
 
-        def sweep() -> None:
-            for call in calls:
+        def sweep(warm: bool = False) -> None:
+            for call in calls[-_few(calls) :] if warm else calls:
                 call()
 
         return sweep
@@ -389,11 +406,12 @@ class _Read(Contestant):
         self.area = weight_bytes(size)
         self.area[::4096] = 1  # pages of their own, not all the one page of zeros
 
-    def prepare(self, batch: int) -> Callable[[], None]:
+    def prepare(self, batch: int) -> Sweep:
         read, start = library().tw_read, address(self.area)
 
-        def sweep() -> None:
-            read(start, self.size, self.threads)
+        def sweep(warm: bool = False) -> None:
+            skip = self.size - self.size // 10 if warm else 0
+            read(start + skip, self.size - skip, self.threads)
 
         return sweep
 
@@ -412,16 +430,16 @@ class _Stock(Contestant):
         self.copies, self.threads = copies, threads
         self.size, self.count = 2 * copies[0].numel(), len(copies)
 
-    def prepare(self, batch: int) -> Callable[[], None]:
+    def prepare(self, batch: int) -> Sweep:
         import torch
 
         x = torch.randn(batch, self.copies[0].shape[1], dtype=torch.bfloat16)
         linear = torch.nn.functional.linear
 
-        def sweep() -> None:
+        def sweep(warm: bool = False) -> None:
             torch.set_num_threads(self.threads)
             with torch.inference_mode():
-                for weight in self.copies:
+                for weight in self.copies[-_few(self.copies) :] if warm else self.copies:
                     linear(x, weight)
 
         return sweep
@@ -481,6 +499,7 @@ def _race_once(plan: Plan, contestants: dict[str, Contestant], batch: int) -> di
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for lap in range(plan.rounds + 1):
         for name, sweep in sweeps.items():
+            sweep(warm=True)
             start = perf_counter()
             sweep()
             if lap:  # the first one warms up

@@ -24,6 +24,7 @@ from kernels.library import (
 )
 from kernels.memory import address, as_weight_bytes, weight_bytes
 
+TILE_INPUTS = 512  # below this a strip ends before its tiles have paid for their set-up
 VECTOR_BATCH = 2  # up to here multiplying in registers is faster than filling tiles
 
 
@@ -54,7 +55,8 @@ class Multiplier:
 
         The order decides a bf16 result's last bits, so it never depends on the threads.
         """
-        return Order.TILE if batch > VECTOR_BATCH and path is Path.AMX else Order.VECTOR
+        deep = self.shape[1] >= TILE_INPUTS
+        return Order.TILE if batch > VECTOR_BATCH and deep and path is Path.AMX else Order.VECTOR
 
     def _bounds_address(self, threads: int) -> int:
         """First strip of each thread; kept, since layers are called again and again."""

@@ -288,7 +288,10 @@ def test_a_compiler_that_knows_no_amx_builds_the_rest(monkeypatch, tmp_path):
         build()
 
 
-def test_order_follows_the_batch(matrix):
-    assert matrix.default_order(1, Path.AMX) is matrix.default_order(2, Path.AMX) is Order.VECTOR
-    assert matrix.default_order(3, Path.AMX) is Order.TILE
-    assert matrix.default_order(64, Path.AVX512) is Order.VECTOR
+def test_order_follows_batch_and_depth():
+    deep = Matrix.pack(BF16_SPARSE, weights(BF16_SPARSE, (8, 512), 0.5))
+    assert deep.default_order(2, Path.AMX) is Order.VECTOR
+    assert deep.default_order(3, Path.AMX) is Order.TILE
+    assert deep.default_order(64, Path.AVX512) is Order.VECTOR
+    shallow = Matrix.pack(BF16_SPARSE, weights(BF16_SPARSE, (8, 511), 0.5))
+    assert shallow.default_order(64, Path.AMX) is Order.VECTOR
