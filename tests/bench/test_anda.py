@@ -8,6 +8,7 @@ import pytest
 
 from golden.params.anda_vector import AndaVectorParams
 from golden.params.resolve import resolve
+from tests.synth.test_lint import VERILATORS, lint
 from tilewright.bench import cocotb_tests
 from tilewright.bench.job import Job
 from tilewright.cli import main
@@ -42,8 +43,8 @@ def simulate(capsys, *words):
 
 
 def test_everything_in_short():
-    """Five random programs per stall, cycle for cycle without stalls; every error; registers."""
-    result = run("anda:small", cases=500)
+    """Three random programs per stall, cycle for cycle without stalls; every error; registers."""
+    result = run("anda:small", cases=300)
     names = {test.name.rpartition(".")[2] for test in result.tests}
     assert names == {
         "random_programs",
@@ -123,6 +124,13 @@ def test_refused_runs(words, message, capsys, tmp_path):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("block", ["anda:small", "anda_vector:default"])
+def test_lint(block, tmp_path):
+    for verilator in VERILATORS:
+        found = lint(verilator, resolve(block).slug, block_verilog(block), tmp_path)
+        assert found == "", verilator.title
+
+
 # Long.
 
 
@@ -154,3 +162,11 @@ def test_other_sizes(block):
 def test_approximations_of_every_pattern(preset):
     result = run(f"anda_vector:{preset}", exhaustive=True, stalls=(0.0,))
     assert result.numbers["cases"] * resolve(f"anda_vector:{preset}").lanes == 3 << 16
+
+
+@pytest.mark.full
+def test_transformer_block_at_the_papers_size(capsys):
+    """16x16 APUs, groups of 64: the same program, results and cycles equal golden's."""
+    code, result = simulate(capsys, "--block", "anda:paper")
+    assert code == 0 and result["equal"]
+    assert result["status"]["error"] == "none"
