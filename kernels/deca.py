@@ -1,5 +1,7 @@
 """DECA's compressed tiles decompressed in software: what that paper's hardware is compared with."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,6 +63,9 @@ class DecaMatrix(Multiplier):
             lut=address(self._lut),
         )
         super().__init__(None, weights)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.compressed,)
 
     def copy(self) -> "DecaMatrix":
         """The same weights in memory of their own."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from ctypes import addressof, pointer
 from pathlib import Path as FilePath
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,15 @@ TILE_INPUTS = 512  # below this a strip ends before its tiles have paid for thei
 VECTOR_BATCH = 2  # up to here multiplying in registers is faster than filling tiles
 
 
+class Prepared(NamedTuple):
+    """One multiplication, and the arrays that its description points at."""
+
+    product: CProduct
+    x: NDArray
+    y: NDArray
+    bias: NDArray | None
+
+
 class Multiplier:
     """What ``Matrix`` and ``DecaMatrix`` share: products and how threads divide them."""
 
@@ -35,12 +44,11 @@ class Multiplier:
     costs: NDArray[np.int64]  # (strips + 1,) bytes before each strip
 
     def __init__(self, c_weights: CWeights | None, c_deca: CDecaWeights | None):
-        self._product = CProduct()
+        self._product = CProduct()  # what all products with this matrix have in common
         if c_weights is not None:
             self._product.weights = pointer(c_weights)
         if c_deca is not None:
             self._product.deca = pointer(c_deca)
-        self._product_address = addressof(self._product)
         self._bounds: dict[int, tuple[NDArray[np.int64], int]] = {}
 
     result_dtype = np.dtype(np.uint32)  # fp32 patterns; int32 of int8 weights
@@ -82,12 +90,13 @@ class Multiplier:
         nearest even. ``bias`` (outputs,) is added to fp32 sums before that.
         """
         path, threads = checked_path(path), checked_threads(threads)
-        y = self.prepare(x, bias, out)
-        order = order or self.default_order(len(y), path)
+        prepared = self.prepare(x, bias, out)
+        order = order or self.default_order(len(prepared.y), path)
         library().tw_multiply(
-            self._product_address, 1, threads, self._bounds_address(threads), path, _ORDERS[order]
+            *(addressof(prepared.product), 1, threads, self._bounds_address(threads)),
+            *(path, _ORDERS[order]),
         )
-        return y
+        return prepared.y
 
     def bind(
         self,
@@ -104,38 +113,34 @@ class Multiplier:
         Operands are checked once, here; a loop over tokens with buffers of its own needs no more.
         """
         path, threads = checked_path(path), checked_threads(threads)
-        self.prepare(x, bias, out)
-        kept = self.operands
+        prepared = self.prepare(x, bias, out)
         order = order or self.default_order(len(out), path)
-        product = CProduct.from_buffer_copy(self._product)
         arguments = (
-            *(addressof(product), 1, threads, self._bounds_address(threads)),
+            *(addressof(prepared.product), 1, threads, self._bounds_address(threads)),
             *(int(path), _ORDERS[order]),
         )
         function = library().tw_multiply
 
-        def call(_alive: object = (product, kept, self)) -> None:
+        def call(_alive: object = (prepared, self)) -> None:
             function(*arguments)
 
         return call
 
-    def prepare(self, x: NDArray, bias: NDArray | None, out: NDArray | None) -> NDArray:
-        """Check the operands of one multiplication and point the product at them."""
+    def prepare(self, x: NDArray, bias: NDArray | None, out: NDArray | None) -> "Prepared":
+        """Check the operands of one multiplication and describe it to the kernel.
+
+        Every call has a description of its own: threads may multiply with one matrix at once.
+        """
         self.check_activations(x)
         if x.strides[1] != x.itemsize or x.strides[0] < 0:
             x = np.ascontiguousarray(x)
         y = self._output(len(x), out)
-        product = self._product
+        product = CProduct.from_buffer_copy(self._product)
         product.x, product.batch, product.x_pitch = address(x), len(x), x.strides[0]
         product.y, product.y_pitch = address(y), y.strides[0] // y.itemsize
         product.y_bf16 = y.itemsize == 2
         product.bias = None if bias is None else address(self._checked_bias(bias))
-        self.operands = x, y, bias  # alive until the next product
-        return y
-
-    @property
-    def product(self) -> CProduct:
-        return self._product
+        return Prepared(product, x, y, bias)
 
     def _output(self, batch: int, out: NDArray | None) -> NDArray:
         # No message is built unless it is needed: this runs for every layer of every token.
@@ -252,6 +257,11 @@ class Matrix(Multiplier):
         )
         return matrix
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (
+            self.packed,
+        )  # pickles and deep copies are packed weights, as files are
+
     def copy(self) -> Self:
         """The same weights in memory of their own."""
         packed = self.packed
@@ -321,12 +331,8 @@ def bind_all(
     """A call that computes :func:`multiply_all` into the arrays beside it, whenever it is made."""
     path, threads = checked_path(path), checked_threads(threads)
     require(len(matrices) > 0, "no matrices to multiply")
-    results, kept = [], []
-    products = (CProduct * len(matrices))()
-    for k, (matrix, x) in enumerate(zip(matrices, activations, strict=True)):
-        results.append(matrix.prepare(np.asarray(x), None, None))
-        products[k] = matrix.product
-        kept.append(matrix.operands)
+    prepared = [m.prepare(x, None, None) for m, x in zip(matrices, activations, strict=True)]
+    products = (CProduct * len(matrices))(*(one.product for one in prepared))
     order = order or matrices[0].default_order(len(activations[0]), path)
     steps = np.concatenate([np.diff(m.costs) for m in matrices])
     bounds = balance(np.concatenate([[0], np.cumsum(steps)]), threads)
@@ -336,10 +342,10 @@ def bind_all(
     )
     function = library().tw_multiply
 
-    def call(_alive: object = (products, bounds, kept, list(matrices))) -> None:
+    def call(_alive: object = (products, bounds, prepared, list(matrices))) -> None:
         function(*arguments)
 
-    return call, results
+    return call, [one.y for one in prepared]
 
 
 def check_type(fmt: WeightFormat, weights: NDArray) -> None:

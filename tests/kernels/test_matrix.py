@@ -1,5 +1,12 @@
 """Packing, multiplying and refusing: the Python side of the kernels."""
 
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from pathlib import Path as FilePath
+
 import numpy as np
 import pytest
 
@@ -16,6 +23,7 @@ from kernels.memory import HUGE_PAGE, weight_bytes
 from tests.support.sparamx import FORMATS, SHAPES, activations, weights
 
 BF16_SPARSE = WeightFormat()
+ROOT = FilePath(__file__).parents[2]
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
@@ -113,6 +121,51 @@ def test_copies_have_memory_of_their_own():
         x = activations(fmt, 1, 64)
         assert np.array_equal(twin.multiply(x), matrix.multiply(x))
         assert not np.shares_memory(twin.packed.values, matrix.packed.values)
+
+
+def test_pickles_and_deep_copies():
+    x = activations(BF16_SPARSE, 1, 64)
+    dense = np.ones((16, 64), np.float32)
+    for matrix in (
+        *(Matrix.pack(fmt, weights(fmt, (20, 64), 0.5)) for fmt in FORMATS),
+        DecaMatrix(compress(dense, resolve_scheme("bf8"))),
+    ):
+        values = x if matrix.result_dtype == np.uint32 else x.astype(np.int8)
+        for twin in (deepcopy(matrix), pickle.loads(pickle.dumps(matrix))):
+            assert np.array_equal(twin.multiply(values), matrix.multiply(values))
+
+
+def test_threads_of_python_may_share_a_matrix():
+    matrix = Matrix.pack(BF16_SPARSE, weights(BF16_SPARSE, (64, 96), 0.5))
+    inputs = [activations(BF16_SPARSE, 1 + k % 3, 96, seed=k) for k in range(8)]
+    expected = [matrix.multiply(x) for x in inputs]
+
+    def work(k):
+        return all(np.array_equal(matrix.multiply(inputs[k]), expected[k]) for _ in range(100))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(8)))
+
+
+FORK = """
+import os, numpy as np
+from golden.params.sparamx import WeightFormat
+from kernels import Matrix
+matrix = Matrix.pack(WeightFormat(), np.full((64, 32), 0x3F80, np.uint16), threads=3)
+x = np.full((1, 32), 0x3F80, np.uint16)
+first = matrix.multiply(x, threads=3).view(np.float32)
+child = os.fork()
+again = matrix.multiply(x, threads=3).view(np.float32)
+good = (first == 32).all() and (again == 32).all()
+if child == 0:
+    os._exit(0 if good else 1)
+assert good and os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_fork_has_threads_of_its_own():
+    """In a process of its own: this one has threads that a fork would not copy."""
+    subprocess.run([sys.executable, "-c", FORK], cwd=ROOT, check=True, timeout=60)
 
 
 def test_large_arrays_begin_on_a_large_page():
