@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from synth.technology import Technology
-from tilewright.bench.pe_energy import ANDA_MANTISSAS, CLOCK_MHZ, ELEMENTS, load_energy
+from tilewright.bench.pe_energy import CLOCK_MHZ, ELEMENTS, load_energy
 from tilewright.errors import CommandError
 
 __all__ = ["Claim", "Comparison", "Element", "compare"]
@@ -116,10 +116,11 @@ def _elements(name: str, spec: str, technology: Technology) -> Iterator[Element]
             f" `tilewright compare pe --update-records --element {spec} --tech {technology.name}`"
         )
     runs, metrics = record["runs"], record["metrics"]
-    anda = "real" not in runs
-    for length in ANDA_MANTISSAS if anda else (None,):
-        tail = "" if length is None else f" m{length}"
-        real = runs[f"real{tail}"]
+    for run, real in runs.items():
+        kind, _, variant = run.partition(" ")
+        if kind != "real":
+            continue
+        tail = f" {variant}" if variant else ""
         yield Element(
             name=name + tail,
             spec=spec,

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from golden.params.anda import AndaApuParams
 from golden.params.block import BlockParams
 from golden.params.resolve import resolve
 from synth.activity import measure
@@ -18,10 +17,16 @@ from synth.record import RECORDS, block_record, sha256, tool_versions
 from synth.technology import Technology
 from tilewright.bench.pe_workload import DOTS, KINDS, LENGTH, SEED, STREAMS, words_of, workload
 
-__all__ = ["ANDA_MANTISSAS", "CLOCK_MHZ", "ELEMENTS", "energy_path", "load_energy", "make_records"]
+__all__ = ["CLOCK_MHZ", "ELEMENTS", "energy_path", "load_energy", "make_records"]
 
 CLOCK_MHZ = 285  # of every system in Anda's comparison: docs/claims/pe.toml
-ANDA_MANTISSAS = (4, 5, 6, 7, 8, 11, 16)
+
+# What one element can be asked to do: lengths of Anda's mantissas, modes of Harmonia's element.
+VARIANTS = {
+    "anda_apu": ["m4", "m5", "m6", "m7", "m8", "m11", "m16"],
+    "harmonia_pe": ["m8w4", "m8m4", "m8m8"],
+}
+USUAL_VARIANT = {"anda_apu": "m8", "harmonia_pe": "m8w4"}  # on data that is not real
 
 # What the comparison shows, in its order; the first is what all others are normalised to.
 ELEMENTS = {
@@ -34,6 +39,7 @@ ELEMENTS = {
     "FIGNA-M8": "pe_figna:m8",
     "Anda": "anda_apu:bare",
     "Anda buffered": "anda_apu",
+    "Harmonia": "harmonia_pe",
 }
 
 
@@ -75,16 +81,15 @@ def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dic
 
 
 def _runs(params: BlockParams, result: Synthesis) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Energy per multiply-accumulate of each kind of data, and length of Anda's mantissas."""
-    anda = isinstance(params, AndaApuParams)
+    """Energy per multiply-accumulate of each kind of data and, on real data, of each variant."""
+    variants = VARIANTS.get(params.block, [""])
     for kind in KINDS:
-        for mantissa in (ANDA_MANTISSAS if kind == "real" else (8,)) if anda else (None,):
-            name = kind if mantissa is None else f"{kind} m{mantissa}"
-            yield name, _run(params, result, kind, mantissa)
+        for variant in variants if kind == "real" else [USUAL_VARIANT.get(params.block, "")]:
+            yield f"{kind} {variant}".strip(), _run(params, result, kind, variant)
 
 
-def _run(params: BlockParams, result: Synthesis, kind: str, mantissa: int | None) -> dict[str, Any]:
-    asked = workload(params, kind, mantissa)
+def _run(params: BlockParams, result: Synthesis, kind: str, variant: str) -> dict[str, Any]:
+    asked = workload(params, kind, variant)
     activity = measure(result.netlist, STREAMS, asked.beats, asked.counted)
     if not np.array_equal(words_of(activity.results["o"], STREAMS), asked.results):
         raise RuntimeError(f"the netlist of {params.slug} gives wrong results on {kind} data")

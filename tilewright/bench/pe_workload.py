@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 from golden import bfp, planes
 from golden.anda import dot
 from golden.bits import decode, encode
+from golden.harmonia.element import results as harmonia_results
+from golden.harmonia.element import split_operand
 from golden.pack import Columns
 from golden.params.anda import AndaApuParams
 from golden.params.block import BlockParams, Port
 from golden.params.formats import FP16, BlockFormat
+from golden.params.harmonia import HarmoniaPeParams, Mode
 from golden.params.pe import AlignedParams, FpFpParams, FpIntParams, IfpuParams, PEParams
 from golden.pe import align, aligned_dot, fp_fp_dot, fp_int_dot
 
@@ -45,13 +48,13 @@ class Tensors:
     scale: NDArray  # (streams, dots, LENGTH // GROUP) fp16 patterns
 
 
-def workload(params: BlockParams, kind: str, mantissa_bits: int | None = None) -> Workload:
-    """For an element; Anda's also needs to know how many bits its activations have."""
+def workload(params: BlockParams, kind: str, variant: str = "") -> Workload:
+    """For an element; Anda's has a mantissa length (``m8``), Harmonia's a mode (``m8w4``)."""
     tensors = _tensors(kind)
     if isinstance(params, AndaApuParams):
-        if mantissa_bits is None:
-            raise ValueError("Anda's workload needs a mantissa length")
-        columns, results = _anda(params, tensors, mantissa_bits)
+        columns, results = _anda(params, tensors, int(variant.removeprefix("m")))
+    elif isinstance(params, HarmoniaPeParams):
+        columns, results = _harmonia(params, tensors, Mode(variant))
     else:
         columns, results = _element(params, tensors)
     beats = {
@@ -171,6 +174,57 @@ def _anda(
     }
     planes_in = {n: v.reshape(STREAMS, DOTS, -1) for n, v in plane_beats.items()}
     return {"i0": planes_in, "i1": {"weights": weights, "scale": tensors.scale}}, results
+
+
+def _harmonia(
+    params: HarmoniaPeParams, tensors: Tensors, mode: Mode
+) -> tuple[dict[str, Columns], NDArray]:
+    """Groups of 32, in M8M8 each twice; sums go to the sub-elements in order, steps in beats."""
+    group = params.group
+    grouped = (STREAMS, DOTS, LENGTH // group, group)
+    a = bfp.encode(BlockFormat(group=group, mantissa_bits=8), tensors.activation)
+    if mode is Mode.M8W4:
+        weight = tensors.weight.reshape(grouped)
+        b, b_sign, b_exponent = np.abs(weight), weight < 0, np.ones(grouped[:3], np.int64)
+    else:
+        factors = np.repeat(decode(FP16, tensors.scale), GROUP, axis=-1)
+        fmt = BlockFormat(group=group, mantissa_bits=mode.operand_bits)
+        other = bfp.encode(fmt, encode(FP16, tensors.weight * factors))
+        b, b_sign, b_exponent = other.mantissa, other.sign, other.exponent
+    a_mantissa, a_sign, a_exponent = a.mantissa, a.sign, a.exponent
+    if mode is Mode.M8M8:
+        b = split_operand(b).reshape(STREAMS, DOTS, -1, group)
+        repeated = (np.repeat(x, 2, axis=2) for x in (a_mantissa, a_sign, b_sign))
+        a_mantissa, a_sign, b_sign = repeated
+        a_exponent, b_exponent = (np.repeat(x, 2, axis=2) for x in (a_exponent, b_exponent))
+    steps = b.shape[2] // params.sub_elements
+    beats = (STREAMS, DOTS, steps * params.fold)
+
+    def lanes(x: NDArray) -> NDArray:
+        parts = (STREAMS, DOTS, steps, params.sub_elements, params.fold, params.lanes)
+        return np.swapaxes(x.reshape(parts), 3, 4).reshape(*beats, params.pairs)
+
+    def steady(x: NDArray) -> NDArray:
+        return np.repeat(x.reshape(STREAMS, DOTS, steps, -1), params.fold, axis=2)
+
+    step = np.broadcast_to(np.arange(beats[2]) // params.fold, beats)
+    scale = np.resize(
+        np.moveaxis(tensors.scale[..., :: WEIGHT_GROUP // GROUP], 2, 0), (steps, STREAMS, DOTS)
+    )
+    columns = {
+        "mode": np.full(beats, mode.code),
+        "first": step == 0,
+        "last": step == steps - 1,
+        "a_signs": lanes(a_sign),
+        "a": lanes(a_mantissa),
+        "b_signs": lanes(b_sign),
+        "b": lanes(b),
+        "a_exponents": steady(a_exponent),
+        "b_exponents": steady(b_exponent),
+        "scale": steady(np.moveaxis(scale, 0, 2))[..., 0],
+    }
+    flat = {n: x.reshape(-1, *x.shape[3:]) for n, x in columns.items()}
+    return {"i": columns}, harmonia_results(params, flat).reshape(STREAMS, DOTS)
 
 
 def _in_order(values: NDArray) -> NDArray:

@@ -1,6 +1,7 @@
 """``tilewright compare pe``: processing elements side by side, and beside the paper."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +75,18 @@ def _update(chosen: list[str] | None, technologies: list) -> None:
             path = energy_path(params, technology)
             path.parent.mkdir(exist_ok=True)
             write_atomic(path, record_text(energy))
-            write_atomic(record_path(params, technology), record_text(record))
+            _renew(record_path(params, technology), record)
             tick(f"{spec} {technology.name}")
+
+
+def _renew(path: Path, record: dict[str, Any]) -> None:
+    """Write a synthesis record, unless one is there that differs only in the name asked for."""
+    from synth.record import record_text
+    from tilewright.files import write_atomic
+
+    present = json.loads(path.read_text()) if path.exists() else {}
+    if present | {"spec": record["spec"]} != record:
+        write_atomic(path, record_text(record))
 
 
 def _print(comparison: "Comparison") -> None:
