@@ -8,6 +8,7 @@ import pytest
 from sim import scoreboard
 from sim.calibration import changed, constant, table
 from sim.evaluations import EVALUATIONS, FROM_RECORDS
+from sim.fit import cost, fitted_constants
 from sim.scoreboard import RECORD, VERDICTS, evaluate, papers, record, summary
 from tilewright.commands.claims import residual_rows, sensitivity_rows
 
@@ -172,3 +173,13 @@ def test_the_documented_sensitivities_are_ours():
     text = DOCUMENT.read_text()
     for line in _markdown(sensitivity_rows()):
         assert line in text
+
+
+@pytest.mark.full
+def test_constants_are_where_their_figures_put_them():
+    """Half of a tenth more or less of any fitted constant fits its figures no better."""
+    best = cost()
+    for name in fitted_constants():
+        for factor in (1.05, 1 / 1.05):
+            with changed(name, factor):
+                assert cost() > 0.98 * best, (name, factor)
