@@ -161,3 +161,39 @@ def test_weighted_predictions_are_closer_than_flat_ones():
 )
 def test_tables_of_the_document_are_those_of_the_record(table):
     assert table in DOCUMENT
+
+
+def test_figures_of_the_document_are_those_of_the_record():
+    rows = rows_of("sparse bf16", 1)
+    over = [row["over_stock"] for row in rows]
+    share = sorted(100 * row["share_of_read"] for row in rows)
+    gains = int8_gains(RECORD).values()
+    roofs = RECORD["roofs"]
+    micro = {row["kernel"]: 1e6 * row["seconds"] for row in RECORD["attention"]}
+    bf8 = [
+        row["tiles_per_second"] / row["predicted"]
+        for row in RECORD["roof_surface"]
+        if row["scheme"] == "bf8"
+    ]
+    assert all(abs(ratio - 1) < 0.155 for ratio in bf8)
+    tiles = 4096 // 32 * 14336 // 16
+
+    def factor(prediction):
+        return np.exp(np.abs(np.log(surface_errors(RECORD, prediction))).mean())
+
+    text = " ".join(DOCUMENT.split())
+    for figure in (
+        f"{min(over):.2f} to {max(over):.2f} times as fast as stock",
+        f"reads at {share[1]:.0f} to {share[-1]:.0f}% of what reading alone gets",
+        f"for the smallest layer, {share[0]:.0f}%",
+        f"Sparse int8 is {min(gains):.2f} to {max(gains):.2f} times as fast",
+        f"peak would allow {1e6 * 4 * tiles / roofs['matrix']:.0f} us",
+        f"{micro['pruned']:.0f} us with 30% of the keys and 50% of the values zero,"
+        f" {micro['dense']:.0f} us dense, {micro['dense'] / micro['pruned']:.2f} times as fast",
+        f"{roofs['read_bytes'] / 1e9:.0f} GB/s at the start",
+        f"{roofs['instructions']['vpadd'] / 1e9:.1f} G additions/s",
+        f"tile multiplications ({roofs['matrix'] / 1e9:.2f} G/s)",
+        f"off by a factor of {factor('predicted_flat'):.2f} on average,"
+        f" weighted ones by {factor('predicted'):.2f}",
+    ):
+        assert figure in text, figure
