@@ -23,7 +23,7 @@ class FignaAligner(Unit):
         p = self.params
         m = Module()
         beats = p.beats
-        m.submodules.words = words = Sram(2 * beats, p.lanes * FP16.bits)
+        m.submodules.buffer = words = Sram(2 * beats, p.lanes * FP16.bits)
 
         # Taking: two halves of the memory in turn.
         half, place, largest = Signal(), Signal(range(beats)), Signal(FP16.exponent_bits, init=1)

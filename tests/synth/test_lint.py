@@ -8,6 +8,7 @@ import pytest
 
 from golden.params.arith import ARITH_BLOCKS
 from golden.params.deca import DECA_BLOCKS
+from golden.params.pe import PE_BLOCKS
 from golden.params.resolve import resolve
 from golden.params.stream import STREAM_BLOCKS
 from synth.emit import to_verilog
@@ -39,7 +40,9 @@ def test_there_is_a_verilator():
     require_simulator("verilator")
 
 
-@pytest.mark.parametrize("cls", [*STREAM_BLOCKS, *ARITH_BLOCKS], ids=lambda cls: cls.block)
+@pytest.mark.parametrize(
+    "cls", [*STREAM_BLOCKS, *ARITH_BLOCKS, *PE_BLOCKS], ids=lambda cls: cls.block
+)
 def test_presets_are_clean(cls, tmp_path):
     for name in cls.PRESETS:
         params = cls.preset(name)
