@@ -47,6 +47,7 @@ CATALOG = {
     "harmonia_converter": "hw.harmonia.converter:Converter",
     "harmonia_offset": "hw.harmonia.offset:OffsetGenerator",
     "harmonia_array": "hw.harmonia.array:HarmoniaArray",
+    "int8_quantiser": "hw.harmonia.int8_quantiser:Int8Quantiser",
     "harmonia_pe": "hw.harmonia.element:HarmoniaElement",
 }
 

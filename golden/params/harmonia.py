@@ -433,9 +433,66 @@ class HarmoniaArrayParams(BlockParams):
         raise NotImplementedError("tiles differ in length: see golden.harmonia.array")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Int8QuantiserParams(BlockParams):
+    """What the converter is compared with: fp16 results to 8-bit integers, ``rows`` a cycle.
+
+    Every row is a group of ``group`` beats; its largest magnitude becomes 127. A code's magnitude
+    is significand * ``factor``, shifted by the distance of the exponents and rounded half up, at
+    most 127; the factor is 127 over the largest significand, cut off. ``o.largest`` is the group's
+    largest magnitude in fp16: the scale is a 127th of it. Infinity and NaN count as the largest
+    finite value of their sign.
+    """
+
+    block: ClassVar[str] = "int8_quantiser"
+    summary: ClassVar[str] = "online quantiser: fp16 results to int8 groups"
+    PRESETS: ClassVar = {"paper": {}, "small": {"rows": 2, "group": 4}}
+
+    rows: int = 8
+    group: int = 32
+
+    LIMIT: ClassVar[int] = 127
+    # Of ``factor``, 127 over a significand in [1, 2): half a unit of a code needs no more.
+    FACTOR_FRACTION: ClassVar[int] = 6
+
+    def __post_init__(self) -> None:
+        require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
+        require(self.group >= 2, f"group must be at least 2, not {self.group!r}")
+
+    @staticmethod
+    def factor(fraction: int) -> int:
+        """127 over the significand with this 10-bit fraction, in units of 2^-FACTOR_FRACTION."""
+        one = 1 << FP16.mantissa_bits
+        return (Int8QuantiserParams.LIMIT * one << Int8QuantiserParams.FACTOR_FRACTION) // (
+            one + fraction
+        )
+
+    @property
+    def factor_bits(self) -> int:
+        return self.factor(0).bit_length()
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return (Port("i", (Field("values", FP16.bits, self.rows),)),)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        fields = (
+            Field("codes", 8, self.rows, signed=True),
+            Field("largest", FP16.bits, self.rows),
+            Field("last", 1),
+        )
+        return (Port("o", fields),)
+
+    @property
+    def timing(self) -> Timing:
+        raise NotImplementedError("a group is held until its largest value is known")
+
+
 HARMONIA_BLOCKS = (
     HarmoniaPeParams,
     HarmoniaConverterParams,
     HarmoniaOffsetParams,
     HarmoniaArrayParams,
+    Int8QuantiserParams,
 )

@@ -10,6 +10,7 @@ from golden.params.harmonia import HARMONIA_BLOCKS, HarmoniaOffsetParams
 from golden.params.resolve import resolve
 from hw.harmonia.array import HarmoniaArray
 from hw.harmonia.converter import Converter
+from hw.harmonia.int8_quantiser import Int8Quantiser
 from hw.harmonia.offset import OffsetGenerator
 from synth.emit import to_verilog
 from tests.support.mutate import mutant
@@ -18,8 +19,14 @@ from tilewright.bench.job import Job
 from tilewright.simulators import run_bench
 from tilewright.simulators.verilog import block_verilog
 
-SMALL = {"harmonia_converter:small": 200, "harmonia_offset:small": 200, "harmonia_array:small": 150}
+SMALL = {
+    "int8_quantiser:small": 100,
+    "harmonia_converter:small": 200,
+    "harmonia_offset:small": 200,
+    "harmonia_array:small": 150,
+}
 PAPER = {
+    "int8_quantiser:paper": 2000,
     "harmonia_converter:paper": 2000,
     "harmonia_offset:paper": 3000,
     "harmonia_array:paper": 200,
@@ -85,6 +92,12 @@ ERRORS = {
         Converter,
         "self.i.ready.eq(~full.bit_select(half, 1))",
         "self.i.ready.eq(~full.any())",
+    ),
+    "quantiser, rounded down": (
+        "int8_quantiser:small",
+        Int8Quantiser,
+        "(shifted + 1) >> 1",
+        "shifted >> 1",
     ),
     "offset, later of equal values": (
         "harmonia_offset:small",
