@@ -1,5 +1,6 @@
 """Compiles ``src`` once per content, compiler and set of flags, into the user's cache folder."""
 
+import fcntl
 import hashlib
 import os
 import platform
@@ -70,9 +71,12 @@ def _cached(program: str, files: dict[str, tuple[str, ...]], extra: tuple[str, .
     library = cache_folder() / f"{digest}.so"
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
-            made = _compile(program, files, extra, Path(scratch))
-            os.replace(made, library)  # complete or not at all, whoever else builds it now
+        with library.parent.joinpath("lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file closes, also by a crash
+            if not library.exists():  # another process may have made it meanwhile
+                with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
+                    made = _compile(program, files, extra, Path(scratch))
+                    os.replace(made, library)  # complete or not at all
     return library
 
 
