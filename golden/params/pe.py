@@ -359,4 +359,10 @@ class FignaAlignerParams(BlockParams):
         return Timing(latency=2)
 
 
-PE_BLOCKS = (FpFpParams, FpIntParams, IfpuParams, FignaParams, FignaAlignerParams)
+PE_BLOCKS: tuple[type[BlockParams], ...] = (
+    FpFpParams,
+    FpIntParams,
+    IfpuParams,
+    FignaParams,
+    FignaAlignerParams,
+)

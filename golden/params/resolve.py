@@ -16,18 +16,17 @@ from golden.params.harmonia import HARMONIA_BLOCKS
 from golden.params.pe import PE_BLOCKS
 from golden.params.stream import STREAM_BLOCKS
 
-BLOCKS: dict[str, type[BlockParams]] = {
-    cls.block: cls
-    for cls in (
-        *STREAM_BLOCKS,
-        *ARITH_BLOCKS,
-        *DECA_BLOCKS,
-        *ANDA_BLOCKS,
-        *ANDA_SYSTEM_BLOCKS,
-        *PE_BLOCKS,
-        *HARMONIA_BLOCKS,
-    )
-}
+_ALL: tuple[type[BlockParams], ...] = (
+    *STREAM_BLOCKS,
+    *ARITH_BLOCKS,
+    *DECA_BLOCKS,
+    *ANDA_BLOCKS,
+    *ANDA_SYSTEM_BLOCKS,
+    *PE_BLOCKS,
+    *HARMONIA_BLOCKS,
+)
+
+BLOCKS: dict[str, type[BlockParams]] = {cls.block: cls for cls in _ALL}
 
 
 class UnknownNameError(ValueError):
