@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from amaranth import ClockSignal, Instance, Module, ResetSignal, Value
 from amaranth.back import rtlil
@@ -44,7 +45,7 @@ class Shared(wiring.Component):
         self.name, self.make = name, make
         super().__init__(signature)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: Any) -> Module | Instance:
         if not isinstance(platform, SharedModules):
             m = Module()
             m.submodules.component = component = self.make()
