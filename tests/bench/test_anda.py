@@ -49,6 +49,7 @@ def test_everything_in_short():
     assert names == {
         "random_programs",
         "every_error",
+        "last_rows_are_usable",
         "random_words",
         "registers_hold_and_refuse",
     }

@@ -21,7 +21,7 @@ from tilewright.bench import job
 from tilewright.bench.anda_system.host import Host
 from tilewright.bench.streams import Bench
 
-__all__ = ["every_error", "random_words"]
+__all__ = ["every_error", "last_rows_are_usable", "random_words"]
 
 LINES = 64  # of external memory
 BAD_LINE = 5
@@ -140,6 +140,49 @@ async def every_error(dut: Any) -> None:
 
 def _memory(params: AndaParams) -> np.ndarray:
     return np.zeros(LINES * params.line_bytes, np.uint8)
+
+
+def last_rows(params: AndaParams) -> list[Instruction]:
+    """Instructions whose ranges end exactly where the memories do."""
+    last, weights, scales = params.activation_rows, params.weight_rows, params.scale_rows
+    beats = params.mxu.weight_beats
+    return assemble(
+        f"configure source=6, result=4\n"
+        f"load activations, row={last - 2}, rows=2, line=0\n"
+        f"load exponents, row={last - 18}, rows=2, line=0, stride=17\n"
+        f"load broadcast, row={last - 1}, rows=1, line=0\n"
+        f"load weights, row={weights - 1}, rows=1, line=0\n"
+        f"load scales, row={scales - 1}, rows=1, line=0\n"
+        f"wait\n"
+        f"gemm source={last - 7}, weights={weights - beats}, scales={scales - 1},"
+        f" destination=0, inputs=1, outputs=1\n"
+        f"gemm source=0, weights=0, scales=0, destination={last - 5}, inputs=1, outputs=1\n"
+        f"compress source={last - 16}, destination=0, elements=1\n"
+        f"compress source=0, destination={last - 5}, elements=1\n"
+        f"add r0, r{last - 16}, r{last - 32}, elements=1\n"
+        f"add r0, r{last - 32}, r{last - 16}, elements=1\n"
+        f"add r{last - 16}, r0, #1, elements=1\n"
+        f"sum s7, r{last - 16}, elements={params.group}\n"
+        f"add s7, s7, s7\n"
+        f"store activations, row={last - 16}, rows=16, line={LINES - 16 * 2}\n"
+        f"halt"
+    )
+
+
+@cocotb.test
+async def last_rows_are_usable(dut: Any) -> None:
+    """Ends are errors from the first row behind them on, not before."""
+    asked = job.load()
+    params, clock = asked.params, Bench(dut)
+    memory, wanted = _memory(params), _memory(params)
+    program = last_rows(params)
+    golden = Machine(params, wanted).run(program)
+    host = Host(clock, params, memory)
+    await host.start()
+    status = await host.run_program(program)
+    got, want = (status.error, status.instruction), (golden.error, golden.instruction)
+    assert got == want == (Error.NONE, len(program) - 1), f"got {got}, expected {want}"
+    assert np.array_equal(memory, wanted)
 
 
 @cocotb.test
