@@ -40,6 +40,34 @@ def surface_errors(record: dict[str, Any], prediction: str = "predicted") -> lis
     return [row["tiles_per_second"] / row[prediction] for row in record["roof_surface"]]
 
 
+def roof_lines(record: dict[str, Any], axis: str) -> dict[str, list[tuple[float, float]]]:
+    """(value of ``axis``, seconds) that the sparse bf16 kernel takes at least.
+
+    For memory the time in which reading alone goes through its weights, measured in the same
+    race; for AMX that of its tile multiplications at the measured peak of all threads, so not
+    along ``threads``.
+    """
+    rows = {(row["kernel"], row[axis]): row for row in record[axis]}
+    sparse = {value: row for (kernel, value), row in rows.items() if kernel == "sparse bf16"}
+    memory = [
+        (value, row["bytes"] / rows["read", value]["bytes_per_second"])
+        for value, row in sparse.items()
+        if ("read", value) in rows
+    ]
+    lines = {"roof: memory": memory}
+    if axis != "threads" and record["roofs"]["matrix"]:
+        lines["roof: AMX"] = [
+            (value, _tile_multiplications(row) / record["roofs"]["matrix"])
+            for value, row in sparse.items()
+        ]
+    return {name: line for name, line in lines.items() if line}
+
+
+def _tile_multiplications(row: dict[str, Any]) -> int:
+    outputs, inputs, batch = row["outputs"], row["inputs"], row["batch"]
+    return -(-outputs // 16) * -(-inputs // 32) * -(-batch // 16)
+
+
 def int8_gains(record: dict[str, Any], batch: int = 1) -> dict[str, float]:
     """Sparse over dense int8 of every layer."""
     seconds: dict[tuple[str, str], float] = {

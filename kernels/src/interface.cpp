@@ -279,7 +279,7 @@ struct PackTask final : Task {
             }
             for (int r = 0; r < kTileRows; r++) {
                 Mask mask = 0;
-                T row[kElements + 1];  // one more: every element is written before it is judged
+                T row[kElements];
                 int taken = 0;
                 for (int i = 0; i < kElements; i++) {
                     const bool stays = nonzero(tile[r][i]);

@@ -19,6 +19,7 @@ from kernels.records import (
     layer_summary,
     layer_table,
     load_records,
+    roof_lines,
     surface_errors,
     surface_table,
 )
@@ -134,6 +135,19 @@ def test_speed_grows_with_sparsity():
     rows = [r for r in RECORD["sparsity"] if r["kernel"] == "sparse bf16" and r["sparsity"] <= 0.9]
     times = [row["seconds"] for row in rows]
     assert len(times) == 10 and times == sorted(times, reverse=True)
+
+
+def test_nothing_is_faster_than_the_roofs():
+    for axis in ("sparsity", "batch", "threads"):
+        lines = roof_lines(RECORD, axis)
+        assert list(lines) == ["roof: memory"] + ["roof: AMX"] * (axis != "threads")
+        rows = [row for row in RECORD[axis] if row["kernel"] == "sparse bf16"]
+        for line in lines.values():
+            assert [value for value, _ in line] == [row[axis] for row in rows]
+            for row, (_, seconds) in zip(rows, line, strict=True):
+                assert row["seconds"] > seconds
+    (_, seconds), *_ = roof_lines(RECORD, "batch")["roof: AMX"]
+    assert seconds == 896 * 128 / RECORD["roofs"]["matrix"]
 
 
 def test_tiles_beat_vectors_at_larger_batches():

@@ -486,7 +486,7 @@ def race(**axes):
     """Rows of three contestants that differ in speed."""
     common = {"inputs": 64, "outputs": 32, "batch": 1, "sparsity": 0.5, "threads": 2} | axes
     return [
-        common | {"kernel": kernel, "seconds": seconds, "bytes_per_second": 1 / seconds}
+        common | {"kernel": kernel, "seconds": seconds, "bytes": 1, "bytes_per_second": 1 / seconds}
         for kernel, seconds in (("sparse bf16", 4e-6), ("stock bf16", 7e-6), ("read", 2e-6))
     ]
 
@@ -495,7 +495,7 @@ def kernel_record():
     surface = {"scheme": "bf8", "density": 0.5, "kernel": "DECA tiles", "predicted": 3e5}
     return {
         "machine": {"processor": "A processor", "compiler": "cc 1", "numpy": "2", "torch": None},
-        "roofs": {"threads": 2, "read_bytes": 91e9},
+        "roofs": {"threads": 2, "read_bytes": 91e9, "matrix": 1e9},
         "plan": {"working_set": 960_000_000},
         "layers": race(),
         "sparsity": [*race(sparsity=0.0), *race(sparsity=0.5)],

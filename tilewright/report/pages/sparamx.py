@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from kernels.records import layer_summary, load_records
+from kernels.records import layer_summary, load_records, roof_lines
 from tilewright.report.claims import claims_section
 from tilewright.report.html import (
     Markup,
@@ -101,15 +101,22 @@ def _curve(name: str, record: dict[str, Any], axis: str, label: str, factor: flo
     if not several:
         return Markup("")
     shape = f"{rows[0]['inputs']} x {rows[0]['outputs']}"
+    roofs: dict[str, Series] = {
+        roof: [(factor * value, 1e6 * seconds) for value, seconds in line]
+        for roof, line in roof_lines(record, axis).items()
+    }
     drawing = curves(
         f"{name}-{axis}",
-        several,
+        several | roofs,
         several,
         x_label=label,
         y_label="µs",
         logarithmic=True,
     )
-    return figure(drawing, f"Time of a layer of {shape} by {label.partition(',')[0]}.")
+    return figure(
+        drawing,
+        f"Time of a layer of {shape} by {label.partition(',')[0]}; roofs are those of sparse bf16.",
+    )
 
 
 def _surface(name: str, record: dict[str, Any]) -> Markup:
