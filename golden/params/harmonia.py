@@ -486,7 +486,7 @@ class Int8QuantiserParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        raise NotImplementedError("a group is held until its largest value is known")
+        raise NotImplementedError("groups wait for their end: see golden.harmonia.int8_quantiser")
 
 
 HARMONIA_BLOCKS = (
