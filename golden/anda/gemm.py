@@ -8,14 +8,13 @@ starts at +0. The sum leaves as fp16. Every step rounds to nearest even and keep
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.anda.weights import Weights
+from golden.anda.weights import Weights, require_match
 from golden.arith import add, convert, multiply
 from golden.bfp import Blocks
 from golden.bits import round_pack
 from golden.chunks import for_each_piece
 from golden.params.anda import AndaNumerics
 from golden.params.arith import IEEE_RULES
-from golden.params.block import require
 from golden.params.formats import FP16, FP32
 
 _MAX_FP16 = 65504.0
@@ -87,7 +86,7 @@ def gemm(
     hold every intermediate sum exactly, whatever its order; casts and IEEE arithmetic of numpy do
     the rounding.
     """
-    _check(numerics, blocks, weights)
+    require_match(blocks, weights, numerics.group, numerics.weight_format)
     rows, groups, group = blocks.mantissa.shape
     outputs = weights.outputs
     exact = np.float32 if _sums_fit_float32(numerics, mantissa_bits) else np.float64
@@ -169,21 +168,3 @@ def _sums_fit_float32(numerics: AndaNumerics, mantissa_bits: int) -> bool:
 def _largest_sum(numerics: AndaNumerics, mantissa_bits: int) -> int:
     """Magnitude that no sum of a group exceeds."""
     return numerics.group * -numerics.weight_format.minimum * ((1 << mantissa_bits) - 1)
-
-
-def _check(numerics: AndaNumerics, blocks: Blocks, weights: Weights) -> None:
-    require(blocks.mantissa.ndim == 3, f"activations are a matrix, not {blocks.mantissa.ndim - 1}D")
-    group = blocks.mantissa.shape[2]
-    require(group == numerics.group, f"activations have groups of {group}, not {numerics.group}")
-    require(
-        weights.fmt == numerics.weight_format,
-        f"weights are {weights.fmt}, not {numerics.weight_format}",
-    )
-    require(
-        blocks.length == weights.inputs,
-        f"{blocks.length} activations meet {weights.inputs} weights",
-    )
-    require(
-        weights.group % group == 0,
-        f"a weight group of {weights.group} is no multiple of the activations' {group}",
-    )

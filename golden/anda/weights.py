@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from golden.bfp import Blocks
 from golden.bits import decode, decode_int, encode, encode_int, patterns
 from golden.params.anda import WEIGHT_GROUP
 from golden.params.block import require
@@ -37,6 +38,22 @@ class Weights:
     @property
     def inputs(self) -> int:
         return self.values.shape[1]
+
+
+def require_match(blocks: Blocks, weights: Weights, group: int, fmt: IntFormat) -> None:
+    """Refuse activations (rows, groups, group) and weights that cannot be multiplied."""
+    have = blocks.mantissa
+    require(have.ndim == 3, f"activations are a matrix, not {have.ndim - 1}D")
+    require(have.shape[2] == group, f"activations have groups of {have.shape[2]}, not {group}")
+    require(weights.fmt == fmt, f"weights are {weights.fmt}, not {fmt}")
+    require(
+        blocks.length == weights.inputs,
+        f"{blocks.length} activations meet {weights.inputs} weights",
+    )
+    require(
+        weights.group % group == 0,
+        f"a weight group of {weights.group} is no multiple of the activations' {group}",
+    )
 
 
 def quantise(weights: ArrayLike, bits: int = 4, group: int = WEIGHT_GROUP) -> Weights:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.anda.weights import Weights
+from golden.anda.weights import Weights, require_match
 from golden.arith import add, convert, multiply
 from golden.bfp import Blocks
 from golden.bits import round_pack
@@ -142,20 +142,8 @@ def _grouped_weights(
     numerics: HarmoniaNumerics, blocks: Blocks, weights: Weights
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
     """Weights (outputs, groups, group), zero beyond the last input; a scale for each group."""
+    require_match(blocks, weights, numerics.group, numerics.weight_format)
     groups, group = blocks.mantissa.shape[1:]
-    require(group == numerics.group, f"activations have groups of {group}, not {numerics.group}")
-    require(
-        weights.fmt == numerics.weight_format,
-        f"weights are {weights.fmt}, not {numerics.weight_format}",
-    )
-    require(
-        blocks.length == weights.inputs,
-        f"{blocks.length} activations meet {weights.inputs} weights",
-    )
-    require(
-        weights.group % group == 0,
-        f"a weight group of {weights.group} is no multiple of the activations' {group}",
-    )
     factors = np.zeros((weights.outputs, groups * group), np.int64)
     factors[:, : weights.inputs] = weights.values
     scales = np.repeat(weights.scales, weights.group // group, axis=1)[:, :groups]
