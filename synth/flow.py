@@ -5,6 +5,7 @@ for the goal ``area`` full adders to its full-adder cell, the rest to gates by t
 script (driven and loaded as the technology says), constants to tie cells.
 """
 
+import json
 import re
 import tempfile
 from collections.abc import Sequence
@@ -18,11 +19,18 @@ from synth.liberty_reader import read_text
 from synth.memory import find_macros, macro_cell, macro_port_module
 from synth.netlist import Netlist, no_cell_for, read_netlist
 from synth.parts import area_by_part, part_names
-from synth.technology import Technology
+from synth.technology import Cell, Technology
 from synth.timing import TimingPath, longest_paths
 from synth.yosys import SynthesisError, run_yosys, without_banner
 
-__all__ = ["DEFAULT_GOAL", "Goal", "Synthesis", "synthesise", "synthesise_for_clock"]
+__all__ = [
+    "DEFAULT_GOAL",
+    "Goal",
+    "Synthesis",
+    "map_modules",
+    "synthesise",
+    "synthesise_for_clock",
+]
 
 
 class Goal(Enum):
@@ -88,18 +96,9 @@ def synthesise(
     """
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
-        (folder / "top.il").write_text(rtlil)
-        macros = {macro.name: macro for macro in find_macros(rtlil)}
-        cells = {name: macro_cell(macro, technology) for name, macro in macros.items()}
-        (folder / "macros.v").write_text("".join(map(macro_port_module, macros.values())))
-        liberty = _write_liberty(technology, folder)
-        script = "; ".join((_START, _MAPPING[goal], _FINISH))
-        (folder / "abc.script").write_text(script.replace("; ", "\n") + "\n")
-        (folder / "abc.constr").write_text(
-            f"set_driving_cell {technology.drive_cell}\n"
-            f"set_load {technology.output_load} [all_outputs]\n"
-        )
-        _map(top, technology, goal, keep_hierarchy, liberty, folder)
+        liberty, cells = _prepare(rtlil, technology, goal, folder)
+        commands = _mapping(top, technology, goal, keep_hierarchy, liberty, folder)
+        _run([*commands, "flatten", *_WRITE], technology, folder)
         netlist = read_netlist((folder / "netlist.json").read_text(), top, technology, cells)
         verilog = without_banner((folder / "netlist.v").read_text())
     return Synthesis(
@@ -112,15 +111,55 @@ def synthesise(
     )
 
 
-def _map(
+def map_modules(rtlil: str, top: str, technology: Technology) -> dict[str, list[Cell | str]]:
+    """What each module of a design consists of, for the least area, each module by itself.
+
+    Cells, macros and the names of other modules. For a design of thousands of equal parts: a part
+    is mapped once, and nothing is flattened.
+    """
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+        folder = Path(name)
+        liberty, macros = _prepare(rtlil, technology, Goal.AREA, folder)
+        commands = _mapping(top, technology, Goal.AREA, True, liberty, folder)
+        _run([*commands, *_WRITE], technology, folder)
+        modules = json.loads((folder / "netlist.json").read_text())["modules"]
+    known = {**technology.cells, **macros}
+    return {
+        name: [known.get(cell["type"], cell["type"]) for cell in module["cells"].values()]
+        for name, module in modules.items()
+        if name not in macros
+    }
+
+
+_WRITE = ("opt_clean -purge", "write_json netlist.json", "write_verilog -noattr -noexpr netlist.v")
+
+
+def _prepare(
+    rtlil: str, technology: Technology, goal: Goal, folder: Path
+) -> tuple[str, dict[str, Cell]]:
+    """Write all that the commands read; the options that name the cells, and the macros."""
+    (folder / "top.il").write_text(rtlil)
+    macros = {macro.name: macro for macro in find_macros(rtlil)}
+    (folder / "macros.v").write_text("".join(map(macro_port_module, macros.values())))
+    script = "; ".join((_START, _MAPPING[goal], _FINISH))
+    (folder / "abc.script").write_text(script.replace("; ", "\n") + "\n")
+    (folder / "abc.constr").write_text(
+        f"set_driving_cell {technology.drive_cell}\n"
+        f"set_load {technology.output_load} [all_outputs]\n"
+    )
+    cells = {name: macro_cell(macro, technology) for name, macro in macros.items()}
+    return _write_liberty(technology, folder), cells
+
+
+def _mapping(
     top: str,
     technology: Technology,
     goal: Goal,
     keep_hierarchy: bool,
     liberty: str,
     folder: Path,
-) -> None:
-    commands = [
+) -> list[str]:
+    return [
         "libcache -scl -disable",  # its cache outlives this run and trusts file times
         "read_verilog -lib macros.v",
         "read_rtlil top.il",
@@ -133,11 +172,10 @@ def _map(
         "setundef -zero",
         f"abc {liberty} -constr abc.constr -script abc.script",
         *_tie_constants(technology),
-        "flatten",
-        "opt_clean -purge",
-        "write_json netlist.json",
-        "write_verilog -noattr -noexpr netlist.v",
     ]
+
+
+def _run(commands: Sequence[str], technology: Technology, folder: Path) -> None:
     try:
         run_yosys(commands, folder)
     except SynthesisError as error:

@@ -72,6 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stale", action="store_true", help="of these, only what has no up-to-date record"
     )
     parser.add_argument(
+        "--system",
+        action="store_true",
+        help="only the area of each part, every module by itself: for whole accelerators",
+    )
+    parser.add_argument(
         "--compare",
         metavar=("OLD", "NEW"),
         nargs=2,
@@ -95,6 +100,8 @@ def run(args: argparse.Namespace) -> int:
             return _compare(*args.compare, as_json=args.json)
         if args.check_technology:
             return _check_technology(args)
+        if args.system:
+            return _system(args)
         return _synthesise(args)
     except SynthesisError as error:
         raise CommandError(str(error)) from error
@@ -134,6 +141,37 @@ def _synthesise(args: argparse.Namespace) -> int:
             _print_path(result)
         if args.parts or args.hierarchy:
             _print_parts(result)
+    return 0
+
+
+def _system(args: argparse.Namespace) -> int:
+    from synth.record import record_text
+    from synth.system import system_path, system_record
+    from tilewright.files import write_atomic
+
+    if args.block is None:
+        raise CommandError("--system needs one BLOCK")
+    technologies = _technologies(args)
+    records = []
+    with progress("area by part", len(technologies)) as tick:
+        for technology in technologies:
+            records.append(system_record(args.block, technology))
+            if args.update_records:
+                if technology.liberty:
+                    raise CommandError("records are of the project's technologies")
+                path = system_path(args.block, technology)
+                path.parent.mkdir(exist_ok=True)
+                write_atomic(path, record_text(records[-1]))
+            tick(technology.name)
+    if args.json:
+        print_json(records)
+        return 0
+    rows = [
+        [r["technology"], name or "(itself)", f"{a['logic']:.0f}", f"{a['memory']:.0f}"]
+        for r in records
+        for name, a in r["parts"].items()
+    ]
+    print_table(["TECHNOLOGY", "PART", "LOGIC UM2", "MEMORY UM2"], rows)
     return 0
 
 

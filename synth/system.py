@@ -1,0 +1,88 @@
+"""Area of whole accelerators, part by part: what is too large to flatten and to time.
+
+Every module is mapped by itself and counted as often as it occurs, so nothing is shared between
+modules and no path is measured.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from golden.params.resolve import resolve
+from synth.emit import to_rtlil
+from synth.flow import map_modules
+from synth.record import RECORDS, sha256, tool_versions
+from synth.technology import Cell, Technology
+
+__all__ = ["SYSTEMS", "Area", "load_system", "system_area", "system_path", "system_record"]
+
+SYSTEMS = ("anda",)  # those with a committed record
+
+
+@dataclass(frozen=True)
+class Area:
+    """um2 of gates and registers, and of memory macros."""
+
+    logic: float = 0.0
+    memory: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.logic + self.memory
+
+    def __add__(self, other: "Area") -> "Area":
+        return Area(self.logic + other.logic, self.memory + other.memory)
+
+
+def system_area(rtlil: str, top: str, technology: Technology) -> dict[str, Area]:
+    """Area of each module directly inside ``top``, and of what ``top`` adds itself as ``""``."""
+    modules = map_modules(rtlil, top, technology)
+    known: dict[str, Area] = {}
+
+    def area(module: str) -> Area:
+        if module not in known:
+            parts = (own(x) if isinstance(x, Cell) else area(x) for x in modules[module])
+            known[module] = sum(parts, Area())
+        return known[module]
+
+    parts = {"": sum((own(x) for x in modules[top] if isinstance(x, Cell)), Area())}
+    for kind in modules[top]:
+        if isinstance(kind, str):
+            # Amaranth numbers a module whose name a signal has too.
+            name = re.sub(r"\$\d+$", "", kind.removeprefix(f"{top}."))
+            parts[name] = parts.get(name, Area()) + area(kind)
+    return parts
+
+
+def own(cell: Cell) -> Area:
+    return Area(memory=cell.area) if cell.memory_bits else Area(logic=cell.area)
+
+
+def system_record(spec: str, technology: Technology) -> dict[str, Any]:
+    """What ``tilewright synth SPEC --system`` writes down."""
+    params = resolve(spec)
+    rtlil = to_rtlil(params, memory_macros=True)
+    parts = system_area(rtlil, params.slug, technology)
+    return {
+        "spec": spec,
+        "technology": technology.name,
+        "system_rtlil_sha256": sha256(rtlil),
+        "tools": tool_versions(),
+        "unit": "um2",
+        "parts": {
+            name: {"logic": round(a.logic, 3), "memory": round(a.memory, 3)}
+            for name, a in sorted(parts.items())
+        },
+    }
+
+
+def system_path(spec: str, technology: Technology) -> Path:
+    return RECORDS / "system" / f"{resolve(spec).slug}.{technology.name}.json"
+
+
+def load_system(spec: str, technology: Technology) -> dict[str, Any] | None:
+    """The committed record, or None."""
+    path = system_path(spec, technology)
+    return json.loads(path.read_text()) if path.exists() else None

@@ -1,0 +1,122 @@
+"""Area of whole accelerators by part."""
+
+import pytest
+from amaranth import Module, Signal
+from amaranth.back import rtlil
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.params.resolve import resolve
+from hw.shared import Shared, SharedModules
+from hw.sram import BlackBoxMemories, Sram
+from synth.emit import to_rtlil
+from synth.flow import synthesise
+from synth.record import sha256, tool_versions
+from synth.system import SYSTEMS, Area, load_system, system_area
+from synth.technology import TECHNOLOGIES, load_technology
+from tests.support.claims import claim
+from tilewright.cli import main
+from tilewright.report.pages.anda import PARTS, by_paper_part
+
+ASAP7 = load_technology("asap7")
+PORTS = wiring.Signature({"x": In(8), "y": Out(8)})
+
+
+class Platform(BlackBoxMemories, SharedModules):
+    pass
+
+
+class Element(wiring.Component):
+    """A register of the sum of its input and itself."""
+
+    def __init__(self):
+        super().__init__(PORTS)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.y.eq(self.y + self.x)
+        return m
+
+
+class Chain(wiring.Component):
+    """``count`` equal elements and a memory."""
+
+    def __init__(self, count: int):
+        self.count = count
+        super().__init__(PORTS)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.array = array = Module()
+        value = Signal(8)
+        m.d.comb += value.eq(self.x)
+        for k in range(self.count):
+            array.submodules[f"element_{k}"] = element = Shared("element", PORTS, Element)
+            array.d.comb += element.x.eq(value)
+            value = element.y
+        m.submodules.store = store = Sram(16, 8)
+        m.d.comb += [
+            store.write_enable.eq(1),
+            store.write_data.eq(value),
+            store.read_enable.eq(1),
+            self.y.eq(store.read_data),
+        ]
+        return m
+
+
+def areas(count):
+    platform = Platform()
+    top = rtlil.convert(Chain(count), name="top", platform=platform, emit_src=False)
+    return system_area(top + "".join(platform.modules.values()), "top", ASAP7)
+
+
+def test_equal_parts_count_as_often_as_they_occur():
+    alone = rtlil.convert(Element(), name="element", emit_src=False)
+    element = synthesise(alone, "element", ASAP7).netlist.area
+    parts = areas(5)
+    assert parts["array"].logic == pytest.approx(5 * element)
+    assert parts["array"].memory == 0
+    assert parts["store"].memory > 0 and parts["store"].logic < element  # tied-off pins
+    assert areas(1)["store"] == parts["store"]
+
+
+def test_areas_add():
+    assert (Area(1, 2) + Area(3, 4)).total == 10
+
+
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+def test_record_of_anda_has_every_part_of_the_papers_table(technology):
+    record = load_system("anda", load_technology(technology))
+    by_part = by_paper_part(record)
+    assert set(by_part) == set(PARTS) == set(claim("anda.area"))
+    assert all(area > 0 for area in by_part.values())
+    total = sum(a["logic"] + a["memory"] for a in record["parts"].values())
+    assert sum(by_part.values()) * 1e6 == pytest.approx(total)
+
+
+def test_a_module_without_a_part_is_refused():
+    record = load_system("anda", ASAP7)
+    record["parts"]["toaster"] = {"logic": 1.0, "memory": 0.0}
+    with pytest.raises(ValueError, match=r"^no part of the paper for toaster$"):
+        by_paper_part(record)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("spec", SYSTEMS)
+def test_records_are_of_the_present_design(spec):
+    """The command of the report's page makes them again."""
+    digest = sha256(to_rtlil(resolve(spec), memory_macros=True))
+    for technology in TECHNOLOGIES:
+        record = load_system(spec, load_technology(technology))
+        assert (record["system_rtlil_sha256"], record["tools"]) == (digest, tool_versions())
+
+
+def test_the_command_prints_a_row_for_each_part(capsys):
+    assert main(["synth", "anda_mxu:small", "--system", "--tech", "asap7"]) == 0
+    printed = capsys.readouterr().out
+    assert "sequencer" in printed and "_apu " in printed
+
+
+def test_the_command_needs_a_block(capsys):
+    assert main(["synth", "--system"]) == 2
+    assert "--system needs one BLOCK" in capsys.readouterr().err
