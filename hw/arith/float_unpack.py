@@ -16,6 +16,7 @@ __all__ = [
     "Operand",
     "both",
     "either",
+    "finite_value",
     "lowest_exponent",
     "normalise",
     "present",
@@ -65,6 +66,12 @@ def split(fmt: FloatFormat, pattern: Value, subnormals: Subnormals) -> Operand:
         infinite=infinite,
         nan=nan,
     )
+
+
+def finite_value(fmt: FloatFormat, pattern: Value, special: Value) -> Value:
+    """The largest finite value where ``pattern`` is ``special``, infinity or NaN; sign kept."""
+    magnitude = Mux(special, fmt.max_finite_bits, pattern[:-1])[: fmt.bits - 1]
+    return Cat(magnitude, pattern[-1])
 
 
 def normalise(

@@ -4,7 +4,7 @@ from amaranth import Array, Cat, Module, Mux, Signal, Value
 
 from golden.params.formats import FP16, Subnormals
 from golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
-from hw.arith.float_unpack import split, wire
+from hw.arith.float_unpack import finite_value, split, wire
 from hw.arith.max_tree import larger
 from hw.sram import Sram
 from hw.unit import Unit
@@ -54,7 +54,7 @@ class Converter(Unit):
         )
         take = wire(m, "take", self.i.valid & self.i.ready)
         special = [pattern[FP16.mantissa_bits : -1].all() for pattern in self.i.p.values]
-        finite = [_finite(*pair) for pair in zip(self.i.p.values, special, strict=True)]
+        finite = [finite_value(FP16, *pair) for pair in zip(self.i.p.values, special, strict=True)]
         exponents = [split(FP16, pattern, Subnormals.KEEP).biased for pattern in finite]
         m.d.comb += [
             self.i.ready.eq(~full.bit_select(half, 1)),
@@ -149,8 +149,3 @@ class Converter(Unit):
         distance = wire(m, f"distance_{row}", (exponent - x.biased)[: FP16.exponent_bits])
         mantissa = wire(m, f"aligned_{row}", (x.significand >> distance)[-ACTIVATION_BITS:])
         return x.sign, Mux(is_short, mantissa[OPERAND_BITS:], mantissa)
-
-
-def _finite(pattern: Value, special: Value) -> Value:
-    """Infinity and NaN as the largest finite value, sign kept."""
-    return Cat(Mux(special, FP16.max_finite_bits, pattern[:-1])[: FP16.bits - 1], pattern[-1])

@@ -4,13 +4,11 @@ from types import SimpleNamespace
 
 from amaranth import Module, Mux, Signal, Value, signed
 
-from golden.params.arith import IEEE_RULES
 from golden.params.formats import FP16, FP32
 from golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, Mode
-from hw.arith.float_round import Rounder
 from hw.arith.float_unpack import wire
-from hw.arith.lanes import joined
 from hw.harmonia.sub_element import Wrapper
+from hw.pe.aligned import rounded_sum
 from hw.pe.common import ProcessingElement
 
 __all__ = ["HarmoniaElement"]
@@ -183,20 +181,8 @@ class HarmoniaElement(ProcessingElement):
         bits = p.numerics.group_sum_bits - 1
         # The exponent says the weight of the sum's lowest bit, biased by the two units.
         offset = bits - 1 + p.partial.bias + _UNIT
-        rounder = Rounder(
-            p.partial,
-            IEEE_RULES,
-            width=bits,
-            lowest=2 * LOWEST_EXPONENT + offset,
-            highest=2 * HIGHEST_EXPONENT + offset,
-            leading_zeros=bits - 1,
-        )
-        values = SimpleNamespace(
-            sign=total[-1],
-            significand=wire(m, "magnitude", Mux(total[-1], -total, total)[:bits]),
-            biased=wire(m, "biased", exponent + offset),
-        )
-        return joined(*rounder.stages())(m, values)["y"]
+        exponents = 2 * LOWEST_EXPONENT, 2 * HIGHEST_EXPONENT
+        return rounded_sum(m, p.partial, bits, total, exponent, offset, exponents)
 
 
 # A mantissa of 8 bits counts in 2^(e - 15 - 7); the product of two in the sum of both.

@@ -3,7 +3,7 @@
 from amaranth import Cat, Const, Module, Mux, Signal, Value
 
 from golden.params.formats import FP16, Subnormals
-from hw.arith.float_unpack import split, wire
+from hw.arith.float_unpack import finite_value, split, wire
 from hw.arith.leading_zeros import count_leading_zeros
 from hw.arith.max_tree import larger
 from hw.sram import Sram
@@ -115,6 +115,4 @@ class Int8Quantiser(Unit):
 
 
 def _finite(pattern: Value) -> Value:
-    """Infinity and NaN as the largest finite value, sign kept."""
-    special = pattern[FP16.mantissa_bits : -1].all()
-    return Cat(Mux(special, FP16.max_finite_bits, pattern[:-1])[:MAGNITUDE_BITS], pattern[-1])
+    return finite_value(FP16, pattern, pattern[FP16.mantissa_bits : -1].all())

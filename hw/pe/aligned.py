@@ -5,13 +5,13 @@ from types import SimpleNamespace
 from amaranth import Module, Mux, Value, signed
 
 from golden.params.arith import IEEE_RULES
-from golden.params.formats import FP16
+from golden.params.formats import FP16, FloatFormat
 from hw.arith.float_round import Rounder
 from hw.arith.float_unpack import wire
 from hw.arith.lanes import joined
 from hw.pe.common import ProcessingElement
 
-__all__ = ["AlignedElement"]
+__all__ = ["AlignedElement", "rounded_sum"]
 
 
 class AlignedElement(ProcessingElement):
@@ -49,17 +49,36 @@ class AlignedElement(ProcessingElement):
         bits = p.magnitude_bits
         # From the shared exponent to the exponent field of the sum's top bit.
         offset = bits - p.mantissa_bits - FP16.bias + p.partial.bias
-        rounder = Rounder(
-            p.partial,
-            IEEE_RULES,
-            width=bits,
-            lowest=1 + offset,
-            highest=FP16.max_exponent + FP16.bias + offset,
-            leading_zeros=bits - 1,
-        )
-        values = SimpleNamespace(
-            sign=total[-1],
-            significand=wire(m, "magnitude", Mux(total[-1], -total, total)[:bits]),
-            biased=wire(m, "biased", exponent + offset),
-        )
-        return joined(*rounder.stages())(m, values)["y"]
+        exponents = 1, FP16.max_exponent + FP16.bias
+        return rounded_sum(m, p.partial, bits, total, exponent, offset, exponents)
+
+
+def rounded_sum(
+    m: Module,
+    fmt: FloatFormat,
+    bits: int,
+    total: Value,
+    exponent: Value,
+    offset: int,
+    exponents: tuple[int, int],
+) -> Value:
+    """An integer with a magnitude of ``bits`` bits as a pattern of ``fmt``, rounded once.
+
+    ``exponent`` plus ``offset`` is the exponent field of its top bit; ``exponents`` are the
+    smallest and the largest exponent there are.
+    """
+    lowest, highest = exponents
+    rounder = Rounder(
+        fmt,
+        IEEE_RULES,
+        width=bits,
+        lowest=lowest + offset,
+        highest=highest + offset,
+        leading_zeros=bits - 1,
+    )
+    values = SimpleNamespace(
+        sign=total[-1],
+        significand=wire(m, "magnitude", Mux(total[-1], -total, total)[:bits]),
+        biased=wire(m, "biased", exponent + offset),
+    )
+    return joined(*rounder.stages())(m, values)["y"]

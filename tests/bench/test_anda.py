@@ -8,28 +8,17 @@ import pytest
 
 from golden.params.anda_vector import AndaVectorParams
 from golden.params.resolve import resolve
+from tests.support.benches import run_block
 from tests.synth.test_lint import VERILATORS, lint
-from tilewright.bench import cocotb_tests
-from tilewright.bench.job import Job
 from tilewright.cli import main
-from tilewright.simulators import run_bench
 from tilewright.simulators.verilog import block_verilog
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "anda-norm.s"
 
 
-def run(block, *, simulator="verilator", optimize="-O0", only=None, **options):
-    params = resolve(block)
-    result = run_bench(
-        block_verilog(block),
-        params.slug,
-        cocotb_tests(params),
-        simulator=simulator,
-        job=Job(block, **options).as_dict(),
-        optimize=optimize,
-        environment={"COCOTB_TEST_FILTER": f"({only})$"} if only else {},
-    )
+def run(block, **options):
+    result = run_block(block, **options)
     assert result.passed, result.failure
     return result
 

@@ -8,14 +8,12 @@ import pytest
 from golden.deca import expected_cycles
 from golden.params.deca import DecaParams, ScaleKind, TileConfig
 from golden.params.resolve import resolve
+from tests.support.benches import run_block
 from tests.support.claims import claim
-from tilewright.bench import cocotb_tests
 from tilewright.bench.coverage import Coverage
 from tilewright.bench.deca_pe.workload import Squash, tile_coverage
-from tilewright.bench.job import DEFAULT_STALLS, Job
+from tilewright.bench.job import DEFAULT_STALLS
 from tilewright.cli import main
-from tilewright.simulators import run_bench
-from tilewright.simulators.verilog import block_verilog
 from tilewright.workloads import deca_coverage, deca_cycles
 from tilewright.workloads.deca_presets import load_record
 
@@ -35,17 +33,8 @@ TESTS = {
 }
 
 
-def run(block, *, simulator="verilator", only=None, optimize="-O0", **options):
-    params = resolve(block)
-    result = run_bench(
-        block_verilog(block),
-        params.slug,
-        cocotb_tests(params),
-        simulator=simulator,
-        job=Job(block, **options).as_dict(),
-        optimize=optimize,
-        environment={"COCOTB_TEST_FILTER": f"({only})$"} if only else {},
-    )
+def run(block, **options):
+    result = run_block(block, **options)
     assert result.passed, result.failure
     assert result.numbers["cases"] > 0
     return result

@@ -17,11 +17,8 @@ from hw.anda.plane_dot import PlaneDot
 from hw.anda.sequencer import Sequencer
 from hw.anda.weight_dispatcher import WeightDispatcher
 from synth.emit import to_verilog
+from tests.support.benches import run_block
 from tests.support.mutate import mutant
-from tilewright.bench import cocotb_tests
-from tilewright.bench.job import Job
-from tilewright.simulators import run_bench
-from tilewright.simulators.verilog import block_verilog
 
 CASES = 24  # every M, then a few
 SMALL = (
@@ -47,10 +44,7 @@ PAPER = {
 
 
 def run(spec, simulator, cases, stalls=(0.0, 0.4), verilog=None):
-    params = resolve(spec)
-    job = Job(spec, cases=cases, stalls=stalls).as_dict()
-    text = block_verilog(spec) if verilog is None else verilog
-    return run_bench(text, params.slug, cocotb_tests(params), simulator=simulator, job=job)
+    return run_block(spec, simulator, cases=cases, stalls=stalls, verilog=verilog)
 
 
 @pytest.mark.parametrize("spec", MORE)

@@ -13,11 +13,9 @@ from hw.harmonia.converter import Converter
 from hw.harmonia.int8_quantiser import Int8Quantiser
 from hw.harmonia.offset import OffsetGenerator
 from synth.emit import to_verilog
+from tests.support.benches import run_block
 from tests.support.mutate import mutant
 from tilewright.bench import STREAM_BENCH, cocotb_tests
-from tilewright.bench.job import Job
-from tilewright.simulators import run_bench
-from tilewright.simulators.verilog import block_verilog
 
 SMALL = {
     "int8_quantiser:small": 100,
@@ -34,10 +32,7 @@ PAPER = {
 
 
 def run(spec, simulator, cases, stalls=(0.0, 0.4), verilog=None):
-    params = resolve(spec)
-    job = Job(spec, cases=cases, stalls=stalls).as_dict()
-    text = block_verilog(spec) if verilog is None else verilog
-    return run_bench(text, params.slug, cocotb_tests(params), simulator=simulator, job=job)
+    return run_block(spec, simulator, cases=cases, stalls=stalls, verilog=verilog)
 
 
 @pytest.mark.parametrize("spec", SMALL)

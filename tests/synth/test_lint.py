@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from golden.params.anda import ANDA_BLOCKS
 from golden.params.arith import ARITH_BLOCKS
 from golden.params.deca import DECA_BLOCKS
+from golden.params.harmonia import HARMONIA_BLOCKS
 from golden.params.pe import PE_BLOCKS
 from golden.params.resolve import resolve
 from golden.params.stream import STREAM_BLOCKS
@@ -51,15 +53,16 @@ def test_presets_are_clean(cls, tmp_path):
             assert lint(verilator, params.slug, verilog, tmp_path) == "", verilator.title
 
 
-DECA = [
+# Large ones: only the small preset in the short run.
+LARGE = [
     pytest.param(f"{cls.block}:{name}", marks=() if name == "small" else pytest.mark.full)
-    for cls in DECA_BLOCKS
+    for cls in (*DECA_BLOCKS, *ANDA_BLOCKS, *HARMONIA_BLOCKS)
     for name in cls.PRESETS
 ]
 
 
-@pytest.mark.parametrize("spec", DECA)
-def test_deca_is_clean(spec, tmp_path):
+@pytest.mark.parametrize("spec", LARGE)
+def test_large_preset_is_clean(spec, tmp_path):
     for verilator in VERILATORS:
         found = lint(verilator, resolve(spec).slug, block_verilog(spec), tmp_path)
         assert found == "", verilator.title

@@ -16,7 +16,7 @@ from golden.params.anda import MAX_MANTISSA_BITS, AndaApuParams, AndaNumerics
 from golden.params.formats import FP16, FP32
 from tilewright.bench.anda_groups import activations, mantissas, scales, weights
 
-MODULE = "tilewright.bench.anda_array_tests"
+MODULE = "tilewright.bench.timed_tests"
 MAX_GROUPS = 5
 BURST = 4
 

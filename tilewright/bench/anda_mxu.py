@@ -13,7 +13,7 @@ from golden.params.formats import BlockFormat
 from tilewright.bench.anda_apu import dot_products, groups_of, plane_beats
 from tilewright.bench.anda_groups import scales, weights
 
-MODULE = "tilewright.bench.anda_array_tests"
+MODULE = "tilewright.bench.timed_tests"
 
 
 def stimulus(params: AndaMxuParams, rng: Generator, cases: int) -> dict[str, Columns]:

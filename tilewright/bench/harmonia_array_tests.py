@@ -7,9 +7,9 @@ import cocotb
 import numpy as np
 
 from tilewright.bench import bench_of, job
-from tilewright.bench.anda_array_tests import SETTLE, require_cycles
 from tilewright.bench.stream_bench import compare, prepare
 from tilewright.bench.streams import Bench, StreamDriver, StreamMonitor
+from tilewright.bench.timed_tests import SETTLE, require_cycles
 
 
 @cocotb.test

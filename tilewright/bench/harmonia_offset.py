@@ -9,7 +9,7 @@ from golden.pack import Columns
 from golden.params.harmonia import HarmoniaOffsetParams
 from tilewright.bench.anda_groups import activations
 
-MODULE = "tilewright.bench.anda_array_tests"
+MODULE = "tilewright.bench.timed_tests"
 
 
 def stimulus(params: HarmoniaOffsetParams, rng: Generator, cases: int) -> dict[str, Columns]:

@@ -1,4 +1,4 @@
-"""The cocotb test of APU and MXU: golden results, stream rules, every cycle as the model says."""
+"""The cocotb test of blocks with a cycle model: golden results, stream rules, every cycle."""
 
 import time
 from typing import Any, NamedTuple
@@ -67,7 +67,7 @@ async def run(
 def require_cycles(
     params: BlockParams, data: Data, drivers: list[StreamDriver], monitors: list[StreamMonitor]
 ) -> None:
-    """Require each result in the cycle that the model of ``golden.anda.cycles`` gives."""
+    """Require each result in the cycle that the bench's ``cycles`` gives."""
     start = drivers[0].taken[0]
     wanted = bench_of(params).cycles(params, data.inputs).tolist()
     got = [cycle - start for cycle in monitors[0].given]
