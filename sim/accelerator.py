@@ -18,7 +18,7 @@ from golden.harmonia.precision import cache_size
 from golden.harmonia.traffic import Dataflow, Product
 from golden.params.block import require
 from golden.params.formats import FP16, BlockFormat
-from golden.params.harmonia import CacheParams, HarmoniaPeParams, Mode
+from golden.params.harmonia import ACTIVATION_BITS, CacheParams, HarmoniaPeParams, Mode
 from sim.models import Model
 from sim.workload import Gemm
 
@@ -260,7 +260,7 @@ def baseline(name: str) -> Accelerator:
 
 HARMONIA_CLOCK = 300e6
 HARMONIA_ARRAY = (8, 16)
-HARMONIA_WATTS = 0.542  # Harmonia paper, Section V-A: the whole chip
+HARMONIA_WATTS = 0.542  # Harmonia paper, Section V-A: the whole chip, buffers too
 
 
 def harmonia(cache: CacheParams | None = None) -> Accelerator:
@@ -275,6 +275,10 @@ def harmonia(cache: CacheParams | None = None) -> Accelerator:
         fast, slow = (float(element.macs_per_cycle(m)) for m in (Mode.M8M4, Mode.M8M8))
         return rows * columns * keys / ((keys - high) / fast + high / slow)
 
+    bits = _block_bits(element.group)
+    read = element.group * (rows * bits(ACTIVATION_BITS) + columns * WEIGHT_BITS)  # for one group
+    buffers = read / per_group * HARMONIA_CLOCK * ANDA_BUFFER_PJ * 1e-12
+    power = {"compute": HARMONIA_WATTS - buffers}
     return Accelerator(
         name="harmonia",
         rows=rows,
@@ -284,13 +288,13 @@ def harmonia(cache: CacheParams | None = None) -> Accelerator:
         drain=columns,  # a column a cycle: golden.harmonia.array
         clock=HARMONIA_CLOCK,
         cycles=_fixed(per_group),
-        activation_bits=_block_bits(element.group),
-        lengths=dict.fromkeys(("qkv", "o", "u", "d"), 8),
+        activation_bits=bits,
+        lengths=dict.fromkeys(("qkv", "o", "u", "d"), ACTIVATION_BITS),
         attention_rate=attention_rate,
         cache_bits=lambda tokens, width: float(cache_size(kept, tokens, width).bits),
         buffer_pj_per_bit=ANDA_BUFFER_PJ,
-        power={"chip": HARMONIA_WATTS},
-        attention_power={"chip": HARMONIA_WATTS},
+        power=power,
+        attention_power=power,
     )
 
 

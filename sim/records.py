@@ -31,11 +31,17 @@ def area_um2(unit: str, goal: str = "") -> float:
     return float(_record(RECORDS, unit, "synthesis", goal)["metrics"]["area"]["value"])
 
 
-def energy_fj(unit: str, mantissa: float | None = None) -> float:
-    """Of a multiply-add on the data of a real model; between two measured lengths a line."""
+def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None) -> float:
+    """Of a multiply-add on the data of a real model, in the unit's ``mode`` where it has several.
+
+    ``mantissa`` is the length of a unit that takes many; between two measured ones a line.
+    """
     runs = _record(RECORDS / "energy", unit, "energy")["runs"]
     if mantissa is None:
-        return float(runs["real"]["total"])
+        name = "real" if mode is None else f"real {mode}"
+        if name not in runs:
+            raise NoRecordError(f"no energy record of {unit} in {TECHNOLOGY}, {name}")
+        return float(runs[name]["total"])
     prefix = "real m"
     known = sorted((int(n.removeprefix(prefix)), n) for n in runs if n.startswith(prefix))
     lengths = [length for length, _ in known]

@@ -1,4 +1,4 @@
-"""Figures of the Harmonia paper: peaks, cache, and machines of equal area."""
+"""Figures of the Harmonia paper: peaks, cache, machines of equal area and their energy."""
 
 from statistics import fmean
 
@@ -9,7 +9,7 @@ from sim import accelerator as acc
 from sim.evaluations.anda import ANDA_ELEMENT, PREFILL
 from sim.evaluations.registry import evaluation, evaluation_of_records
 from sim.models import resolve_model
-from sim.records import area_um2
+from sim.records import area_um2, energy_fj
 from sim.workload import prefill, total_macs
 
 HARMONIA_MODELS = (
@@ -27,6 +27,7 @@ ELEMENTS = {
     "anda-m6": (ANDA_ELEMENT, 64 / 7),
     "anda-m4": (ANDA_ELEMENT, 64 / 5),
 }
+ANDA_LENGTHS = {"anda-m8": 8, "anda-m6": 6, "anda-m4": 4}
 # Whole machines: Anda at the whole length next to its mean at 1% loss.
 MACHINES = ("fp-fp", "fp-int", "figna", "anda-m6")
 
@@ -123,3 +124,81 @@ def harmonia_element_efficiency(end: str) -> float:
     """Least or most area efficiency of an element over the baselines'."""
     own = float(HarmoniaPeParams().macs_per_cycle(Mode.M8W4)) / area_um2("harmonia_pe")
     return ENDS[end](own / (rate / area_um2(unit)) for unit, rate in ELEMENTS.values())
+
+
+def _element_fj(name: str) -> float:
+    unit, _ = ELEMENTS[name]
+    return energy_fj(unit, ANDA_LENGTHS.get(name))
+
+
+@evaluation_of_records
+def harmonia_element_energy(end: str) -> float:
+    """Least or most energy of a baseline's multiply-add over that of an element in M8W4."""
+    own = energy_fj("harmonia_pe", mode=Mode.M8W4.value)
+    return ENDS[end](_element_fj(name) / own for name in ELEMENTS)
+
+
+def _baseline(name: str) -> acc.Accelerator:
+    if name in ANDA_LENGTHS:
+        return acc.anda(dict.fromkeys(acc.anda().lengths, ANDA_LENGTHS[name]))
+    return acc.baseline(name)
+
+
+def _energy_reductions(model: str, context: int, joint: bool) -> dict[str, float]:
+    """Energy of each baseline over Harmonia's: elements, buffers and memory.
+
+    A baseline's multiply-add costs Harmonia's published one by the ratio of the records, and in
+    attention what it costs an fp16 element. Buffers are equal, so traffic follows the formats.
+    """
+    products = [
+        p for p in prefill(resolve_model(model), 1, context) if joint or p.module != "attention"
+    ]
+    macs = {
+        kind: total_macs([p for p in products if (p.module == "attention") == kind])
+        for kind in (False, True)
+    }
+    machine = acc.harmonia()
+    ours = sum(acc.energy(machine, acc.run(machine, products)).values())
+    peak = harmonia_peak(Mode.M8W4.value) * acc.HARMONIA_CLOCK
+    scale = machine.power["compute"] / peak / energy_fj("harmonia_pe", mode=Mode.M8W4.value)
+    reductions = {}
+    for name in MACHINES:
+        other = _baseline(name)
+        parts = acc.energy(other, acc.run(other, products))
+        compute = macs[False] * _element_fj(name) + macs[True] * _element_fj("fp-fp")
+        reductions[name] = (scale * compute + parts["buffers"] + parts["memory"]) / ours
+    return reductions
+
+
+@evaluation_of_records
+def harmonia_energy(end: str, joint: bool) -> float:
+    """Least or most of the mean reductions over each baseline: all models, 2048 tokens."""
+    runs = [_energy_reductions(model, PREFILL, joint) for model in HARMONIA_MODELS]
+    return ENDS[end](fmean(run[name] for run in runs) for name in MACHINES)
+
+
+@evaluation_of_records
+def harmonia_energy_sweep(end: str, model: str, contexts: list[int]) -> float:
+    """Least or most reduction over any baseline at any of these contexts."""
+    runs = [_energy_reductions(model, context, joint=True) for context in contexts]
+    return ENDS[end](reduction for run in runs for reduction in run.values())
+
+
+@evaluation_of_records
+def attention_takes_over(over: str, model: str, contexts: list[int]) -> bool:
+    """Attention's share of a baseline's time grows with the context, to more than half."""
+    shape = resolve_model(model)
+    rate, fp16 = (rate / area_um2(unit) for unit, rate in (ELEMENTS[over], ELEMENTS["fp-fp"]))
+    shares = []
+    for context in contexts:
+        products = prefill(shape, 1, context)
+        attention = total_macs([p for p in products if p.module == "attention"])
+        others = total_macs(products) - attention
+        shares.append(attention / fp16 / (attention / fp16 + others / rate))
+    return shares == sorted(shares) and shares[-1] > 0.5
+
+
+@evaluation_of_records
+def harmonia_always_ahead(model: str, contexts: list[int]) -> bool:
+    runs = [_iso_area_speedups(model, context, joint=True) for context in contexts]
+    return all(speedup > 1 for run in runs for speedup in run.values())

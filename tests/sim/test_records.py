@@ -50,6 +50,23 @@ def test_energy_between_measured_lengths_is_a_line(folder):
     assert [energy_fj("unit", m) for m in (4, 5, 8, 11)] == [10.0, 15.0, 30.0, 30.0]
 
 
+def test_energy_is_that_of_a_mode(folder):
+    write(folder, "unit", 1.0, {"real m8w4": 7.0, "real m8m8": 14.0})
+    assert energy_fj("unit", mode="m8m8") == 14.0
+    with pytest.raises(NoRecordError, match=r"^no energy record of unit in asap7, real m8m4$"):
+        energy_fj("unit", mode="m8m4")
+
+
+def test_energy_of_elements_is_what_a_machine_saves_at_most(folder):
+    for unit in UNITS:
+        write(folder, unit, 100.0, {"real": 40.0, "real m4": 40.0})
+    write(folder, "harmonia_pe", 100.0, {"real m8w4": 10.0})
+    assert EVALUATIONS["harmonia_element_energy"](end="least") == 4.0
+    # Buffers and memory cost at most twice as much in fp16, so the whole saves less than elements.
+    low, high = (EVALUATIONS["harmonia_energy"](end=end, joint=False) for end in ("least", "most"))
+    assert 2.0 < low < high < 4.0
+
+
 def test_area_efficiency_is_speed_times_area(folder):
     write(folder, FP16_ELEMENT, 400.0)
     write(folder, ANDA_ELEMENT, 100.0)
@@ -72,7 +89,7 @@ def test_compute_energy_is_that_of_the_elements(folder):
 
 def test_elements_of_equal_area_run_as_fast_as_they_are_small(folder):
     for unit in UNITS:
-        write(folder, unit, 100.0, {"real": 1.0, "real m4": 1.0})
+        write(folder, unit, 100.0)
     # Harmonia has 32 multiply-adds a cycle, fp16 elements 4, Anda 64 in M + 1.
     ends = [EVALUATIONS["harmonia_element_efficiency"](end=end) for end in ("least", "most")]
     assert ends == [32 / 12.8, 8.0]
@@ -96,6 +113,7 @@ def test_every_claim_from_records_can_be_answered(folder):
     lengths = {"real": 9.0, "real m4": 1.0, "real m16": 4.0}
     for unit in UNITS:
         write(folder, unit, 100.0, lengths)
+    write(folder, "harmonia_pe", 100.0, {"real m8w4": 1.0})
     asked = [c for paper in papers() for c in claims(paper) if c.get("evaluate") in FROM_RECORDS]
     assert asked
     for claim in asked:
