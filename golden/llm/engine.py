@@ -1,0 +1,286 @@
+"""Inference in float32: prefill, cached decode, perplexity; formats at every site of a GeMM.
+
+A sequence is one array of tokens; its positions count from 0. Sums are numpy's, in float32, so
+results agree with another implementation up to the order of summation, and agree in every bit
+with themselves.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from golden.chunks import for_each_piece
+from golden.llm.model import Layer, Linear, Model, Norm
+from golden.llm.sites import PLAIN, Floats, Format, Site
+from golden.params.block import require
+
+WINDOW = 1024  # tokens of a sequence whose perplexity is measured
+_HEAD_ROWS = 256  # tokens whose logits are held at a time: 50 MB at a vocabulary of 49152
+_PIECE = 1 << 15  # elements of an elementwise piece, which stays in a core's cache
+
+Progress = Callable[[int, int], None]  # windows done, windows in all
+
+
+def logits(model: Model, tokens: ArrayLike, fmt: Format = PLAIN) -> Floats:
+    """(tokens, vocabulary): what follows each token of one sequence."""
+    return Session(model, fmt).feed(tokens)
+
+
+def perplexity(
+    model: Model,
+    tokens: ArrayLike,
+    fmt: Format = PLAIN,
+    *,
+    window: int = WINDOW,
+    progress: Progress | None = None,
+) -> float:
+    """exp of the mean negative log likelihood; see ``Evaluation``."""
+    return Evaluation(model, tokens, window).perplexity(fmt, progress)
+
+
+class Session:
+    """One sequence with the keys and values of its tokens so far.
+
+    ``feed`` may be given any number of tokens at a time: all at once is prefill, one is decode.
+    """
+
+    def __init__(self, model: Model, fmt: Format = PLAIN):
+        self.model = model
+        self.fmt = fmt
+        self.position = 0  # tokens so far
+        self._caches = [_Cache(model) for _ in model.layers]
+
+    def feed(self, tokens: ArrayLike) -> Floats:
+        """Logits (tokens, vocabulary) of the next tokens."""
+        ids = _checked(self.model, tokens, self.position)
+        x = embed(self.model, ids, self.position)
+        rotation = _rotation(self.model, self.position, len(ids))
+        for index, cache in enumerate(self._caches):
+            x = _layer(self.model, index, x, rotation, cache, self.fmt)
+        self.position += len(ids)
+        return _normed(self.model, x, self.model.final_norm) @ self.model.head.T
+
+
+class Evaluation:
+    """Perplexity of a model on one text, for one format after the other.
+
+    The text is cut into sequences of ``window`` tokens, each beginning at position 0; what does
+    not fill a window is left out. The first token of a window is given, all others are scored.
+    Layers before a format's ``first_layer`` are computed once, whatever the format.
+    """
+
+    def __init__(self, model: Model, tokens: ArrayLike, window: int = WINDOW):
+        require(window >= 2, f"window must be at least 2 tokens, not {window!r}")
+        require(
+            window <= model.config.context,
+            f"a window of {window} tokens exceeds the model's context of {model.config.context}",
+        )
+        ids = np.asarray(tokens)
+        require(
+            len(ids) >= window, f"the text has {len(ids)} tokens, fewer than a window of {window}"
+        )
+        self.model = model
+        self.window = window
+        self.sequences = ids[: len(ids) // window * window].reshape(-1, window)
+        for sequence in self.sequences:
+            _checked(model, sequence, 0)
+        self._rotation = _rotation(model, 0, window)
+        self._prefixes: dict[int, list[Floats]] = {}  # layer -> its input in every window
+
+    def perplexity(self, fmt: Format = PLAIN, progress: Progress | None = None) -> float:
+        """``progress`` is called after every window."""
+        layers = len(self.model.layers)
+        first = 0 if fmt is PLAIN else min(fmt.first_layer, layers)
+        inputs = self._inputs(first) if first else None
+        total = 0.0
+        for k, sequence in enumerate(self.sequences):
+            x = embed(self.model, sequence, 0) if inputs is None else inputs[k]
+            for index in range(first, layers):
+                x = self._forward(index, x, fmt)
+            total += _negative_log_likelihood(self.model, x[:-1], sequence[1:])
+            if progress is not None:
+                progress(k + 1, len(self.sequences))
+        return float(np.exp(total / (self.sequences.size - len(self.sequences))))
+
+    def _inputs(self, layer: int) -> list[Floats]:
+        """What ``layer`` receives in full precision, from the nearest one known before it."""
+        if layer not in self._prefixes:
+            known = max((k for k in self._prefixes if k < layer), default=0)
+            start = self._prefixes.get(known)
+            inputs = []
+            for k, sequence in enumerate(self.sequences):
+                x = embed(self.model, sequence, 0) if start is None else start[k]
+                for index in range(known, layer):
+                    x = self._forward(index, x, PLAIN)
+                inputs.append(x)
+            self._prefixes[layer] = inputs
+        return self._prefixes[layer]
+
+    def _forward(self, index: int, x: Floats, fmt: Format) -> Floats:
+        return _layer(self.model, index, x, self._rotation, None, fmt)
+
+
+def embed(model: Model, tokens: NDArray[np.int64], first: int) -> Floats:
+    """What the first layer receives, for tokens at positions ``first`` on."""
+    x = model.embedding[tokens]
+    if model.positions is not None:
+        x = x + model.positions[first : first + len(tokens)]
+    return x
+
+
+class _Cache:
+    """Keys and values of one layer, (key heads, tokens, channels), with room to grow."""
+
+    def __init__(self, model: Model):
+        config = model.config
+        self.tokens = 0
+        self._room = np.empty((2, config.key_heads, 0, config.channels), np.float32)
+
+    def append(self, keys: Floats, values: Floats) -> tuple[Floats, Floats]:
+        """All keys and values, the new ones last."""
+        end = self.tokens + keys.shape[1]
+        if end > self._room.shape[2]:
+            _, heads, size, channels = self._room.shape
+            larger = np.empty((2, heads, max(2 * size, end), channels), np.float32)
+            larger[:, :, : self.tokens] = self._room[:, :, : self.tokens]
+            self._room = larger
+        self._room[0, :, self.tokens : end] = keys
+        self._room[1, :, self.tokens : end] = values
+        self.tokens = end
+        return self._room[0, :, :end], self._room[1, :, :end]
+
+
+def _layer(
+    model: Model,
+    index: int,
+    x: Floats,
+    rotation: tuple[Floats, Floats] | None,
+    cache: _Cache | None,
+    fmt: Format,
+) -> Floats:
+    """What follows layer ``index``; ``x`` is left as it is."""
+    layer = model.layers[index]
+    normed = fmt.activation(Site.A_QKV, index, _normed(model, x, layer.attention_norm))
+    q, k, v = (
+        _heads(model, fmt.multiply(Site.A_QKV, index, normed, linear))
+        for linear in (layer.query, layer.key, layer.value)
+    )
+    if rotation is not None:
+        q, k = _rotated(q, *rotation), _rotated(k, *rotation)
+    q *= np.float32(1 / np.sqrt(model.config.channels))
+    if cache is not None:
+        k, v = cache.append(k, v)
+    attended = fmt.attend(index, q, k, v).swapaxes(0, 1).reshape(len(x), -1)
+    attended = fmt.activation(Site.A_O, index, attended)
+    x = fmt.multiply(Site.A_O, index, attended, layer.output) + x
+    normed = fmt.activation(Site.A_U, index, _normed(model, x, layer.feed_norm))
+    inner = _inner(fmt, index, layer, normed)
+    x += fmt.multiply(Site.A_D, index, fmt.activation(Site.A_D, index, inner), layer.down)
+    return x
+
+
+def _inner(fmt: Format, index: int, layer: Layer, normed: Floats) -> Floats:
+    """Inner activations of the feed-forward part: ReLU(up), or SiLU(gate) * up."""
+
+    def product(linear: Linear) -> Floats:
+        return fmt.multiply(Site.A_U, index, normed, linear)
+
+    if layer.gate is None:
+        inner = product(layer.up)
+        return np.maximum(inner, 0, out=inner)
+    gated, raised = product(layer.gate), product(layer.up)
+    flat, factor = gated.reshape(-1), raised.reshape(-1)
+
+    def work(piece: slice) -> None:
+        g = flat[piece]
+        with np.errstate(over="ignore"):  # e^-g beyond float32's range: the result is -0
+            power = np.exp(-g)
+        power += 1
+        g /= power
+        g *= factor[piece]
+
+    for_each_piece(work, flat.size, _PIECE)
+    return gated
+
+
+def _normed(model: Model, x: Floats, norm: Norm) -> Floats:
+    centred = x if norm.bias is None else x - x.mean(axis=1, keepdims=True)
+    square = np.einsum("tc,tc->t", centred, centred)[:, np.newaxis] / np.float32(x.shape[1])
+    result = centred / np.sqrt(square + np.float32(model.config.norm_epsilon))
+    result *= norm.gain
+    if norm.bias is not None:
+        result += norm.bias
+    return result
+
+
+def _heads(model: Model, x: Floats) -> Floats:
+    """(T, heads * C) -> (heads, T, C), contiguous."""
+    grid = x.reshape(len(x), -1, model.config.channels)
+    return np.ascontiguousarray(grid.swapaxes(0, 1))
+
+
+def _rotation(model: Model, first: int, count: int) -> tuple[Floats, Floats] | None:
+    """Cosines and sines (count, C/2) of the rotary embedding; None where there is none."""
+    config = model.config
+    if config.family != "llama":
+        return None
+    frequency = config.rope_base ** -(np.arange(0, config.channels, 2) / config.channels)
+    if model.rope_factors is not None:
+        frequency = frequency / model.rope_factors
+    angle = np.arange(first, first + count)[:, np.newaxis] * frequency
+    return np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
+
+
+def _rotated(x: Floats, cosine: Floats, sine: Floats) -> Floats:
+    """Channels c and c + C/2 of (heads, T, C), rotated by their token's angle."""
+    half = x.shape[2] // 2
+    a, b = x[..., :half], x[..., half:]
+    result = np.empty_like(x)
+    result[..., :half] = a * cosine - b * sine
+    result[..., half:] = b * cosine + a * sine
+    return result
+
+
+def _negative_log_likelihood(model: Model, x: Floats, targets: NDArray[np.int64]) -> float:
+    """Sum over the tokens whose last hidden values are ``x``."""
+    normed = _normed(model, x, model.final_norm)
+    total = 0.0
+    for start in range(0, len(targets), _HEAD_ROWS):
+        piece = slice(start, start + _HEAD_ROWS)
+        scores = normed[piece] @ model.head.T
+        wanted = np.take_along_axis(scores, targets[piece, np.newaxis], axis=1)[:, 0]
+        total += float((_log_sum_exp(scores) - wanted).sum())
+    return total
+
+
+def _log_sum_exp(scores: Floats) -> NDArray[np.float64]:
+    """Over the last axis; the scores are lost."""
+    result = np.empty(len(scores))
+
+    def work(piece: slice) -> None:
+        part = scores[piece]
+        largest = part.max(axis=1)
+        part -= largest[:, np.newaxis]
+        np.exp(part, out=part)
+        result[piece] = np.log(part.sum(axis=1, dtype=np.float64)) + largest
+
+    for_each_piece(work, len(scores), max(1, _PIECE // scores.shape[1]))
+    return result
+
+
+def _checked(model: Model, tokens: ArrayLike, first: int) -> NDArray[np.int64]:
+    ids = np.asarray(tokens)
+    require(
+        ids.ndim == 1 and ids.size > 0 and np.issubdtype(ids.dtype, np.integer),
+        f"tokens are a sequence of at least one integer, not {ids.dtype} of shape {ids.shape}",
+    )
+    config = model.config
+    for extreme in (int(ids.min()), int(ids.max())):
+        require(
+            0 <= extreme < config.vocabulary,
+            f"token {extreme} is not in the vocabulary of {config.vocabulary}",
+        )
+    end = first + len(ids)
+    require(end <= config.context, f"{end} tokens exceed the model's context of {config.context}")
+    return ids

@@ -1,0 +1,115 @@
+"""Where activations enter a GeMM, and how a number format takes hold of them there.
+
+A decoder layer multiplies activations eight times, at the sites of Anda (the inputs of its four
+linear modules) and of Harmonia (both products of attention too):
+
+    A_qkv  normed tokens, before the query, key and value projections
+    A_o    attention's result, before the output projection
+    A_u    normed tokens, before gate and up
+    A_d    the inner activations, before down
+    Q, K   before the scores, after the rotary embedding
+    P, V   before the weighted sum
+
+The engine hands the values of a site to a ``Format`` and multiplies what it returns. The last axis
+is always the one the product sums over, the axis that groups of block floating point run along.
+"""
+
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.chunks import for_each_piece
+from golden.llm.model import Linear
+
+Floats = NDArray[np.float32]
+_PIECE = 1 << 15  # elements of an elementwise piece, which stays in a core's cache
+
+
+class Site(Enum):
+    """Shapes: T tokens of this call, S tokens up to its end, C channels of a head."""
+
+    A_QKV = "A_qkv"  # (T, width)
+    A_O = "A_o"  # (T, heads * C)
+    A_U = "A_u"  # (T, width)
+    A_D = "A_d"  # (T, hidden)
+    Q = "Q"  # (heads, T, C), with the factor 1/sqrt(C)
+    K = "K"  # (key heads, S, C)
+    V = "V"  # (key heads, C, S): grouped along the tokens
+    P = "P"  # (heads, T, S): rows sum to one, 0 where a token is not seen
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the other operand is a weight."""
+        return self in LINEAR_SITES
+
+
+LINEAR_SITES = (Site.A_QKV, Site.A_O, Site.A_U, Site.A_D)
+ATTENTION_SITES = (Site.Q, Site.K, Site.V, Site.P)
+
+
+class Format:
+    """A number format of activations; this one changes nothing.
+
+    A subclass overrides ``activation``; one whose cached keys or values depend on who asks for
+    them (a token ages as queries move away from it) overrides ``attend`` as a whole. Formats keep
+    no state between calls: the engine passes every key and value since the sequence began each
+    time, as float32 and never formatted, so that prefill and decode see the same. Query t of T
+    is the token at position S - T + t.
+    """
+
+    first_layer: int = 0
+    """Layers before this one are left unchanged; their results are computed once and reused."""
+
+    def activation(self, site: Site, layer: int, values: Floats) -> Floats:
+        """What the GeMM at ``site`` multiplies instead of ``values``.
+
+        ``values`` is contiguous float32 and belongs to the format, which may overwrite it and
+        return it.
+        """
+        return values
+
+    def multiply(self, site: Site, layer: int, values: Floats, linear: Linear) -> Floats:
+        """The product of a linear site, (T, outputs); ``values`` come from ``activation``.
+
+        To be overridden where every rounding of the hardware's sums matters: ``linear.integers``
+        has the quantised weights then. ``values`` are shared between projections: read only.
+        """
+        return linear(values)
+
+    def attend(self, layer: int, q: Floats, k: Floats, v: Floats) -> Floats:
+        """Causal attention, (heads, T, C), of q (heads, T, C) with 1/sqrt(C) in it.
+
+        k and v are (key heads, S, C) and must not be changed; q is the last T of the S tokens.
+        Head h of q meets key head h // (heads / key heads).
+        """
+        heads, tokens, channels = q.shape
+        key_heads, seen, _ = k.shape
+        q = self.activation(Site.Q, layer, q)
+        k = self.activation(Site.K, layer, k.copy())
+        v = self.activation(Site.V, layer, v.swapaxes(1, 2).copy())
+        scores = q.reshape(key_heads, -1, channels) @ k.swapaxes(1, 2)
+        p = self.activation(Site.P, layer, softmax(scores.reshape(heads, tokens, seen)))
+        result = p.reshape(key_heads, -1, seen) @ v.swapaxes(1, 2)
+        return result.reshape(heads, tokens, channels)
+
+
+PLAIN = Format()
+
+
+def softmax(scores: Floats) -> Floats:
+    """Causal, over the last axis, in place; row t sees all but the last T - 1 - t of it."""
+    tokens, seen = scores.shape[-2:]
+    rows = scores.reshape(-1, seen)
+    last = np.arange(seen - tokens, seen)  # the newest position that each token sees
+
+    def work(piece: slice) -> None:
+        part = rows[piece]
+        limit = last[np.arange(len(rows))[piece] % tokens]
+        np.copyto(part, -np.inf, where=np.arange(seen) > limit[:, np.newaxis])
+        part -= part.max(axis=1, keepdims=True)
+        np.exp(part, out=part)
+        part /= part.sum(axis=1, keepdims=True)
+
+    for_each_piece(work, len(rows), max(1, _PIECE // seen))
+    return scores
