@@ -1,4 +1,4 @@
-"""``python -m tilewright.readme``: the table of blocks in README.md made again."""
+"""``python -m tilewright.readme``: the tables of designs and of blocks in README.md made again."""
 
 import re
 from importlib.util import find_spec
@@ -6,13 +6,48 @@ from pathlib import Path
 
 from golden.params.resolve import BLOCKS
 from hw.catalog import CATALOG
+from sim.scoreboard import NOT_MODELLED, REPRODUCED, evaluate, summary
 from synth.record import load_records
 from tilewright.commands.list import family
 from tilewright.files import write_atomic
 
-__all__ = ["README", "block_table", "with_block_table"]
+__all__ = ["README", "block_table", "design_table", "with_tables"]
 
 README = Path(__file__).parents[1] / "README.md"
+# Name in the claims' files -> the paper and what is here of it.
+DESIGNS = {
+    "deca": (
+        "DECA (Gerogiannis et al., MICRO 2025)",
+        "[near-core decompressor](docs/deca.md) of quantised and sparse weight tiles: loaders, "
+        "tables, crossbar, scaler, queues, TEPL, AXI; the Roof-Surface model",
+    ),
+    "anda": (
+        "Anda (Fang et al., HPCA 2025)",
+        "[bit-plane compressor, bit-serial units](docs/anda.md), the baselines' elements, and the "
+        "[whole accelerator](docs/anda-system.md) with programs",
+    ),
+    "harmonia": (
+        "Harmonia (Wang et al.)",
+        "[reconfigurable element, systolic array, online converter](docs/harmonia.md), mixed "
+        "KV cache, attention in block floating point",
+    ),
+    "sparamx": (
+        "SparAMX (AbouElhamayed et al.)",
+        "[unstructured-sparse kernels](docs/sparamx.md) for AMX, AVX-512 and any other CPU, "
+        "PyTorch layers, instruction models that silicon confirms",
+    ),
+}
+
+
+def design_table() -> str:
+    """Every design, and how many of its paper's figures the model answers within tolerance."""
+    lines = ["| paper | what is here | claims reproduced |", "|---|---|---|"]
+    verdicts_of = summary(evaluate(DESIGNS))
+    for paper, (name, text) in DESIGNS.items():
+        verdicts = verdicts_of[paper]
+        evaluated = sum(verdicts.values()) - verdicts[NOT_MODELLED]
+        lines.append(f"| {name} | {text} | {verdicts[REPRODUCED]} of {evaluated} |")
+    return "\n".join(lines)
 
 
 def block_table() -> str:
@@ -30,13 +65,16 @@ def block_table() -> str:
     return "\n".join(lines)
 
 
-def with_block_table(text: str) -> str:
-    """``text`` with the present table between its two marks."""
-    marks = re.compile(r"(<!-- blocks -->\n).*?(\n<!-- end of blocks -->)", re.DOTALL)
-    if not marks.search(text):
-        raise ValueError("no place for the table of blocks")
-    return marks.sub(lambda found: f"{found[1]}{block_table()}{found[2]}", text)
+def with_tables(text: str) -> str:
+    """``text`` with the present tables between their marks."""
+    for name, table in (("designs", design_table), ("blocks", block_table)):
+        marks = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end of {name} -->)", re.DOTALL)
+        if not marks.search(text):
+            raise ValueError(f"no place for the table of {name}")
+        made = table()
+        text = marks.sub(lambda found, made=made: f"{found[1]}{made}{found[2]}", text)
+    return text
 
 
 if __name__ == "__main__":
-    write_atomic(README, with_block_table(README.read_text()))
+    write_atomic(README, with_tables(README.read_text()))

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sim.scoreboard import papers
 from tests.support.examples import console_examples, run_examples
 from tilewright import cli
-from tilewright.readme import block_table, with_block_table
+from tilewright.readme import DESIGNS, block_table, with_tables
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -43,11 +44,12 @@ def test_examples_of_the_help_texts(command, needs, tmp_path, monkeypatch):
         assert cli.main(shlex.split(line)[1:]) == 0
 
 
-def test_table_of_blocks():
-    assert with_block_table(README) == README, "run python -m tilewright.readme"
+def test_tables_are_those_of_now():
+    assert with_tables(README) == README, "run python -m tilewright.readme"
     assert "| `popcount` | number of set bits | yes | yes | asap7, sky130hd |" in block_table()
-    with pytest.raises(ValueError, match=r"^no place for the table of blocks$"):
-        with_block_table("words")
+    assert sorted(DESIGNS) == papers()
+    with pytest.raises(ValueError, match=r"^no place for the table of designs$"):
+        with_tables("words")
 
 
 def test_import_rule_is_the_one_of_the_architecture():
