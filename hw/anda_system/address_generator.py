@@ -12,7 +12,7 @@ from golden.params.anda_system import (
     AndaParams,
     Kind,
 )
-from golden.params.anda_vector import OPERATION_BITS
+from golden.params.anda_vector import OPERATION_BITS, AndaVectorParams
 from golden.params.formats import FP16
 from hw.anda_system.buffers import ReadPort
 from hw.unit import payload_layout
@@ -160,10 +160,10 @@ class VectorFeeder(wiring.Component):
     Timing: the first beat is offered two cycles after ``start``, three with two tensors.
     """
 
-    def __init__(self, params: AndaParams):
-        self.params = params
-        (beats,) = params.vector.inputs
-        scalar = data.ArrayLayout(FP16.bits, params.rows)
+    def __init__(self, vector: AndaVectorParams, depth: int):
+        self.vector = vector
+        (beats,) = vector.inputs
+        scalar = data.ArrayLayout(FP16.bits, vector.rows)
         super().__init__(
             {
                 "start": In(1),
@@ -180,15 +180,13 @@ class VectorFeeder(wiring.Component):
                 "scale": In(FP16.bits),
                 "busy": Out(1),
                 "beats": Out(stream.Signature(payload_layout(beats))),
-                "read": Out(
-                    ReadPort(params.activation_rows, data.ArrayLayout(params.group, params.rows))
-                ),
+                "read": Out(ReadPort(depth, data.ArrayLayout(vector.group, vector.rows))),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        lanes = self.params.vector.row_lanes
+        lanes = self.vector.row_lanes
         o = self.beats
         active, second = Signal(), Signal()  # second: the other tensor of a beat is read
         word = Signal(SIZE_FIELD + 1)
@@ -226,16 +224,22 @@ class VectorFeeder(wiring.Component):
         m.d.comb += element.eq(shown * lanes)
         for j in range(lanes):
             m.d.comb += o.p.active[j].eq(element + j < self.elements)
-        for r in range(self.params.rows):
+        for r in range(self.vector.rows):
             for j in range(lanes):
                 read = self.read.data[r].word_select(j, FP16.bits)
-                first = Mux(both, held[r].word_select(j, FP16.bits), read)
+                first = self.visible(
+                    r, element + j, Mux(both, held[r].word_select(j, FP16.bits), read)
+                )
                 k = r * lanes + j
                 m.d.comb += [
                     o.p.a[k].eq(_operand(self.a_kind, first, self.a_scalar[r], self.a)),
                     o.p.b[k].eq(_operand(self.b_kind, read, self.b_scalar[r], self.b)),
                 ]
         return m
+
+    def visible(self, row: int, element: Value, value: Value) -> Value:
+        """What of a tensor's ``value`` the first operand shows: here, all."""
+        return value
 
 
 def _operand(kind: Value, tensor: Value, scalar: Value, immediate: Value) -> Value:

@@ -9,7 +9,7 @@ from golden.params.formats import FP16
 from hw.shared import Shared
 from hw.sram import Sram
 
-__all__ = ["ActivationBuffer", "ReadPort", "WeightBuffer", "WritePort"]
+__all__ = ["ActivationBuffer", "Banks", "ReadPort", "WeightBuffer", "WritePort"]
 
 
 class ReadPort(wiring.Signature):
@@ -26,7 +26,7 @@ class WritePort(wiring.Signature):
         super().__init__({"enable": Out(1), "address": Out(range(depth)), "data": Out(layout)})
 
 
-class _Banks(wiring.Component):
+class Banks(wiring.Component):
     """``banks`` memories of words side by side under one address."""
 
     def __init__(self, depth: int, banks: int, word: int):
@@ -78,8 +78,8 @@ class ActivationBuffer(wiring.Component):
 
     def __init__(self, params: AndaParams):
         depth = params.activation_rows
-        self.words = _Banks(depth, params.rows, params.group)
-        self.bytes = _Banks(depth, 1, params.rows * EXPONENT_BYTE)
+        self.words = Banks(depth, params.rows, params.group)
+        self.bytes = Banks(depth, 1, params.rows * EXPONENT_BYTE)
         words = data.ArrayLayout(params.group, params.rows)
         octets = data.ArrayLayout(params.rows * EXPONENT_BYTE, 1)
         super().__init__(
@@ -106,8 +106,8 @@ class WeightBuffer(wiring.Component):
 
     def __init__(self, params: AndaParams):
         planes = params.planes_per_beat * params.columns
-        self.planes = _Banks(params.weight_rows, planes, params.group)
-        self.scales = _Banks(params.scale_rows, params.columns, FP16.bits)
+        self.planes = Banks(params.weight_rows, planes, params.group)
+        self.scales = Banks(params.scale_rows, params.columns, FP16.bits)
         planes_row = data.ArrayLayout(params.group, planes)
         scales_row = data.ArrayLayout(FP16.bits, params.columns)
         super().__init__(

@@ -1,31 +1,18 @@
 """Memory port: rows of the buffers to and from lines of external memory."""
 
+from enum import IntEnum
+
 from amaranth import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda_system import (
-    LINE_FIELD,
-    ROW_FIELD,
-    SIZE_FIELD,
-    AndaParams,
-    Memory,
-)
+from golden.params.anda_system import ROW_FIELD, SIZE_FIELD
+from golden.params.block import BlockParams
+from hw.anda_system.sequencer import InstructionSet
 from hw.deca.line_queue import LineQueue
 from hw.unit import payload_layout
 
-__all__ = ["MOVE", "Dma"]
-
-MOVE = data.StructLayout(
-    {
-        "store": 1,
-        "memory": Memory,
-        "stride": 8,
-        "row": ROW_FIELD,
-        "rows": SIZE_FIELD,
-        "line": LINE_FIELD,
-    }
-)
+__all__ = ["Dma"]
 
 
 class Dma(wiring.Component):
@@ -48,15 +35,15 @@ class Dma(wiring.Component):
         Asks for ``row`` of ``memory``, whose content is ``read_data`` in the next cycle.
     """
 
-    def __init__(self, params: AndaParams):
-        self.params = params
-        self.widest = max(params.row_bits(memory) for memory in Memory)
-        stored = max(params.row_bits(memory) for memory in Memory if memory.stores)
+    def __init__(self, params: BlockParams, instructions: InstructionSet):
+        self.params, self.memories, self.move = params, instructions.memories, instructions.move
+        self.widest = max(params.row_bits(memory) for memory in self.memories)
+        stored = max(params.row_bits(memory) for memory in self.memories if memory.stores)
         ports = {p.name: payload_layout(p) for p in (*params.inputs, *params.outputs)}
-        place = {"valid": 1, "memory": Memory, "row": ROW_FIELD}
+        place = {"valid": 1, "memory": self.memories, "row": ROW_FIELD}
         super().__init__(
             {
-                "command": In(stream.Signature(MOVE)),
+                "command": In(stream.Signature(self.move)),
                 "idle": Out(1),
                 "failed": Out(1),
                 "forgive": In(1),
@@ -72,7 +59,7 @@ class Dma(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        move = Signal(MOVE)
+        move = Signal(self.move)
         rows_left = Signal(SIZE_FIELD)
         row = Signal(ROW_FIELD)
         line = Signal(self.params.line_address_bits)
@@ -114,7 +101,7 @@ class Dma(wiring.Component):
         with m.If(start):
             m.d.sync += loading.eq(1)
             with m.Switch(self.command.p.memory):
-                for memory in Memory:
+                for memory in self.memories:
                     with m.Case(memory):
                         m.d.sync += lines_left.eq(_lines(p, memory, self.command.p.rows))
         with m.If(queue.port.reserve):
@@ -145,7 +132,7 @@ class Dma(wiring.Component):
         with m.If(take & queue.o.p.error):
             m.d.sync += self.failed.eq(1)
         with m.Switch(move.memory):
-            for memory in Memory:
+            for memory in self.memories:
                 bits = p.row_bits(memory)
                 with m.Case(memory):
                     if bits <= p.line_bits:
@@ -170,7 +157,7 @@ class Dma(wiring.Component):
 
     def _store(self, m, move, rows_left, row, line):
         p = self.params
-        stored = [memory for memory in Memory if memory.stores]
+        stored = [memory for memory in self.memories if memory.stores]
         narrow = [memory for memory in stored if p.row_bits(memory) < p.line_bits]
         wide = [memory for memory in stored if memory not in narrow]
         start = self.command.valid & self.idle & self.command.p.store
@@ -252,7 +239,7 @@ class Dma(wiring.Component):
         return idle
 
 
-def _lines(params: AndaParams, memory: Memory, rows: Value) -> Value:
+def _lines(params: BlockParams, memory: IntEnum, rows: Value) -> Value:
     """Lines that hold ``rows`` rows."""
     bits = params.row_bits(memory)
     if bits >= params.line_bits:

@@ -1,5 +1,7 @@
 """Registers and instruction memory: how a host programs, starts and reads the accelerator."""
 
+from enum import IntEnum
+
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -10,11 +12,11 @@ from golden.params.anda_system import (
     INSTRUCTION_BITS,
     REGISTER_BITS,
     SCALARS,
-    AndaParams,
     Counter,
     Register,
 )
-from hw.anda_system.controller import STATUS
+from golden.params.block import BlockParams
+from hw.anda_system.sequencer import STATUS
 from hw.sram import Sram
 from hw.unit import payload_layout
 
@@ -31,8 +33,8 @@ class Registers(wiring.Component):
     request at a time. A program starts in the cycle after its request was taken.
     """
 
-    def __init__(self, params: AndaParams):
-        self.params = params
+    def __init__(self, params: BlockParams, counters: type[IntEnum] = Counter):
+        self.params, self.counter_codes = params, counters
         ports = {p.name: payload_layout(p) for p in (*params.inputs, *params.outputs)}
         super().__init__(
             {
@@ -41,7 +43,7 @@ class Registers(wiring.Component):
                 "start": Out(1),
                 "status": In(STATUS),
                 "saturated": In(1),
-                "counters": In(data.ArrayLayout(COUNTER_BITS, len(Counter))),
+                "counters": In(data.ArrayLayout(COUNTER_BITS, len(counters))),
                 "fetch": In(1),
                 "fetch_address": In(range(params.instructions)),
                 "fetched": Out(INSTRUCTION_BITS),
@@ -83,7 +85,7 @@ class Registers(wiring.Component):
                 m.d.comb += [value.eq(saturated_seen), known.eq(1)]
                 with m.If(put & q.data[0]):
                     m.d.sync += saturated_seen.eq(0)
-            for counter in Counter:
+            for counter in self.counter_codes:
                 with m.Case(Register.COUNTERS + 8 * counter):
                     m.d.comb += [value.eq(self.counters[counter]), known.eq(~q.write)]
             with m.Default():

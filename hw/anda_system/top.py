@@ -19,7 +19,7 @@ from hw.anda.mxu import Mxu
 from hw.anda_system.address_generator import MatrixFeeder, VectorFeeder
 from hw.anda_system.buffers import ActivationBuffer, WeightBuffer
 from hw.anda_system.collector import Collector
-from hw.anda_system.controller import Controller, fields_of
+from hw.anda_system.controller import INSTRUCTIONS, Controller, fields_of
 from hw.anda_system.dma import Dma
 from hw.anda_system.registers import Registers
 from hw.anda_system.vector_unit import VectorUnit
@@ -41,11 +41,11 @@ class Anda(Unit):
         p = self.params
         m.submodules.registers = self.registers = Registers(p)
         m.submodules.controller = self.controller = Controller(p)
-        m.submodules.dma = self.dma = Dma(p)
+        m.submodules.dma = self.dma = Dma(p, INSTRUCTIONS)
         m.submodules.activations = self.activations = ActivationBuffer(p)
         m.submodules.weights = self.weights = WeightBuffer(p)
         m.submodules.matrix_feeder = self.matrix_feeder = MatrixFeeder(p)
-        m.submodules.vector_feeder = self.vector_feeder = VectorFeeder(p)
+        m.submodules.vector_feeder = self.vector_feeder = VectorFeeder(p.vector, p.activation_rows)
         m.submodules.matrix = self.matrix = Mxu(p.mxu)
         m.submodules.vector = self.vector = VectorUnit(p.vector)
         m.submodules.collector = self.collector = Collector(p)
