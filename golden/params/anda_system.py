@@ -11,18 +11,26 @@ from enum import IntEnum
 from typing import ClassVar
 
 from golden.params.anda import MANTISSA_FIELD_BITS, AndaCompressorParams, AndaMxuParams
-from golden.params.anda_vector import OPERATION_BITS, AndaVectorParams
-from golden.params.block import BlockParams, Field, Port, Timing, require
+from golden.params.anda_vector import AndaVectorParams
+from golden.params.block import BlockParams, Field, Timing, require
 from golden.params.formats import FP16
+from golden.params.program import COUNTER_BITS as COUNTER_BITS
+from golden.params.program import ERROR_BITS as ERROR_BITS
+from golden.params.program import EXPONENT_BYTE as EXPONENT_BYTE
+from golden.params.program import INSTRUCTION_BASE as INSTRUCTION_BASE
+from golden.params.program import INSTRUCTION_BITS as INSTRUCTION_BITS
+from golden.params.program import KIND_BITS as KIND_BITS
+from golden.params.program import LINE_FIELD, ROW_FIELD, SIZE_FIELD, VECTOR_FIELDS, ProgramPorts
+from golden.params.program import OPCODE_BITS as OPCODE_BITS
+from golden.params.program import REGISTER_BITS as REGISTER_BITS
+from golden.params.program import REGISTER_SPACE_BITS as REGISTER_SPACE_BITS
+from golden.params.program import SCALARS as SCALARS
+from golden.params.program import STATUS_FIELDS as STATUS_FIELDS
+from golden.params.program import Kind as Kind
+from golden.params.program import Register as Register
 
 # Instruction set.
 
-INSTRUCTION_BITS = 128
-OPCODE_BITS = 4
-ROW_FIELD = 16
-SIZE_FIELD = 16
-LINE_FIELD = 42
-KIND_BITS = 2
 MEMORY_BITS = 3
 MANTISSA_BITS = MANTISSA_FIELD_BITS
 
@@ -59,14 +67,6 @@ class Memory(IntEnum):
         return self in (Memory.ACTIVATIONS, Memory.EXPONENTS)
 
 
-class Kind(IntEnum):
-    """What an operand field of a vector instruction holds."""
-
-    TENSOR = 0  # the row of an fp16 tensor
-    SCALAR = 1  # the number of a scalar register: a value per row of the tile
-    IMMEDIATE = 2  # an fp16 value
-
-
 _MOVE = (
     Field("memory", MEMORY_BITS),
     Field("stride", 8),  # rows from one to the next
@@ -93,16 +93,7 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
         Field("inputs", SIZE_FIELD),  # elements of a token
         Field("outputs", SIZE_FIELD),
     ),
-    Opcode.VECTOR: (
-        Field("operation", OPERATION_BITS),
-        Field("a_kind", KIND_BITS),
-        Field("b_kind", KIND_BITS),
-        Field("a", ROW_FIELD),
-        Field("b", ROW_FIELD),
-        Field("destination", ROW_FIELD),  # a row, or a scalar register
-        Field("elements", SIZE_FIELD),  # of a token
-        Field("scale", FP16.bits),  # of sums
-    ),
+    Opcode.VECTOR: VECTOR_FIELDS,
     Opcode.COMPRESS: (
         Field("source", ROW_FIELD),
         Field("destination", ROW_FIELD),
@@ -124,27 +115,7 @@ class Error(IntEnum):
     BUS = 7  # the external memory answered with an error
 
 
-ERROR_BITS = 4
-SCALARS = 8  # scalar registers, each with one fp16 value per row of the tile
 FP16_ROWS = FP16.bits  # rows of one group in fp16: as many as a value has bits
-EXPONENT_BYTE = 8  # an exponent's place in its memory; 5 bits of it are used
-
-
-# Registers.
-
-REGISTER_BITS = 64
-REGISTER_SPACE_BITS = 16
-INSTRUCTION_BASE = 1 << (REGISTER_SPACE_BITS - 1)  # then 16 bytes an instruction, low half first
-
-
-class Register(IntEnum):
-    """Byte offsets of the 64-bit registers."""
-
-    IDENTITY = 0x00  # read only: rows, columns, group, scalar registers, a byte each
-    CONTROL = 0x08  # write 1: clear counters and status, start at instruction 0
-    STATUS = 0x10  # read only: see STATUS_FIELDS
-    EVENTS = 0x18  # sticky, write 1 to clear: bit 0 a value saturated in compression
-    COUNTERS = 0x80  # read only: 8 bytes each, in the order of Counter
 
 
 class Counter(IntEnum):
@@ -164,17 +135,8 @@ class Counter(IntEnum):
     GROUPS_COMPRESSED = 11
 
 
-COUNTER_BITS = 48
-STATUS_FIELDS = (
-    Field("busy", 1),
-    Field("done", 1),
-    Field("error", ERROR_BITS),
-    Field("instruction", 16),  # the one at work, or where the program ended
-)
-
-
 @dataclass(frozen=True, kw_only=True)
-class AndaParams(BlockParams):
+class AndaParams(ProgramPorts, BlockParams):
     """The accelerator of the paper's Figure 13 with its buffers of Table III.
 
     Programs, registers and the layouts of tensors: docs/anda-system.md.
@@ -205,8 +167,6 @@ class AndaParams(BlockParams):
     dma_lines: int = 8  # lines under way at a time
     address_bits: int = 48
 
-    line_bytes: ClassVar[int] = 64
-
     def __post_init__(self) -> None:
         _ = self.mxu, self.compressor, self.vector  # these have rules of their own
         require(
@@ -222,16 +182,7 @@ class AndaParams(BlockParams):
             require(
                 16 <= value <= 1 << ROW_FIELD, f"{name} must be 16..{1 << ROW_FIELD}, not {value!r}"
             )
-        most = (1 << REGISTER_SPACE_BITS) - INSTRUCTION_BASE
-        most //= INSTRUCTION_BITS // 8
-        require(
-            2 <= self.instructions <= most,
-            f"instructions must be 2..{most}, not {self.instructions!r}",
-        )
-        require(2 <= self.dma_lines <= 64, f"dma_lines must be 2..64, not {self.dma_lines!r}")
-        require(
-            16 <= self.address_bits <= 48, f"address_bits must be 16..48, not {self.address_bits!r}"
-        )
+        self.check_ports()
 
     @property
     def mxu(self) -> AndaMxuParams:
@@ -276,48 +227,6 @@ class AndaParams(BlockParams):
             Memory.SCALES: self.columns * FP16.bits,
             Memory.BROADCAST: self.group,
         }[memory]
-
-    @property
-    def line_bits(self) -> int:
-        return 8 * self.line_bytes
-
-    @property
-    def line_address_bits(self) -> int:
-        return self.address_bits - (self.line_bytes - 1).bit_length()
-
-    @property
-    def tag_bits(self) -> int:
-        return (self.dma_lines - 1).bit_length()
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return (
-            Port(
-                "mem_response",
-                (Field("tag", self.tag_bits), Field("error", 1), Field("data", self.line_bits)),
-            ),
-            Port("mem_written", (Field("error", 1),)),
-            Port(
-                "mmio_request",
-                (
-                    Field("address", REGISTER_SPACE_BITS),
-                    Field("write", 1),
-                    Field("data", REGISTER_BITS),
-                ),
-            ),
-        )
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return (
-            Port(
-                "mem_request", (Field("line", self.line_address_bits), Field("tag", self.tag_bits))
-            ),
-            Port(
-                "mem_write", (Field("line", self.line_address_bits), Field("data", self.line_bits))
-            ),
-            Port("mmio_response", (Field("data", REGISTER_BITS), Field("error", 1))),
-        )
 
     @property
     def timing(self) -> Timing:
