@@ -22,6 +22,8 @@ PHASES = ("decode", "prefill")
 DEFAULT_ENGINE = "deca"
 DEFAULT_SCHEME = "mxfp4"
 HBM_PJ_PER_BIT = 3.9  # Anda and Harmonia papers; of the servers' memories none is published
+# DECA paper, Section 7: design power of the package, and of 56 DECAs that are always busy.
+PACKAGE_WATTS, DECA_WATTS = 350.0, 3.1
 LENGTHS = re.compile(r"\d+(?:/\d+){0,3}")
 
 
@@ -130,8 +132,13 @@ def _on_xeon(
     }
     longest = max(time.products, key=lambda p: p.seconds)
     bound = longest.tile.bound if time.gemm_seconds >= time.rest else "attention and small kernels"
+    # HBM is in the package and shares its design power; DDR is outside, and none of its is known.
     energy = {"memory": 8 * read * HBM_PJ_PER_BIT * 1e-12} if system == "spr-hbm" else {}
-    remarks.append("energy is that of the memory alone" if energy else "energy is not modelled")
+    energy["package at most"] = PACKAGE_WATTS * time.seconds - energy.get("memory", 0.0)
+    if engine == "deca":
+        energy["deca"] = DECA_WATTS * share["vector"] * time.seconds
+    without = "" if "memory" in energy else ", memory not counted"
+    remarks.append(f"energy is a bound: the package at its design power{without}")
     return {
         "scheme": scheme,
         "seconds": time.seconds,

@@ -22,7 +22,10 @@ def test_llm_gives_latency_rate_bounds_energy_and_memory(capsys):
     assert set(found["utilisation"]) == {"memory", "vector", "matrix"}
     assert found["engine"] == "deca"
     assert found["memory_bytes"]["fits"] is True
-    assert found["energy_joules"]["memory"] > 0
+    seconds, energy = found["latency_ms"] / 1e3, found["energy_joules"]
+    assert energy["memory"] > 0
+    assert energy["memory"] + energy["package at most"] == pytest.approx(350 * seconds)
+    assert 0 < energy["deca"] < 3.1 * seconds
 
 
 def test_llm_prints_the_same_as_text(capsys):
