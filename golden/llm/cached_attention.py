@@ -1,0 +1,262 @@
+"""Attention of many queries, each of which meets the KV cache as it was when the query came.
+
+Harmonia's cache changes with every token: a key that leaves the local window loses mantissa bits, a
+group of values is unfinished until its last token has come. Measuring a text token by token would
+convert the cache thousands of times. Here query t meets exactly what ``golden.harmonia.KvCache``
+holds after t + 1 tokens, but each form of a key or value is made once: at its high and its low
+length, and for a query's own group of values also at the exponents the group had until then.
+
+Offsets of K come from the first ``initial`` tokens of the sequence, whose first call is the prompt.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.harmonia.offset import largest_halved
+from golden.harmonia.precision import CacheSize
+from golden.llm.blockfloat import mantissa_step, round_to_fp16, truncate
+from golden.llm.sites import Floats
+from golden.params.block import require
+from golden.params.formats import BlockFormat
+from golden.params.harmonia import CacheParams
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheFormat:
+    """Mantissa lengths of keys and values, those in the initial and local window first.
+
+    :class:`golden.params.harmonia.CacheParams` with a length for keys and one for values, which may
+    be longer than the eight bits of the hardware.
+    """
+
+    group: int = 32
+    initial: int = 32  # tokens
+    local: int = 64
+    key_bits: tuple[int, int] = (8, 4)
+    value_bits: tuple[int, int] = (8, 4)
+    offset_channels: int = 8
+
+    def __post_init__(self) -> None:
+        for name in ("initial", "local"):
+            value = getattr(self, name)
+            require(
+                value >= 0 and value % self.group == 0,
+                f"{name} must be a multiple of the group {self.group}, not {value!r}",
+            )
+        for name in ("key_bits", "value_bits"):
+            high, low = getattr(self, name)
+            for length in (high, low):
+                BlockFormat(group=self.group, mantissa_bits=length)
+            require(low <= high, f"{name}: old tokens have {low} bits, recent ones {high}")
+        require(
+            self.offset_channels >= 0,
+            f"offset_channels must be at least 0, not {self.offset_channels!r}",
+        )
+
+    @staticmethod
+    def of(params: CacheParams) -> "CacheFormat":
+        """The hardware's cache."""
+        lengths = (params.high_bits, params.low_bits)
+        return CacheFormat(
+            group=params.group,
+            initial=params.initial,
+            local=params.local,
+            key_bits=lengths,
+            value_bits=lengths,
+            offset_channels=params.offset_channels,
+        )
+
+    def size(self, tokens: int, channels: int) -> CacheSize:
+        """One head's cache of ``tokens``; equals ``golden.harmonia.precision.cache_size``."""
+        high, low = ([self._group_bits(k), self._group_bits(v)] for k, v in self._lengths)
+        recent = min(tokens, self.initial) + min(max(tokens - self.initial, 0), self.local)
+        per_token = -(-channels // self.group)
+        keys = per_token * (recent * high[0] + (tokens - recent) * low[0])
+        groups = -(-tokens // self.group)
+        cut = max(0, (tokens - self.local) // self.group - self.initial // self.group)
+        values = channels * ((groups - cut) * high[1] + cut * low[1])
+        return CacheSize(tokens, channels, keys + values)
+
+    @property
+    def _lengths(self) -> list[tuple[int, int]]:
+        """(key, value) at the high and at the low length."""
+        return list(zip(self.key_bits, self.value_bits, strict=True))
+
+    def _group_bits(self, length: int) -> int:
+        return BlockFormat(group=self.group, mantissa_bits=length).group_bits
+
+
+def attend(
+    fmt: CacheFormat,
+    q: Floats,
+    k: Floats,
+    v: Floats,
+    convert_weights: Callable[[Floats], Floats],
+) -> Floats:
+    """Causal attention of q (heads, T, C), converted already, with k and v (key heads, S, C).
+
+    ``convert_weights`` converts rows of softmax's results along their last axis, in place; the
+    axis begins with the first token of the sequence. k and v are left as they are.
+    """
+    return _attend(fmt, q, _Keys(fmt, k), _Values(fmt, v), convert_weights)
+
+
+def attend_with_exact_values(fmt: CacheFormat, q: Floats, k: Floats, v: Floats) -> Floats:
+    """The same with the keys alone converted."""
+    return _attend(fmt, q, _Keys(fmt, k), _ExactValues(v), lambda weights: weights)
+
+
+def _attend(
+    fmt: CacheFormat,
+    q: Floats,
+    keys: "_Keys",
+    values: "_Values | _ExactValues",
+    convert_weights: Callable[[Floats], Floats],
+) -> Floats:
+    heads, count, channels = q.shape
+    start = keys.tokens - count
+    queries = q.reshape(keys.heads, -1, count, channels)
+    result = np.empty(queries.shape, np.float32)
+    for first in range(start - start % fmt.group, keys.tokens, fmt.group):
+        low, high = max(first, start), min(first + fmt.group, keys.tokens)
+        rows = slice(low - start, high - start)
+        flat = np.ascontiguousarray(queries[:, :, rows]).reshape(keys.heads, -1, channels)
+        weights = convert_weights(_softmax(keys.scores(flat, low, high), low, high))
+        result[:, :, rows] = values.weighted(weights, low, high)
+    return result.reshape(heads, count, channels)
+
+
+def _softmax(scores: Floats, low: int, high: int) -> Floats:
+    """Rows are queries low..high - 1, once for each of the heads that share a key head."""
+    by_query = scores.reshape(len(scores), -1, high - low, high)
+    later = np.triu(np.ones((high - low, high - low), bool), 1)
+    np.copyto(by_query[..., low:], -np.inf, where=later)
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=-1, keepdims=True)
+    return scores
+
+
+class _Keys:
+    """Converted keys (key heads, S, C) at both lengths."""
+
+    def __init__(self, fmt: CacheFormat, keys: Floats):
+        self.fmt = fmt
+        self.heads, self.tokens, _ = keys.shape
+        shifted = _without_offsets(fmt, keys)
+        high, low = fmt.key_bits
+        self.recent = truncate(shifted, fmt.group, high).swapaxes(1, 2)
+        self.old = truncate(shifted.copy(), fmt.group, low).swapaxes(1, 2)
+
+    def scores(self, queries: Floats, low: int, high: int) -> Floats:
+        """(key heads, rows, high): key p is old for query t if initial <= p < t + 1 - local."""
+        fmt = self.fmt
+        count = high - low
+        result = np.empty((*queries.shape[:2], high), np.float32)
+        begin = min(fmt.initial, high)  # old for the first query up to `sure`, for some up to `end`
+        sure, end = (min(max(t + 1 - fmt.local, begin), high) for t in (low, high - 1))
+        for part, form in (
+            (slice(0, begin), self.recent),
+            (slice(begin, end), self.old),
+            (slice(end, high), self.recent),
+        ):
+            if part.start < part.stop:
+                np.matmul(queries, form[:, :, part], out=result[:, :, part])
+        if sure < end:
+            recent = (queries @ self.recent[:, :, sure:end]).reshape(
+                len(queries), -1, count, end - sure
+            )
+            is_recent = np.arange(sure, end) >= np.arange(low, high)[:, np.newaxis] + 1 - fmt.local
+            target = result.reshape(len(queries), -1, count, high)[..., sure:end]
+            np.copyto(target, recent, where=is_recent)
+        return result
+
+
+class _ExactValues:
+    def __init__(self, values: Floats):
+        self.values = values
+
+    def weighted(self, weights: Floats, low: int, high: int) -> Floats:
+        total = weights @ self.values[:, :high]
+        return total.reshape(len(weights), -1, high - low, self.values.shape[-1])
+
+
+class _Values:
+    """Converted values (key heads, C, S) at both lengths, groups along the tokens."""
+
+    def __init__(self, fmt: CacheFormat, values: Floats):
+        self.fmt = fmt
+        self.halves = round_to_fp16(values.copy())  # (key heads, S, C)
+        high, low = fmt.value_bits
+        self.recent = truncate(self.halves.swapaxes(1, 2).copy(), fmt.group, high)
+        self.old = truncate(self.recent.copy(), fmt.group, low)
+
+    def weighted(self, weights: Floats, low: int, high: int) -> Floats:
+        """(key heads, heads that share one, queries, C); the queries share one group of tokens.
+
+        A group that ends with token e is old for query t if initial < e <= t + 1 - local. The
+        query's own group is unfinished and has the high length, whatever the windows.
+        """
+        fmt = self.fmt
+        own = low - low % fmt.group  # first token of the queries' group
+        key_heads, count, channels = len(weights), high - low, self.halves.shape[-1]
+        total = np.zeros((key_heads, weights.shape[1], channels), np.float32)
+        begin = min(fmt.initial, own)
+        end = max(begin, own - fmt.local)
+        for part, form in (
+            (slice(0, begin), self.recent),
+            (slice(begin, end), self.old),
+            (slice(end, own), self.recent),
+        ):
+            if part.start < part.stop:
+                total += weights[:, :, part] @ form[:, :, part].swapaxes(1, 2)
+        result = total.reshape(key_heads, -1, count, channels)
+        by_query = weights.reshape(key_heads, -1, count, high)
+        leaving = own - fmt.local  # the group whose last token leaves with the group's last query
+        if high == own + fmt.group and fmt.initial <= leaving < own:
+            group = slice(leaving, leaving + fmt.group)
+            change = self.old[:, :, group] - self.recent[:, :, group]
+            result[:, :, -1] += by_query[:, :, -1, group] @ change.swapaxes(1, 2)
+        mine = by_query[..., own:].swapaxes(1, 2)  # (key heads, queries, sharing heads, tokens)
+        result += (mine @ self._own_group(own, low, high)).swapaxes(1, 2)
+        return result
+
+    def _own_group(self, own: int, low: int, high: int) -> Floats:
+        """(key heads, queries, tokens own..high - 1, C): their group as each query finds it.
+
+        Its exponents are those of the tokens up to the query; later tokens mean nothing.
+        """
+        fmt = self.fmt
+        tokens = self.halves[:, own:high]
+        largest = np.maximum.accumulate(np.abs(tokens), axis=1)[:, low - own :]
+        recent_bits, old_bits = fmt.value_bits
+        step = mantissa_step(largest, recent_bits)
+        if fmt.local == 0 and high == own + fmt.group and own >= fmt.initial:
+            step[:, -1] *= np.float32(2.0 ** (recent_bits - old_bits))  # finished and old at once
+        result = tokens[:, np.newaxis] * (np.float32(1) / step)[:, :, np.newaxis]
+        np.trunc(result, out=result)
+        result *= step[:, :, np.newaxis]
+        return result
+
+
+def _without_offsets(fmt: CacheFormat, keys: Floats) -> Floats:
+    """A copy of the keys less their channels' offsets, rounded as the hardware rounds them."""
+    shifted = keys.copy()
+    if fmt.offset_channels == 0:
+        return shifted
+    for head in shifted:
+        offset = _offsets(fmt, head)
+        chosen = np.flatnonzero(offset)
+        # Differences of fp16 values are exact in float64, so they are rounded once.
+        exact = head[:, chosen].astype(np.float16).astype(np.float64)
+        head[:, chosen] = (exact - offset[chosen]).astype(np.float16)
+    return shifted
+
+
+def _offsets(fmt: CacheFormat, keys: Floats) -> NDArray[np.float64]:
+    window = keys[: fmt.initial].astype(np.float16).view(np.uint16)
+    found = largest_halved(window, fmt.offset_channels)
+    return found.view(np.float16).astype(np.float64)

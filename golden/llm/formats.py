@@ -1,0 +1,89 @@
+"""The number formats of Anda and Harmonia, at the sites of a model's activations.
+
+Every value that enters a product is rounded to fp16 and then converted to block floating point
+exactly as :mod:`golden.bfp` does it. Sums, norms, softmax and whatever else lies between the
+products stay float32: the formats are what is measured here, not the accumulators.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from golden.llm.blockfloat import truncate
+from golden.llm.cached_attention import CacheFormat, attend
+from golden.llm.sites import LINEAR_SITES, Floats, Format, Site
+from golden.params.block import require
+from golden.params.formats import BlockFormat
+from golden.params.harmonia import ACTIVATION_BITS
+
+ANDA_GROUP, HARMONIA_GROUP = 64, 32
+
+
+@dataclass(frozen=True)
+class BlockSites(Format):
+    """Block floating point of one group size at some sites; the others are left as they are.
+
+    K and V have one length whatever their age: no windows, no offsets.
+    """
+
+    lengths: Mapping[Site, int] = field(hash=False)  # mantissa bits
+    group: int
+
+    def __post_init__(self) -> None:
+        for length in self.lengths.values():
+            BlockFormat(group=self.group, mantissa_bits=length)  # refuses what golden.bfp would
+
+    def activation(self, site: Site, layer: int, values: Floats) -> Floats:
+        length = self.lengths.get(site)
+        return values if length is None else truncate(values, self.group, length)
+
+
+class AndaFormat(BlockSites):
+    """Anda: the inputs of the four linear modules; attention stays as it is."""
+
+    MODULES: ClassVar = ("qkv", "o", "u", "d")
+
+    def __init__(self, lengths: Sequence[int], group: int = ANDA_GROUP):
+        require(
+            len(lengths) == len(self.MODULES),
+            f"Anda has a length for each of {', '.join(self.MODULES)}, not {len(lengths)} lengths",
+        )
+        super().__init__(dict(zip(LINEAR_SITES, lengths, strict=True)), group)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarmoniaFormat(Format):
+    """Harmonia: all sites; keys and values by their age, as ``golden.harmonia`` keeps them.
+
+    Scales that are learned offline are no part of the format: they are folded into the model's
+    projections (``golden.llm.smoothing``).
+    """
+
+    linear_bits: int = ACTIVATION_BITS
+    query_bits: int = ACTIVATION_BITS
+    weight_bits: int = ACTIVATION_BITS  # of P, the weights of attention
+    group: int = HARMONIA_GROUP
+    cache: CacheFormat = field(default_factory=CacheFormat)
+
+    def __post_init__(self) -> None:
+        for length in (self.linear_bits, self.query_bits, self.weight_bits):
+            BlockFormat(group=self.group, mantissa_bits=length)
+
+    def activation(self, site: Site, layer: int, values: Floats) -> Floats:
+        """Of the linear sites, Q and P; K and V are the cache's."""
+        own = {Site.Q: self.query_bits, Site.P: self.weight_bits}
+        return truncate(values, self.group, own.get(site, self.linear_bits))
+
+    def attend(self, layer: int, q: Floats, k: Floats, v: Floats) -> Floats:
+        return attend(
+            self.cache,
+            self.activation(Site.Q, layer, q),
+            k,
+            v,
+            lambda weights: self.activation(Site.P, layer, weights),
+        )
+
+
+def site_lengths(lengths: Sequence[int]) -> dict[Site, int]:
+    """Lengths in the order of ``Site``: qkv, o, u, d, Q, K, V, P; shorter ones leave the rest."""
+    return {site: int(length) for site, length in zip(Site, lengths, strict=False)}

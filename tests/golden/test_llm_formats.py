@@ -1,0 +1,180 @@
+"""Formats at the sites of a model multiply what golden's units multiply, bit by bit."""
+
+import numpy as np
+import pytest
+
+from golden import bfp
+from golden.harmonia import mixed
+from golden.harmonia.attention import attend as attend_of_hardware
+from golden.harmonia.cache import KvCache
+from golden.harmonia.precision import cache_size
+from golden.llm.cached_attention import CacheFormat, _Keys, attend
+from golden.llm.engine import Session, logits
+from golden.llm.formats import AndaFormat, BlockSites, HarmoniaFormat, site_lengths
+from golden.llm.sites import LINEAR_SITES, Site
+from golden.llm.tiny import tiny_model
+from golden.params.formats import BlockFormat
+from golden.params.harmonia import CacheParams, HarmoniaNumerics
+
+CACHES = {
+    "paper": CacheParams(),
+    "small": CacheParams(group=4, initial=4, local=8, offset_channels=2),
+    "no windows": CacheParams(group=4, initial=0, local=0, low_bits=3, offset_channels=0),
+    "local only": CacheParams(group=4, initial=0, local=4, low_bits=1, offset_channels=0),
+    "initial only": CacheParams(group=4, initial=8, local=0, low_bits=2, offset_channels=1),
+}
+
+
+def halves(rng, *shape):
+    """Values of many magnitudes, a few channels much larger, as fp16 patterns and float32."""
+    values = rng.standard_normal(shape) * np.exp2(rng.integers(-12, 3, shape))
+    values[..., 1] += 40
+    patterns = values.astype(np.float16).view(np.uint16)
+    return patterns, patterns.view(np.float16).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_every_query_meets_the_cache_as_it_was_then(name):
+    params = CACHES[name]
+    rng = np.random.default_rng(5)
+    tokens, channels = (150, 64) if name == "paper" else (30, 8)
+    (key_words, keys), (value_words, values) = (halves(rng, tokens, channels) for _ in "kv")
+    fmt = CacheFormat.of(params)
+    cache = KvCache(params, channels)
+    prompt = max(params.initial, 1)
+    cache.append(key_words[:prompt], value_words[:prompt])
+    units = np.eye(channels, dtype=np.float32)
+    form = _Keys(fmt, keys[np.newaxis])
+    checked = 0
+    for t in range(prompt, tokens):
+        cache.append(key_words[t : t + 1], value_words[t : t + 1])
+        # A query that is a unit vector has a key's channel as its score, without any rounding.
+        seen = form.scores(units[np.newaxis], t, t + 1)[0].T
+        assert np.array_equal(seen, mixed.decode(cache.keys()))
+        for p in rng.integers(0, t + 1, 3):
+            one = np.zeros((1, 1, t + 1), np.float32)
+            one[..., p] = 1
+            got = attend(
+                fmt,
+                np.zeros((1, 1, channels), np.float32),
+                keys[np.newaxis, : t + 1],
+                values[np.newaxis, : t + 1],
+                lambda _, one=one: one,
+            )
+            assert np.array_equal(got[0, 0], mixed.decode(cache.values())[:, p])
+            checked += 1
+    assert checked == 3 * (tokens - prompt)
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_all_queries_at_once_see_what_each_sees_alone(name):
+    """Weights pick one value for each query; key heads and the heads that share them stay apart."""
+    fmt = CacheFormat.of(CACHES[name])
+    rng = np.random.default_rng(6)
+    tokens, channels = (150, 64) if name == "paper" else (30, 8)
+    _, keys = halves(rng, 2, tokens, channels)
+    _, values = halves(rng, 2, tokens, channels)
+    q = np.zeros((6, tokens, channels), np.float32)
+    picks = np.array([[rng.integers(0, t + 1) for t in range(tokens)] for _ in range(6)])
+
+    def picked(weights):
+        """(key heads, sharing heads * queries, tokens so far): ones at the picks."""
+        key_heads, rows, high = weights.shape
+        count = rows // 3
+        where = picks.reshape(key_heads, 3, tokens)[:, :, high - count : high]
+        return (np.arange(high) == where.reshape(key_heads, -1, 1)).astype(np.float32)
+
+    together = attend(fmt, q, keys, values, picked)
+    for t in range(tokens):
+        one = np.zeros((2, 3, t + 1), np.float32)
+        np.put_along_axis(one, picks[:, t].reshape(2, 3, 1), 1, axis=2)
+        alone = attend(
+            fmt, q[:, :1], keys[:, : t + 1], values[:, : t + 1], lambda _, one=one: one
+        )  # fmt: skip
+        assert np.array_equal(together[:, t], alone[:, 0])
+
+
+@pytest.mark.parametrize("name", ["paper", "no windows"])
+def test_one_head_equals_the_hardwares_attention(name):
+    """Queries that each find one key: softmax is then 0 and 1 in both, and every sum exact."""
+    params = CACHES[name]
+    rng = np.random.default_rng(7)
+    tokens, channels = 120, 32
+    codes = np.array([[1.0 if (t >> b) & 1 else -1.0 for b in range(8)] for t in range(tokens)])
+    keys = np.tile(codes, (1, channels // 8)).astype(np.float32)
+    words, values = halves(rng, tokens, channels)
+    cache = KvCache(params, channels)
+    cache.append(keys[:64].astype(np.float16).view(np.uint16), words[:64])
+    for t in range(64, tokens):
+        cache.append(keys[t : t + 1].astype(np.float16).view(np.uint16), words[t : t + 1])
+        wanted = rng.integers(0, t + 1)
+        q = 16 * keys[wanted][np.newaxis]
+        hardware = attend_of_hardware(
+            HarmoniaNumerics(group=params.group), cache, q.astype(np.float16).view(np.uint16)
+        )
+        fmt = HarmoniaFormat(group=params.group, cache=CacheFormat.of(params))
+        ours = fmt.attend(0, q[np.newaxis], keys[np.newaxis, : t + 1], values[np.newaxis, : t + 1])
+        assert np.array_equal(ours[0].astype(np.float16).view(np.uint16), hardware)
+
+
+def test_anda_converts_the_four_linear_sites():
+    rng = np.random.default_rng(8)
+    words, values = halves(rng, 5, 192)
+    fmt = AndaFormat((7, 6, 5, 4))
+    for site, length in zip(LINEAR_SITES, (7, 6, 5, 4), strict=True):
+        block = BlockFormat(group=64, mantissa_bits=length)
+        wanted = bfp.decode(block, bfp.encode(block, words))
+        assert np.array_equal(fmt.activation(site, 0, values.copy()), wanted)
+    for site in (Site.Q, Site.K, Site.V, Site.P):
+        assert fmt.activation(site, 0, values) is values
+
+
+def test_block_sites_convert_attention_too():
+    fmt = BlockSites(site_lengths([9, 9, 9, 9, 5, 4, 3, 2]), 32)
+    _, values = halves(np.random.default_rng(9), 2, 64)
+    for site, length in ((Site.Q, 5), (Site.K, 4), (Site.V, 3), (Site.P, 2)):
+        block = BlockFormat(group=32, mantissa_bits=length)
+        wanted = bfp.decode(block, bfp.encode(block, values.astype(np.float16).view(np.uint16)))
+        assert np.array_equal(fmt.activation(site, 0, values.copy()), wanted)
+
+
+def test_decode_equals_prefill():
+    """Token by token a model sees the same keys and values as all at once."""
+    model = tiny_model()
+    tokens = np.random.default_rng(1).integers(0, model.config.vocabulary, 70)
+    fmt = HarmoniaFormat(
+        group=8,
+        cache=CacheFormat(group=8, initial=8, local=16, offset_channels=2),
+    )
+    session = Session(model, fmt)
+    parts = [session.feed(tokens[:20])] + [session.feed(tokens[t : t + 1]) for t in range(20, 70)]
+    together = logits(model, tokens, fmt)
+    # Sums of different shapes may differ in their last bits, and a truncation that tips over may
+    # carry that on: the likeliest token is what must agree.
+    assert np.array_equal(np.concatenate(parts).argmax(axis=1), together.argmax(axis=1))
+
+
+@pytest.mark.parametrize("tokens", [1, 31, 32, 95, 96, 97, 128, 1000])
+@pytest.mark.parametrize("name", CACHES)
+def test_size_of_the_cache_is_golden_s(name, tokens):
+    params = CACHES[name]
+    assert CacheFormat.of(params).size(tokens, 64) == cache_size(params, tokens, 64)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: AndaFormat((4, 4)), "Anda has a length for each of qkv, o, u, d, not 2 lengths"),
+        (lambda: CacheFormat(local=33), "local must be a multiple of the group 32, not 33"),
+        (lambda: CacheFormat(key_bits=(4, 8)), "key_bits: old tokens have 8 bits, recent ones 4"),
+        (lambda: CacheFormat(offset_channels=-1), "offset_channels must be at least 0, not -1"),
+    ],
+)  # fmt: skip
+def test_refusals(make, text):
+    with pytest.raises(ValueError, match=f"^{text}$"):
+        make()
+
+
+def test_bad_lengths_are_refused_as_golden_does():
+    with pytest.raises(ValueError, match="mantissa_bits"):
+        AndaFormat((4, 4, 4, 17))
