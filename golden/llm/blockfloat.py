@@ -16,6 +16,7 @@ from golden.params.formats import FP16, FP32, BlockFormat
 
 _PIECE = 1 << 15  # elements; three float32 temporaries fit a core's second-level cache
 _EXPONENT = np.uint32(((1 << FP32.exponent_bits) - 1) << FP32.mantissa_bits)
+_SIGN = np.uint32(1 << (FP32.bits - 1))
 _SMALLEST_NORMAL = np.float32(2.0**FP16.min_exponent)
 _LARGEST = np.float32(65504.0)
 # A float32 that is 1.5 * 2^13 times a value's power of two has its last bit where fp16 has its own
@@ -69,7 +70,8 @@ def _round(values: NDArray[np.float32]) -> None:
     rounder *= _ROUNDER
     rounded = values + rounder
     rounded -= rounder
-    np.copysign(rounded, values, out=values)  # a negative value that rounds to zero is -0
+    sign = values.view(np.uint32) & _SIGN  # a negative value that rounds to zero is -0
+    np.bitwise_or(rounded.view(np.uint32), sign, out=values.view(np.uint32))
 
 
 def _truncate_groups(values: NDArray[np.float32], fmt: BlockFormat) -> None:
@@ -80,12 +82,18 @@ def _truncate_groups(values: NDArray[np.float32], fmt: BlockFormat) -> None:
     if not (largest <= _LARGEST).all():
         values[...] = bfp.decode(fmt, bfp.encode(fmt, encode(FP16, values), saturate=True))
         return
-    step = (largest.view(np.uint32) & _EXPONENT).view(np.float32)
-    np.maximum(step, _SMALLEST_NORMAL, out=step)
-    step *= np.float32(2.0 ** (1 - fmt.mantissa_bits))
+    step = mantissa_step(largest, fmt.mantissa_bits)
     values *= 1 / step  # a power of two: exact
     np.trunc(values, out=values)
     values *= step
+
+
+def mantissa_step(largest: NDArray[np.float32], mantissa_bits: int) -> NDArray[np.float32]:
+    """What a mantissa's last bit is worth where ``largest`` is a group's largest magnitude."""
+    step = (largest.view(np.uint32) & _EXPONENT).view(np.float32)
+    np.maximum(step, _SMALLEST_NORMAL, out=step)
+    step *= np.float32(2.0 ** (1 - mantissa_bits))
+    return step
 
 
 def _largest(magnitudes: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,0 +1,128 @@
+"""A model from named tensors: which tensor is which weight, and nothing left over.
+
+Files differ in names only. A tensor that is missing, has another shape than the configuration
+says, or that no part of the model asks for is refused: the result would not be the file's model.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.llm.model import Config, Layer, Linear, Model, ModelError, Norm
+from golden.llm.tokenizer import Tokenizer
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """Tensor names of a kind of file; ``.weight`` and ``.bias`` follow each, but not here."""
+
+    embedding: str
+    head: str
+    final_norm: str
+    layer: str  # prefix of a layer's tensors, with {} for its number
+    attention_norm: str
+    query: str
+    key: str
+    value: str
+    output: str
+    feed_norm: str
+    up: str
+    down: str
+    gate: str | None = None
+    positions: str | None = None
+
+
+class Tensors:
+    """The tensors of a file, each read when it is taken; ``readers`` give float arrays."""
+
+    def __init__(self, path: Path, readers: Mapping[str, Callable[[], NDArray]]):
+        self.path = path
+        self._readers = dict(readers)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._readers
+
+    def take(self, name: str, *shape: int) -> Floats:
+        if name not in self._readers:
+            raise ModelError(f"{self.path}: tensor {name} is missing")
+        values = self._readers.pop(name)()
+        if values.shape != shape:
+            raise ModelError(f"{self.path}: tensor {name} has shape {values.shape}, not {shape}")
+        return np.ascontiguousarray(values, np.float32)
+
+    def finish(self) -> None:
+        for name in self._readers:
+            raise ModelError(f"{self.path}: tensor {name} has no place in this kind of model")
+
+
+def assemble(
+    config: Config,
+    names: Names,
+    tensors: Tensors,
+    *,
+    tied: bool,
+    tokenizer: Tokenizer | None,
+    rope_factors: Floats | None = None,
+    position_offset: int = 0,
+) -> Model:
+    """The model; ``tied``: without a head of its own it uses the embedding.
+
+    The first ``position_offset`` rows of the learned positions stand for nothing.
+    """
+    width, inner = config.width, config.heads * config.channels
+    keys = config.key_heads * config.channels
+
+    def bias(name: str, size: int) -> Floats | None:
+        return tensors.take(f"{name}.bias", size) if f"{name}.bias" in tensors else None
+
+    def linear(name: str, outputs: int, inputs: int) -> Linear:
+        weight = tensors.take(f"{name}.weight", outputs, inputs)
+        return Linear(weight, bias(name, outputs))
+
+    def norm(name: str) -> Norm:
+        return Norm(tensors.take(f"{name}.weight", width), bias(name, width))
+
+    def layer(index: int) -> Layer:
+        prefix = names.layer.format(index)
+        gate = None
+        if names.gate is not None:
+            gate = linear(prefix + names.gate, config.hidden, width)
+        return Layer(
+            attention_norm=norm(prefix + names.attention_norm),
+            query=linear(prefix + names.query, inner, width),
+            key=linear(prefix + names.key, keys, width),
+            value=linear(prefix + names.value, keys, width),
+            output=linear(prefix + names.output, width, inner),
+            feed_norm=norm(prefix + names.feed_norm),
+            gate=gate,
+            up=linear(prefix + names.up, config.hidden, width),
+            down=linear(prefix + names.down, width, config.hidden),
+        )
+
+    embedding = tensors.take(f"{names.embedding}.weight", config.vocabulary, width)
+    head = embedding
+    if f"{names.head}.weight" in tensors or not tied:
+        head = tensors.take(f"{names.head}.weight", config.vocabulary, width)
+    positions = None
+    if names.positions is not None:
+        rows = config.context + position_offset
+        positions = tensors.take(f"{names.positions}.weight", rows, width)[position_offset:]
+    layers = tuple(layer(k) for k in range(config.layers))
+    final_norm = norm(names.final_norm)
+    tensors.finish()
+    return Model(
+        name=tensors.path.stem if tensors.path.is_file() else tensors.path.name,
+        config=config,
+        embedding=embedding,
+        positions=positions,
+        layers=layers,
+        final_norm=final_norm,
+        head=head,
+        rope_factors=rope_factors,
+        tokenizer=tokenizer,
+    )

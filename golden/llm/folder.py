@@ -1,0 +1,234 @@
+"""Models in Hugging Face folders: ``config.json``, ``*.safetensors`` and, if there, a tokenizer.
+
+Families: llama and mistral (the same computation where no window limits attention) and opt (the
+sizes whose norms stand before their modules, so all but 350M).
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.llm.assemble import Names, Tensors, assemble
+from golden.llm.model import Config, Model, ModelError
+from golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
+from golden.tensorfile import TensorFile, TensorFileError
+
+LLAMA = Names(
+    embedding="model.embed_tokens",
+    head="lm_head",
+    final_norm="model.norm",
+    layer="model.layers.{}.",
+    attention_norm="input_layernorm",
+    query="self_attn.q_proj",
+    key="self_attn.k_proj",
+    value="self_attn.v_proj",
+    output="self_attn.o_proj",
+    feed_norm="post_attention_layernorm",
+    gate="mlp.gate_proj",
+    up="mlp.up_proj",
+    down="mlp.down_proj",
+)
+OPT = Names(
+    embedding="model.decoder.embed_tokens",
+    positions="model.decoder.embed_positions",
+    head="lm_head",
+    final_norm="model.decoder.final_layer_norm",
+    layer="model.decoder.layers.{}.",
+    attention_norm="self_attn_layer_norm",
+    query="self_attn.q_proj",
+    key="self_attn.k_proj",
+    value="self_attn.v_proj",
+    output="self_attn.out_proj",
+    feed_norm="final_layer_norm",
+    up="fc1",
+    down="fc2",
+)
+OPT_POSITION_OFFSET = 2  # its table of positions begins with two rows that stand for none
+_DTYPES = {"F32": np.float32, "F16": np.float16, "F64": np.float64}
+
+
+def read_folder(path: str | Path) -> Model:
+    path = Path(path)
+    content = _json(path, "config.json")
+    readers = _readers(path)
+    try:
+        return _model(path, content, readers)
+    except KeyError as error:
+        raise ModelError(f"{path}: config.json has no {error}") from None
+
+
+def _model(path: Path, content: dict[str, Any], readers: dict[str, Callable[[], NDArray]]) -> Model:
+    kind = content.get("model_type")
+    if kind in ("llama", "mistral"):
+        config, rope_factors = _llama(path, content)
+        return assemble(
+            config,
+            LLAMA,
+            Tensors(path, readers),
+            tied=bool(content.get("tie_word_embeddings", False)),
+            tokenizer=_tokenizer(path),
+            rope_factors=rope_factors,
+        )
+    if kind == "opt":
+        return assemble(
+            _opt(path, content),
+            OPT,
+            Tensors(path, readers),
+            tied=bool(content.get("tie_word_embeddings", True)),
+            tokenizer=_tokenizer(path),
+            position_offset=OPT_POSITION_OFFSET,
+        )
+    raise ModelError(f"{path}: architecture {kind!r} is not supported; llama, mistral and opt are")
+
+
+def _llama(path: Path, content: dict[str, Any]) -> tuple[Config, NDArray[np.float32] | None]:
+    for name, wanted in (("hidden_act", "silu"), ("sliding_window", None)):
+        if content.get(name, wanted) != wanted:
+            raise ModelError(f"{path}: {name} {content[name]!r} is not supported")
+    rope = content.get("rope_scaling") or content.get("rope_parameters") or {}
+    config = Config(
+        family="llama",
+        layers=content["num_hidden_layers"],
+        width=content["hidden_size"],
+        hidden=content["intermediate_size"],
+        heads=content["num_attention_heads"],
+        key_heads=content.get("num_key_value_heads") or content["num_attention_heads"],
+        channels=content.get("head_dim")
+        or content["hidden_size"] // content["num_attention_heads"],
+        vocabulary=content["vocab_size"],
+        context=content["max_position_embeddings"],
+        norm_epsilon=content["rms_norm_eps"],
+        rope_base=content.get("rope_theta") or rope.get("rope_theta", 10000.0),
+    )
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind == "default":
+        return config, None
+    if kind == "llama3":
+        return config, _llama3_factors(config, rope)
+    raise ModelError(f"{path}: rotary scaling {kind!r} is not supported")
+
+
+def _llama3_factors(config: Config, rope: Mapping[str, float]) -> NDArray[np.float32]:
+    """Slow frequencies are divided by the factor, fast ones kept, those between in proportion."""
+    turns = rope["original_max_position_embeddings"] / (
+        2 * np.pi * config.rope_base ** (np.arange(0, config.channels, 2) / config.channels)
+    )
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    kept = np.clip((turns - low) / (high - low), 0, 1)
+    return (1 / (kept + (1 - kept) / rope["factor"])).astype(np.float32)
+
+
+def _opt(path: Path, content: dict[str, Any]) -> Config:
+    width = content["hidden_size"]
+    unsupported = {
+        "do_layer_norm_before": content.get("do_layer_norm_before", True) is not True,
+        "word_embed_proj_dim": content.get("word_embed_proj_dim", width) != width,
+        "activation_function": content.get("activation_function", "relu") != "relu",
+    }
+    for name in (name for name, bad in unsupported.items() if bad):
+        raise ModelError(f"{path}: {name} {content[name]!r} is not supported")
+    heads = content["num_attention_heads"]
+    return Config(
+        family="opt",
+        layers=content["num_hidden_layers"],
+        width=width,
+        hidden=content["ffn_dim"],
+        heads=heads,
+        key_heads=heads,
+        channels=width // heads,
+        vocabulary=content["vocab_size"],
+        context=content["max_position_embeddings"],
+    )
+
+
+def _json(path: Path, name: str) -> dict[str, Any]:
+    try:
+        content = json.loads((path / name).read_text())
+    except FileNotFoundError:
+        raise ModelError(f"{path}: no Hugging Face folder: {name} is missing") from None
+    except ValueError as error:
+        raise ModelError(f"{path}: {name} is no JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ModelError(f"{path}: {name} holds no object")
+    return content
+
+
+def _readers(path: Path) -> dict[str, Callable[[], NDArray]]:
+    """Every tensor of the folder; buffers that follow from the configuration are passed over."""
+    files = sorted(path.glob("*.safetensors"))
+    if not files:
+        raise ModelError(f"{path}: no *.safetensors in this folder")
+    readers = {}
+    for file in files:
+        try:
+            with TensorFile(file) as tensors:
+                names = [n for n in tensors.entries if not n.endswith("rotary_emb.inv_freq")]
+        except TensorFileError as error:
+            raise ModelError(str(error)) from None
+        readers.update({name: _reader(file, name) for name in names})
+    return readers
+
+
+def _reader(file: Path, name: str) -> Callable[[], NDArray]:
+    def read() -> NDArray:
+        with TensorFile(file) as tensors:
+            entry, content = tensors.entries[name], tensors.read(name)
+        if entry.dtype == "BF16":
+            wide = content.view(np.uint16).astype(np.uint32) << 16
+            return wide.view(np.float32).reshape(entry.shape)
+        if entry.dtype not in _DTYPES:
+            raise ModelError(f"{file}: tensor {name} is {entry.dtype}, which has no reader")
+        return content.view(_DTYPES[entry.dtype]).reshape(entry.shape)
+
+    return read
+
+
+def _tokenizer(path: Path) -> Tokenizer | None:
+    """From tokenizer.json, or from GPT-2's vocab.json and merges.txt; None without either."""
+    if (path / "tokenizer.json").is_file():
+        return _from_tokenizer_json(path)
+    if (path / "vocab.json").is_file() and (path / "merges.txt").is_file():
+        lines = (path / "merges.txt").read_text(encoding="utf-8").splitlines()
+        pairs = [line for line in lines if line and not line.startswith("#version")]
+        return BytePairs(_ordered(_json(path, "vocab.json")), _merges(pairs), "gpt-2")
+    return None
+
+
+def _from_tokenizer_json(path: Path) -> Tokenizer:
+    content = _json(path, "tokenizer.json")
+    model = content.get("model", {})
+    if model.get("type", "BPE") != "BPE":
+        raise ModelError(f"{path}: tokenizer {model['type']!r} is not supported; BPE is")
+    vocabulary = dict(model["vocab"])
+    vocabulary.update({token["content"]: token["id"] for token in content.get("added_tokens", [])})
+    tokens, merges = _ordered(vocabulary), _merges(model["merges"])
+    if model.get("byte_fallback"):
+        scores: dict[str, float] = {}
+        for rank, (a, b) in enumerate(merges):
+            scores.setdefault(a + b, -rank)
+        first = "Prepend" in json.dumps(content.get("normalizer"))
+        return Pieces(tokens, scores, space_first=first)
+    steps = json.dumps(content.get("pre_tokenizer"))
+    if "\\\\p{N}{1,3}" in steps:
+        splitting = "llama-bpe"
+    else:
+        splitting = "smollm" if "Digits" in steps else "gpt-2"
+    return BytePairs(tokens, merges, splitting)
+
+
+def _ordered(vocabulary: Mapping[str, int]) -> list[str]:
+    """Tokens by their numbers; a number that no token has is an empty one."""
+    tokens = [""] * (max(vocabulary.values()) + 1)
+    for token, number in vocabulary.items():
+        tokens[number] = token
+    return tokens
+
+
+def _merges(pairs: list[Any]) -> list[tuple[str, str]]:
+    """Written "a b" or ["a", "b"]."""
+    split = (pair.split(" ") if isinstance(pair, str) else pair for pair in pairs)
+    return [(a, b) for a, b in split]

@@ -1,0 +1,156 @@
+"""LLaMA models in GGUF files, through the optional ``gguf`` package; weights become float32.
+
+A GGUF file stores the channels of a rotary pair next to each other, c and c + 1; here they are c
+and c + C/2, so the rows of the query and key projections are put back in order.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.llm.assemble import Names, Tensors, assemble
+from golden.llm.model import Config, Model, ModelError
+from golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
+
+MAGIC = b"GGUF"
+ROPE_FACTORS = "rope_freqs.weight"
+
+NAMES = Names(
+    embedding="token_embd",
+    head="output",
+    final_norm="output_norm",
+    layer="blk.{}.",
+    attention_norm="attn_norm",
+    query="attn_q",
+    key="attn_k",
+    value="attn_v",
+    output="attn_output",
+    feed_norm="ffn_norm",
+    gate="ffn_gate",
+    up="ffn_up",
+    down="ffn_down",
+)
+
+
+def read_gguf(path: str | Path) -> Model:
+    path = Path(path)
+    fields, tensors = _open(path)
+    architecture = fields.get("general.architecture")
+    if architecture != "llama":
+        raise ModelError(
+            f"{path}: architecture {architecture!r} is not supported; of GGUF files, llama is"
+        )
+    config = _config(path, fields, tensors)
+    readers = {t.name: _reader(path, t, config) for t in tensors.values()}
+    rope_factors = readers.pop(ROPE_FACTORS)() if ROPE_FACTORS in readers else None
+    return assemble(
+        config,
+        NAMES,
+        Tensors(path, readers),
+        tied=True,
+        tokenizer=_tokenizer(path, fields),
+        rope_factors=rope_factors,
+    )
+
+
+def _open(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fields and tensors by their names."""
+    try:
+        import gguf
+    except ImportError:
+        raise ModelError(f"{path}: reading GGUF needs: pip install 'tilewright[llm]'") from None
+    with open(path, "rb") as file:
+        magic = file.read(len(MAGIC))
+    if magic != MAGIC:
+        raise ModelError(f"{path}: not a GGUF file: it begins with {magic!r}, not {MAGIC!r}")
+    try:
+        reader = gguf.GGUFReader(path)
+        fields = {name: field.contents() for name, field in reader.fields.items()}
+    except (ValueError, IndexError, KeyError, UnicodeDecodeError, OverflowError) as error:
+        raise ModelError(f"{path}: a truncated or damaged GGUF file: {error}") from None
+    return fields, {tensor.name: tensor for tensor in reader.tensors}
+
+
+def _config(path: Path, fields: dict[str, Any], tensors: dict[str, Any]) -> Config:
+    def number(name: str, default: float | None = None) -> Any:
+        value = fields.get(f"llama.{name}", default)
+        if value is None:
+            raise ModelError(f"{path}: field llama.{name} is missing")
+        return value
+
+    if number("expert_count", 0):
+        raise ModelError(f"{path}: a mixture of {number('expert_count')} experts is not supported")
+    scaling = fields.get("llama.rope.scaling.type", "none")
+    if scaling != "none":
+        raise ModelError(f"{path}: rotary scaling {scaling!r} is not supported")
+    width, heads = number("embedding_length"), number("attention.head_count")
+    channels = number("attention.key_length", width // heads)
+    rotary = number("rope.dimension_count", channels)
+    if rotary != channels or number("attention.value_length", channels) != channels:
+        raise ModelError(
+            f"{path}: heads of {channels} channels with {rotary} of them rotary are not supported"
+        )
+    embedding = tensors.get(f"{NAMES.embedding}.weight")
+    if embedding is None:
+        raise ModelError(f"{path}: tensor {NAMES.embedding}.weight is missing")
+    return Config(
+        family="llama",
+        layers=number("block_count"),
+        width=width,
+        hidden=number("feed_forward_length"),
+        heads=heads,
+        key_heads=number("attention.head_count_kv", heads),
+        channels=channels,
+        vocabulary=int(embedding.shape[1]),
+        context=number("context_length"),
+        norm_epsilon=number("attention.layer_norm_rms_epsilon"),
+        rope_base=number("rope.freq_base", 10000.0),
+    )
+
+
+def _reader(path: Path, tensor: Any, config: Config) -> Callable[[], NDArray]:
+    def read() -> NDArray:
+        from gguf.quants import dequantize
+
+        try:
+            values = dequantize(np.asarray(tensor.data), tensor.tensor_type)
+        except NotImplementedError:
+            kind = tensor.tensor_type.name
+            raise ModelError(
+                f"{path}: tensor {tensor.name} is {kind}, which has no reader"
+            ) from None
+        part = tensor.name.split(".")[-2]
+        if part in (NAMES.query, NAMES.key):
+            pairs = values.reshape(-1, config.channels // 2, 2, *values.shape[1:])
+            return pairs.swapaxes(1, 2).reshape(values.shape)
+        return values
+
+    return read
+
+
+def _tokenizer(path: Path, fields: dict[str, Any]) -> Tokenizer | None:
+    """None where the file has none."""
+
+    def entry(name: str, default: Any = None) -> Any:
+        value = fields.get(f"tokenizer.ggml.{name}", default)
+        if value is None:
+            raise ModelError(f"{path}: field tokenizer.ggml.{name} is missing")
+        return value
+
+    if "tokenizer.ggml.model" not in fields:
+        return None
+    kind, tokens = entry("model"), entry("tokens")
+    if kind == "gpt2":
+        merges = [(a, b) for a, b in (pair.split(" ") for pair in entry("merges"))]
+        splitting = entry("pre", "gpt-2")
+        try:
+            return BytePairs(tokens, merges, "gpt-2" if splitting == "default" else splitting)
+        except ValueError as error:
+            raise ModelError(f"{path}: {error}") from None
+    if kind == "llama":
+        scores = dict(zip(tokens, entry("scores"), strict=True))
+        return Pieces(tokens, scores, space_first=bool(entry("add_space_prefix", True)))
+    raise ModelError(f"{path}: tokenizer {kind!r} is not supported; gpt2 and llama are")

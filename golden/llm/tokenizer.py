@@ -1,0 +1,193 @@
+"""Text to tokens and back, with the vocabulary of a model file.
+
+Two kinds. ``BytePairs`` (GPT-2 and what follows it): text is split into words by a pattern; the
+UTF-8 bytes of a word, each written as one printable character, are merged pair by pair in the order
+of the merges. ``Pieces`` (SentencePiece): all of the text, a mark for a space, is merged in the
+order of the pieces' scores; characters without a piece become tokens for their bytes.
+
+Names of control tokens in a text are text, and no token is put before it.
+"""
+
+import heapq
+import re
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from unicodedata import category
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+# Patterns of words, one after the other on what the one before gave. L and N stand for the classes
+# of letters and numbers, which Python's regular expressions do not know.
+_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?[<L>]+| ?[<N>]+| ?[^\s<L><N>]+|\s+(?!\S)|\s+"
+PATTERNS = {
+    "gpt-2": (_GPT2,),
+    "smollm": (r"[<N>]|[^<N>]+", _GPT2),  # every digit is a word
+    "llama-bpe": (
+        r"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|[^\r\n<L><N>]?[<L>]+|[<N>]{1,3}"
+        r"| ?[^\s<L><N>]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
+}
+SPACE = "\u2581"  # SentencePiece's mark for a space
+
+
+class Tokenizer(ABC):
+    """``tokens`` are the texts of the tokens by their numbers, in the file's own spelling."""
+
+    def __init__(self, tokens: Sequence[str]):
+        self.tokens = tuple(tokens)
+        self.numbers = {token: k for k, token in enumerate(self.tokens)}
+
+    @abstractmethod
+    def encode(self, text: str) -> NDArray[np.int64]:
+        """Numbers of the tokens of ``text``."""
+
+    @abstractmethod
+    def content(self, token: int) -> bytes:
+        """What a token stands for."""
+
+    def decode(self, ids: ArrayLike) -> str:
+        """The text; bytes that are no UTF-8, such as half a character, become U+FFFD."""
+        content = b"".join(self.content(k) for k in np.asarray(ids).tolist())
+        return content.decode(errors="replace")
+
+
+class BytePairs(Tokenizer):
+    """``merges`` in the order they are tried; ``splitting`` is a key of ``PATTERNS``."""
+
+    def __init__(self, tokens: Sequence[str], merges: Sequence[tuple[str, str]], splitting: str):
+        super().__init__(tokens)
+        if splitting not in PATTERNS:
+            known = ", ".join(PATTERNS)
+            raise ValueError(f"splitting {splitting!r} of words is not supported; {known} are")
+        self._ranks = {pair: k for k, pair in enumerate(merges)}
+        self._splitting = splitting
+        self._words: dict[str, list[int]] = {}  # encoded before
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        ids: list[int] = []
+        for word in split(self._splitting, text):
+            if word not in self._words:
+                self._words[word] = self._encode_word(word)
+            ids += self._words[word]
+        return np.array(ids, np.int64)
+
+    def content(self, token: int) -> bytes:
+        letters = _byte_letters()[1]
+        spelled = self.tokens[token]
+        if all(letter in letters for letter in spelled):
+            return bytes(letters[letter] for letter in spelled)
+        return spelled.encode()  # a control token
+
+    def _encode_word(self, word: str) -> list[int]:
+        letters = _byte_letters()[0]
+        parts = [letters[byte] for byte in word.encode()]
+        whole = "".join(parts)
+        if self._splitting == "llama-bpe" and whole in self.numbers:
+            return [self.numbers[whole]]  # its words need no merges where they are tokens
+        while len(parts) > 1:
+            ranked = [
+                (self._ranks[pair], k)
+                for k, pair in enumerate(pairwise(parts))
+                if pair in self._ranks
+            ]
+            if not ranked:
+                break
+            _, k = min(ranked)
+            parts[k : k + 2] = [parts[k] + parts[k + 1]]
+        return [self.numbers[part] for part in parts]
+
+
+class Pieces(Tokenizer):
+    """``scores`` of the pieces that may arise by a merge; the highest is merged first."""
+
+    def __init__(self, tokens: Sequence[str], scores: Mapping[str, float], *, space_first: bool):
+        super().__init__(tokens)
+        self._scores = scores
+        self._space_first = space_first  # a space is put before the text
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        marked = text.replace(" ", SPACE)
+        if self._space_first and marked:
+            marked = SPACE + marked
+        ids: list[int] = []
+        for piece in self._merged(marked):
+            if piece in self.numbers:
+                ids.append(self.numbers[piece])
+            else:
+                ids += [self.numbers[f"<0x{byte:02X}>"] for byte in piece.encode()]
+        return np.array(ids, np.int64)
+
+    def content(self, token: int) -> bytes:
+        spelled = self.tokens[token]
+        if byte := re.fullmatch(r"<0x([0-9A-F]{2})>", spelled):
+            return bytes([int(byte[1], 16)])
+        return spelled.replace(SPACE, " ").encode()
+
+    def _merged(self, text: str) -> list[str]:
+        """Characters joined by the best pair first, of equal ones the leftmost."""
+        parts = list(text)
+        after = [*range(1, len(parts)), -1]
+        before = list(range(-1, len(parts) - 1))
+        heap: list[tuple[float, int, str]] = []
+
+        def offer(left: int) -> None:
+            if left >= 0 and after[left] >= 0:
+                joined = parts[left] + parts[after[left]]
+                if joined in self._scores:
+                    heapq.heappush(heap, (-self._scores[joined], left, joined))
+
+        for k in range(len(parts) - 1):
+            offer(k)
+        while heap:
+            _, left, joined = heapq.heappop(heap)
+            right = after[left] if parts[left] else -1
+            if right < 0 or parts[left] + parts[right] != joined:
+                continue  # one of the two has been merged with another since
+            parts[left], parts[right] = joined, ""
+            after[left] = after[right]
+            if after[left] >= 0:
+                before[after[left]] = left
+            offer(before[left])
+            offer(left)
+        return [part for part in parts if part]
+
+
+def split(splitting: str, text: str) -> Iterator[str]:
+    """Words of a text, which together are the text."""
+    first, *further = _compiled(splitting)
+    for match in first.finditer(text):
+        words = [match[0]]
+        for pattern in further:
+            words = [word for piece in words for word in pattern.findall(piece)]
+        yield from words
+
+
+@cache
+def _compiled(splitting: str) -> tuple[re.Pattern[str], ...]:
+    letters, numbers = _unicode_class("L"), _unicode_class("N")
+    return tuple(
+        re.compile(pattern.replace("<L>", letters).replace("<N>", numbers))
+        for pattern in PATTERNS[splitting]
+    )
+
+
+@cache
+def _unicode_class(major: str) -> str:
+    """Ranges of the characters whose category begins with ``major``, for a set of a pattern."""
+    members = [k for k in range(sys.maxunicode + 1) if category(chr(k))[0] == major]
+    starts = [k for k, before in zip(members, [-1, *members], strict=False) if k != before + 1]
+    ends = [k for k, then in zip(members, [*members[1:], -1], strict=True) if then != k + 1]
+    return "".join(f"{chr(a)}-{chr(b)}" for a, b in zip(starts, ends, strict=True))
+
+
+@cache
+def _byte_letters() -> tuple[list[str], dict[str, int]]:
+    """The printable character of every byte, and back: Latin-1 where that prints, else above."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(0x100, 0x200))
+    letters = [chr(k) if k in printable else chr(next(others)) for k in range(256)]
+    return letters, {letter: k for k, letter in enumerate(letters)}
