@@ -1,0 +1,1 @@
+"""The Harmonia accelerator: instructions, what a program leaves in memory, its cycles."""

@@ -1,0 +1,1 @@
+"""What programs of all accelerators share: instruction words, vector operands, assembly."""
