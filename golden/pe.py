@@ -12,12 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.arith import add, convert, multiply
+from golden.arith import add, convert, int_to_float, multiply
 from golden.bits import patterns, round_pack
-from golden.params.arith import IEEE_RULES
-from golden.params.formats import FP16, FP32
+from golden.params.arith import AMX_RULES, IEEE_RULES, FloatRules
+from golden.params.formats import BF16, FP16, FP32
 from golden.params.pe import (
     AlignedParams,
+    DecaLaneParams,
+    FignaChunkParams,
     FpFpParams,
     FpIntParams,
     FusedParams,
@@ -27,7 +29,16 @@ from golden.params.pe import (
     SumForm,
 )
 
-__all__ = ["align", "aligned_dot", "fp_fp_dot", "fp_int_dot", "fused_sum"]
+__all__ = [
+    "align",
+    "align_chunks",
+    "aligned_dot",
+    "chunked_dot",
+    "deca_lane_dot",
+    "fp_fp_dot",
+    "fp_int_dot",
+    "fused_sum",
+]
 
 Int64s = NDArray[np.int64]
 
@@ -89,17 +100,67 @@ def aligned_dot(
     group_end: ArrayLike,
 ) -> NDArray:
     """Aligned mantissas times integers: FIGNA and iFPU, which differ in their cycles only."""
-    words = _beats(params, np.asarray(activation)).astype(np.int64)
     if isinstance(params, IfpuParams):
         w = _placed_bits(params, weight, group_end)
     else:
         w = _weights(params, weight)
+    products = _aligned_products(params, activation, w)
+    return _shared_groups(params, products, exponent, scale, group_end)
+
+
+def chunked_dot(
+    params: FignaChunkParams,
+    activation: ArrayLike,
+    weight: ArrayLike,
+    exponent: ArrayLike,
+    scale: ArrayLike,
+    group_end: ArrayLike,
+) -> NDArray:
+    """FIGNA-C: each beat's exact sum is cut off downward at the group's unit and its guard bits."""
+    fields = np.asarray(exponent, np.int64)
+    if fields.size and not 0 <= int(fields.min()) <= int(fields.max()) < 1 << params.exponent_bits:
+        raise ValueError(f"an exponent is not a word of {params.exponent_bits} bits")
+    chunks = _aligned_products(params, activation, _weights(params, weight))
+    aligned = (chunks << params.guard_bits) >> (fields >> FP16.exponent_bits)
+    shared = fields & ((1 << FP16.exponent_bits) - 1)
+    return _shared_groups(params, aligned, shared, scale, group_end)
+
+
+def deca_lane_dot(
+    params: DecaLaneParams, activation: ArrayLike, weight: ArrayLike, scale: ArrayLike
+) -> NDArray:
+    """Codes to scaled bf16 weights, times bf16 activations, summed in fp32."""
+    a, codes = _beats(params, patterns(BF16, activation)), _weights(params, weight)
+    values = int_to_float(BF16, codes)
+    scales = patterns(BF16, scale)[..., np.newaxis]
+    w = multiply(BF16, BF16, BF16, values, scales, AMX_RULES)
+    products = multiply(BF16, BF16, FP32, a, w, AMX_RULES)
+    accumulator = np.zeros(a.shape[:-2], np.uint32)
+    for beat in range(a.shape[-2]):
+        terms = _tree_sum(products[..., beat, :], AMX_RULES)
+        accumulator = add(FP32, FP32, FP32, accumulator, terms, AMX_RULES)
+    return convert(FP32, FP16, accumulator)
+
+
+def _aligned_products(params: AlignedParams, activation: ArrayLike, w: Int64s) -> Int64s:
+    """Exact sums of every beat's products of {mantissa, sign} words and integers."""
+    words = _beats(params, np.asarray(activation)).astype(np.int64)
     if words.size and not 0 <= int(words.min()) <= int(words.max()) < 1 << params.activation_bits:
         raise ValueError(f"an activation is not a word of {params.activation_bits} bits")
     mantissa = words & ((1 << params.mantissa_bits) - 1)
     value = np.where(words >> params.mantissa_bits, -mantissa, mantissa)
-    products = (value * w).sum(axis=-1)  # exact: a whole group has 40 + 7 + 10 bits at most
-    lowest = _shared(exponent, group_end) - FP16.bias - (params.mantissa_bits - 1)
+    return (value * w).sum(axis=-1)  # exact: a whole group has 40 + 7 + 10 bits at most
+
+
+def _shared_groups(
+    params: AlignedParams,
+    products: Int64s,
+    exponent: ArrayLike,
+    scale: ArrayLike,
+    group_end: ArrayLike,
+) -> NDArray:
+    """Dot products from the sums of their beats, integers in the unit of their group."""
+    lowest = _shared(exponent, group_end) - FP16.bias - (params.kept_bits - 1)
 
     def partial(total: Int64s, beat: int) -> NDArray:
         return round_pack(
@@ -112,7 +173,7 @@ def aligned_dot(
             significand_bits=params.magnitude_bits,
         )
 
-    start = np.zeros(words.shape[:-2], np.int64)
+    start = np.zeros(products.shape[:-1], np.int64)
     return _scaled_groups(
         params, start, lambda total, beat: total + products[..., beat], partial, scale, group_end
     )
@@ -133,6 +194,14 @@ def align(mantissa_bits: int, bits: ArrayLike) -> tuple[Int64s, Int64s]:
     distance = shared[..., np.newaxis] - level + (40 - mantissa_bits)
     mantissa = (significand << (40 - FP16.significand_bits)) >> distance
     return mantissa | ((words >> 15) << mantissa_bits), shared
+
+
+def align_chunks(params: FignaChunkParams, bits: ArrayLike) -> tuple[Int64s, Int64s]:
+    """fp16 patterns (..., group) as words (..., chunks, lanes) and {distance, exponent} (...)."""
+    values = np.asarray(bits)
+    words, own = align(params.mantissa_bits, values.reshape(*values.shape[:-1], -1, params.lanes))
+    shared = own.max(axis=-1, keepdims=True)
+    return words, ((shared - own) << FP16.exponent_bits) | shared
 
 
 def fused_sum(
@@ -227,10 +296,10 @@ def _integer_products(params: FpIntParams, a: NDArray, w: Int64s) -> Terms:
     )
 
 
-def _tree_sum(terms: NDArray) -> NDArray:
+def _tree_sum(terms: NDArray, rules: FloatRules = IEEE_RULES) -> NDArray:
     """Neighbours first, each sum rounded to fp32."""
     while terms.shape[-1] > 1:
-        terms = add(FP32, FP32, FP32, terms[..., 0::2], terms[..., 1::2])
+        terms = add(FP32, FP32, FP32, terms[..., 0::2], terms[..., 1::2], rules)
     return terms[..., 0]
 
 
@@ -280,7 +349,7 @@ def _beats(params: PEParams, values: NDArray) -> NDArray:
     return values
 
 
-def _weights(params: GroupScaledParams, weight: ArrayLike) -> Int64s:
+def _weights(params: GroupScaledParams | DecaLaneParams, weight: ArrayLike) -> Int64s:
     values = _beats(params, np.asarray(weight)).astype(np.int64)
     fmt = params.weight_format
     if values.size and not fmt.minimum <= int(values.min()) <= int(values.max()) <= fmt.maximum:

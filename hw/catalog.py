@@ -43,6 +43,8 @@ CATALOG = {
     "pe_fp_int": "hw.pe.fp_int:FpInt",
     "pe_ifpu": "hw.pe.ifpu:Ifpu",
     "pe_figna": "hw.pe.figna:Figna",
+    "pe_figna_c": "hw.pe.figna_c:FignaChunk",
+    "pe_deca": "hw.pe.deca_lane:DecaLane",
     "figna_aligner": "hw.pe.aligner:FignaAligner",
     "harmonia_converter": "hw.harmonia.converter:Converter",
     "harmonia_offset": "hw.harmonia.offset:OffsetGenerator",

@@ -5,7 +5,7 @@ multiply-accumulates, with what belongs to their group: the shared ``exponent`` 
 and the ``scale`` of the weights. ``group_end`` marks the last beat of a group, ``last`` the last
 beat of a dot product (which also ends its group); ``o`` then gives the dot product in fp16. A group
 may be shorter than ``group`` elements, never longer. ``exponent`` and ``scale`` count on the beat
-that ends a group, and an element that needs neither ignores them.
+that ends a group, where an element does not say otherwise; one that needs neither ignores them.
 
 Throughput is ``lanes`` multiply-accumulates a cycle in every element: 16 cycles for a group of 64.
 """
@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from golden.params.block import BlockParams, Field, Port, Timing, require
-from golden.params.formats import FP16, FP32, FloatFormat, IntFormat
+from golden.params.formats import BF16, FP16, FP32, FloatFormat, IntFormat
 
 # Beats of a dot product to which a stated interval refers, and which the benches send: elements
 # take a beat a cycle whatever its flags, so results are as far apart as their last beats.
@@ -67,12 +67,16 @@ class PEParams(BlockParams):
         fields = (
             Field("activation", self.activation_bits, self.beat_elements),
             self.weight,
-            Field("exponent", FP16.exponent_bits),
+            Field("exponent", self.exponent_bits),
             Field("scale", FP16.bits),
             Field("group_end", 1),
             Field("last", 1),
         )
         return (Port("i", fields),)
+
+    @property
+    def exponent_bits(self) -> int:
+        return FP16.exponent_bits
 
     @property
     def outputs(self) -> tuple[Port, ...]:
@@ -239,9 +243,14 @@ class AlignedParams(GroupScaledParams):
         return self.mantissa_bits + 1
 
     @property
+    def kept_bits(self) -> int:
+        """From the weight of the shared exponent down to the unit of a group's sum."""
+        return self.mantissa_bits
+
+    @property
     def magnitude_bits(self) -> int:
         """Of a group's sum."""
-        return self.mantissa_bits + self.weight_bits - 1 + (self.group - 1).bit_length()
+        return self.kept_bits + self.weight_bits - 1 + (self.group - 1).bit_length()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,6 +269,98 @@ class FignaParams(AlignedParams):
     @property
     def latency(self) -> int:
         return 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class FignaChunkParams(AlignedParams):
+    """Mantissas aligned inside a chunk, the ``lanes`` elements of a beat; chunk sums to the group.
+
+    A beat's ``exponent`` is {distance, exponent}, the distance on top: how far the chunk's largest
+    exponent lies below the group's. The exact sum of a chunk is shifted right by it, ``guard_bits``
+    kept below the group's unit and the rest cut off downward; the group's sum of these is exact. So
+    multipliers have the length of an fp16 significand, and one shifter serves all lanes.
+    """
+
+    block: ClassVar[str] = "pe_figna_c"
+    summary: ClassVar[str] = "processing element, mantissas aligned per chunk x int4, bit-parallel"
+    PRESETS: ClassVar = {
+        "default": {},
+        "small": {
+            "lanes": 2,
+            "group": 8,
+            "weight_bits": 3,
+            "mantissa_bits": 3,
+            "guard_bits": 1,
+            "partial": FP32,
+        },
+    }
+
+    mantissa_bits: int = FP16.significand_bits
+    guard_bits: int = 3  # as many bits in all as FIGNA's mantissas have
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.guard_bits <= 8, f"guard_bits must be 0..8, not {self.guard_bits!r}")
+
+    @property
+    def exponent_bits(self) -> int:
+        return 2 * FP16.exponent_bits
+
+    @property
+    def kept_bits(self) -> int:
+        return self.mantissa_bits + self.guard_bits
+
+    @property
+    def latency(self) -> int:
+        return 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecaLaneParams(PEParams):
+    """``lanes`` lanes of DECA with their share of the matrix unit behind it.
+
+    A code of ``weight_bits`` bits becomes the bf16 value of its integer, is scaled in bf16 as
+    DECA's scaler does it, and multiplied with a bf16 activation; products are exact in fp32 and
+    summed by a balanced tree and an accumulator, all in fp32. Every step rounds to nearest even;
+    subnormal operands count as zero and subnormal results become zero, as in AMX; the result is
+    rounded to fp16 without that. ``scale`` is bf16 and counts on every beat; ``exponent`` and
+    ``group_end`` are ignored. The table is fixed: DECA's own is a memory that its record counts.
+    """
+
+    block: ClassVar[str] = "pe_deca"
+    summary: ClassVar[str] = "lanes of DECA and of a matrix unit: int4 codes x bf16 into fp32"
+    PRESETS: ClassVar = {
+        "default": {},
+        "small": {"lanes": 2, "group": 8, "weight_bits": 3},
+    }
+
+    weight_bits: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(2 <= self.weight_bits <= 8, f"weight_bits must be 2..8, not {self.weight_bits!r}")
+
+    @property
+    def activation_bits(self) -> int:
+        return BF16.bits
+
+    @property
+    def weight_format(self) -> IntFormat:
+        return IntFormat(bits=self.weight_bits)
+
+    @property
+    def weight(self) -> Field:
+        return Field("weight", self.weight_bits, self.lanes, signed=True)
+
+    @property
+    def growth(self) -> int:
+        """Levels of the adder tree."""
+        return (self.lanes - 1).bit_length()
+
+    @property
+    def latency(self) -> int:
+        """Scaling, products, levels of the tree, accumulation, rounding."""
+        return 4 + self.growth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,5 +465,7 @@ PE_BLOCKS: tuple[type[BlockParams], ...] = (
     FpIntParams,
     IfpuParams,
     FignaParams,
+    FignaChunkParams,
+    DecaLaneParams,
     FignaAlignerParams,
 )

@@ -48,7 +48,7 @@ class AlignedElement(ProcessingElement):
         p = self.params
         bits = p.magnitude_bits
         # From the shared exponent to the exponent field of the sum's top bit.
-        offset = bits - p.mantissa_bits - FP16.bias + p.partial.bias
+        offset = bits - p.kept_bits - FP16.bias + p.partial.bias
         exponents = 1, FP16.max_exponent + FP16.bias
         return rounded_sum(m, p.partial, bits, total, exponent, offset, exponents)
 

@@ -4,14 +4,20 @@ from collections.abc import Callable
 
 from amaranth import Module, Mux, Shape, Signal, Value
 
-from golden.params.arith import FloatAddParams, FloatConvertParams, FloatMulParams
+from golden.params.arith import (
+    IEEE_RULES,
+    FloatAddParams,
+    FloatConvertParams,
+    FloatMulParams,
+    FloatRules,
+)
 from golden.params.formats import FP16, FP32, FloatFormat
 from hw.arith.float_add import FloatAdd
 from hw.arith.float_convert import FloatConvert
 from hw.arith.float_mul import FloatMul
 from hw.unit import Unit
 
-__all__ = ["ProcessingElement"]
+__all__ = ["ProcessingElement", "combinational"]
 
 
 class ProcessingElement(Unit):
@@ -92,22 +98,32 @@ class ProcessingElement(Unit):
         if source == result:
             return x
         unit = FloatConvert(FloatConvertParams(a=source, out=result))
-        return _combinational(m, f"{name}_round", unit, a=x)
+        return combinational(m, f"{name}_round", unit, a=x)
 
     def product(
-        self, m: Module, name: str, a: FloatFormat, b: FloatFormat, x: Value, y: Value
+        self,
+        m: Module,
+        name: str,
+        a: FloatFormat,
+        b: FloatFormat,
+        x: Value,
+        y: Value,
+        out: FloatFormat = FP32,
+        rules: FloatRules = IEEE_RULES,
     ) -> Value:
-        """In fp32, rounded once."""
-        unit = FloatMul(FloatMulParams(a=a, b=b, out=FP32))
-        return _combinational(m, f"{name}_product", unit, a=x, b=y)
+        """Rounded once."""
+        unit = FloatMul(FloatMulParams(a=a, b=b, out=out, **vars(rules)))
+        return combinational(m, f"{name}_product", unit, a=x, b=y)
 
-    def sum(self, m: Module, name: str, x: Value, y: Value) -> Value:
+    def sum(
+        self, m: Module, name: str, x: Value, y: Value, rules: FloatRules = IEEE_RULES
+    ) -> Value:
         """Of two fp32 values."""
-        unit = FloatAdd(FloatAddParams(a=FP32, b=FP32, out=FP32))
-        return _combinational(m, f"{name}_sum", unit, a=x, b=y)
+        unit = FloatAdd(FloatAddParams(a=FP32, b=FP32, out=FP32, **vars(rules)))
+        return combinational(m, f"{name}_sum", unit, a=x, b=y)
 
 
-def _combinational(m: Module, name: str, unit: Unit, **operands: Value) -> Value:
+def combinational(m: Module, name: str, unit: Unit, **operands: Value) -> Value:
     """Result of a unit of latency 0 and one lane; its handshake is not used."""
     m.submodules[name] = unit
     m.d.comb += [unit.i.p[field][0].eq(value) for field, value in operands.items()]

@@ -1,12 +1,14 @@
 """Aligned mantissas times whole integer weights."""
 
+from collections.abc import Iterable
+
 from amaranth import Cat, Module, Mux, Value
 
 from hw.arith.adder_tree import tree_sum
 from hw.arith.float_unpack import wire
 from hw.pe.aligned import AlignedElement
 
-__all__ = ["Figna"]
+__all__ = ["Figna", "product_sum"]
 
 
 class Figna(AlignedElement):
@@ -18,15 +20,20 @@ class Figna(AlignedElement):
 
     def datapath(self, m: Module, valid: Value) -> None:
         beat = self.i.p
-        rows, signs = [], []
-        for k, (activation, weight) in enumerate(zip(beat.activation, beat.weight, strict=True)):
-            mantissa, sign = activation[:-1], activation[-1] ^ weight[-1]
-            size = wire(m, f"size_{k}", Mux(weight[-1], -weight, weight)[: len(weight)])
-            product = mantissa * size
-            # One's complement of the magnitude; the ones that are missing are summed beside it.
-            rows.append(Cat(product ^ sign.replicate(len(product)), sign).as_signed())
-            signs.append(sign)
-        products = wire(m, "products", tree_sum(rows) + tree_sum(signs))
+        products = product_sum(m, beat.activation, beat.weight)
         self.give_group_sums(
             m, valid, products, beat.group_end, beat.exponent, beat.scale, beat.last
         )
+
+
+def product_sum(m: Module, activations: Iterable[Value], weights: Iterable[Value]) -> Value:
+    """Exact sum of the products of {mantissa, sign} words and integers."""
+    rows, signs = [], []
+    for k, (activation, weight) in enumerate(zip(activations, weights, strict=True)):
+        mantissa, sign = activation[:-1], activation[-1] ^ weight[-1]
+        size = wire(m, f"size_{k}", Mux(weight[-1], -weight, weight)[: len(weight)])
+        product = mantissa * size
+        # One's complement of the magnitude; the ones that are missing are summed beside it.
+        rows.append(Cat(product ^ sign.replicate(len(product)), sign).as_signed())
+        signs.append(sign)
+    return wire(m, "products", tree_sum(rows) + tree_sum(signs))

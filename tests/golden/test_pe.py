@@ -7,11 +7,30 @@ import numpy as np
 import pytest
 
 from golden import bfp
+from golden.arith import convert
 from golden.bits import decode, encode
-from golden.params.formats import FP16, FP32, BlockFormat
-from golden.params.pe import FignaParams, FpFpParams, FpIntParams, IfpuParams, SumForm
+from golden.deca import decompress
+from golden.params.deca import ScaleKind, TileConfig
+from golden.params.formats import BF16, FP16, FP32, BlockFormat
+from golden.params.pe import (
+    DecaLaneParams,
+    FignaChunkParams,
+    FignaParams,
+    FpFpParams,
+    FpIntParams,
+    IfpuParams,
+    SumForm,
+)
 from golden.params.resolve import resolve
-from golden.pe import align, aligned_dot, fp_fp_dot, fp_int_dot
+from golden.pe import (
+    align,
+    align_chunks,
+    aligned_dot,
+    chunked_dot,
+    deca_lane_dot,
+    fp_fp_dot,
+    fp_int_dot,
+)
 from tilewright.bench import bench_of
 from tilewright.bench.pe_stimuli import beats_of
 
@@ -267,6 +286,90 @@ def test_ifpu_and_figna_are_the_same_numbers():
     assert np.array_equal(whole, serial)
 
 
+@pytest.mark.parametrize("spec", ["pe_figna_c", "pe_figna_c:small", "pe_figna_c,lanes=1,group=4"])
+def test_chunked_groups(spec):
+    params = resolve(spec)
+    dots = workload(params)
+    fields = ("activation", "weight", "exponent", "scale", "group_end")
+    got = chunked_dot(params, *(dots[name] for name in fields))
+    for k in range(RESULTS):
+        partials, scales, group = [], [], Fraction()
+        for a, w, e, s, end in zip(*(dots[name][k] for name in fields), strict=True):
+            shared, distance = int(e) % 32, int(e) // 32
+            chunk = 0
+            for word, weight in zip(a.tolist(), w.tolist(), strict=True):
+                sign = -1 if word >> params.mantissa_bits else 1
+                chunk += sign * (word % (1 << params.mantissa_bits)) * weight
+            group += (chunk * 2**params.guard_bits) // 2**distance  # downward
+            if end:
+                unit = Fraction(2) ** (shared - 15 - (params.mantissa_bits - 1) - params.guard_bits)
+                partials.append(rounded(group * unit, params.partial))
+                scales.append(int(s))
+                group = Fraction()
+        assert got[k] == tail(params, partials, scales), k
+
+
+def test_chunks_of_one_exponent_are_figna():
+    """Nothing is shifted then, so equal mantissas give equal numbers."""
+    chunked, whole = FignaChunkParams(), FignaParams(mantissa_bits=11)
+    dots = workload(whole)
+    fields = ("activation", "weight", "exponent", "scale", "group_end")
+    operands = [dots[name] for name in fields]
+    assert np.array_equal(chunked_dot(chunked, *operands), aligned_dot(whole, *operands))
+
+
+def test_chunks_are_aligned_to_their_own_largest_exponent():
+    """What is lost is lost beside larger neighbours in the chunk, not in the group."""
+    params = FignaChunkParams(lanes=2, group=8)
+    one, tiny = 0x3C00, 0x0C01  # 1 and 2^-12 (1 + 2^-10)
+    words, exponents = align_chunks(params, np.array([one, tiny, tiny, 0, 0, 0, one, one]))
+    assert (exponents & 31).tolist() == [15] * 4
+    assert (exponents >> 5).tolist() == [0, 12, 14, 0]
+    assert words.tolist() == [[1024, 0], [1025, 0], [0, 0], [1024, 1024]]
+
+
+@pytest.mark.parametrize("spec", ["pe_deca", "pe_deca:small", "pe_deca,lanes=1"])
+def test_deca_lanes_are_numpy_sums(spec):
+    """Dots whose sums stay normal: there numpy's float32 rounds as AMX does."""
+    params = resolve(spec)
+    rng = np.random.default_rng(6)
+    shape = (200, 4, params.lanes)
+    activation = encode(BF16, rng.standard_normal(shape))
+    scale = encode(BF16, rng.uniform(0.01, 0.1, shape[:2]))
+    fmt = params.weight_format
+    weight = rng.integers(fmt.minimum, fmt.maximum, shape, endpoint=True)
+    scaled = encode(BF16, weight * decode(BF16, scale)[..., np.newaxis])
+    terms = (decode(BF16, activation) * decode(BF16, scaled)).astype(np.float32)
+    total = np.zeros(200, np.float32)
+    for beat in range(4):
+        level = terms[:, beat]
+        while level.shape[-1] > 1:
+            level = level[:, 0::2] + level[:, 1::2]
+        total = total + level[:, 0]
+    got = deca_lane_dot(params, activation, weight, scale)
+    assert np.array_equal(got, total.astype(np.float16).view(np.uint16))
+
+
+def test_deca_lanes_weigh_as_deca_decompresses():
+    """Codes through DECA's own golden model give the weights that the lanes multiply with."""
+    params = DecaLaneParams()
+    config = TileConfig(code_bits=4, scale=ScaleKind.BF16, group=32)
+    rng = np.random.default_rng(9)
+    codes = rng.integers(0, 16, (1, 512))
+    scale = encode(BF16, rng.uniform(0.5, 2, (1, 16)))
+    integers = (codes ^ 8) - 8
+    lut = np.zeros(256, np.uint16)
+    lut[:16] = encode(BF16, (np.arange(16) ^ 8) - 8.0)
+    ones = np.ones((1, 512), bool)
+    tile = decompress(config, lut, ones, codes, scale).reshape(-1)
+    one = np.zeros((512, 1, 4), np.int64)
+    one[:, 0, 0] = 0x3F80  # the activation 1.0 beside the weight, 0 elsewhere
+    weight = np.zeros((512, 1, 4), np.int64)
+    weight[:, 0, 0] = integers[0]
+    got = deca_lane_dot(params, one, weight, np.repeat(scale[0], 32)[:, np.newaxis])
+    assert np.array_equal(got, convert(BF16, FP16, tile))
+
+
 def test_forty_bits_lose_nothing():
     patterns = np.random.default_rng(2).integers(0, 0x7C00, (100, 16))
     words, exponent = align(40, patterns)
@@ -299,6 +402,12 @@ ONE_BEAT = (np.zeros((1, 1, 4), int), np.zeros((1, 1, 4), int))
                 IfpuParams(), BITS[0], BITS[1] + 2, [[1] * 4], [[0] * 4], [[0, 0, 0, 1]]
             ),
             "weights come as bits, not 2..2",
+        ),
+        (lambda: FignaChunkParams(guard_bits=9), "guard_bits must be 0..8, not 9"),
+        (lambda: DecaLaneParams(weight_bits=1), "weight_bits must be 2..8, not 1"),
+        (
+            lambda: chunked_dot(FignaChunkParams(), *ONE_BEAT, [[1024]], [[0]], [[1]]),
+            "an exponent is not a word of 10 bits",
         ),
         (lambda: FignaParams(mantissa_bits=41), "mantissa_bits must be 1..40, not 41"),
         (

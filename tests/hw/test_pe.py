@@ -3,31 +3,40 @@
 import numpy as np
 import pytest
 
+from golden.arith import convert
 from golden.bits import encode
 from golden.pack import pack, unpack
-from golden.params.formats import FP16, FP32
+from golden.params.formats import BF16, FP16, FP32
 from golden.params.pe import (
     PE_BLOCKS,
     AlignedParams,
+    DecaLaneParams,
     FignaAlignerParams,
+    FignaChunkParams,
     FpFpParams,
     IfpuParams,
     SumForm,
 )
 from golden.params.resolve import resolve
-from golden.pe import align, aligned_dot, fp_fp_dot, fp_int_dot
+from golden.pe import align, aligned_dot, chunked_dot, deca_lane_dot, fp_fp_dot, fp_int_dot
 from hw.catalog import build
 from tests.support.drive import drive
 from tests.support.mutate import mutant_of
 
 ELEMENTS = ["pe_fp_fp", "pe_fp_fp:discrete", "pe_fp_int", "pe_ifpu", "pe_figna"]
+ELEMENTS += ["pe_figna_c", "pe_deca"]
 
 
 def columns_of(params, activation, weight, scale, ends):
     """Beats of dot products: activations, weights (dots, beats, lanes), ends (dots, beats)."""
     dots, beats = ends.shape
     exponent = np.ones((dots, beats), int)
-    if isinstance(params, AlignedParams):
+    if isinstance(params, DecaLaneParams):
+        activation, scale = (convert(FP16, BF16, x).astype(int) for x in (activation, scale))
+    if isinstance(params, FignaChunkParams):
+        activation, own = align(params.mantissa_bits, activation)
+        exponent = 20 | (np.maximum(20 - own, 0) << 5)  # every group's is 2^5, well above them
+    elif isinstance(params, AlignedParams):
         words = np.zeros(activation.shape, int)
         for d in range(dots):
             start = 0
@@ -59,9 +68,12 @@ def columns_of(params, activation, weight, scale, ends):
 def expected(params, c):
     if isinstance(params, FpFpParams):
         return fp_fp_dot(params, c["activation"], c["weight"])
+    if isinstance(params, DecaLaneParams):
+        return deca_lane_dot(params, c["activation"], c["weight"], c["scale"])
     if isinstance(params, AlignedParams):
+        dot = chunked_dot if isinstance(params, FignaChunkParams) else aligned_dot
         fields = ("activation", "weight", "exponent", "scale", "group_end")
-        return aligned_dot(params, *(c[name] for name in fields))
+        return dot(params, *(c[name] for name in fields))
     return fp_int_dot(params, c["activation"], c["weight"], c["scale"], c["group_end"])
 
 
@@ -101,7 +113,9 @@ def test_whole_groups_one_beat_a_cycle(spec):
 
 
 @pytest.mark.parametrize("sign", [0, 1])
-@pytest.mark.parametrize("spec", ["pe_figna", "pe_figna:m8", "pe_ifpu", "pe_figna,partial=fp32"])
+@pytest.mark.parametrize(
+    "spec", ["pe_figna", "pe_figna:m8", "pe_ifpu", "pe_figna,partial=fp32", "pe_figna_c"]
+)
 def test_the_largest_group_sum_fits(spec, sign):
     """All mantissas full, all weights -8: nothing may wrap."""
     params = resolve(spec)
@@ -145,7 +159,11 @@ def test_zero_products_do_not_raise_the_exponent(spec):
 
 
 @pytest.mark.parametrize(
-    "spec", ["pe_fp_fp:small", "pe_fp_int:small", "pe_ifpu:small", "pe_figna:small"]
+    "spec",
+    [
+        *("pe_fp_fp:small", "pe_fp_int:small", "pe_ifpu:small", "pe_figna:small"),
+        *("pe_figna_c:small", "pe_deca:small"),
+    ],
 )
 def test_one_group_does_not_leak_into_the_next(spec):
     """A result is the same after anything that went before."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from golden.params.anda import MAX_MANTISSA_BITS
 from golden.params.block import BlockParams
 from golden.params.resolve import resolve
 from synth.activity import measure
@@ -23,7 +24,7 @@ CLOCK_MHZ = 285  # of every system in Anda's comparison: docs/claims/pe.toml
 
 # What one element can be asked to do: lengths of Anda's mantissas, modes of Harmonia's element.
 VARIANTS = {
-    "anda_apu": ["m4", "m5", "m6", "m7", "m8", "m11", "m16"],
+    "anda_apu": [f"m{length}" for length in range(1, MAX_MANTISSA_BITS + 1)],
     "harmonia_pe": ["m8w4", "m8m4", "m8m8"],
 }
 USUAL_VARIANT = {"anda_apu": "m8", "harmonia_pe": "m8w4"}  # on data that is not real
@@ -37,6 +38,8 @@ ELEMENTS = {
     "FIGNA": "pe_figna",
     "FIGNA-M11": "pe_figna:m11",
     "FIGNA-M8": "pe_figna:m8",
+    "FIGNA-C": "pe_figna_c",
+    "DECA lane": "pe_deca",
     "Anda": "anda_apu:bare",
     "Anda buffered": "anda_apu",
     "Harmonia": "harmonia_pe",

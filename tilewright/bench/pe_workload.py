@@ -13,16 +13,33 @@ from numpy.typing import NDArray
 
 from golden import bfp, planes
 from golden.anda import dot
+from golden.arith import convert
 from golden.bits import decode, encode
 from golden.harmonia.element import results as harmonia_results
 from golden.harmonia.element import split_operand
 from golden.pack import Columns
 from golden.params.anda import AndaApuParams
 from golden.params.block import BlockParams, Port
-from golden.params.formats import FP16, BlockFormat
+from golden.params.formats import BF16, FP16, BlockFormat
 from golden.params.harmonia import HarmoniaPeParams, Mode
-from golden.params.pe import AlignedParams, FpFpParams, FpIntParams, IfpuParams, PEParams
-from golden.pe import align, aligned_dot, fp_fp_dot, fp_int_dot
+from golden.params.pe import (
+    AlignedParams,
+    DecaLaneParams,
+    FignaChunkParams,
+    FpFpParams,
+    FpIntParams,
+    IfpuParams,
+    PEParams,
+)
+from golden.pe import (
+    align,
+    align_chunks,
+    aligned_dot,
+    chunked_dot,
+    deca_lane_dot,
+    fp_fp_dot,
+    fp_int_dot,
+)
 
 KINDS = ("real", "random", "zero")
 STREAMS, DOTS, LENGTH, GROUP, WEIGHT_GROUP = 64, 3, 256, 64, 128
@@ -124,6 +141,12 @@ def _element(params: PEParams, tensors: Tensors) -> tuple[dict[str, Columns], ND
         factors = np.repeat(decode(FP16, tensors.scale), GROUP, axis=-1)
         weight = encode(FP16, weight * factors).astype(np.int64)
         scale, ends = np.zeros_like(scale), last
+    elif isinstance(params, DecaLaneParams):
+        activation, scale = (convert(FP16, BF16, x).astype(np.int64) for x in (activation, scale))
+    elif isinstance(params, FignaChunkParams):
+        groups = activation.reshape(STREAMS, DOTS, -1, GROUP)
+        activation, exponent = align_chunks(params, groups)
+        exponent = exponent.reshape(ends.shape)
     elif isinstance(params, AlignedParams):
         groups = activation.reshape(STREAMS, DOTS, -1, GROUP)
         words, shared = align(params.mantissa_bits, groups)
@@ -149,6 +172,10 @@ def _element(params: PEParams, tensors: Tensors) -> tuple[dict[str, Columns], ND
         results = fp_fp_dot(params, a, w)
     elif isinstance(params, FpIntParams):
         results = fp_int_dot(params, a, w, scale, ends)
+    elif isinstance(params, DecaLaneParams):
+        results = deca_lane_dot(params, a, w, scale)
+    elif isinstance(params, FignaChunkParams):
+        results = chunked_dot(params, a, w, exponent, scale, ends)
     else:
         results = aligned_dot(params, a, w, exponent, scale, ends)
     return {"i": columns}, results

@@ -1,0 +1,28 @@
+"""Mantissas aligned inside a chunk, times whole integer weights."""
+
+from amaranth import Cat, Const, Module, Value
+
+from golden.params.formats import FP16
+from hw.arith.float_unpack import wire
+from hw.pe.aligned import AlignedElement
+from hw.pe.figna import product_sum
+
+__all__ = ["FignaChunk"]
+
+
+class FignaChunk(AlignedElement):
+    """Dot product of chunk-aligned activations and scaled integer weights, all bits at once.
+
+    Numerics: :class:`golden.params.pe.FignaChunkParams`.
+    Timing: a beat a cycle, latency 4: chunk and group sum, scaling, sum, rounding to fp16.
+    """
+
+    def datapath(self, m: Module, valid: Value) -> None:
+        beat = self.i.p
+        exponent = beat.exponent[: FP16.exponent_bits]
+        distance = beat.exponent[FP16.exponent_bits :]
+        chunk = product_sum(m, beat.activation, beat.weight)
+        placed = Cat(Const(0, self.params.guard_bits), chunk).as_signed()
+        # An arithmetic shift: what is cut off rounds down.
+        aligned = wire(m, "aligned", placed >> distance)
+        self.give_group_sums(m, valid, aligned, beat.group_end, exponent, beat.scale, beat.last)
