@@ -38,11 +38,7 @@ ERRORS = {
     "pe_ifpu": ("pe_ifpu:small", "activation[-1] ^ (place == top)", "activation[-1]"),
     "pe_figna": ("pe_figna:small", "+ tree_sum(signs)", ""),
     "pe_figna_c": ("pe_figna_c:small", "placed >> distance", "placed"),
-    "pe_deca": (
-        "pe_deca:small",
-        "zip(held[:lanes], held[lanes:]",
-        "zip(held[lanes:], held[:lanes]",
-    ),
+    "pe_deca": ("pe_deca:small", "terms[0::2], terms[1::2]", "terms[0::2], terms[0::2]"),
     "harmonia_pe": ("harmonia_pe:small", "Mux(low, serial.total, 0)", "0"),
     "figna_aligner": ("figna_aligner:small", "full | filled", "filled"),
 }
