@@ -32,7 +32,7 @@ from golden.anda_system.layout import (
     to_bytes,
     word_dtype,
 )
-from golden.anda_system.vector import elementwise, reduce_rows
+from golden.anda_system.vector import elementwise, reduce_tensor
 from golden.params.anda_system import (
     SCALARS,
     AndaParams,
@@ -245,11 +245,9 @@ class Machine:
         a = self._operand(x["a_kind"], x["a"], elements)
         b = self._operand(x["b_kind"], x["b"], elements) if operation.takes_b else a
         if operation.reduces:
-            lanes = p.vector.row_lanes
-            a_words, b_words = (v.reshape(p.rows, -1, lanes).transpose(1, 0, 2) for v in (a, b))
-            active = (np.arange(a.shape[1]) < elements).reshape(-1, lanes)
-            running = reduce_rows(operation, a_words, b_words, active, x["scale"])
-            self.scalars[x["destination"]] = running[-1]
+            self.scalars[x["destination"]] = reduce_tensor(
+                operation, a, b, elements, p.vector.row_lanes, x["scale"]
+            )
             return
         values = elementwise(operation, a, b)
         if scalars:

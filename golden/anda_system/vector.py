@@ -89,6 +89,15 @@ def reduce_rows(
     return multiply(FP32, FP16, FP16, sums[..., 0], np.uint16(scale))
 
 
+def reduce_tensor(
+    operation: Operation, a: NDArray, b: NDArray, elements: int, row_lanes: int, scale: int
+) -> NDArray[np.uint16]:
+    """One value per row of tensors (rows, whole words); the first ``elements`` of a row count."""
+    a_words, b_words = (v.reshape(len(v), -1, row_lanes).transpose(1, 0, 2) for v in (a, b))
+    active = (np.arange(a.shape[1]) < elements).reshape(-1, row_lanes)
+    return reduce_rows(operation, a_words, b_words, active, scale)[-1]
+
+
 def beats(
     params: AndaVectorParams,
     operation: NDArray,

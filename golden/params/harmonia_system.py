@@ -254,6 +254,10 @@ class HarmoniaParams(ProgramPorts, BlockParams):
             self.group >= self.columns,
             f"group must be at least the columns {self.columns}, not {self.group!r}",
         )
+        require(
+            self.channels % self.group == 0,
+            f"channels must be a multiple of the group {self.group}, not {self.channels!r}",
+        )
         for name in ("activation_rows", "halves_rows", "operand_rows"):
             value = getattr(self, name)
             require(
