@@ -1,0 +1,296 @@
+"""Programs from Python: places data in external memory and writes the instructions."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from golden.anda.weights import Weights
+from golden.harmonia_system.isa import Instruction, ProductLines, Settings, words_of
+from golden.harmonia_system.layout import (
+    activation_rows,
+    from_bytes,
+    halves_rows,
+    halves_values,
+    to_bytes,
+    weight_rows,
+)
+from golden.params.anda_vector import Operation
+from golden.params.block import require
+from golden.params.harmonia_system import (
+    COUNT_FIELD,
+    TILE_FIELD,
+    Conversion,
+    Dataflow,
+    HarmoniaParams,
+    Memory,
+    Opcode,
+    Operand,
+)
+from golden.params.program import Kind
+from golden.program.assembly import ONE
+
+ACTIVATION_MEMORIES = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
+
+
+class Builder:
+    """Collects a program and the external memory it starts with."""
+
+    def __init__(self, params: HarmoniaParams):
+        self.params = params
+        self.program: list[Instruction] = []
+        self._chunks: list[NDArray[np.uint8]] = []
+        self._line = 0
+        self._settings = Settings()
+
+    # External memory.
+
+    @property
+    def memory(self) -> NDArray[np.uint8]:
+        """External memory as the program finds it."""
+        return np.concatenate([np.zeros(0, np.uint8), *self._chunks])
+
+    def reserve(self, lines: int) -> int:
+        """Lines of zeros; the first one's number."""
+        return self._place(np.zeros(lines * self.params.line_bytes, np.uint8))
+
+    def place(self, memory: Memory, rows: NDArray, unit: int) -> int:
+        """Rows, every ``unit`` of them from the start of a line; the first line's number."""
+        pieces = [
+            to_bytes(self.params, memory, rows[k : k + unit]) for k in range(0, len(rows), unit)
+        ]
+        return self._place(np.concatenate(pieces))
+
+    def _place(self, data: NDArray[np.uint8]) -> int:
+        line = self._line
+        self._chunks.append(data)
+        self._line += len(data) // self.params.line_bytes
+        return line
+
+    # Instructions.
+
+    def emit(self, opcode: Opcode, **fields: int) -> None:
+        self.program.append(Instruction(opcode, fields))
+
+    def configure(
+        self,
+        *,
+        lanes: Iterable[int] | None = None,
+        tokens: int | None = None,
+        dataflow: Dataflow | None = None,
+    ) -> None:
+        """What changes; lanes are the banks' numbers."""
+        old = self._settings
+        mask = old.lanes if lanes is None else sum(1 << lane for lane in lanes)
+        new = Settings(
+            mask,
+            old.tokens if tokens is None else tokens,
+            old.dataflow if dataflow is None else dataflow,
+        )
+        if new != old:
+            self.emit(
+                Opcode.CONFIGURE, lanes=new.lanes, tokens=new.tokens, dataflow=int(new.dataflow)
+            )
+            self._settings = new
+
+    def load(self, memory: Memory, row: int, rows: int, line: int) -> None:
+        self.emit(Opcode.LOAD, memory=int(memory), row=row, rows=rows, line=line)
+
+    def store(self, memory: Memory, row: int, rows: int, line: int) -> None:
+        self.emit(Opcode.STORE, memory=int(memory), row=row, rows=rows, line=line)
+
+    def wait(self) -> None:
+        self.emit(Opcode.WAIT)
+
+    def halt(self) -> None:
+        self.emit(Opcode.HALT)
+
+    def gemm(
+        self,
+        operand: Operand,
+        *,
+        source: int,
+        operands: int,
+        facts: int,
+        destination: int,
+        groups: int,
+        tiles: int,
+        lows: int = 0,
+        token_tiles: int = 1,
+    ) -> None:
+        self.emit(
+            Opcode.GEMM,
+            operand=int(operand),
+            source=source,
+            operands=operands,
+            lows=lows,
+            facts=facts,
+            destination=destination,
+            groups=groups,
+            tiles=tiles,
+            token_tiles=token_tiles,
+        )
+
+    def convert(
+        self,
+        conversion: Conversion,
+        *,
+        source: int,
+        elements: int,
+        destination: int,
+        lows: int = 0,
+        facts: int = 0,
+        part: int = 0,
+        tokens: int = 0,
+        short: bool = False,
+    ) -> None:
+        self.emit(
+            Opcode.CONVERT,
+            conversion=int(conversion),
+            source=source,
+            elements=elements,
+            destination=destination,
+            lows=lows,
+            facts=facts,
+            part=part,
+            tokens=tokens,
+            short=int(short),
+        )
+
+    def vector(
+        self,
+        operation: Operation,
+        destination: int,
+        a: int,
+        *,
+        elements: int,
+        scalar: int | None = None,
+        seen: int = 0,
+    ) -> None:
+        """``a`` with a scalar register, or alone, into a tensor or, reduced, into a register."""
+        self.emit(
+            Opcode.VECTOR,
+            operation=int(operation),
+            a_kind=int(Kind.TENSOR),
+            b_kind=int(Kind.SCALAR),
+            a=a,
+            b=scalar or 0,
+            destination=destination,
+            elements=elements,
+            scale=ONE,
+            seen=seen,
+        )
+
+    def softmax(self, row: int, elements: int, *, seen: int = 0) -> None:
+        """Of the scores at ``row``, in place; bank r sees ``seen + r`` of them, or all."""
+        largest, total = 0, 1  # scalar registers
+        self.vector(Operation.LARGEST, largest, row, elements=elements, seen=seen)
+        self.vector(Operation.SUBTRACT, row, row, scalar=largest, elements=elements, seen=seen)
+        self.vector(Operation.EXPONENTIAL, row, row, elements=elements)
+        self.vector(Operation.SUM, total, row, elements=elements)
+        self.emit(
+            Opcode.VECTOR,
+            operation=int(Operation.RECIPROCAL),
+            a_kind=int(Kind.SCALAR),
+            b_kind=int(Kind.SCALAR),
+            a=total,
+            b=0,
+            destination=total,
+            elements=0,
+            scale=ONE,
+            seen=0,
+        )
+        self.vector(Operation.MULTIPLY, row, row, scalar=total, elements=elements)
+
+    # Whole products.
+
+    def place_activations(self, values: ArrayLike) -> int:
+        """fp16 patterns (tokens, elements) as token tiles of a product's source."""
+        rows = activation_rows(self.params, values)
+        groups = -(-np.shape(values)[1] // self.params.group)
+        first = self._line
+        for k in range(0, len(rows.mantissas), groups):
+            for memory, part in zip(ACTIVATION_MEMORIES, rows, strict=True):
+                self.place(memory, part[k : k + groups], groups)
+        return first
+
+    def place_weights(self, weights: Weights) -> int:
+        """Tiles of a product's weights."""
+        operands, scales = weight_rows(self.params, weights)
+        groups = -(-weights.inputs // self.params.group)
+        first = self._line
+        for k in range(0, len(operands), groups):
+            self.place(Memory.OPERANDS, operands[k : k + groups], groups)
+            self.place(Memory.SCALES, scales[k : k + groups], groups)
+        return first
+
+    def product(
+        self, source: int, tokens: int, weights: Weights, dataflow: Dataflow, keep: int
+    ) -> int:
+        """A linear layer of the activations at line ``source``; the line of its results."""
+        p = self.params
+        groups = -(-weights.inputs // p.group)
+        tiles, token_tiles = -(-weights.outputs // p.columns), -(-tokens // p.rows)
+        limits = {
+            "groups": (groups, COUNT_FIELD),
+            "tiles": (tiles, COUNT_FIELD),
+            "token tiles": (token_tiles, TILE_FIELD),
+            "keep": (keep, TILE_FIELD),
+        }
+        for name, (count, bits) in limits.items():
+            require(1 <= count < 1 << bits, f"{name} must be 1..{(1 << bits) - 1}, not {count}")
+        stays = p.operand_rows if dataflow is Dataflow.COLUMN_MAJOR else p.activation_rows
+        require(keep * groups <= stays, f"{keep} tiles of {groups} groups do not fit {stays} rows")
+        placed = self.place_weights(weights)
+        results = self.reserve(token_tiles * tiles * ProductLines.of(p, groups).destination)
+        self.configure(lanes=range(p.rows), dataflow=dataflow)
+        self.emit(
+            Opcode.PRODUCT,
+            source=source,
+            weights=placed,
+            destination=results,
+            groups=groups,
+            tiles=tiles,
+            token_tiles=token_tiles,
+            keep=keep,
+        )
+        return results
+
+    def product_results(
+        self, memory: NDArray[np.uint8], line: int, tokens: int, outputs: int
+    ) -> NDArray[np.uint16]:
+        """fp16 patterns (tokens, outputs) that a product left at ``line``."""
+        p = self.params
+        tiles, token_tiles = -(-outputs // p.columns), -(-tokens // p.rows)
+        size = p.lines(Memory.HALVES, p.tile_words) * p.line_bytes
+        start = line * p.line_bytes
+        rows = [
+            from_bytes(p, Memory.HALVES, memory[start + k * size :][:size], p.tile_words)
+            for k in range(token_tiles * tiles)
+        ]
+        values = halves_values(p, np.concatenate(rows), tiles * p.columns)
+        return values[:tokens, :outputs]
+
+    # fp16 tensors.
+
+    def place_halves(self, values: ArrayLike) -> int:
+        """fp16 patterns (tokens, elements), each token tile from the start of a line."""
+        unit = words_of(self.params, np.shape(values)[1])
+        return self.place(Memory.HALVES, halves_rows(self.params, values), unit)
+
+    def halves_lines(self, elements: int) -> int:
+        """Lines of a token tile of fp16 values."""
+        return self.params.lines(Memory.HALVES, words_of(self.params, elements))
+
+    def halves_results(
+        self, memory: NDArray[np.uint8], line: int, tokens: int, elements: int
+    ) -> NDArray[np.uint16]:
+        """fp16 patterns (tokens, elements) of token tiles from ``line`` on."""
+        p, words = self.params, words_of(self.params, elements)
+        size = self.halves_lines(elements) * p.line_bytes
+        start = line * p.line_bytes
+        rows = [
+            from_bytes(p, Memory.HALVES, memory[start + k * size :][:size], words)
+            for k in range(-(-tokens // p.rows))
+        ]
+        return halves_values(p, np.concatenate(rows), elements)[:tokens]
