@@ -24,7 +24,6 @@ from golden.harmonia_system.isa import (
     Settings,
     decode,
     expand,
-    groups_of,
     judge,
     tiles_of,
     words_of,
@@ -331,11 +330,9 @@ class Machine:
 
     def _convert_keys(self, x: Instruction) -> None:
         p = self.params
-        groups = groups_of(p, x["elements"])
-        values = np.zeros((p.rows, groups * p.group), np.uint16)
-        tokens = self._tokens(x["source"], x["elements"])
-        values[:, : tokens.shape[1]] = tokens
-        blocks = self._encoded(subtract(values, self.offsets[: values.shape[1]]))
+        elements = x["elements"]
+        tokens = self._tokens(x["source"], elements)[:, :elements]
+        blocks = self._encoded(subtract(tokens, self.offsets[:elements]))
         lanes = np.flatnonzero(self._lanes)
         self._write_operands(x, blocks, lanes, x["part"] * p.rows + lanes)
 

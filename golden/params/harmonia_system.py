@@ -250,10 +250,10 @@ class HarmoniaParams(ProgramPorts, BlockParams):
             self.columns >= least,
             f"columns must be at least {least}, the rows and a word, not {self.columns!r}",
         )
-        require(
-            self.group >= self.columns,
-            f"group must be at least the columns {self.columns}, not {self.group!r}",
-        )
+        # A tile of results has no more columns than a group, and two parts of a column of V leave
+        # the converter before it is written.
+        least = max(self.columns, 2 * self.rows)
+        require(self.group >= least, f"group must be at least {least}, not {self.group!r}")
         require(
             self.channels % self.group == 0,
             f"channels must be a multiple of the group {self.group}, not {self.channels!r}",
