@@ -1,0 +1,132 @@
+"""Weight-only quantisation, the start of every comparison: intN with an fp16 scale per group.
+
+``nearest``: every group's largest magnitude becomes the largest integer, weights are rounded to
+nearest. ``search``: of every group, among smaller scales too, the one with the least expected error
+of the product, that is the squared error of each weight times the mean square of the activation it
+meets in the calibration text. Clipping a few weights pays for finer steps of all others.
+
+Projections inside the layers are quantised; embedding, head and norms are not.
+"""
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from golden.anda.weights import Weights, dequantise, quantise
+from golden.bits import decode, encode
+from golden.chunks import for_each_piece
+from golden.llm.engine import Evaluation
+from golden.llm.model import Layer, Linear, Model
+from golden.llm.sites import Floats, Format, Site
+from golden.params.anda import WEIGHT_GROUP
+from golden.params.block import require
+from golden.params.formats import FP16, IntFormat
+
+METHODS = ("nearest", "search")
+SHRINKING = np.linspace(1.0, 0.5, 26)  # scales that are tried, in shares of the one for `nearest`
+CALIBRATION_WINDOW = 512  # tokens
+SITE_OF_LINEAR = {
+    **{"query": Site.A_QKV, "key": Site.A_QKV, "value": Site.A_QKV},
+    **{"output": Site.A_O, "gate": Site.A_U, "up": Site.A_U, "down": Site.A_D},
+}
+_PIECE = 1 << 14  # weights of a piece, which stays in a core's cache with its temporaries
+
+
+def quantised(
+    model: Model,
+    *,
+    bits: int = 4,
+    group: int = WEIGHT_GROUP,
+    method: str = "nearest",
+    calibration: ArrayLike | None = None,
+) -> Model:
+    """The model with quantised projections, whose ``Linear.integers`` are what hardware stores.
+
+    ``search`` needs ``calibration``: tokens of a text other than the one to be measured.
+    """
+    require(method in METHODS, f"method must be one of {METHODS}, not {method!r}")
+    squares = None
+    if method == "search":
+        require(calibration is not None, "method 'search' needs calibration tokens")
+        squares = mean_squares(model, np.asarray(calibration))
+
+    def convert(index: int, name: str, linear: Linear) -> Linear:
+        if squares is None:
+            weights = quantise(linear.weight, bits, group)
+        else:
+            importance = squares[index, SITE_OF_LINEAR[name]]
+            weights = searched(linear.weight, importance, bits, group)
+        return replace(linear, weight=dequantise(weights).astype(np.float32), integers=weights)
+
+    def layer(index: int) -> Layer:
+        old = model.layers[index]
+        parts: dict[str, Any] = {
+            name: convert(index, name, linear) for name, linear in old.linears.items()
+        }
+        return replace(old, **parts)
+
+    return replace(model, layers=tuple(layer(k) for k in range(len(model.layers))))
+
+
+def mean_squares(model: Model, tokens: NDArray) -> dict[tuple[int, Site], NDArray[np.float64]]:
+    """(layer, linear site) -> mean square of each channel over the tokens."""
+    window = min(CALIBRATION_WINDOW, len(tokens))
+    recorder = _Squares()
+    evaluation = Evaluation(model, tokens, window)
+    evaluation.perplexity(recorder)
+    return {key: total / evaluation.sequences.size for key, total in recorder.totals.items()}
+
+
+class _Squares(Format):
+    """Changes nothing, adds up the squares of every channel."""
+
+    def __init__(self) -> None:
+        self.totals: dict[tuple[int, Site], NDArray[np.float64]] = defaultdict(lambda: np.zeros(1))
+
+    def activation(self, site: Site, layer: int, values: Floats) -> Floats:
+        if site.is_linear:
+            squares = np.einsum("tc,tc->c", values, values, dtype=np.float64)
+            self.totals[layer, site] = self.totals[layer, site] + squares
+        return values
+
+
+def searched(
+    matrix: NDArray[np.float32], importance: NDArray, bits: int, group: int = WEIGHT_GROUP
+) -> Weights:
+    """Weights (outputs, inputs) with the best of the scales; ``importance`` is one per input."""
+    fmt = IntFormat(bits=bits)
+    outputs, inputs = matrix.shape
+    groups = -(-inputs // group)
+    padding = (0, groups * group - inputs)
+    rows = np.pad(matrix, ((0, 0), padding)).reshape(outputs, groups, group)
+    factors = np.pad(importance, padding).astype(np.float32).reshape(groups, group)
+    largest = np.abs(rows).max(axis=2)
+    start = np.where(largest == 0, 1.0, largest / fmt.maximum)
+    candidates = encode(FP16, start * SHRINKING[:, np.newaxis, np.newaxis])
+    steps = decode(FP16, candidates).astype(np.float32)[..., np.newaxis]
+    require(bool((steps > 0).all()), "a group of weights is too small for an fp16 scale")
+    require(bool(np.isfinite(steps).all()), "a group of weights is too large for an fp16 scale")
+    values = np.empty(rows.shape, np.int8)
+    scales = np.empty((outputs, groups), np.uint16)
+
+    def work(piece: slice) -> None:
+        part = rows[piece]
+        least = np.full(part.shape[:2], np.inf, np.float32)
+        for patterns, step in zip(candidates, steps, strict=True):
+            codes = np.rint(part / step[piece])
+            np.clip(codes, fmt.minimum, fmt.maximum, out=codes)
+            error = codes * step[piece]
+            error -= part
+            error *= error
+            expected = np.einsum("ogi,gi->og", error, factors)
+            better = expected < least
+            least[better] = expected[better]
+            values[piece][better] = codes[better]
+            scales[piece][better] = patterns[piece][better]
+
+    for_each_piece(work, outputs, max(1, _PIECE // (groups * group)))
+    flat = values.reshape(outputs, -1)[:, :inputs]
+    return Weights(fmt, np.ascontiguousarray(flat), scales, group)
