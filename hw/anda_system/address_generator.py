@@ -160,7 +160,7 @@ class VectorFeeder(wiring.Component):
     Timing: the first beat is offered two cycles after ``start``, three with two tensors.
     """
 
-    def __init__(self, vector: AndaVectorParams, depth: int):
+    def __init__(self, vector: AndaVectorParams, depth: int, members: dict | None = None):
         self.vector = vector
         (beats,) = vector.inputs
         scalar = data.ArrayLayout(FP16.bits, vector.rows)
@@ -181,6 +181,7 @@ class VectorFeeder(wiring.Component):
                 "busy": Out(1),
                 "beats": Out(stream.Signature(payload_layout(beats))),
                 "read": Out(ReadPort(depth, data.ArrayLayout(vector.group, vector.rows))),
+                **(members or {}),
             }
         )
 

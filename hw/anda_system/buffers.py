@@ -9,7 +9,7 @@ from golden.params.formats import FP16
 from hw.shared import Shared
 from hw.sram import Sram
 
-__all__ = ["ActivationBuffer", "Banks", "ReadPort", "WeightBuffer", "WritePort"]
+__all__ = ["ActivationBuffer", "Banks", "ReadPort", "WeightBuffer", "WritePort", "bank_signature"]
 
 
 class ReadPort(wiring.Signature):
@@ -38,7 +38,7 @@ class Banks(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        name, signature = f"bank_{self.depth}x{self.word}", _bank_signature(self.depth, self.word)
+        name, signature = f"bank_{self.depth}x{self.word}", bank_signature(self.depth, self.word)
         for k in range(self.banks):
             m.submodules[f"bank{k}"] = bank = Shared(name, signature, self._bank)
             m.d.comb += [
@@ -55,7 +55,7 @@ class Banks(wiring.Component):
         return Sram(self.depth, self.word)
 
 
-def _bank_signature(depth: int, word: int) -> wiring.Signature:
+def bank_signature(depth: int, word: int) -> wiring.Signature:
     """The ports of an :class:`Sram`."""
     return wiring.Signature(
         {

@@ -1,7 +1,6 @@
 """Runs programs: fetches instructions, has them judged, dispatches them, one at a time."""
 
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
@@ -25,7 +24,6 @@ from hw.unit import field_shape
 
 __all__ = ["STATUS", "InstructionSet", "Sequencer", "among"]
 
-MOVE_FIELDS = ("memory", "stride", "row", "rows", "line")
 STATUS = data.StructLayout({f.name: field_shape(f) for f in STATUS_FIELDS})
 
 
@@ -40,7 +38,6 @@ class InstructionSet:
     opcodes: type[IntEnum]
     fields: Mapping[IntEnum, tuple[Field, ...]]
     memories: type[IntEnum]
-    exclusive: tuple[IntEnum, ...] = ()  # begin when the memory port is idle
 
     def fields_of(self, opcode: IntEnum, word: Value) -> data.View:
         """The fields of an instruction word."""
@@ -123,6 +120,7 @@ class Sequencer(wiring.Component):
         opcode = word[:OPCODE_BITS]
         status = self.status
         move = self.instructions.fields_of(opcodes.LOAD, word)
+        declared = [f.name for f in self.instructions.fields[opcodes.LOAD]]  # maybe no stride
         error = Signal(Error)
         background = Signal()
         m.d.comb += [
@@ -130,7 +128,10 @@ class Sequencer(wiring.Component):
             self.fetch_address.eq(number),
             background.eq((opcode == opcodes.LOAD) & self._in_background(move.memory)),
             self.move.p.store.eq(opcode == opcodes.STORE),
-            *(self.move.p[name].eq(move[name]) for name in MOVE_FIELDS),
+            *(
+                self.move.p[name].eq(move[name] if name in declared else 1)
+                for name in ("memory", "stride", "row", "rows", "line")
+            ),
         ]
 
         def end():
@@ -176,7 +177,7 @@ class Sequencer(wiring.Component):
                         with m.Case(opcodes.CONFIGURE):
                             m.d.sync += self.configure()
                             proceed()
-                        with m.Case(opcodes.LOAD, opcodes.STORE, *self.instructions.exclusive):
+                        with m.Case(opcodes.LOAD, opcodes.STORE):
                             m.next = "ISSUE"
                         with m.Case(opcodes.WAIT, opcodes.HALT):
                             m.next = "SETTLE"
@@ -189,7 +190,12 @@ class Sequencer(wiring.Component):
                     with m.If(self.dma_failed):
                         stop(Error.BUS, move_number)
                     with m.Else():
-                        self._issue(m, number, move_number, background, proceed)
+                        m.d.comb += self.move.valid.eq(1)
+                        m.d.sync += move_number.eq(number)
+                        with m.If(background):
+                            proceed()
+                        with m.Else():
+                            m.next = "SETTLE"
             with m.State("SETTLE"):
                 m.d.comb += self.in_memory.eq(1)
                 with m.If(self.dma_idle):
@@ -208,21 +214,6 @@ class Sequencer(wiring.Component):
                 with m.If(self.dma_idle):
                     end()
         return m
-
-    def _issue(self, m: Module, number: Value, move_number: Value, background: Value, proceed):
-        """The memory port is idle: a move begins, or what must have it so."""
-        exclusive = among(self.word[:OPCODE_BITS], self.instructions.exclusive)
-        if self.instructions.exclusive:
-            with m.If(exclusive):
-                m.d.comb += self.go.eq(1)
-                m.next = "RUN"
-        with m.Else() if self.instructions.exclusive else nullcontext():
-            m.d.comb += self.move.valid.eq(1)
-            m.d.sync += move_number.eq(number)
-            with m.If(background):
-                proceed()
-            with m.Else():
-                m.next = "SETTLE"
 
     def _in_background(self, memory: Value) -> Value:
         codes = [code for code in self.instructions.memories if code.background]

@@ -1,0 +1,245 @@
+"""Top controller: sizes and errors of the instructions, and the parts of a product."""
+
+from amaranth import Cat, Mux, Signal, Value
+from amaranth.lib.wiring import Out
+
+from golden.params.anda_vector import Operation
+from golden.params.harmonia_system import (
+    INSTRUCTION_FIELDS,
+    TOKENS_FIELD,
+    Conversion,
+    Error,
+    HarmoniaParams,
+    Memory,
+    Opcode,
+    Operand,
+)
+from golden.params.program import OPCODE_BITS, SCALARS, SIZE_FIELD, Kind
+from hw.anda_system.sequencer import InstructionSet, Sequencer, among
+
+__all__ = ["INSTRUCTIONS", "Controller", "fields_of"]
+
+END_BITS = 36  # holds the sum of a row and any product of sizes
+INSTRUCTIONS = InstructionSet(Opcode, INSTRUCTION_FIELDS, Memory)
+fields_of = INSTRUCTIONS.fields_of
+
+
+class Controller(Sequencer):
+    """The sequencer of Harmonia's instructions.
+
+    Members
+    -------
+    lanes, tokens, row_major : Out
+        What ``configure`` has set.
+    words, groups, tiles : Out
+        Of a tensor with the instruction's elements: rows of a token tile, groups, tiles of
+        columns; one word where a vector instruction has no tensor. They hold while it runs.
+    """
+
+    def __init__(self, params: HarmoniaParams):
+        super().__init__(
+            params,
+            INSTRUCTIONS,
+            {
+                "lanes": Out(params.rows),
+                "tokens": Out(TOKENS_FIELD),
+                "row_major": Out(1),
+                "words": Out(SIZE_FIELD),
+                "groups": Out(SIZE_FIELD),
+                "tiles": Out(SIZE_FIELD),
+                "scalars_only": Out(1),
+                "takes_b": Out(1),
+                "reduces": Out(1),
+            },
+        )
+
+    def reset_formats(self):
+        return [self.lanes.eq(~0), self.tokens.eq(0), self.row_major.eq(0)]
+
+    def configure(self):
+        configure = fields_of(Opcode.CONFIGURE, self.word)
+        return [
+            self.lanes.eq(configure.lanes),
+            self.tokens.eq(configure.tokens),
+            self.row_major.eq(configure.dataflow),
+        ]
+
+    def judge(self, m):
+        ends = self._measure(m)
+        p, word = self.params, self.word
+        opcode = word[:OPCODE_BITS]
+        gemm, convert = fields_of(Opcode.GEMM, word), fields_of(Opcode.CONVERT, word)
+        vector, move = fields_of(Opcode.VECTOR, word), fields_of(Opcode.LOAD, word)
+        learn, clear = fields_of(Opcode.LEARN, word), fields_of(Opcode.CLEAR, word)
+        product = fields_of(Opcode.PRODUCT, word)
+        over = Signal()
+        limits = {
+            "activations": p.activation_rows,
+            "halves": p.halves_rows,
+            "operands": p.operand_rows,
+        }
+        m.d.comb += over.eq(
+            Cat(end > limits[name] for name, several in ends.items() for end in several).any()
+        )
+        error = Signal(Error)
+
+        def check(*wrong: tuple[Value, Error]) -> None:
+            """The first that is wrong."""
+            for condition, code in reversed(wrong):
+                with m.If(condition):
+                    m.d.comb += error.eq(code)
+
+        def any_zero(*sizes: Value) -> Value:
+            return Cat(size == 0 for size in sizes).any()
+
+        with m.Switch(opcode):
+            with m.Case(Opcode.HALT, Opcode.WAIT, Opcode.CONFIGURE):
+                pass
+            with m.Case(Opcode.LOAD, Opcode.STORE):
+                stores = among(move.memory, [memory for memory in Memory if memory.stores])
+                check(
+                    ((opcode == Opcode.STORE) & ~stores, Error.OPERAND),
+                    (any_zero(move.rows), Error.SIZE),
+                    (over, Error.ADDRESS),
+                )
+            with m.Case(Opcode.GEMM):
+                check(
+                    (~among(gemm.operand, Operand), Error.OPERAND),
+                    (any_zero(gemm.groups, gemm.tiles, gemm.token_tiles), Error.SIZE),
+                    (over, Error.ADDRESS),
+                )
+            with m.Case(Opcode.VECTOR):
+                known = among(vector.operation, Operation)
+                kinds = [among(kind, Kind) for kind in (vector.a_kind, vector.b_kind)]
+                tensor_a = vector.a_kind == Kind.TENSOR
+                scalar_destination = self.reduces | self.scalars_only
+                bad_scalar = (
+                    ((vector.a_kind == Kind.SCALAR) & (vector.a >= SCALARS))
+                    | (self.takes_b & (vector.b_kind == Kind.SCALAR) & (vector.b >= SCALARS))
+                    | (scalar_destination & (vector.destination >= SCALARS))
+                )
+                check(
+                    (~known | ~kinds[0] | ~kinds[1], Error.OPERAND),
+                    (self.reduces & ~tensor_a, Error.OPERAND),
+                    (any_zero(vector.elements) & ~self.scalars_only, Error.SIZE),
+                    (over | bad_scalar, Error.ADDRESS),
+                )
+            with m.Case(Opcode.CONVERT):
+                keys = convert.conversion == Conversion.KEYS
+                values = convert.conversion == Conversion.VALUES
+                check(
+                    (~among(convert.conversion, Conversion), Error.OPERAND),
+                    (keys & (convert.part >= p.parts), Error.OPERAND),
+                    (any_zero(convert.elements), Error.SIZE),
+                    (values & any_zero(convert.tokens), Error.SIZE),
+                    (values & (convert.tokens > p.group), Error.SIZE),
+                    (over | (keys & (convert.elements > p.channels)), Error.ADDRESS),
+                )
+            with m.Case(Opcode.LEARN):
+                check(
+                    (any_zero(learn.elements), Error.SIZE),
+                    (over | (learn.elements > p.channels), Error.ADDRESS),
+                )
+            with m.Case(Opcode.CLEAR):
+                check(
+                    (clear.part >= p.parts, Error.OPERAND),
+                    (any_zero(clear.rows), Error.SIZE),
+                    (over, Error.ADDRESS),
+                )
+            with m.Case(Opcode.PRODUCT):
+                sizes = (product.groups, product.tiles, product.token_tiles, product.keep)
+                check((any_zero(*sizes), Error.SIZE))
+            with m.Default():
+                m.d.comb += error.eq(Error.OPCODE)
+        return error
+
+    def _measure(self, m) -> dict[str, list[Signal]]:
+        """Sizes, and by memory the row behind the last of every range, 0 where there is none."""
+        p, word = self.params, self.word
+        opcode = word[:OPCODE_BITS]
+        gemm, convert = fields_of(Opcode.GEMM, word), fields_of(Opcode.CONVERT, word)
+        vector, move = fields_of(Opcode.VECTOR, word), fields_of(Opcode.LOAD, word)
+        learn, clear = fields_of(Opcode.LEARN, word), fields_of(Opcode.CLEAR, word)
+        elements = Signal(SIZE_FIELD)
+        words, groups, tiles = (
+            Signal(SIZE_FIELD, name=n) for n in ("words_now", "groups_now", "tiles_now")
+        )
+        tensor_a = vector.a_kind == Kind.TENSOR
+        tensor_b = self.takes_b & (vector.b_kind == Kind.TENSOR)
+        m.d.comb += [
+            words.eq(_parts(elements, p.word_values)),
+            groups.eq(_parts(elements, p.group)),
+            tiles.eq(_parts(elements, p.columns)),
+            self.takes_b.eq(among(vector.operation, [o for o in Operation if o.takes_b])),
+            self.reduces.eq(among(vector.operation, [o for o in Operation if o.reduces])),
+            self.scalars_only.eq(~tensor_a & ~tensor_b),
+        ]
+        ends = {
+            name: [Signal(END_BITS, name=f"{name}_end{k}") for k in range(count)]
+            for name, count in (("activations", 1), ("halves", 3), ("operands", 3))
+        }
+        activations, halves, operands = ends.values()
+        m.d.sync += [
+            self.words.eq(words),
+            self.groups.eq(groups),
+            self.tiles.eq(tiles),
+            *(end.eq(0) for several in ends.values() for end in several),
+        ]
+        with m.Switch(opcode):
+            with m.Case(Opcode.LOAD, Opcode.STORE):
+                with m.Switch(move.memory):
+                    for memory in Memory:
+                        own = {Memory.HALVES: halves}.get(
+                            memory, operands if memory >= Memory.OPERANDS else activations
+                        )
+                        with m.Case(memory):
+                            m.d.sync += own[0].eq(move.row + move.rows)
+            with m.Case(Opcode.GEMM):
+                rows = gemm.tiles * gemm.groups
+                m.d.sync += [
+                    activations[0].eq(gemm.source + gemm.token_tiles * gemm.groups),
+                    halves[0].eq(gemm.destination + gemm.token_tiles * gemm.tiles * p.tile_words),
+                    operands[0].eq(gemm.operands + rows),
+                    operands[1].eq(gemm.facts + rows),
+                ]
+                for operand, across in (
+                    (Operand.KEYS, gemm.groups),
+                    (Operand.VALUES, gemm.tiles),
+                ):
+                    with m.If(gemm.operand == operand):
+                        m.d.sync += operands[2].eq(gemm.lows + p.low_slots(operand) * across)
+            with m.Case(Opcode.VECTOR):
+                m.d.comb += elements.eq(vector.elements)
+                with m.If(tensor_a):
+                    m.d.sync += halves[0].eq(vector.a + words)
+                with m.If(tensor_b):
+                    m.d.sync += halves[1].eq(vector.b + words)
+                with m.If(~self.reduces & ~self.scalars_only):
+                    m.d.sync += halves[2].eq(vector.destination + words)
+                with m.If(self.scalars_only):
+                    m.d.sync += self.words.eq(1)
+            with m.Case(Opcode.CONVERT):
+                m.d.comb += elements.eq(convert.elements)
+                spatial = convert.conversion == Conversion.VALUES
+                rows = Mux(spatial, tiles, groups)
+                loops = Mux(spatial, p.converter.loops, 1)
+                m.d.sync += halves[0].eq(convert.source + words * loops)
+                with m.If(convert.conversion == Conversion.ACTIVATIONS):
+                    m.d.sync += activations[0].eq(convert.destination + rows)
+                with m.Else():
+                    m.d.sync += [
+                        operands[0].eq(convert.destination + rows),
+                        operands[1].eq(convert.facts + rows),
+                        operands[2].eq(Mux(convert.short, 0, convert.lows + rows)),
+                    ]
+            with m.Case(Opcode.LEARN):
+                m.d.comb += elements.eq(learn.elements)
+                m.d.sync += halves[0].eq(learn.source + words)
+            with m.Case(Opcode.CLEAR):
+                m.d.sync += operands[0].eq(clear.lows + clear.rows)
+        return ends
+
+
+def _parts(number: Value, size: int) -> Value:
+    """Parts of ``size``, a power of two, rounded up."""
+    return (number + (size - 1)) >> (size.bit_length() - 1)
