@@ -8,8 +8,6 @@ float32 holds every value of the format: at most 16 mantissa bits.
 import numpy as np
 from numpy.typing import NDArray
 
-from golden import bfp
-from golden.bits import encode
 from golden.chunks import for_each_piece
 from golden.params.block import require
 from golden.params.formats import FP16, FP32, BlockFormat
@@ -31,7 +29,7 @@ def truncate(values: NDArray[np.float32], group: int, mantissa_bits: int) -> NDA
     They are rounded to fp16 first, beyond its range to its largest magnitude. The last group may
     be short.
     """
-    fmt = BlockFormat(group=group, mantissa_bits=mantissa_bits)
+    BlockFormat(group=group, mantissa_bits=mantissa_bits)  # refuses what is no format
     require(values.dtype == np.float32, f"values must be float32, not {values.dtype}")
     require(values.ndim >= 1, "block floating point groups along the last axis; a scalar has none")
     if values.size == 0:
@@ -46,25 +44,30 @@ def truncate(values: NDArray[np.float32], group: int, mantissa_bits: int) -> NDA
         if length % group:
             grid = np.zeros((len(part), groups * group), np.float32)
             grid[:, :length] = part
-            _truncate_groups(grid.reshape(-1, group), fmt)
+            _truncate_groups(grid.reshape(-1, group), mantissa_bits)
             part[...] = grid[:, :length]
         else:
-            _truncate_groups(part.reshape(-1, group), fmt)
+            _truncate_groups(part.reshape(-1, group), mantissa_bits)
 
     for_each_piece(work, len(rows), max(1, _PIECE // length))
     return result
 
 
 def round_to_fp16(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The nearest fp16 values, in place where ``values`` is contiguous; finite ones within fp16."""
+    """The nearest fp16 values, in place where ``values`` is contiguous; beyond fp16 as above."""
     result = np.ascontiguousarray(values)
     flat = result.reshape(-1)
-    for_each_piece(lambda piece: _round(flat[piece]), flat.size, _PIECE)
+
+    def work(piece: slice) -> None:
+        _saturate(flat[piece])
+        _round(flat[piece])
+
+    for_each_piece(work, flat.size, _PIECE)
     return result
 
 
 def _round(values: NDArray[np.float32]) -> None:
-    """To fp16's precision; its largest exponent has no limit here."""
+    """To nearest even in place, values within fp16's range."""
     rounder = (values.view(np.uint32) & _EXPONENT).view(np.float32)
     np.maximum(rounder, _SMALLEST_NORMAL, out=rounder)  # subnormals share the smallest exponent
     rounder *= _ROUNDER
@@ -74,18 +77,23 @@ def _round(values: NDArray[np.float32]) -> None:
     np.bitwise_or(rounded.view(np.uint32), sign, out=values.view(np.uint32))
 
 
-def _truncate_groups(values: NDArray[np.float32], fmt: BlockFormat) -> None:
+def _truncate_groups(values: NDArray[np.float32], mantissa_bits: int) -> None:
     """Rows are groups."""
-    with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are seen below
-        _round(values)
     largest = _largest(np.abs(values))
     if not (largest <= _LARGEST).all():
-        values[...] = bfp.decode(fmt, bfp.encode(fmt, encode(FP16, values), saturate=True))
-        return
-    step = mantissa_step(largest, fmt.mantissa_bits)
+        _saturate(values)
+        largest = _largest(np.abs(values))
+    _round(values)
+    _round(largest)  # the largest of the rounded ones: rounding keeps the order
+    step = mantissa_step(largest, mantissa_bits)
     values *= 1 / step  # a power of two: exact
     np.trunc(values, out=values)
     values *= step
+
+
+def _saturate(values: NDArray[np.float32]) -> None:
+    """Beyond fp16, and NaN, to its largest magnitude; signs are kept."""
+    np.copysign(np.fmin(np.abs(values), _LARGEST), values, out=values)
 
 
 def mantissa_step(largest: NDArray[np.float32], mantissa_bits: int) -> NDArray[np.float32]:

