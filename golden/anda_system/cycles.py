@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from golden.anda_system.executor import Outcome
 from golden.anda_system.isa import Formats, Instruction, groups_of, works_on_scalars
-from golden.anda_system.layout import lines_of
 from golden.params.anda_system import (
     FP16_ROWS,
     AndaParams,
@@ -21,6 +20,7 @@ from golden.params.anda_system import (
     group_rows,
 )
 from golden.params.anda_vector import AndaVectorParams, Operation
+from golden.program.moves import load_cycles, store_cycles
 
 CONTROL_CYCLES = 4  # fetch, decode, measure, judge
 
@@ -93,30 +93,6 @@ def _advance(
             clock.now = judged + compress_cycles(params, x["elements"], formats.result)
         case Opcode.GEMM:
             clock.now = judged + _gemm(params, x, formats).cycles
-
-
-def load_cycles(params: AndaParams, memory: Memory, rows: int, latency: int) -> int:
-    """Cycles from the one in which the port takes a load to the first in which it is idle."""
-    lines = lines_of(params, memory, rows)
-    each = max(1, params.line_bits // params.row_bits(memory))  # rows that a line holds
-    asked: list[int] = []  # the cycle in which each line is asked for
-    taken: list[int] = []  # and taken from the queue
-    for k in range(lines):
-        request = 1 if k == 0 else asked[-1] + 1
-        if k >= params.dma_lines:
-            request = max(request, taken[k - params.dma_lines] + 1)
-        asked.append(request)
-        arrives = request + latency + 1  # through the queue
-        taken.append(arrives if k == 0 else max(arrives, taken[-1] + each))
-    return taken[-1] + (rows - (lines - 1) * each if each > 1 else 1) + 1
-
-
-def store_cycles(params: AndaParams, memory: Memory, rows: int, latency: int) -> int:
-    """Cycles from the one in which the port takes a store to the first in which it is idle."""
-    lines = lines_of(params, memory, rows)
-    narrow = params.row_bits(memory) < params.line_bits
-    sent = 2 * rows + lines if narrow else rows + lines  # the cycle of the last line
-    return sent + latency + 2  # acknowledged, and noticed
 
 
 def vector_cycles(params: AndaParams, x: Instruction) -> int:

@@ -15,6 +15,7 @@ from golden.anda.weights import Weights
 from golden.bfp import encode
 from golden.params.anda_system import AndaParams, Memory
 from golden.params.formats import BlockFormat
+from golden.program.moves import lines_of as lines_of
 
 
 class Planes(NamedTuple):
@@ -88,11 +89,6 @@ def _dtype(params: AndaParams, memory: Memory) -> np.dtype:
     if memory is Memory.EXPONENTS:
         return np.dtype("u1")
     return np.dtype("<u2") if memory is Memory.SCALES else word_dtype(params)
-
-
-def lines_of(params: AndaParams, memory: Memory, rows: int) -> int:
-    """Lines that ``rows`` rows take in external memory."""
-    return -(-rows * params.row_bits(memory) // params.line_bits)
 
 
 def _checked(params: AndaParams, shape: tuple[int, ...]) -> tuple[int, int]:

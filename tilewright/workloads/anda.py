@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from golden.anda_system.isa import Instruction
     from golden.params.anda_system import AndaParams
 
-BENCH = "tilewright.bench.anda_system.run"
+BENCH = "tilewright.bench.program.run"
 DEFAULT_BLOCK = "anda:small"  # the paper's size takes minutes to build
 LIMIT = 20_000_000  # cycles
 EMPTY_LINES = 1024  # of the external memory where none is given

@@ -4,20 +4,15 @@ import time
 from typing import Any
 
 import cocotb
-import numpy as np
 
-from golden.anda_system.cycles import program_cycles
-from golden.anda_system.executor import Machine
-from golden.params.anda_system import Error, Register
 from tilewright.bench import job
-from tilewright.bench.anda_system.host import Host
 from tilewright.bench.anda_system.workload import random_program
+from tilewright.bench.program.check import check_program
 from tilewright.bench.streams import Bench
 
 __all__ = ["random_programs"]
 
 CASES_PER_PROGRAM = 100  # a program stands for so many of the cases asked for
-LATENCIES = (1, 4, 30)  # cycles of the memory, in turn
 
 
 @cocotb.test
@@ -44,38 +39,11 @@ async def random_programs(dut: Any) -> None:
 async def run_one(clock: Bench, params: Any, seed: int, stall: float) -> None:
     """One program against golden; without stalls, cycle for cycle."""
     builder = random_program(params, seed)
-    memory, wanted = builder.memory, builder.memory
-    outcome = Machine(params, wanted).run(builder.program)
-    assert outcome.error is Error.NONE, f"golden stops with {outcome.error.name}"
-    latency = LATENCIES[seed % len(LATENCIES)]
-    host = Host(clock, params, memory, latency=latency, stall=stall, seed=seed)
-    await host.start()
-    status = await host.run_program(builder.program)
-    assert (status.error, status.instruction) == (Error.NONE, outcome.instruction), (
-        f"ended with {status.error.name} at instruction {status.instruction},"
-        f" expected a halt at {outcome.instruction}"
-    )
-    require_memory(builder, memory, wanted)
-    saturated = await host.read(Register.EVENTS)
-    assert saturated == outcome.saturated, f"saturated is {saturated}, not {outcome.saturated}"
-    expected = dict(outcome.counts)
-    if not stall:
-        expected |= program_cycles(params, outcome, latency)
-    counters = await host.counters()
-    wrong = {c.name: (counters[c], want) for c, want in expected.items() if counters[c] != want}
-    assert not wrong, f"counters (got, expected): {wrong}"
 
+    def tensor_at(line: int) -> str:
+        stored = [o for o in builder.outputs if o.line <= line]
+        return f"tensor {stored[-1].tensor}" if stored else "no result"
 
-def require_memory(builder: Any, memory: np.ndarray, wanted: np.ndarray) -> None:
-    """Every byte of external memory, with the tensor it belongs to in the message."""
-    different = np.flatnonzero(memory != wanted)
-    if not len(different):
-        return
-    first = int(different[0])
-    line = first // builder.params.line_bytes
-    stored = [o for o in builder.outputs if o.line <= line]
-    where = f"tensor {stored[-1].tensor}" if stored else "no result"
-    raise AssertionError(
-        f"{len(different)} bytes differ, the first at {first:#x} ({where}):"
-        f" got {memory[first]:#04x}, expected {wanted[first]:#04x}"
+    await check_program(
+        clock, params, builder.program, builder.memory, seed=seed, stall=stall, where=tensor_at
     )

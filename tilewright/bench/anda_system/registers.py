@@ -3,88 +3,17 @@
 from typing import Any
 
 import cocotb
-import numpy as np
 
-from golden.anda_system.assembler import assemble
-from golden.params.anda_system import (
-    INSTRUCTION_BASE,
-    SCALARS,
-    Counter,
-    Error,
-    Register,
-)
-from tilewright.bench import job
-from tilewright.bench.anda_system.host import Host
-from tilewright.bench.streams import Bench
+from tilewright.bench.program.registers import check_registers
 
 __all__ = ["registers_hold_and_refuse"]
 
 
 @cocotb.test
 async def registers_hold_and_refuse(dut: Any) -> None:
-    params = job.load().params
-    rng = np.random.default_rng(job.load().seed)
-    host = Host(Bench(dut), params, np.zeros(64 * params.line_bytes, np.uint8))
-    await host.start()
-    identity = await host.read(Register.IDENTITY)
-    assert identity == params.rows | params.columns << 8 | params.group << 16 | SCALARS << 24
-    status = await host.status()
-    assert not status.busy and not status.done
-
-    # The instruction memory keeps both halves of every word, up to its end.
-    places = [0, 1, params.instructions - 1]
-    words = {16 * k + 8 * half: int(rng.integers(1 << 63)) for k in places for half in range(2)}
-    for offset, word in words.items():
-        await host.write(INSTRUCTION_BASE + offset, word)
-    for offset, word in words.items():
-        assert await host.read(INSTRUCTION_BASE + offset) == word
-
-    beyond = INSTRUCTION_BASE + 16 * params.instructions
-    refused = [
-        (Register.IDENTITY, 1),
-        (Register.STATUS, 1),
-        (Register.COUNTERS, 1),
-        (Register.COUNTERS + 8 * len(Counter), None),
-        (0x40, None),
-        (Register.CONTROL + 1, 1),
-        (INSTRUCTION_BASE + 4, None),
-    ]
-    if beyond < 1 << 16:
-        refused += [(beyond, None), (beyond, 1)]
-    for address, value in refused:
-        _, error = await host.access(address, value)
-        assert error, f"access to {address:#x} was not refused"
-
-    # A program at work cannot be changed or started again.
-    moves = "".join(f"load activations, row={k}, rows=4, line=0\n" for k in range(20))
-    program = assemble(moves + "halt")
-    await host.load_program(program)
-    await host.write(Register.CONTROL, 0)
-    assert not (await host.status()).busy
-    await host.write(Register.CONTROL, 1)
-    for address, value in ((Register.CONTROL, 1), (INSTRUCTION_BASE, 0), (INSTRUCTION_BASE, None)):
-        _, error = await host.access(address, value)
-        assert error, f"access to {address:#x} while a program runs was not refused"
-    assert (await host.status()).busy
-    while (await host.status()).busy:
-        pass
-    first = await host.counters()
-    assert first[Counter.INSTRUCTIONS] == 21 and first[Counter.LINES_READ] >= 20
-
-    status = await host.run_program(assemble("halt"))
-    assert (status.error, status.instruction) == (Error.NONE, 0)
-    counters = await host.counters()
-    assert counters[Counter.INSTRUCTIONS] == 1 and counters[Counter.LINES_READ] == 0
-
-    # An infinity that is compressed is remembered until it is forgiven.
-    overflow = assemble(
-        "configure source=0, result=3\nadd r0, r0, #inf, elements=1\n"
-        "compress source=0, destination=64, elements=1\nhalt"
+    await check_registers(
+        dut,
+        move="load activations, row={k}, rows=4, line=0",
+        overflow="configure source=0, result=3\nadd r0, r0, #inf, elements=1\n"
+        "compress source=0, destination=64, elements=1",
     )
-    assert await host.read(Register.EVENTS) == 0
-    await host.run_program(overflow)
-    assert await host.read(Register.EVENTS) == 1
-    await host.run_program(assemble("halt"))
-    assert await host.read(Register.EVENTS) == 1
-    await host.write(Register.EVENTS, 1)
-    assert await host.read(Register.EVENTS) == 0

@@ -2,21 +2,17 @@
 
 from collections import deque
 from dataclasses import dataclass
+from enum import IntEnum
 from random import Random
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.anda_system.isa import Instruction
-from golden.params.anda_system import (
-    INSTRUCTION_BASE,
-    STATUS_FIELDS,
-    AndaParams,
-    Counter,
-    Error,
-    Register,
-)
 from golden.params.block import Port
+from golden.params.program import INSTRUCTION_BASE, STATUS_FIELDS, Register
+from golden.program.instruction import BaseInstruction
+from tilewright.bench.program.accelerators import accelerator_of
 from tilewright.bench.streams import Bench, StreamDriver, StreamMonitor
 
 __all__ = ["Host", "Status"]
@@ -30,7 +26,7 @@ class Status:
 
     busy: bool
     done: bool
-    error: Error
+    error: IntEnum  # of the accelerator
     instruction: int
 
 
@@ -45,7 +41,7 @@ class Host:
     def __init__(
         self,
         clock: Bench,
-        params: AndaParams,
+        params: Any,
         external: NDArray[np.uint8],
         *,
         latency: int = 4,
@@ -54,6 +50,7 @@ class Host:
         bad_lines: frozenset[int] = frozenset(),
     ):
         self.clock, self.params = clock, params
+        self.system = accelerator_of(params)
         self.external = external.reshape(-1, params.line_bytes)
         self.latency, self.stall, self.bad_lines = latency, stall, bad_lines
         self.random = Random(f"{seed} memory")
@@ -69,6 +66,7 @@ class Host:
         self.writes: deque[tuple[int, int]] = deque()
         self.answers: deque[int] = deque()
         self.tags: set[int] = set()
+        self.requested: list[int] = []  # lines, in order
 
     async def start(self) -> None:
         """Reset the accelerator; from now on the clock moves this host."""
@@ -117,6 +115,7 @@ class Host:
         if name == "mem_request":
             assert fields["tag"] not in self.tags, f"tag {fields['tag']} is used twice"
             self.tags.add(fields["tag"])
+            self.requested.append(line)
             data = 0 if bad else int.from_bytes(self.external[line].tobytes(), "little")
             answer = {"tag": fields["tag"], "error": int(bad), "data": data}
             self.reads.append((due, pack_word(self.ports["mem_response"], answer)))
@@ -145,14 +144,16 @@ class Host:
         assert not refused, f"read of {address:#x} refused"
         return value
 
-    async def load_program(self, program: list[Instruction | int]) -> None:
+    async def load_program(self, program: list[BaseInstruction | int]) -> None:
         for k, item in enumerate(program):
-            word = item.encode() if isinstance(item, Instruction) else item
+            word = item.encode() if isinstance(item, BaseInstruction) else item
             for half in range(2):
                 address = INSTRUCTION_BASE + 16 * k + 8 * half
                 await self.write(address, word >> 64 * half & ((1 << 64) - 1))
 
-    async def run_program(self, program: list[Instruction | int], limit: int = 2_000_000) -> Status:
+    async def run_program(
+        self, program: list[BaseInstruction | int], limit: int = 2_000_000
+    ) -> Status:
         """Load a program, start it and wait for its end."""
         await self.load_program(program)
         await self.write(Register.CONTROL, 1)
@@ -172,12 +173,13 @@ class Host:
         return Status(
             bool(fields["busy"]),
             bool(fields["done"]),
-            Error(fields["error"]),
+            self.system.error(fields["error"]),
             fields["instruction"],
         )
 
-    async def counters(self) -> dict[Counter, int]:
-        return {c: await self.read(Register.COUNTERS + 8 * c) for c in Counter}
+    async def counters(self) -> dict[IntEnum, int]:
+        counters = self.system.counter
+        return {c: await self.read(Register.COUNTERS + 8 * c) for c in counters}
 
 
 def pack_word(port: Port, fields: dict[str, int]) -> int:

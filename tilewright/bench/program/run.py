@@ -13,9 +13,9 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from golden.params.anda_system import Register
+from golden.params.program import Register
 from tilewright.bench import job
-from tilewright.bench.anda_system.host import Host
+from tilewright.bench.program.host import Host
 from tilewright.bench.streams import Bench
 
 __all__ = ["program"]

@@ -1,0 +1,178 @@
+"""How long a program takes: every cycle of the hardware, given the memory's latency.
+
+The memory takes a request or a line in every cycle and offers its answer ``latency`` cycles later.
+Instructions follow each other, and a background load runs beside them; the formulas below are held
+against the RTL, cycle for cycle. Cycles of an instruction are counted from the one after it was
+judged to the one in which the next is fetched.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+from golden.harmonia.offset_stream import SELECTION_CYCLES
+from golden.harmonia_system.executor import Outcome
+from golden.harmonia_system.isa import Instruction, Settings, groups_of, tiles_of, words_of
+from golden.params.anda_vector import AndaVectorParams, Operation
+from golden.params.harmonia_system import (
+    Conversion,
+    Counter,
+    Dataflow,
+    HarmoniaParams,
+    Memory,
+    Opcode,
+    Operand,
+)
+from golden.params.program import Kind
+from golden.program.instruction import works_on_scalars
+from golden.program.moves import load_cycles, store_cycles
+
+CONTROL_CYCLES = 4  # fetch, decode, measure, judge
+FIRST_BEAT = 1  # of a gemm, convert or learn: the cycle in which it is offered
+NOTICED = 2  # from the cycle that writes the last row to the next fetch
+
+
+@dataclass
+class _Clock:
+    """Where the controller and the memory port are."""
+
+    now: int = 0  # the cycle in which the next instruction is fetched
+    port_idle: int = 0  # the first cycle in which the memory port is idle
+
+
+def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
+    """Counters of a program that halted, by where the time goes."""
+    clock, counts = _Clock(), dict.fromkeys(_TIMES, 0)
+    for instruction, settings in outcome.trace:
+        start = clock.now
+        waits = _advance(params, clock, instruction, settings, latency)
+        spent = clock.now - start
+        counts[Counter.CYCLES] += spent
+        counts[Counter.CONTROL] += CONTROL_CYCLES
+        counts[Counter.MATRIX_WAITS] += waits
+        kind = _KINDS.get(instruction.opcode)
+        if kind is not None:
+            counts[kind] += spent - CONTROL_CYCLES
+    return counts
+
+
+_KINDS = {
+    Opcode.LOAD: Counter.MEMORY,
+    Opcode.STORE: Counter.MEMORY,
+    Opcode.WAIT: Counter.MEMORY,
+    Opcode.HALT: Counter.MEMORY,
+    Opcode.GEMM: Counter.GEMM,
+    Opcode.VECTOR: Counter.VECTOR,
+    Opcode.CONVERT: Counter.VECTOR,
+    Opcode.LEARN: Counter.VECTOR,
+    Opcode.CLEAR: Counter.VECTOR,
+}
+_TIMES = (
+    *(Counter.CYCLES, Counter.CONTROL, Counter.MEMORY, Counter.GEMM, Counter.VECTOR),
+    Counter.MATRIX_WAITS,
+)
+
+
+def _advance(
+    params: HarmoniaParams, clock: _Clock, x: Instruction, settings: Settings, latency: int
+) -> int:
+    """Moves the clock; the cycles in which a sum waited for the array."""
+    judged, waits = clock.now + CONTROL_CYCLES, 0  # the cycle after the last of these
+    match x.opcode:
+        case Opcode.CONFIGURE | Opcode.PRODUCT:
+            clock.now = judged
+        case Opcode.WAIT | Opcode.HALT:
+            clock.now = max(judged, clock.port_idle) + 1
+        case Opcode.LOAD | Opcode.STORE:
+            memory = Memory(x["memory"])
+            issued = max(judged, clock.port_idle)
+            move = load_cycles if x.opcode is Opcode.LOAD else store_cycles
+            clock.port_idle = issued + move(params, memory, x["rows"], latency)
+            background = x.opcode is Opcode.LOAD and memory.background
+            clock.now = 1 + (issued if background else clock.port_idle)
+        case Opcode.GEMM:
+            cycles, waits = gemm_cycles(params, settings, x)
+            clock.now = judged + cycles
+        case Opcode.VECTOR:
+            clock.now = judged + vector_cycles(params, x)
+        case Opcode.CONVERT:
+            clock.now = judged + convert_cycles(params, x)
+        case Opcode.LEARN:
+            clock.now = judged + learn_cycles(x)
+        case Opcode.CLEAR:
+            clock.now = judged + x["rows"] + 1
+    return waits
+
+
+class GemmCycles(NamedTuple):
+    """Of one gemm."""
+
+    cycles: int
+    matrix_waits: int  # cycles in which a sum waits for the array
+
+
+def gemm_cycles(params: HarmoniaParams, settings: Settings, x: Instruction) -> GemmCycles:
+    """A sum a cycle; the last sums of two tiles are at least as many apart as there are columns.
+
+    As :func:`golden.harmonia.array.cycles` has it.
+    """
+    taken, earliest, sums = -1, 0, 0
+    for count in _tile_sums(params, settings, x):
+        taken = max(taken + count, earliest)
+        earliest = taken + params.columns
+        sums += count
+    last_column = FIRST_BEAT + taken + params.array.latency + params.columns - 1
+    return GemmCycles(last_column + NOTICED, taken + 1 - sums)
+
+
+def _tile_sums(params: HarmoniaParams, settings: Settings, x: Instruction) -> Iterator[int]:
+    """Sums of every tile of results, in order."""
+    tiles, token_tiles = range(x["tiles"]), range(x["token_tiles"])
+    if settings.dataflow is Dataflow.COLUMN_MAJOR:
+        order = [tile for tile, _ in product(tiles, token_tiles)]
+    else:
+        order = [tile for _, tile in product(token_tiles, tiles)]
+    operand, groups = Operand(x["operand"]), x["groups"]
+    units = {Operand.KEYS: x["tiles"], Operand.VALUES: groups}.get(operand, 0)
+    lows = [int(params.has_low(operand, unit, settings.tokens)) for unit in range(units)]
+    for tile in order:
+        match operand:
+            case Operand.WEIGHTS:
+                yield groups
+            case Operand.KEYS:
+                yield groups * (1 + lows[tile])
+            case Operand.VALUES:
+                yield groups + sum(lows)
+
+
+def vector_cycles(params: HarmoniaParams, x: Instruction) -> int:
+    """A row a cycle, or two cycles a row with two tensors."""
+    words = 1 if works_on_scalars(x) else words_of(params, x["elements"])
+    takes_b = Operation(x["operation"]).takes_b
+    tensors = (x["a_kind"] == Kind.TENSOR) + (takes_b and x["b_kind"] == Kind.TENSOR)
+    return max(1, tensors) * words + AndaVectorParams.latency + 2
+
+
+def convert_cycles(params: HarmoniaParams, x: Instruction) -> int:
+    """Beats one a cycle; a block leaves the converter while the next one is taken."""
+    conversion = Conversion(x["conversion"])
+    spatial = conversion is Conversion.VALUES
+    blocks = tiles_of(params, x["elements"]) if spatial else groups_of(params, x["elements"])
+    beats = params.converter.block_beats(spatial)
+    # The last block is read from the cycle after its last beat on, each beat offered a cycle later.
+    last_beat = FIRST_BEAT + (blocks + 1) * beats
+    if conversion is Conversion.KEYS:
+        last_beat += 1  # through the offset generator
+    written = last_beat + 1
+    if conversion is not Conversion.ACTIVATIONS and not x["short"]:
+        written += 1  # low halves
+    return written + NOTICED
+
+
+def learn_cycles(x: Instruction) -> int:
+    """A channel a cycle; after the last tile all channels pass the list once more."""
+    last_beat = FIRST_BEAT + x["elements"] - 1
+    if x["last"]:
+        last_beat += SELECTION_CYCLES + x["elements"]
+    return last_beat + NOTICED

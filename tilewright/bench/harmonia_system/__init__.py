@@ -1,0 +1,1 @@
+"""Bench of the Harmonia accelerator: random programs, a head of attention, dataflows, errors."""

@@ -1,0 +1,1 @@
+"""What the benches of programmable accelerators share: a host, an external memory, comparisons."""

@@ -1,0 +1,41 @@
+"""The golden side of every programmable accelerator, by its parameters."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from importlib import import_module
+from typing import Any
+
+from golden.params.block import BlockParams
+
+__all__ = ["Accelerator", "accelerator_of"]
+
+_SYSTEMS = {  # by block: its golden package and its parameter file
+    "anda": ("golden.anda_system", "golden.params.anda_system"),
+    "harmonia": ("golden.harmonia_system", "golden.params.harmonia_system"),
+}
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """What runs, counts and reads programs."""
+
+    machine: Callable[..., Any]  # (params, external memory, bad lines)
+    program_cycles: Callable[..., dict]
+    assemble: Callable[[str], list]
+    disassemble: Callable[[Any], str]
+    error: type[IntEnum]
+    counter: type[IntEnum]
+
+
+def accelerator_of(params: BlockParams) -> Accelerator:
+    golden, declared = _SYSTEMS[params.block]
+    assembler = import_module(f"{golden}.assembler")
+    return Accelerator(
+        import_module(f"{golden}.executor").Machine,
+        import_module(f"{golden}.cycles").program_cycles,
+        assembler.assemble,
+        assembler.disassemble,
+        import_module(declared).Error,
+        import_module(declared).Counter,
+    )
