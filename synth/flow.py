@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
+from synth.full_adders import inverted_adders
 from synth.function import parse_function, truth_table
 from synth.liberty import cached_liberty
 from synth.liberty_reader import read_text
@@ -97,8 +99,7 @@ def synthesise(
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         liberty, cells = _prepare(rtlil, technology, goal, folder)
-        commands = _mapping(top, technology, goal, keep_hierarchy, liberty, folder)
-        _run([*commands, "flatten", *_WRITE], technology, folder)
+        _map(top, technology, goal, keep_hierarchy, liberty, folder, ["flatten", *_WRITE])
         netlist = read_netlist((folder / "netlist.json").read_text(), top, technology, cells)
         verilog = without_banner((folder / "netlist.v").read_text())
     return Synthesis(
@@ -120,8 +121,7 @@ def map_modules(rtlil: str, top: str, technology: Technology) -> dict[str, list[
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         liberty, macros = _prepare(rtlil, technology, Goal.AREA, folder)
-        commands = _mapping(top, technology, Goal.AREA, True, liberty, folder)
-        _run([*commands, *_WRITE], technology, folder)
+        _map(top, technology, Goal.AREA, True, liberty, folder, _WRITE)
         modules = json.loads((folder / "netlist.json").read_text())["modules"]
     known = {**technology.cells, **macros}
     return {
@@ -151,28 +151,41 @@ def _prepare(
     return _write_liberty(technology, folder), cells
 
 
-def _mapping(
+def _map(
     top: str,
     technology: Technology,
     goal: Goal,
     keep_hierarchy: bool,
     liberty: str,
     folder: Path,
-) -> list[str]:
-    return [
+    finish: Sequence[str],
+) -> None:
+    """Map ``top.il`` to cells, and do what is to be done with it."""
+    start = [
         "libcache -scl -disable",  # its cache outlives this run and trusts file times
         "read_verilog -lib macros.v",
         "read_rtlil top.il",
         f"synth {'' if keep_hierarchy else '-flatten'} -top {top} -noabc",
         "opt -purge",
         "rename -wire",  # registers are called as the signals they hold
-        *(_map_full_adders(technology, folder) if goal is Goal.AREA else ()),
-        f"dfflibmap {liberty}",
-        "opt",
-        "setundef -zero",
-        f"abc {liberty} -constr abc.constr -script abc.script",
-        *_tie_constants(technology),
     ]
+    adder = _full_adder(technology) if goal is Goal.AREA else None
+    if adder:
+        _run([*start, *_EXTRACT], technology, folder)
+        start = ["libcache -scl -disable", *_map_full_adders(adder, folder)]
+    _run(
+        [
+            *start,
+            f"dfflibmap {liberty}",
+            "opt",
+            "setundef -zero",
+            f"abc {liberty} -constr abc.constr -script abc.script",
+            *_tie_constants(technology),
+            *finish,
+        ],
+        technology,
+        folder,
+    )
 
 
 def _run(commands: Sequence[str], technology: Technology, folder: Path) -> None:
@@ -212,60 +225,94 @@ def _write_liberty(technology: Technology, folder: Path) -> str:
     return " ".join([*options, *(f"-dont_use {pattern}" for pattern in technology.dont_use)])
 
 
-def _map_full_adders(technology: Technology, folder: Path) -> list[str]:
+_EXTRACT = ("extract_fa -fa", "write_rtlil adders.il", "write_json adders.json")
+_INVERTED = "full_adder_inverted"  # a module's name in place of $fa
+
+
+def _map_full_adders(adder: "_FullAdder", folder: Path) -> list[str]:
     """Commands that turn every full adder found in the gates into a full-adder cell.
 
     ABC then sees the cells' pins as inputs and outputs of what it maps, so it does not weigh paths
     through them; the timing afterwards does.
     """
-    module = _full_adder_module(technology)
-    if module is None:
-        return []
-    (folder / "full_adder.v").write_text(module)
-    return ["extract_fa -fa", "techmap -map full_adder.v", "techmap", "opt -fast -purge"]
+    text = (folder / "adders.il").read_text()
+    modules = [_full_adder_module(r"\$fa", adder, inverted=False)]
+    if adder.gives_inverse:
+        inverted = inverted_adders((folder / "adders.json").read_text())
+        text = re.sub(
+            r"^  cell \$fa (\S+)$",
+            lambda m: (
+                f"  cell \\{_INVERTED} {m[1]}" if m[1].removeprefix("\\") in inverted else m[0]
+            ),
+            text,
+            flags=re.MULTILINE,
+        )
+        modules.append(_full_adder_module(_INVERTED, adder, inverted=True))
+    (folder / "adders.il").write_text(text)
+    (folder / "full_adder.v").write_text("".join(modules))
+    return ["read_rtlil adders.il", "techmap -map full_adder.v", "techmap", "opt -fast -purge"]
 
 
 _SUM, _CARRY, _ALL = 0b10010110, 0b11101000, 0b11111111
 
 
-def _full_adder_module(technology: Technology) -> str | None:
-    """Verilog of Yosys's ``$fa`` by the smallest cell with a sum and a carry, inverted or not."""
-    wanted = {
-        _SUM: ("Y", ""),
-        _SUM ^ _ALL: ("Y", "~"),
-        _CARRY: ("X", ""),
-        _CARRY ^ _ALL: ("X", "~"),
+class _FullAdder(NamedTuple):
+    """A cell with a sum and a carry, inverted or not."""
+
+    cell: Cell
+    outputs: tuple[tuple[str, bool], ...]  # of every output, the port of $fa and if it is inverted
+
+    @property
+    def gives_inverse(self) -> bool:
+        return all(inverse for _, inverse in self.outputs)
+
+
+def _full_adder(technology: Technology) -> _FullAdder | None:
+    """The smallest there is."""
+    roles = {
+        _SUM: ("Y", False),
+        _SUM ^ _ALL: ("Y", True),
+        _CARRY: ("X", False),
+        _CARRY ^ _ALL: ("X", True),
     }
     for cell in sorted(technology.cells.values(), key=lambda cell: (cell.area, cell.name)):
         if cell.state or cell.weak or len(cell.inputs) != 3 or len(cell.outputs) != 2:
             continue
         pins = tuple(cell.inputs)
-        roles = [wanted.get(truth_table(parse_function(f), pins)) for f in cell.outputs.values()]
-        if None in roles or len({role[0] for role in roles if role}) < 2:
-            continue
-        inputs = [f".{pin}({port}[k])" for pin, port in zip(pins, "ABC", strict=True)]
-        outputs = [f".{pin}(out[{i}])" for i, pin in enumerate(cell.outputs)]
-        assigns = [
-            f"    assign {port}[k] = {sign}out[{i}];"
-            for i, (port, sign) in enumerate(role for role in roles if role)
-        ]
-        return "\n".join(
-            [
-                r"module \$fa (A, B, C, X, Y);",
-                "  parameter WIDTH = 1;",
-                "  input [WIDTH-1:0] A, B, C;",
-                "  output [WIDTH-1:0] X, Y;",
-                "  genvar k;",
-                "  generate for (k = 0; k < WIDTH; k = k + 1) begin : bits",
-                "    wire [1:0] out;",
-                f"    {cell.name} adder ({', '.join([*inputs, *outputs])});",
-                *assigns,
-                "  end endgenerate",
-                "endmodule",
-                "",
-            ]
-        )
+        tables = [truth_table(parse_function(f), pins) for f in cell.outputs.values()]
+        outputs = tuple(roles[table] for table in tables if table in roles)
+        if len({port for port, _ in outputs}) == 2:
+            return _FullAdder(cell, outputs)
     return None
+
+
+def _full_adder_module(name: str, adder: _FullAdder, *, inverted: bool) -> str:
+    """Verilog of Yosys's ``$fa``; ``inverted``: its operands reach the cell inverted."""
+    inputs = [
+        f".{pin}({'~' if inverted else ''}{port}[k])"
+        for pin, port in zip(adder.cell.inputs, "ABC", strict=True)
+    ]
+    outputs = [f".{pin}(out[{i}])" for i, pin in enumerate(adder.cell.outputs)]
+    assigns = [
+        f"    assign {port}[k] = {'~' if inverse != inverted else ''}out[{i}];"
+        for i, (port, inverse) in enumerate(adder.outputs)
+    ]
+    return "\n".join(
+        [
+            f"module {name} (A, B, C, X, Y);",
+            "  parameter WIDTH = 1;",
+            "  input [WIDTH-1:0] A, B, C;",
+            "  output [WIDTH-1:0] X, Y;",
+            "  genvar k;",
+            "  generate for (k = 0; k < WIDTH; k = k + 1) begin : bits",
+            "    wire [1:0] out;",
+            f"    {adder.cell.name} adder ({', '.join([*inputs, *outputs])});",
+            *assigns,
+            "  end endgenerate",
+            "endmodule",
+            "",
+        ]
+    )
 
 
 def _tie_constants(technology: Technology) -> list[str]:

@@ -1,0 +1,70 @@
+"""Which full adders take their operands inverted, where the cell gives its results inverted.
+
+A full adder of inverted bits gives inverted bits. So a cell whose results are both inverted needs
+no inverter behind it if another full adder takes these bits as they come, and gives true ones.
+Adders choose one after the other, operands before results, what leaves fewer inverters in front of
+them; that is not the best there is for all of them together, but near it in trees.
+"""
+
+import json
+from graphlib import TopologicalSorter
+from typing import Any, NamedTuple
+
+__all__ = ["inverted_adders"]
+
+_Bit = int | str  # a net, or a constant
+
+# Cost of a true bit from a gate or a register, an inverter being 1: both give inverted ones for
+# less.
+_TRUE_FROM_GATE = 0.5
+
+
+class _Operand(NamedTuple):
+    """Where a bit comes from: ``result``, or the inverse of it, of ``adder`` if that is one."""
+
+    adder: str | None
+    result: _Bit
+    inverse: bool
+
+
+def inverted_adders(design: str) -> set[str]:
+    """Names of the ``$fa`` cells that take inverted operands; ``design`` as Yosys writes JSON."""
+    modules = json.loads(design)["modules"].values()
+    return {name for module in modules for name in _of_module(module["cells"])}
+
+
+def _of_module(cells: dict[str, Any]) -> set[str]:
+    operands = _operands(cells)
+    order = TopologicalSorter(
+        {name: {x.adder for x in given if x.adder} for name, given in operands.items()}
+    )
+    inverted: set[str] = set()
+    inverters: set[_Bit] = set()  # results that have one behind them
+    for name in order.static_order():
+        given = operands[name]
+        # The cell's result is inverted where its operands are not.
+        true = {x.result for x in given if x.adder and (x.adder in inverted) == x.inverse}
+        inverse = {x.result for x in given if x.adder and (x.adder in inverted) != x.inverse}
+        gates = sum(x.adder is None and isinstance(x.result, int) for x in given)
+        if len(inverse - inverters) <= len(true - inverters) + _TRUE_FROM_GATE * gates:
+            inverted.add(name)
+            inverters |= inverse
+        else:
+            inverters |= true
+    return inverted
+
+
+def _operands(cells: dict[str, Any]) -> dict[str, list[_Operand]]:
+    """Of every full adder, looking through inverters."""
+    adders = {n: c["connections"] for n, c in cells.items() if c["type"] == "$fa"}
+    giver = {pins[port][0]: name for name, pins in adders.items() for port in ("X", "Y")}
+    gates = [c["connections"] for c in cells.values() if c["type"] == "$_NOT_"]
+    inverse_of = {pins["Y"][0]: pins["A"][0] for pins in gates}
+
+    def operand(bit: _Bit) -> _Operand:
+        inverse = False
+        while bit in inverse_of:
+            bit, inverse = inverse_of[bit], not inverse
+        return _Operand(giver.get(bit), bit, inverse)
+
+    return {n: [operand(pins[port][0]) for port in "ABC"] for n, pins in adders.items()}

@@ -1,0 +1,63 @@
+"""Polarity of full adders."""
+
+import json
+
+import pytest
+from amaranth.back import rtlil
+
+from synth.flow import Goal, synthesise
+from synth.full_adders import inverted_adders
+from synth.reference import REFERENCE_DESIGNS
+from synth.technology import load_technology
+
+
+def design(*cells):
+    """Full adders (name, operands, sum) and inverters (operand, inverse); carries go nowhere."""
+    named = {}
+    for k, cell in enumerate(cells):
+        if len(cell) == 2:
+            a, y = cell
+            named[f"not{k}"] = {"type": "$_NOT_", "connections": {"A": [a], "Y": [y]}}
+        else:
+            name, operands, y = cell
+            pins = {port: [bit] for port, bit in zip("ABC", operands, strict=True)}
+            named[name] = {"type": "$fa", "connections": {**pins, "X": [1000 + k], "Y": [y]}}
+    return json.dumps({"modules": {"top": {"cells": named}}})
+
+
+@pytest.mark.parametrize(
+    ("cells", "inverted"),
+    [
+        # From gates inverted operands are cheap; then they alternate.
+        ([("a", (2, 3, 4), 5), ("b", (5, "0", "1"), 6), ("c", (6, "0", "0"), 7)], {"a", "c"}),
+        # An inverter between two of them changes what the second one gets.
+        ([("a", (2, 3, 4), 5), (5, 6), ("b", (6, "0", "0"), 7)], {"a", "b"}),
+        # Two of three operands decide.
+        ([("a", (2, 3, 4), 5), ("b", (2, 3, 8), 6), ("c", (5, 6, 9), 7)], {"a", "b"}),
+        # An inverter that is there already costs nothing: behind a, for b.
+        (
+            [
+                ("a", (2, 3, 4), 10),
+                ("b", (10, 2, 3), 11),  # two gates outweigh one inverter, if only just
+                ("c", (10, "0", 11), 12),
+            ],
+            {"a", "b"},
+        ),
+    ],
+)
+def test_form_of_each_adder(cells, inverted):
+    assert inverted_adders(design(*cells)) == inverted
+    assert inverted_adders(design(*reversed(cells))) == inverted
+
+
+def test_few_inverters_are_left_in_a_multiplier():
+    """ASAP7's full adder gives both results inverted: two inverters each, if nothing were done."""
+    technology = load_technology("asap7")
+    text = rtlil.convert(REFERENCE_DESIGNS["multiplier"](), name="multiplier", emit_src=False)
+    netlist = synthesise(text, "multiplier", technology, Goal.AREA).netlist
+    adders = [i for i in netlist.instances if i.cell.name.startswith("FA")]
+    results = {i.pins[pin] for i in adders for pin in i.cell.outputs}
+    inverters = [i for i in netlist.instances if i.cell.name.startswith("INV")]
+    behind = sum(i.pins["A"] in results for i in inverters)
+    assert len(adders) > 20
+    assert behind < len(adders) / 2
