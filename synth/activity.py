@@ -8,7 +8,7 @@ on its data, and the outputs are always ready.
 
 import re
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from synth.function import parse_function
 from synth.netlist import Instance, Net, Netlist, in_signal_order
@@ -33,6 +33,8 @@ class Activity:
     cycles: int  # of one stream
     toggles: dict[Net, int]  # over all streams
     results: dict[str, list[Beat]]  # every beat of every output port, counted or not
+    # Reads and writes of each memory macro over all streams; a part of a word is part of a write.
+    accesses: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def measure(

@@ -1,10 +1,13 @@
 """Energy of a mapped netlist on a workload: internal, switching, clock and leakage.
 
-- internal: what a cell uses itself, per transition of an output, from its table
+- internal: what a cell uses itself, per transition of an output and of a flip-flop's data pins,
+  from its table
 - switching: half C V^2 per transition of a net; C is the pins it drives, what a port drives, and
   its wire
 - clock: per flip-flop and cycle, its internal energy without a change and twice half C V^2 of its
   clock pin and wire; there is no clock tree
+- memory: of macros, per read and per write, from the technology's model; their clock pins count
+  as those of flip-flops
 - leakage: of every cell, over the clock period
 
 There is no placement, so wires are estimated: every sink costs one connection of Donath's average
@@ -12,20 +15,26 @@ length (W. E. Donath, IEEE Trans. Circuits and Systems 26(4), 1979), in pitches 
 at ``UTILISATION``, times the technology's capacitance per length.
 """
 
-import tomllib
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 from synth.activity import Activity
-from synth.netlist import Net, Netlist
+from synth.netlist import Instance, Net, Netlist
 from synth.technology import Technology
 
-__all__ = ["Energy", "connection_length", "energy_of", "wire_capacitance"]
+__all__ = [
+    "COMPONENTS",
+    "Energy",
+    "connection_length",
+    "energy_of",
+    "net_loads",
+    "wire_capacitance",
+]
 
 RENT_EXPONENT = 0.6  # of datapath logic
 UTILISATION = 0.7  # of a row by cells
+COMPONENTS = ("internal", "switching", "clock", "memory", "leakage")
 
 
 @dataclass(frozen=True)
@@ -35,71 +44,90 @@ class Energy:
     internal: float
     switching: float
     clock: float
+    memory: float
     leakage: float
     by_part: dict[str, float]  # sums to the total; "" is the top, where its input nets count too
 
     @property
     def total(self) -> float:
-        return self.internal + self.switching + self.clock + self.leakage
+        return sum(getattr(self, name) for name in COMPONENTS)
 
 
 def energy_of(
-    netlist: Netlist, technology: Technology, activity: Activity, period: float
+    netlist: Netlist,
+    technology: Technology,
+    activity: Activity,
+    period: float,
+    part_of: Sequence[str] | None = None,
+    wire: float | None = None,
 ) -> Energy:
-    """Of the counted cycles at a clock of ``period`` ps, an average over the streams."""
-    wire = wire_capacitance(netlist, technology)
-    half_square = technology.supply**2 / 2
-    load: defaultdict[Net, float] = defaultdict(float)
-    for instance in netlist.instances:
-        for pin, capacitance in instance.cell.inputs.items():
-            load[instance.pins[pin]] += capacitance + wire
-    for nets in netlist.outputs.values():
-        for net in nets:
-            load[net] += technology.output_load + wire
-    # fF * V^2 is fJ; nW * ps is 1e-6 fJ.
-    per_cycle = 1e-6 * period
-    internal = switching = clock = leakage = 0.0
-    parts: defaultdict[str, float] = defaultdict(float)
-    for instance in netlist.instances:
-        cell = instance.cell
-        changes = {
-            net: activity.toggles.get(net, 0) / activity.streams
-            for net in (instance.pins.get(pin) for pin in cell.outputs)
-            if net is not None
-        }
-        own = cell.energy * sum(changes.values())
-        driven = half_square * sum(load[net] * count for net, count in changes.items())
-        ticking = leaking = 0.0
+    """Of the counted cycles at a clock of ``period`` ps, an average over the streams.
+
+    ``part_of`` names the part of each instance, by default one for all; ``wire`` is the fF of the
+    connection to one sink, by default as estimated.
+    """
+    if wire is None:
+        wire = wire_capacitance(netlist, technology)
+    half_square = technology.supply**2 / 2  # fF * V^2 is fJ
+    loads = net_loads(netlist, technology, wire)
+
+    def transitions(net: Net | None) -> float:
+        return 0.0 if net is None else activity.toggles.get(net, 0) / activity.streams
+
+    def components(instance: Instance) -> tuple[float, ...]:
+        cell, pins = instance.cell, instance.pins
+        changes = {pin: transitions(pins.get(pin)) for pin in cell.outputs}
+        internal = sum(cell.energy.get(pin, 0.0) * count for pin, count in changes.items())
+        internal += sum(e * transitions(pins[pin]) for pin, e in cell.input_energy.items())
+        switching = half_square * sum(
+            loads[pins[pin]] * count for pin, count in changes.items() if count
+        )
+        clock = 0.0
         if cell.clock_pin is not None:
             edges = 2 * half_square * (cell.inputs[cell.clock_pin] + wire)
-            ticking = activity.cycles * (cell.clock_energy + edges)
-        leaking = activity.cycles * cell.leakage * per_cycle
-        internal += own
-        switching += driven
-        clock += ticking
-        leakage += leaking
-        parts[_part(instance.name)] += own + driven + ticking + leaking
+            clock = activity.cycles * (cell.clock_energy + edges)
+        reads, writes = activity.accesses.get(instance.name, (0.0, 0.0))
+        memory = (reads * cell.read_energy + writes * cell.write_energy) / activity.streams
+        leakage = activity.cycles * cell.leakage * period * 1e-6  # nW * ps is 1e-6 fJ
+        return internal, switching, clock, memory, leakage
+
+    sums = [0.0] * len(COMPONENTS)
+    parts: defaultdict[str, float] = defaultdict(float)
+    for instance, part in zip(
+        netlist.instances, part_of or [""] * len(netlist.instances), strict=True
+    ):
+        values = components(instance)
+        sums = [total + value for total, value in zip(sums, values, strict=True)]
+        parts[part] += sum(values)
     entering = half_square * sum(
-        load[net] * activity.toggles.get(net, 0) / activity.streams
+        loads[net] * transitions(net)
         for port, nets in netlist.inputs.items()
         for net in nets
         if port != "clk"
     )
+    sums[COMPONENTS.index("switching")] += entering
     parts[""] += entering
-    return Energy(internal, switching + entering, clock, leakage, dict(sorted(parts.items())))
+    named = dict(zip(COMPONENTS, sums, strict=True))
+    return Energy(**named, by_part=dict(sorted(parts.items())))
 
 
-def _part(name: str) -> str:
-    """The part of the top module that an instance lies in, where the hierarchy was kept."""
-    part, dot, _ = name.removeprefix("$flatten\\").partition(".")
-    return part if dot and not part.startswith("$") else ""
+def net_loads(netlist: Netlist, technology: Technology, wire: float) -> defaultdict[Net, float]:
+    """fF on each net: pins, what an output port carries, and ``wire`` for each of these."""
+    loads: defaultdict[Net, float] = defaultdict(float)
+    for instance in netlist.instances:
+        for pin, capacitance in instance.cell.inputs.items():
+            loads[instance.pins[pin]] += capacitance + wire
+    for nets in netlist.outputs.values():
+        for net in nets:
+            loads[net] += technology.output_load + wire
+    return loads
 
 
 def wire_capacitance(netlist: Netlist, technology: Technology) -> float:
     """fF of the connection to one sink."""
-    cells = max(2, len(netlist.instances))
-    pitch = (netlist.area / cells / UTILISATION) ** 0.5
-    return connection_length(cells) * pitch * _capacitance_per_um(technology.name)
+    cells = max(2, sum(not instance.cell.memory_bits for instance in netlist.instances))
+    pitch = ((netlist.area - netlist.memory_area) / cells / UTILISATION) ** 0.5
+    return connection_length(cells) * pitch * technology.wire_capacitance
 
 
 def connection_length(cells: int, rent: float = RENT_EXPONENT) -> float:
@@ -107,9 +135,3 @@ def connection_length(cells: int, rent: float = RENT_EXPONENT) -> float:
     near = 7 * (cells ** (rent - 0.5) - 1) / (4 ** (rent - 0.5) - 1)
     far = (1 - cells ** (rent - 1.5)) / (1 - 4 ** (rent - 1.5))
     return 2 / 9 * (near - far) * (1 - 4 ** (rent - 1)) / (1 - cells ** (rent - 1))
-
-
-@cache
-def _capacitance_per_um(technology: str) -> float:
-    table = tomllib.loads((Path(__file__).parent / "tech" / f"{technology}.toml").read_text())
-    return float(table["wire_ff_per_um"])

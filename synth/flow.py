@@ -20,7 +20,7 @@ from synth.liberty import cached_liberty
 from synth.liberty_reader import read_text
 from synth.memory import find_macros, macro_cell, macro_port_module
 from synth.netlist import Netlist, no_cell_for, read_netlist
-from synth.parts import area_by_part, part_names
+from synth.parts import area_by_part, part_names, part_of_each
 from synth.technology import Cell, Technology
 from synth.timing import TimingPath, longest_paths
 from synth.yosys import SynthesisError, run_yosys, without_banner
@@ -70,7 +70,12 @@ class Synthesis:
     netlist: Netlist
     paths: dict[str, TimingPath]  # the longest of each kind
     verilog: str  # the netlist, for simulation and other tools
-    area_by_part: dict[str, float]  # empty where no part can be told
+    part_of: list[str]  # each instance
+
+    @property
+    def area_by_part(self) -> dict[str, float]:
+        """Empty where no part can be told."""
+        return area_by_part(self.netlist, self.part_of)
 
     @property
     def longest(self) -> TimingPath | None:
@@ -108,7 +113,7 @@ def synthesise(
         netlist=netlist,
         paths=longest_paths(netlist, technology),
         verilog=verilog,
-        area_by_part=area_by_part(netlist, part_names(rtlil, top), flattened=not keep_hierarchy),
+        part_of=part_of_each(netlist, part_names(rtlil, top), flattened=not keep_hierarchy),
     )
 
 

@@ -15,7 +15,14 @@ from synth.function import parse_function, truth_table
 from synth.technology import Arc, Cell, Edge, State, Table, Technology
 from synth.yosys import SynthesisError
 
-__all__ = ["Group", "parse_liberty", "read_liberty", "read_text"]
+__all__ = [
+    "Group",
+    "LibertyScale",
+    "parse_liberty",
+    "read_liberty",
+    "read_table",
+    "read_text",
+]
 
 _ITEM = re.compile(
     r"""(?:\s|\\\n|/\*.*?\*/|//[^\n]*)*+
@@ -99,7 +106,7 @@ def read_liberty(
     groups = [
         (group, scale)
         for library, path in zip(libraries, paths, strict=True)
-        for scale in [_Scale(library, str(path))]
+        for scale in [LibertyScale(library, str(path))]
         for group in library.of_kind("cell")
     ]
     cells = {cell.name: cell for cell in (_cell(*entry) for entry in groups) if cell is not None}
@@ -138,7 +145,7 @@ def _names(arguments: str) -> tuple[str, ...]:
     return tuple(part.strip().strip('"') for part in arguments.split(",") if part.strip())
 
 
-class _Scale:
+class LibertyScale:
     """Factors from a file's units to ps, fF and nW, and the axes its tables refer to."""
 
     def __init__(self, library: Group, source: str):
@@ -147,7 +154,9 @@ class _Scale:
         load = library.attributes.get("capacitive_load_unit", "1, pf")
         self.load = self._read("capacitive_load_unit", load.replace(",", ""), "f", source) / 1e-15
         self.templates = {
-            group.names[0]: group.attributes for group in library.of_kind("lu_table_template")
+            group.names[0]: group.attributes
+            for kind in ("lu_table_template", "power_lut_template")
+            for group in library.of_kind(kind)
         }
 
     def _factor(self, library: Group, name: str, default: str, unit: str, source: str) -> float:
@@ -160,7 +169,7 @@ class _Scale:
         return float(match[1]) * _PREFIX[match[2].lower()]
 
 
-def _cell(group: Group, scale: _Scale) -> Cell | None:
+def _cell(group: Group, scale: LibertyScale) -> Cell | None:
     """A plain gate, flip-flop or latch; None for what synthesis cannot use."""
     pins = {pin.names[0]: pin for pin in group.of_kind("pin")}
     inputs, outputs, clock_pin = {}, {}, None
@@ -224,13 +233,13 @@ def _clock_pin(state: State, inputs: dict[str, float]) -> str | None:
     return pins[0] if len(pins) == 1 and pins[0] in inputs else None
 
 
-def _arcs(timing: Group, target: str, scale: _Scale) -> Iterator[Arc]:
+def _arcs(timing: Group, target: str, scale: LibertyScale) -> Iterator[Arc]:
     kind = timing.attributes.get("timing_type", "combinational")
     edge = kind in ("rising_edge", "falling_edge")
     if not edge and kind != "combinational":
         return
     tables = {
-        name: _table(table, scale)
+        name: read_table(table, scale)
         for name in ("cell_rise", "rise_transition", "cell_fall", "fall_transition")
         for table in timing.of_kind(name)
     }
@@ -243,7 +252,7 @@ def _arcs(timing: Group, target: str, scale: _Scale) -> Iterator[Arc]:
         yield Arc(source, target, sense, rise, fall)
 
 
-def _table(group: Group, scale: _Scale) -> Table:
+def read_table(group: Group, scale: LibertyScale) -> Table:
     template = scale.templates.get(group.names[0] if group.names else "", {})
     axes = [_numbers(group.attributes.get(k, template.get(k, ""))) for k in ("index_1", "index_2")]
     values = _numbers(group.attributes["values"])
@@ -271,7 +280,7 @@ def _numbers(text: str) -> tuple[float, ...]:
     return tuple(float(number) for number in re.findall(r"[-+\d.eE]+", text))
 
 
-def _setup(group: Group, scale: _Scale, clock_slew: float) -> dict[str, float]:
+def _setup(group: Group, scale: LibertyScale, clock_slew: float) -> dict[str, float]:
     """Worst setup time per data pin, data and clock both with the clock's slew."""
     found: dict[str, float] = {}
     for pin in group.of_kind("pin"):
@@ -280,16 +289,16 @@ def _setup(group: Group, scale: _Scale, clock_slew: float) -> dict[str, float]:
                 continue
             for table in (*timing.of_kind("rise_constraint"), *timing.of_kind("fall_constraint")):
                 # Both axes are slews, so the second one is scaled as time here.
-                surface = _table(table, _TimeOnly(scale))
+                surface = read_table(table, _TimeOnly(scale))
                 value = surface.at(clock_slew, clock_slew)
                 found[pin.names[0]] = max(value, found.get(pin.names[0], value))
     return found
 
 
-class _TimeOnly(_Scale):
+class _TimeOnly(LibertyScale):
     """Scale of a table whose axes are both times."""
 
-    def __init__(self, scale: _Scale):
+    def __init__(self, scale: LibertyScale):
         self.time = self.load = scale.time
         self.templates = scale.templates
 

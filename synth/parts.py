@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from synth.netlist import Instance, Net, Netlist
 
-__all__ = ["area_by_part", "part_names"]
+__all__ = ["area_by_part", "part_names", "part_of_each"]
 
 DEPTH = 2  # a part of a part is a part of its own; what is inside it is not
 
@@ -37,18 +37,21 @@ def part_names(rtlil: str, top: str) -> list[str]:
     return paths
 
 
-def area_by_part(netlist: Netlist, parts: list[str], *, flattened: bool) -> dict[str, float]:
-    """Area of each of ``parts`` without its own parts; ``""`` is what the top adds itself.
+def part_of_each(netlist: Netlist, parts: list[str], *, flattened: bool) -> list[str]:
+    """The part, one of ``parts``, that each instance belongs to; ``""`` is the top itself.
 
-    Empty where nothing tells a part: flattened, with no register or memory in any.
+    All are of the top where nothing tells a part: flattened, with no register or memory in any.
     """
     names = [_part_of(instance.name, parts) for instance in netlist.instances]
-    if not any(names):
+    return _spread_to_gates(netlist, names) if flattened and any(names) else names
+
+
+def area_by_part(netlist: Netlist, part_of: list[str]) -> dict[str, float]:
+    """Area of each part without its own parts; empty where there is only the top."""
+    if not any(part_of):
         return {}
-    if flattened:
-        names = _spread_to_gates(netlist, names)
     areas: dict[str, float] = {}
-    for name, instance in zip(names, netlist.instances, strict=True):
+    for name, instance in zip(part_of, netlist.instances, strict=True):
         areas[name] = areas.get(name, 0.0) + instance.cell.area
     return dict(sorted(areas.items()))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 __all__ = [
     "TECHNOLOGIES",
+    "TECHNOLOGY_FOLDER",
     "Arc",
     "Cell",
     "Edge",
@@ -25,9 +26,9 @@ __all__ = [
     "load_technology",
 ]
 
-_FOLDER = Path(__file__).parent / "tech"
+TECHNOLOGY_FOLDER = Path(__file__).parent / "tech"
 
-TECHNOLOGIES = tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+TECHNOLOGIES = tuple(sorted(path.stem for path in TECHNOLOGY_FOLDER.glob("*.toml")))
 
 
 @dataclass(frozen=True)
@@ -121,13 +122,16 @@ class Cell:
     outputs: dict[str, str]  # function, in Liberty's notation
     arcs: tuple[Arc, ...]
     max_load: float | None = None
-    energy: float = 0.0  # internal, per transition of an output
+    energy: dict[str, float] = field(default_factory=dict)  # internal, per transition of an output
     state: State | None = None
     clock_pin: str | None = None
     clock_energy: float = 0.0  # internal, per whole clock cycle without a change of state
+    input_energy: dict[str, float] = field(default_factory=dict)  # per transition of a data pin
     setup: dict[str, float] = field(default_factory=dict)  # per data pin, at the clock slew
     hold: dict[str, float] = field(default_factory=dict)
     memory_bits: int = 0  # of a memory macro
+    read_energy: float = 0.0  # of a memory macro, per access
+    write_energy: float = 0.0  # of the whole word
     weak: bool = False  # left out of the usual flow: too small to drive a wire
 
 
@@ -184,6 +188,8 @@ class Technology:
     tie_low: tuple[str, str] | None
     supply: float  # V
     slew_thresholds: tuple[float, float] = (10.0, 90.0)  # per cent of the swing
+    fanout_of_four_load: float = 0.0  # four inputs of an inverter
+    wire_capacitance: float = 0.0  # fF per um
     map_slew: float = 0.0  # at which ABC's mapper compares cells
     max_slew: float = 0.0
     temperature: float = 25.0  # C
@@ -197,7 +203,7 @@ def load_technology(name: str) -> Technology:
     """The compact table ``synth/tech/NAME.toml``."""
     if name not in TECHNOLOGIES:
         raise ValueError(f"unknown technology {name!r}; known: {', '.join(TECHNOLOGIES)}")
-    return technology_from_table(tomllib.loads((_FOLDER / f"{name}.toml").read_text()))
+    return technology_from_table(tomllib.loads((TECHNOLOGY_FOLDER / f"{name}.toml").read_text()))
 
 
 def technology_from_table(table: dict[str, Any]) -> Technology:
@@ -214,6 +220,8 @@ def technology_from_table(table: dict[str, Any]) -> Technology:
         tie_low=_tie(table["tie_low"]),
         supply=table["supply_v"],
         slew_thresholds=(low, high),
+        fanout_of_four_load=4 * table["inv_cap_ff"],
+        wire_capacitance=table["wire_ff_per_um"],
         map_slew=table["map_slew_ps"],
         max_slew=table["max_transition_ps"],
         temperature=table["temperature_c"],
@@ -244,10 +252,11 @@ def _cell(name: str, entry: dict[str, Any]) -> Cell:
         outputs=entry["out"],
         arcs=tuple(_arc(*row) for row in entry.get("arcs", ())),
         max_load=entry.get("max_load"),
-        energy=entry.get("energy", 0.0),
+        energy=entry.get("energy", {}),
         state=_state(entry),
         clock_pin=entry.get("clock"),
         clock_energy=entry.get("clock_energy", 0.0),
+        input_energy=entry.get("input_energy", {}),
         setup=entry.get("setup", {}),
         hold=entry.get("hold", {}),
         weak=entry.get("weak", False),

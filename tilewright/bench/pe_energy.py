@@ -12,7 +12,13 @@ from golden.params.block import BlockParams
 from golden.params.resolve import resolve
 from synth.activity import measure
 from synth.emit import to_rtlil
-from synth.energy import RENT_EXPONENT, UTILISATION, energy_of, wire_capacitance
+from synth.energy import (
+    COMPONENTS,
+    RENT_EXPONENT,
+    UTILISATION,
+    energy_of,
+    wire_capacitance,
+)
 from synth.flow import Synthesis, synthesise
 from synth.record import RECORDS, block_record, sha256, tool_versions
 from synth.technology import Technology
@@ -96,9 +102,9 @@ def _run(params: BlockParams, result: Synthesis, kind: str, variant: str) -> dic
     activity = measure(result.netlist, STREAMS, asked.beats, asked.counted)
     if not np.array_equal(words_of(activity.results["o"], STREAMS), asked.results):
         raise RuntimeError(f"the netlist of {params.slug} gives wrong results on {kind} data")
-    energy = energy_of(result.netlist, result.technology, activity, 1e6 / CLOCK_MHZ)
-    parts = ("internal", "switching", "clock", "leakage", "total")
+    energy = energy_of(result.netlist, result.technology, activity, 1e6 / CLOCK_MHZ, result.part_of)
     return {
         "macs_per_cycle": round(asked.macs / activity.cycles, 4),
-        **{part: round(getattr(energy, part) / asked.macs, 4) for part in parts},
+        **{c: round(getattr(energy, c) / asked.macs, 4) for c in (*COMPONENTS, "total")},
+        "by_part": {part: round(e / asked.macs, 4) for part, e in energy.by_part.items()},
     }
