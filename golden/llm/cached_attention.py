@@ -146,7 +146,7 @@ class _Keys:
     def __init__(self, fmt: CacheFormat, keys: Floats):
         self.fmt = fmt
         self.heads, self.tokens, _ = keys.shape
-        shifted = _without_offsets(fmt, keys)
+        shifted = without_offsets(fmt, keys)
         high, low = fmt.key_bits
         self.recent = truncate(shifted, fmt.group, high).swapaxes(1, 2)
         self.old = truncate(shifted.copy(), fmt.group, low).swapaxes(1, 2)
@@ -242,7 +242,7 @@ class _Values:
         return result
 
 
-def _without_offsets(fmt: CacheFormat, keys: Floats) -> Floats:
+def without_offsets(fmt: CacheFormat, keys: Floats) -> Floats:
     """A copy of the keys less their channels' offsets, rounded as the hardware rounds them."""
     shifted = keys.copy()
     if fmt.offset_channels == 0:

@@ -1,0 +1,47 @@
+"""``python -m tilewright.accuracy MODEL``: every committed record, made again in one go.
+
+The same as the commands ``search`` and ``kv`` with ``--update-record`` after each other, but the
+model is read once; meant for a large machine.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from tilewright.accuracy.records import MAKERS, RECORDS, describe, save_record
+from tilewright.accuracy.subject import ENGINES, open_subject
+
+COMMAND = "python -m tilewright.accuracy"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.partition("\n\n")[0])
+    parser.add_argument("model", help="smollm2, a GGUF file or a Hugging Face folder")
+    parser.add_argument("--text", type=Path, help="prose; that of the Python reference if absent")
+    parser.add_argument("--tokens", type=int, default=8192)
+    parser.add_argument("--window", type=int, default=2048)
+    parser.add_argument("--engine", choices=ENGINES, default="auto")
+    parser.add_argument("--out", type=Path, default=RECORDS, help="folder of the records")
+    parser.add_argument("--log", type=Path, help="file that remembers perplexities")
+    parser.add_argument("--only", choices=MAKERS, nargs="*", default=list(MAKERS))
+    args = parser.parse_args()
+    start = time.monotonic()
+
+    def tick(doing: str) -> None:
+        print(f"{time.monotonic() - start:7.1f} s  {doing}", file=sys.stderr, flush=True)
+
+    subject = open_subject(
+        args.model, text=args.text, tokens=args.tokens, window=args.window, engine=args.engine
+    )
+    subject.remember(args.log)
+    tick("model read")
+    command = f"{COMMAND} smollm2 --tokens {args.tokens} --window {args.window}"
+    for name in args.only:
+        made = MAKERS[name](subject, lambda doing, name=name: tick(f"{name}: {doing}"))
+        path = save_record(name, describe(subject, command) | made, args.out)
+        tick(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()

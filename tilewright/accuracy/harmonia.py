@@ -1,0 +1,102 @@
+"""Harmonia's cache on a subject: lengths, windows, offsets and learned factors, one by one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from golden.llm.formats import HarmoniaFormat
+from golden.llm.model import Model
+from golden.llm.sites import PLAIN
+from golden.llm.smoothing import Learned, learn_scales, with_scales
+from golden.params.formats import FP16
+from golden.params.harmonia import ACTIVATION_BITS
+from tilewright.accuracy.subject import Subject, quantise
+
+__all__ = ["CACHE_TOKENS", "Variant", "cache_bytes", "smoothed", "variants"]
+
+CACHE_TOKENS = 4096  # for which a cache's size is told, as in the paper
+LEARNING_TOKENS = 256  # of one calibration sequence that factors are learned on
+LEARNING_SEQUENCES = 2
+LEARNING_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to keep the cache; ``fmt`` is None where everything stays in full precision."""
+
+    name: str
+    fmt: HarmoniaFormat | None
+    smooth: bool = False  # with learned factors
+
+
+def variants(lengths: Sequence[int] = range(ACTIVATION_BITS, 0, -1)) -> list[Variant]:
+    """Full precision, the parts of Harmonia's cache at 4 bits one after the other, all lengths."""
+    whole = HarmoniaFormat()
+    paper = whole.cache
+
+    def cache(**changes: Any) -> HarmoniaFormat:
+        return replace(whole, cache=replace(paper, **changes))
+
+    bare = {"initial": 0, "local": 0, "offset_channels": 0}
+    eight = (ACTIVATION_BITS, ACTIVATION_BITS)
+    return [
+        Variant("full precision", None),
+        Variant("8 bits", cache(key_bits=eight, value_bits=eight, **bare)),
+        Variant("4 bits", cache(**bare)),
+        Variant("4 bits, initial window", cache(local=0, offset_channels=0)),
+        Variant("4 bits, local window", cache(initial=0, offset_channels=0)),
+        Variant("4 bits, windows", cache(offset_channels=0)),
+        Variant("4 bits, windows, offsets", whole),
+        Variant("4 bits, windows, factors", cache(offset_channels=0), smooth=True),
+        Variant("4 bits, windows, offsets, factors", whole, smooth=True),
+        *(
+            Variant(
+                f"{length} bits for old tokens, windows, offsets",
+                cache(key_bits=(ACTIVATION_BITS, length), value_bits=(ACTIVATION_BITS, length)),
+            )
+            for length in lengths
+            if length != paper.key_bits[1]
+        ),
+    ]
+
+
+def smoothed(
+    subject: Subject,
+    *,
+    steps: int = LEARNING_STEPS,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Learned:
+    """Factors learned on the calibration text with weights in full precision."""
+    length = min(LEARNING_TOKENS, subject.window)
+    sequences = subject.calibration.sequences[:, :length][:LEARNING_SEQUENCES]
+    cache = replace(HarmoniaFormat().cache, offset_channels=0)
+    return learn_scales(
+        subject.original, sequences, cache, steps=steps, seed=seed, progress=progress
+    )
+
+
+def folded(subject: Subject, learned: Learned) -> Model:
+    """The subject's model with the factors in its weights, quantised as it is."""
+    model = with_scales(subject.original, learned.scales)
+    return quantise(model, subject.weights, subject.tokens)
+
+
+def measure(
+    subject: Subject, variant: Variant, model: Callable[[], Model], *, validation: bool = True
+) -> float:
+    """``model`` gives the smoothed model, for those variants that want it."""
+    fmt = PLAIN if variant.fmt is None else variant.fmt
+    name = "plain" if variant.fmt is None else f"harmonia: {variant.name}"
+    return subject.measure(
+        name, fmt, validation=validation, model=model if variant.smooth else None
+    )
+
+
+def cache_bytes(model: Model, fmt: HarmoniaFormat | None, tokens: int = CACHE_TOKENS) -> float:
+    """Keys and values of one sequence in all layers."""
+    config = model.config
+    heads = config.layers * config.key_heads
+    if fmt is None:
+        return heads * 2 * tokens * config.channels * FP16.bits / 8
+    return heads * fmt.cache.size(tokens, config.channels).bits / 8
