@@ -46,6 +46,7 @@ CATALOG = {
     "pe_figna_c": "hw.pe.figna_c:FignaChunk",
     "pe_deca": "hw.pe.deca_lane:DecaLane",
     "figna_aligner": "hw.pe.aligner:FignaAligner",
+    "harmonia": "hw.harmonia_system.top:Harmonia",
     "harmonia_converter": "hw.harmonia.converter:Converter",
     "harmonia_offset": "hw.harmonia.offset:OffsetGenerator",
     "harmonia_array": "hw.harmonia.array:HarmoniaArray",

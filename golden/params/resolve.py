@@ -13,6 +13,7 @@ from golden.params.block import BlockParams
 from golden.params.deca import DECA_BLOCKS
 from golden.params.formats import FloatFormat, float_format
 from golden.params.harmonia import HARMONIA_BLOCKS
+from golden.params.harmonia_system import HARMONIA_SYSTEM_BLOCKS
 from golden.params.pe import PE_BLOCKS
 from golden.params.stream import STREAM_BLOCKS
 
@@ -24,6 +25,7 @@ _ALL: tuple[type[BlockParams], ...] = (
     *ANDA_SYSTEM_BLOCKS,
     *PE_BLOCKS,
     *HARMONIA_BLOCKS,
+    *HARMONIA_SYSTEM_BLOCKS,
 )
 
 BLOCKS: dict[str, type[BlockParams]] = {cls.block: cls for cls in _ALL}

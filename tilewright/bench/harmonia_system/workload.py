@@ -53,19 +53,20 @@ class _Writer:
         return min(FILLED, self.params.depth(memory))
 
     def fill(self) -> None:
-        p = self.params
         for memory in Memory:
-            rows = self.rows(memory)
-            shape = (rows, *row_shape(p, memory))
-            if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS):
-                content = self.rng.integers(*EXPONENTS, shape)
-            elif memory in (Memory.HALVES, Memory.SCALES):
-                flat = heavy_tailed(self.rng, 1, int(np.prod(shape)))
-                content = flat.reshape(shape)
-            else:
-                content = self.rng.integers(0, 1 << element_bits(memory), shape)
-            self.b.load(memory, 0, rows, self.b.place(memory, content, rows))
+            self._fill(memory)
         self.b.wait()
+
+    def _fill(self, memory: Memory) -> None:
+        rows = self.rows(memory)
+        shape = (rows, *row_shape(self.params, memory))
+        if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS):
+            content = self.rng.integers(*EXPONENTS, shape)
+        elif memory in (Memory.HALVES, Memory.SCALES):
+            content = heavy_tailed(self.rng, 1, int(np.prod(shape))).reshape(shape)
+        else:
+            content = self.rng.integers(0, 1 << element_bits(memory), shape)
+        self.b.load(memory, 0, rows, self.b.place(memory, content, rows))
 
     def keep(self) -> None:
         for memory in Memory:
@@ -172,11 +173,12 @@ class _Writer:
         return int(heavy_tailed(self.rng, 1, 1)[0, 0])
 
     def _learn(self) -> None:
-        """A window of one or two token tiles, then keys less its offsets."""
+        """A window of one or two token tiles of finite values, then keys less its offsets."""
         p, choose = self.params, self.choose
         elements = choose.randint(1, p.channels)
         words = -(-elements // p.word_values)
         tiles = choose.randint(1, 2)
+        self._fill(Memory.HALVES)
         for k in range(tiles):
             self.b.emit(
                 Opcode.LEARN,
