@@ -12,7 +12,7 @@ from hw.anda_system.sequencer import InstructionSet
 from hw.deca.line_queue import LineQueue
 from hw.unit import payload_layout
 
-__all__ = ["Dma"]
+__all__ = ["Dma", "lines_of"]
 
 
 class Dma(wiring.Component):
@@ -103,7 +103,7 @@ class Dma(wiring.Component):
             with m.Switch(self.command.p.memory):
                 for memory in self.memories:
                     with m.Case(memory):
-                        m.d.sync += lines_left.eq(_lines(p, memory, self.command.p.rows))
+                        m.d.sync += lines_left.eq(lines_of(p, memory, self.command.p.rows))
         with m.If(queue.port.reserve):
             m.d.sync += [lines_left.eq(lines_left - 1), line.eq(line + 1)]
 
@@ -239,7 +239,7 @@ class Dma(wiring.Component):
         return idle
 
 
-def _lines(params: BlockParams, memory: IntEnum, rows: Value) -> Value:
+def lines_of(params: BlockParams, memory: IntEnum, rows: Value) -> Value:
     """Lines that hold ``rows`` rows."""
     bits = params.row_bits(memory)
     if bits >= params.line_bits:

@@ -110,6 +110,17 @@ class Sequencer(wiring.Component):
         """What ``CONFIGURE`` does."""
         raise NotImplementedError
 
+    def next_word(self, m: Module) -> Value:
+        """What the decoder takes now."""
+        return self.fetched
+
+    def next_number(self, number: Value) -> Value:
+        """The number of the instruction behind the one that is done."""
+        return number + 1
+
+    def judged(self, m: Module) -> None:
+        """Cases of opcodes that the accelerator handles in a way of its own."""
+
     def elaborate(self, platform):
         m = Module()
         p = self.params
@@ -144,7 +155,8 @@ class Sequencer(wiring.Component):
 
         def proceed():
             m.d.comb += self.finished.eq(1)
-            m.d.sync += [number.eq(number + 1), status.instruction.eq(number + 1)]
+            following = self.next_number(number)
+            m.d.sync += [number.eq(following), status.instruction.eq(following)]
             m.next = "FETCH"
 
         with m.FSM():
@@ -163,7 +175,7 @@ class Sequencer(wiring.Component):
                     stop(Error.END)
             with m.State("DECODE"):
                 m.d.comb += self.in_control.eq(1)
-                m.d.sync += word.eq(self.fetched)
+                m.d.sync += word.eq(self.next_word(m))
                 m.next = "MEASURE"
             with m.State("MEASURE"):
                 m.d.comb += self.in_control.eq(1)
@@ -181,6 +193,7 @@ class Sequencer(wiring.Component):
                             m.next = "ISSUE"
                         with m.Case(opcodes.WAIT, opcodes.HALT):
                             m.next = "SETTLE"
+                        self.judged(m)
                         with m.Default():
                             m.d.comb += self.go.eq(1)
                             m.next = "RUN"

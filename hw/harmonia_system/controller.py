@@ -16,6 +16,7 @@ from golden.params.harmonia_system import (
 )
 from golden.params.program import OPCODE_BITS, SCALARS, SIZE_FIELD, Kind
 from hw.anda_system.sequencer import InstructionSet, Sequencer, among
+from hw.harmonia_system.product import ProductController
 
 __all__ = ["INSTRUCTIONS", "Controller", "fields_of"]
 
@@ -37,6 +38,7 @@ class Controller(Sequencer):
     """
 
     def __init__(self, params: HarmoniaParams):
+        self.product = ProductController(params)
         super().__init__(
             params,
             INSTRUCTIONS,
@@ -63,6 +65,30 @@ class Controller(Sequencer):
             self.tokens.eq(configure.tokens),
             self.row_major.eq(configure.dataflow),
         ]
+
+    def next_word(self, m):
+        m.d.comb += self.product.taken.eq(self.product.active)
+        return Mux(self.product.active, self.product.word, self.fetched)
+
+    def next_number(self, number):
+        """That of a product until its last part is done."""
+        return number + ~self.product.active
+
+    def judged(self, m):
+        with m.Case(Opcode.PRODUCT):
+            m.d.comb += self.product.start.eq(1)
+            m.next = "FETCH"
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        m.submodules.product = product = self.product
+        x = fields_of(Opcode.PRODUCT, self.word)
+        m.d.comb += [
+            product.stop.eq(self.start),
+            product.product.row_major.eq(self.row_major),
+            *(product.product[name].eq(x[name]) for name, _ in x.shape() if name != "opcode"),
+        ]
+        return m
 
     def judge(self, m):
         ends = self._measure(m)
