@@ -83,13 +83,22 @@ def folded(subject: Subject, learned: Learned) -> Model:
 
 
 def measure(
-    subject: Subject, variant: Variant, model: Callable[[], Model], *, validation: bool = True
+    subject: Subject,
+    variant: Variant,
+    model: Callable[[], Model],
+    *,
+    validation: bool = True,
+    suffix: str = "",
 ) -> float:
-    """``model`` gives the smoothed model, for those variants that want it."""
-    fmt = PLAIN if variant.fmt is None else variant.fmt
-    name = "plain" if variant.fmt is None else f"harmonia: {variant.name}"
+    """``model`` gives the smoothed model, for those variants that want it.
+
+    ``suffix`` tells factors that were learned in another way than by default.
+    """
+    if variant.fmt is None:
+        return subject.measure("plain", PLAIN, validation=validation)
+    name = f"harmonia: {variant.name}{suffix}"
     return subject.measure(
-        name, fmt, validation=validation, model=model if variant.smooth else None
+        name, variant.fmt, validation=validation, model=model if variant.smooth else None
     )
 
 
