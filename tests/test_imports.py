@@ -14,7 +14,7 @@ STANDARD_LIBRARY = set(sys.stdlib_module_names)
 LAYERS = {
     "golden/params": {"golden.params"},
     "golden": {"golden", "numpy"},
-    "golden/llm": {"golden", "numpy", "gguf", "torch"},  # both in optional extras
+    "golden/llm": {"golden", "numpy", "gguf"},  # gguf: an optional extra
     "hw": {"hw", "golden.params", "amaranth"},
     "sim": {"sim", "golden", "numpy"},
     "kernels": {"kernels", "golden", "numpy", "torch"},  # torch: an optional extra
