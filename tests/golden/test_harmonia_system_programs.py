@@ -75,18 +75,6 @@ def test_text_and_words_name_the_same_instructions():
     program = assemble(PROGRAM)
     names = " ".join(x.opcode.name[:2] for x in program)
     assert names == "CO LO LE CO WA GE VE CL PR ST HA"
-        "CO",
-        "LO",
-        "LE",
-        "CO",
-        "WA",
-        "GE",
-        "VE",
-        "CL",
-        "PR",
-        "ST",
-        "HA",
-    ]
     assert assemble(disassemble(program)) == program
     assert assemble(disassemble([x.encode() for x in program])) == program
     assert program[0].encode() == 2 | 0xFF << 4 | 160 << 20 | 1 << 44
