@@ -407,6 +407,18 @@ class ShifterParams(PipelinedParams):
         return (Field("y", self.width), Field("sticky", 1))
 
 
+class AdderTreeStyle(Enum):
+    """How many integers become one sum.
+
+    ``BALANCED``: a tree of adders. ``CHAIN``: one adder after the other. ``CARRY_SAVE``: three rows
+    become two, level by level, without a carry running; one adder at the end.
+    """
+
+    BALANCED = "balanced"
+    CHAIN = "chain"
+    CARRY_SAVE = "carry_save"
+
+
 @dataclass(frozen=True, kw_only=True)
 class AdderTreeParams(PipelinedParams):
     """Exact sum of ``terms`` integers."""
@@ -417,11 +429,14 @@ class AdderTreeParams(PipelinedParams):
         "default": {},
         "odd": {"terms": 13, "width": 7, "signed": False},
         "pipelined": {"latency": 2},
+        "chain": {"style": AdderTreeStyle.CHAIN},
+        "carry_save": {"style": AdderTreeStyle.CARRY_SAVE},
     }
 
     terms: int = 64
     width: int = 5
     signed: bool = True
+    style: AdderTreeStyle = AdderTreeStyle.BALANCED
 
     def __post_init__(self) -> None:
         super().__post_init__()

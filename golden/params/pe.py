@@ -285,14 +285,7 @@ class FignaChunkParams(AlignedParams):
     summary: ClassVar[str] = "processing element, mantissas aligned per chunk x int4, bit-parallel"
     PRESETS: ClassVar = {
         "default": {},
-        "small": {
-            "lanes": 2,
-            "group": 8,
-            "weight_bits": 3,
-            "mantissa_bits": 3,
-            "guard_bits": 1,
-            "partial": FP32,
-        },
+        "small": {"lanes": 2, "group": 8, "weight_bits": 3, "mantissa_bits": 3, "guard_bits": 1},
     }
 
     mantissa_bits: int = FP16.significand_bits

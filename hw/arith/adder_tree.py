@@ -1,9 +1,11 @@
-"""Balanced exact sum."""
+"""Exact sum of many integers."""
 
 from operator import add
 
-from amaranth import Value
+from amaranth import Cat, Const, Value
 
+from golden.params.arith import AdderTreeStyle
+from hw.arith.carry_save import carry_save_sum
 from hw.arith.reduction import reduction_stages
 from hw.stream.pipeline import PipelinedUnit, Stage
 
@@ -19,7 +21,57 @@ def tree_sum(terms: list) -> Value:
 
 
 class AdderTree(PipelinedUnit):
-    """Exact sum of ``terms``: one a cycle, latency ``params.latency``, a stage per tree level."""
+    """Exact sum of ``terms``: one a cycle, latency ``params.latency``.
+
+    A stage per level of the tree, per adder of the chain, or per level of carry-save rows and one
+    for the adder behind them.
+    """
 
     def stages(self) -> list[Stage]:
-        return reduction_stages("terms", "sum", self.params.terms, add)
+        p = self.params
+        if p.style is AdderTreeStyle.BALANCED or p.terms == 1:
+            return reduction_stages("terms", "sum", p.terms, add)
+        return self._chain() if p.style is AdderTreeStyle.CHAIN else self._carry_save()
+
+    def _chain(self) -> list[Stage]:
+        last = self.params.terms - 2
+
+        def adder(k: int) -> Stage:
+            def stage(m, s):
+                first, *rest = [s.sum, *s.terms] if k else s.terms
+                total = first + rest[0]
+                return {"sum": total} if k == last else {"sum": total, "terms": rest[1:]}
+
+            return stage
+
+        return [adder(k) for k in range(last + 1)]
+
+    def _carry_save(self) -> list[Stage]:
+        width = self.params.sum_bits
+        stages: list[Stage] = []
+        rows = self.params.terms
+        while rows > 2:
+            stages.append(lambda m, s: {"terms": _three_to_two(list(s.terms), width)})
+            rows = rows // 3 * 2 + rows % 3
+        return [*stages, self._last_sum]
+
+    def _last_sum(self, m, s) -> dict[str, Value]:
+        total = (s.terms[0] + s.terms[1])[: self.params.sum_bits]
+        return {"sum": total.as_signed() if self.params.signed else total}
+
+
+def _three_to_two(rows: list[Value], width: int) -> list[Value]:
+    """A level of carry-save sums; modulo 2^width, which holds every result."""
+    rows = [_extended(row, width) for row in rows]
+    whole = len(rows) - len(rows) % 3
+    reduced = []
+    for k in range(0, whole, 3):
+        total, carry = carry_save_sum(*rows[k : k + 3])
+        reduced += [total, Cat(Const(0, 1), carry[:-1])]
+    return [*reduced, *rows[whole:]]
+
+
+def _extended(row: Value, width: int) -> Value:
+    """Two's complement or unsigned, as its shape says, in ``width`` bits."""
+    sign = row[-1] if row.shape().signed else Const(0, 1)
+    return Cat(row, sign.replicate(width - len(row)))
