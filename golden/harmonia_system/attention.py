@@ -9,9 +9,10 @@ others have used the machine, fetches it first.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from golden.anda.weights import Weights
+from golden.anda.weights import Weights, quantise
 from golden.harmonia_system.builder import ACTIVATION_MEMORIES, Builder
 from golden.harmonia_system.isa import ProductLines, groups_of, tiles_of, words_of
 from golden.params.block import require
@@ -90,6 +91,14 @@ class _Store:
             self._load(Memory.OPERANDS, self.lows, self.low_lines, slots[0], run)
             del slots[:run]
 
+    def load_empty(self) -> None:
+        """Places of all tokens that may come, as external memory has them at the beginning."""
+        for memory in (Memory.OPERANDS, *_FACTS):
+            first = self.operands if memory is Memory.OPERANDS else self.facts
+            self._load(memory, first, self.lines[memory], 0, self.units)
+        slots = self.builder.params.low_slots(self.operand)
+        self._load(Memory.OPERANDS, self.lows, self.low_lines, 0, slots)
+
     def _load(self, memory: Memory, row: int, line: int, first: int, units: int) -> None:
         """Units from ``first`` on: at once where every unit fills its lines."""
         p = self.builder.params
@@ -148,8 +157,14 @@ class Head:
             )
 
     def prompt(self, tokens: int, keys: int, values: int) -> None:
-        """The first tokens; K and V in fp16 are at these lines."""
+        """The first tokens; K and V in fp16 are at these lines.
+
+        Units are stored as a whole, also places of tokens that are yet to come: they are zero.
+        """
         p = self.builder.params
+        for store in (self.keys, self.values):
+            store.load_empty()
+        self.builder.wait()
         self._learn(tokens, keys)
         for tile in range(-(-tokens // p.rows)):
             self._load_tokens(tile, keys, self.token_row, tokens)
@@ -386,3 +401,28 @@ def attention_program(
     outputs = b.product(source, tokens, weights, dataflow, keep)
     b.halt()
     return AttentionProgram(b, head, tokens, results, outputs)
+
+
+def heavy_tailed(rng: Generator, tokens: int, channels: int) -> NDArray[np.uint16]:
+    """fp16 patterns like queries, keys and values: a few channels are far larger."""
+    values = rng.standard_normal((tokens, channels))
+    values *= np.where(rng.random(channels) < 0.1, 8.0, 1.0)
+    return values.astype(np.float16).view(np.uint16)
+
+
+def random_attention(
+    params: HarmoniaParams, seed: int, *, more: int = 0, dataflow: Dataflow = Dataflow.ROW_MAJOR
+) -> AttentionProgram:
+    """A prompt that leaves the local window twice, then a group and a half of tokens.
+
+    At the paper's size 160 and 48 tokens; ``more`` makes the prompt longer. All channels that the
+    accelerator knows, random Q, K, V and weights.
+    """
+    rng, channels = np.random.default_rng(seed), params.channels
+    prompt = params.initial + 2 * params.local + more
+    tokens = prompt + 3 * params.group // 2
+    q, k, v = (heavy_tailed(rng, tokens, channels) for _ in range(3))
+    weights = quantise(rng.standard_normal((2 * params.columns + 2, channels)), 4, group=channels)
+    return attention_program(
+        params, q, k, v, prompt=prompt, weights=weights, dataflow=dataflow, keep=2
+    )

@@ -14,7 +14,7 @@ from golden.harmonia.offset import largest_halved
 from golden.harmonia.precision import cache_size
 from golden.harmonia.product import linear, product
 from golden.harmonia_system.assembler import AssemblyError, assemble, disassemble
-from golden.harmonia_system.attention import Head, attention_program
+from golden.harmonia_system.attention import Head, attention_program, heavy_tailed
 from golden.harmonia_system.builder import Builder
 from golden.harmonia_system.cycles import program_cycles
 from golden.harmonia_system.executor import Machine
@@ -57,11 +57,6 @@ product source=0, weights=16, destination=32, groups=4, tiles=8, token_tiles=2, 
 store halves, row=0, rows=32, line=128
 halt
 """
-
-
-def random_halves(rng, tokens, channels):
-    values = rng.standard_normal((tokens, channels)) * np.where(rng.random(channels) < 0.1, 8, 1)
-    return values.astype(np.float16).view(np.uint16)
 
 
 def random_weights(params, rng, outputs, inputs):
@@ -135,7 +130,7 @@ def test_rows_and_lines_come_back(params, memory):
 def test_where_elements_lie(params):
     rng = np.random.default_rng(2)
     elements = params.group + 3
-    values = random_halves(rng, params.rows + 1, elements)  # two token tiles
+    values = heavy_tailed(rng, params.rows + 1, elements)  # two token tiles
     rows = halves_rows(params, values)
     words = -(-elements // 4)
     assert len(rows) == 2 * words
@@ -177,7 +172,7 @@ def test_refused_tensors():
 def test_product_is_a_linear_layer_of_ragged_sizes(params, dataflow, keep):
     rng = np.random.default_rng(keep)
     tokens, inputs, outputs = 2 * params.rows + 1, 2 * params.group + 3, 3 * params.columns + 2
-    x = random_halves(rng, tokens, inputs)
+    x = heavy_tailed(rng, tokens, inputs)
     weights = random_weights(params, rng, outputs, inputs)
     b = Builder(params)
     line = b.product(b.place_activations(x), tokens, weights, dataflow, keep)
@@ -204,7 +199,7 @@ def test_external_accesses_are_those_of_the_formulas(params, shape, keep):
     weights = random_weights(params, rng, outputs, inputs)
     for dataflow in Dataflow:
         b = Builder(params)
-        source = b.place_activations(random_halves(rng, tokens, inputs))
+        source = b.place_activations(heavy_tailed(rng, tokens, inputs))
         b.product(source, tokens, weights, dataflow, keep)
         b.halt()
         counts = Machine(params, b.memory).run(b.program).counts
@@ -294,7 +289,7 @@ def test_lanes_decide_what_is_written():
 
 def test_a_causal_mask_is_a_softmax_of_what_is_seen():
     rng = np.random.default_rng(7)
-    scores = random_halves(rng, SMALL.rows, 23)
+    scores = heavy_tailed(rng, SMALL.rows, 23)
     b = Builder(SMALL)
     b.load(Memory.HALVES, 3, 6, b.place_halves(scores))
     b.softmax(3, 23, seen=9)
@@ -309,7 +304,7 @@ def test_a_causal_mask_is_a_softmax_of_what_is_seen():
 
 def test_learnt_offsets_are_those_of_the_window():
     rng = np.random.default_rng(8)
-    keys = random_halves(rng, 2 * SMALL.rows, 13)
+    keys = heavy_tailed(rng, 2 * SMALL.rows, 13)
     b = Builder(SMALL)
     line = b.place_halves(keys)
     for tile in range(2):
@@ -348,7 +343,7 @@ def by_hand(params, q, k, v, prompt):
 
 def run_attention(params, prompt, tokens, channels, **options):
     rng = np.random.default_rng(tokens)
-    q, k, v = (random_halves(rng, tokens, channels) for _ in range(3))
+    q, k, v = (heavy_tailed(rng, tokens, channels) for _ in range(3))
     weights = random_weights(params, rng, 2 * params.columns + 3, channels)
     program = attention_program(params, q, k, v, prompt=prompt, weights=weights, **options)
     memory = program.builder.memory
@@ -388,7 +383,7 @@ def test_attention_at_the_papers_size():
 def test_a_head_is_resumed_from_external_memory_alone():
     """Another machine, with nothing on chip, goes on where the first one stopped."""
     rng = np.random.default_rng(11)
-    q, k, v = (random_halves(rng, 45, 16) for _ in range(3))
+    q, k, v = (heavy_tailed(rng, 45, 16) for _ in range(3))
     weights = random_weights(SMALL, rng, 8, 16)
     options = {"prompt": 29, "weights": weights}
     whole = attention_program(SMALL, q, k, v, **options)
@@ -490,7 +485,7 @@ def test_background_loads_hide_behind_other_work():
 
 def test_vector_operations_are_those_of_the_vector_unit():
     rng = np.random.default_rng(9)
-    a, c = random_halves(rng, 2, 7), random_halves(rng, 2, 7)
+    a, c = heavy_tailed(rng, 2, 7), heavy_tailed(rng, 2, 7)
     b = Builder(SMALL)
     for k, x in enumerate((a, c)):
         b.load(Memory.HALVES, 2 * k, 2, b.place_halves(x))
@@ -510,7 +505,7 @@ def test_vector_operations_are_those_of_the_vector_unit():
 def test_what_a_conversion_of_values_sees():
     """Tokens beyond those that are there, and channels beyond the last, are zero."""
     rng = np.random.default_rng(10)
-    values = random_halves(rng, SMALL.group, 6)
+    values = heavy_tailed(rng, SMALL.group, 6)
     b = Builder(SMALL)
     words, line = 2, b.place_halves(values)
     for tile in range(SMALL.converter.loops):

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--waves", type=Path, metavar="FILE", help="write all signals to FILE.fst or FILE.vcd"
     )
     parser.add_argument("--block", dest="on", metavar="BLOCK", help="that a workload runs on")
-    for module in WORKLOADS.values():
+    for module in dict.fromkeys(WORKLOADS.values()):
         import_module(module).add_arguments(parser)
 
 

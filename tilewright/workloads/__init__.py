@@ -10,5 +10,6 @@ WORKLOADS = {  # by name, the module; imported when it is asked for
     "deca.gemm": "tilewright.workloads.deca_gemm",
     "deca.cycles": "tilewright.workloads.deca_cycles",
     "deca.coverage": "tilewright.workloads.deca_coverage",
-    "anda": "tilewright.workloads.anda",
+    "anda": "tilewright.workloads.program",
+    "harmonia": "tilewright.workloads.program",
 }

@@ -47,8 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import numpy as np
 
-    from golden.deca import compress, gemm, gemm_of_tiles, resolve_scheme, tile_cycles
-    from golden.deca.coding import decode_tiles
+    from golden.deca import compress, resolve_scheme
     from golden.params.deca import DecaParams
     from golden.params.resolve import resolve
 
@@ -61,27 +60,44 @@ def run(args: argparse.Namespace) -> int:
     rng = np.random.default_rng(args.seed)
     weights = _read_weights(args.weights, args.tensor) if args.weights else _weights(args, rng)
     matrix = compress(weights, resolve_scheme(args.scheme), args.density)
+    activations = _activations(matrix.scheme.config.int8, (matrix.shape[1], args.n), rng)
+    with progress("deca.gemm", 1) as tick:
+        tick("simulation", steps=0)
+        result = run_matrix(args, params, matrix, activations)
+        tick()
+    if result is None:
+        return 1
+    result["density"] = args.density
+    print_json(result) if args.json else _print(result)
+    return 0 if result["equal"] else 1
+
+
+def run_matrix(
+    args: argparse.Namespace, params: Any, matrix: "CompressedMatrix", activations: "np.ndarray"
+) -> dict[str, Any] | None:
+    """Streams the matrix through the element; its product with (columns, N) against golden's.
+
+    A bench that fails is told on the spot; the result is None then.
+    """
+    import numpy as np
+
+    from golden.deca import gemm, gemm_of_tiles, tile_cycles
+    from golden.deca.coding import decode_tiles
+
     config = matrix.scheme.config
     if not params.supports(config):
         raise CommandError(f"{params.slug} cannot scale groups of {config.group} elements")
-    activations = _activations(config.int8, (matrix.shape[1], args.n), rng)
-    with progress("deca.gemm", 3) as tick:
-        tick("simulation", steps=0)
-        tiles, numbers, failure = _stream(args, params, matrix)
-        tick("multiplication")
-        if failure is not None:
-            print(failure)
-            return 1
-        got = gemm_of_tiles(config, matrix.shape, tiles, activations)
-        tick("golden multiplication")
-        want = gemm(matrix, activations)
-        tick()
+    tiles, numbers, failure = _stream(args, params, matrix)
+    if failure is not None:
+        print(failure)
+        return None
+    got = gemm_of_tiles(config, matrix.shape, tiles, activations)
+    want = gemm(matrix, activations)
     cycles = tile_cycles(params, config, decode_tiles(matrix.tiles).mask)
-    result = {
+    return {
         "block": params.slug,
         "scheme": matrix.scheme.name,
-        "density": args.density,
-        "shape": [*matrix.shape, args.n],
+        "shape": [*matrix.shape, activations.shape[1]],
         "tiles": len(matrix.tiles),
         "bytes": matrix.tiles.size,
         "equal": bool(np.array_equal(got, want)),
@@ -95,8 +111,6 @@ def run(args: argparse.Namespace) -> int:
         "prefetch_accuracy": _share(numbers["prefetched_and_read"], numbers["lines_prefetched"]),
         "read_after_prefetch": _share(numbers["read_near"], numbers["lines_read"]),
     }
-    print_json(result) if args.json else _print(result)
-    return 0 if result["equal"] else 1
 
 
 def _require(name: str, value: int, most: int | None) -> None:

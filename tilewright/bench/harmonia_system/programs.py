@@ -8,11 +8,12 @@ import numpy as np
 
 from golden.anda.weights import quantise
 from golden.harmonia import traffic
+from golden.harmonia_system.attention import heavy_tailed
 from golden.harmonia_system.builder import Builder
 from golden.harmonia_system.isa import ProductLines
 from golden.params.harmonia_system import Dataflow, HarmoniaParams, Memory
 from tilewright.bench import job
-from tilewright.bench.harmonia_system.workload import heavy_tailed, random_program
+from tilewright.bench.harmonia_system.workload import random_program
 from tilewright.bench.program.check import check_program
 from tilewright.bench.program.host import Host
 from tilewright.bench.streams import Bench

@@ -5,6 +5,7 @@ from random import Random
 import numpy as np
 
 from golden.anda.weights import quantise
+from golden.harmonia_system.attention import heavy_tailed
 from golden.harmonia_system.builder import Builder
 from golden.harmonia_system.layout import element_bits, row_shape
 from golden.params.anda_vector import Operation
@@ -19,17 +20,10 @@ from golden.params.harmonia_system import (
 from golden.params.program import SCALARS, Kind
 from golden.program.assembly import ONE
 
-__all__ = ["heavy_tailed", "random_program"]
+__all__ = ["random_program"]
 
 FILLED = 128  # rows of every memory that a program starts with, works on and stores
 EXPONENTS = (8, 22)  # shared ones: results neither vanish nor overflow
-
-
-def heavy_tailed(rng: np.random.Generator, tokens: int, channels: int) -> np.ndarray:
-    """fp16 patterns like queries, keys and values: a few channels are far larger."""
-    values = rng.standard_normal((tokens, channels))
-    values *= np.where(rng.random(channels) < 0.1, 8.0, 1.0)
-    return values.astype(np.float16).view(np.uint16)
 
 
 def random_program(params: HarmoniaParams, seed: int, steps: int = 12) -> Builder:

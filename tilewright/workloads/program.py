@@ -1,6 +1,7 @@
-"""A program on the simulated Anda accelerator, beside the golden machine.
+"""A program on a simulated accelerator, beside the golden machine.
 
-Without ``--program`` it is a transformer block with random weights and heavy-tailed activations.
+Without ``--program`` it is one of the accelerator's own: a transformer block of Anda's with random
+weights, a head of attention and a linear layer of Harmonia's.
 """
 
 import argparse
@@ -15,17 +16,18 @@ from tilewright.errors import CommandError
 if TYPE_CHECKING:
     import numpy as np
 
-    from golden.anda_system.isa import Instruction
-    from golden.params.anda_system import AndaParams
+    from golden.program.instruction import BaseInstruction
 
 BENCH = "tilewright.bench.program.run"
-DEFAULT_BLOCK = "anda:small"  # the paper's size takes minutes to build
+PRESET = "small"  # the paper's sizes take minutes to build
 LIMIT = 20_000_000  # cycles
 EMPTY_LINES = 1024  # of the external memory where none is given
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("anda", f"a program, on {DEFAULT_BLOCK} without --block")
+    group = parser.add_argument_group(
+        "anda, harmonia", f"a program, on the preset {PRESET} without --block"
+    )
     group.add_argument("--program", type=Path, metavar="FILE", help="assembly text")
     group.add_argument(
         "--memory",
@@ -41,26 +43,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import numpy as np
 
-    from golden.anda_system.cycles import program_cycles
-    from golden.anda_system.executor import Machine
-    from golden.params.anda_system import AndaParams, Error
     from golden.params.resolve import resolve
+    from tilewright.bench.program.accelerators import accelerator_of
 
-    spec = args.on or DEFAULT_BLOCK
+    spec = args.on or f"{args.block}:{PRESET}"
     params = resolve(spec)
-    if not isinstance(params, AndaParams):
-        raise CommandError(f"anda runs on a block anda, not {params.block}")
+    if params.block != args.block:
+        raise CommandError(f"{args.block} runs on a block {args.block}, not {params.block}")
+    system = accelerator_of(params)
     if args.latency < 1:
         raise CommandError(f"latency must be at least 1, not {args.latency}")
-    program, memory = _given(args, params) if args.program else _block(args, params)
+    program, memory = _given(args, params) if args.program else _own(args, params)
     if len(program) > params.instructions:
         raise CommandError(
             f"{len(program)} instructions do not fit the {params.instructions} of {params.slug}"
         )
-    with progress("anda", 2) as tick:
+    with progress(args.block, 2) as tick:
         tick("golden", steps=0)
         wanted = memory.copy()
-        outcome = Machine(params, wanted).run(program)
+        outcome = system.machine(params, wanted).run(program)
         tick("simulation")
         got, numbers, failure = _simulate(args, spec, params, program, memory)
         tick()
@@ -68,11 +69,11 @@ def run(args: argparse.Namespace) -> int:
         print(failure)
         return 1
     expected = dict(outcome.counts)
-    if outcome.error is Error.NONE:
-        expected |= program_cycles(params, outcome, args.latency)
+    halted = outcome.error is system.error.NONE
+    if halted:
+        expected |= system.program_cycles(params, outcome, args.latency)
     status = {"error": outcome.error.name.lower(), "instruction": outcome.instruction}
     model = {counter.name.lower(): value for counter, value in expected.items()}
-    halted = outcome.error is Error.NONE
     equal = np.array_equal(got, wanted) and numbers["status"] == status
     if halted:
         equal &= numbers["saturated"] == outcome.saturated
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         np.savez(args.save, memory=got)
     result = {
         "block": params.slug,
-        "program": str(args.program) if args.program else "transformer block",
+        "program": str(args.program) if args.program else OWN[args.block],
         "instructions": len(program),
         "status": numbers["status"],
         "saturated": numbers["saturated"],
@@ -93,15 +94,14 @@ def run(args: argparse.Namespace) -> int:
     return 0 if equal and halted else 1
 
 
-def _given(
-    args: argparse.Namespace, params: "AndaParams"
-) -> tuple[list["Instruction"], "np.ndarray"]:
+def _given(args: argparse.Namespace, params: Any) -> tuple[list["BaseInstruction"], "np.ndarray"]:
     import numpy as np
 
-    from golden.anda_system.assembler import AssemblyError, assemble
+    from golden.program.assembly import AssemblyError
+    from tilewright.bench.program.accelerators import accelerator_of
 
     try:
-        program = assemble(args.program.read_text())
+        program = accelerator_of(params).assemble(args.program.read_text())
     except OSError as problem:
         raise CommandError(f"{args.program}: {problem.strerror}") from None
     except AssemblyError as problem:
@@ -120,32 +120,38 @@ def _given(
     return program, memory
 
 
-def _block(
-    args: argparse.Namespace, params: "AndaParams"
-) -> tuple[list["Instruction"], "np.ndarray"]:
-    """A block of a size that fits the buffers."""
-    import numpy as np
+OWN = {"anda": "transformer block", "harmonia": "head of attention"}
 
-    from golden.anda_system.block import transformer_block
 
+def _own(args: argparse.Namespace, params: Any) -> tuple[list["BaseInstruction"], "np.ndarray"]:
+    """A program of a size that fits the memories."""
     if args.memory:
         raise CommandError("--memory goes with --program")
-    width = 3 * params.group // 2
-    block = transformer_block(
-        params,
-        np.random.default_rng(args.seed),
-        tokens=params.rows,
-        width=width,
-        hidden=2 * width,
-    )
-    return block.builder.program, block.memory
+    if params.block == "anda":
+        import numpy as np
+
+        from golden.anda_system.block import transformer_block
+
+        width = 3 * params.group // 2
+        builder = transformer_block(
+            params,
+            np.random.default_rng(args.seed),
+            tokens=params.rows,
+            width=width,
+            hidden=2 * width,
+        ).builder
+        return builder.program, builder.memory
+    from golden.harmonia_system.attention import random_attention
+
+    builder = random_attention(params, args.seed).builder
+    return builder.program, builder.memory
 
 
 def _simulate(
     args: argparse.Namespace,
     spec: str,
-    params: "AndaParams",
-    program: list["Instruction"],
+    params: Any,
+    program: list["BaseInstruction"],
     memory: "np.ndarray",
 ) -> tuple["np.ndarray", dict[str, Any], str | None]:
     import numpy as np
@@ -194,4 +200,4 @@ def _print(result: dict[str, Any]) -> None:
         ],
     )
     if result["saturated"]:
-        print("\na value saturated in compression")
+        print("\na value saturated in conversion")

@@ -1,0 +1,120 @@
+"""The weights of a real decoder layer through the simulated DECA element.
+
+Each projection is packed in each scheme, streamed through the element's loaders, and the tiles that
+come out are multiplied with the activations that the projection meets in real text; the product is
+compared with golden's, bit for bit.
+"""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from tilewright.console import print_json, print_table, progress
+from tilewright.errors import CommandError
+from tilewright.workloads.deca_gemm import run_matrix
+from tilewright.workloads.llm_block import read_layer
+
+if TYPE_CHECKING:
+    from golden.llm.block import Module
+    from golden.llm.model import Linear
+
+TOKENS = 16  # columns of a matrix unit's tile
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("deca.block")
+    group.add_argument(
+        "--schemes",
+        default="mxfp4,bf8@0.5",
+        metavar="NAME[@DENSITY],...",
+        help="of `tilewright pack`, each for all weights [mxfp4,bf8@0.5]",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from golden.params.deca import DecaParams
+    from golden.params.resolve import resolve
+
+    args.on = args.on or "deca"
+    params = resolve(args.on)
+    if type(params) is not DecaParams:
+        raise CommandError(f"deca.block runs on a block deca, not {params.block}")
+    schemes = [_scheme(text) for text in args.schemes.split(",")]
+    modules, _ = read_layer(args, TOKENS)
+    work = [
+        (module, name, linear, *scheme)
+        for scheme in schemes
+        for module in modules.values()
+        for name, linear in module.linears.items()
+    ]
+    results = []
+    with progress("deca.block", len(work)) as tick:
+        for module, name, linear, scheme, density in work:
+            tick(f"{name} in {scheme}", steps=0)
+            result = _run_linear(args, params, module, linear, scheme, density)
+            if result is None:
+                return 1
+            results.append({"matrix": name, "density": density, **result})
+            tick()
+    equal = all(result["equal"] for result in results)
+    answer = {
+        "block": params.slug,
+        "model": args.model,
+        "layer": args.layer,
+        "equal": equal,
+        "matrices": results,
+    }
+    print_json(answer) if args.json else _print(answer)
+    return 0 if equal else 1
+
+
+def _scheme(text: str) -> tuple[str, float | None]:
+    name, _, share = text.partition("@")
+    try:
+        return name, float(share) if share else None
+    except ValueError:
+        raise CommandError(f"a density is a number such as 0.5, not {share!r}") from None
+
+
+def _run_linear(
+    args: argparse.Namespace,
+    params: Any,
+    module: "Module",
+    linear: "Linear",
+    scheme: str,
+    density: float | None,
+) -> dict[str, Any] | None:
+    import numpy as np
+
+    from golden.bits import encode
+    from golden.deca import compress, resolve_scheme
+    from golden.params.formats import BF16
+
+    matrix = compress(linear.weight, resolve_scheme(scheme), density)
+    if matrix.scheme.config.int8:
+        raise CommandError(f"{scheme}: the activations of a language model are no int8")
+    activations = encode(BF16, module.activations.view(np.float16).T.astype(np.float64))
+    return run_matrix(args, params, matrix, activations)
+
+
+def _print(answer: dict[str, Any]) -> None:
+    verdict = "equal golden's" if answer["equal"] else "DIFFER from golden's"
+    print(
+        f"layer {answer['layer']} of {answer['model']} on {answer['block']}: products {verdict}\n"
+    )
+    print_table(
+        ("MATRIX", "SHAPE", "SCHEME", "DENSITY", "TILES", "BYTES", "CYCLES", "A TILE", "EQUAL"),
+        [
+            (
+                m["matrix"],
+                "x".join(map(str, m["shape"][:2])),
+                m["scheme"],
+                "-" if m["density"] is None else f"{m['density']:g}",
+                f"{m['tiles']:,}",
+                f"{m['bytes']:,}",
+                f"{m['cycles']:,}",
+                f"{m['cycles_per_tile']:.2f}",
+                "yes" if m["equal"] else "no",
+            )
+            for m in answer["matrices"]
+        ],
+    )

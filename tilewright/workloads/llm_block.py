@@ -1,0 +1,44 @@
+"""Operands of one decoder layer of a language model, for the workloads that stream them."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from tilewright.errors import CommandError
+
+if TYPE_CHECKING:
+    from golden.llm.block import Attention, Module
+
+TOKENS = 128  # of the text; the last of them are streamed, all of them calibrate the weights
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "anda.block, deca.block", "one decoder layer of a language model, fed with real text"
+    )
+    group.add_argument(
+        "--model",
+        default="smollm2",
+        metavar="MODEL",
+        help="GGUF file, Hugging Face folder or name [smollm2]",
+    )
+    group.add_argument("--layer", type=int, default=0, metavar="L", help="of the model [0]")
+
+
+def read_layer(args: argparse.Namespace, count: int) -> tuple[dict[str, "Module"], "Attention"]:
+    """Modules and attention of the layer, for ``count`` tokens."""
+    import numpy as np
+
+    from golden.llm.block import captured
+    from golden.llm.model import Model, ModelError
+    from golden.llm.text import default_text
+
+    try:
+        model = Model.load(args.model)
+        if model.tokenizer is None:  # a model without one reads random tokens
+            rng = np.random.default_rng(args.seed)
+            tokens = rng.integers(0, model.config.vocabulary, TOKENS)
+        else:
+            tokens = model.tokenizer.encode(default_text()[: 16 * TOKENS])[:TOKENS]
+        return captured(model, tokens, args.layer, count)
+    except ModelError as error:
+        raise CommandError(str(error)) from None
