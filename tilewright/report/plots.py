@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.report.html import Markup
 
-__all__ = ["Series", "curves", "dot_rows", "scatter"]
+__all__ = ["Series", "curves", "dot_rows", "panels", "scatter"]
 
 # Stand-ins that nothing else draws with; `_inline` turns them into the page's own colours, so one
 # drawing serves light and dark.
@@ -46,6 +46,45 @@ def curves(
             axes.set(yscale="log")
         axes.grid(True, which="major", color=LINE, linewidth=0.6)
         _finish(figure, axes, [axes.yaxis] if logarithmic else [])
+    return svg[0]
+
+
+def panels(
+    name: str,
+    columns: dict[str, tuple[dict[str, Series], dict[str, Series]]],
+    *,
+    y_label: str,
+    largest: float,
+) -> Markup:
+    """Drawings side by side over one y axis, which ends at ``largest``.
+
+    ``columns`` has, for each label of an x axis, lines and points as :func:`curves` takes them;
+    groups have the same colour in all of them.
+    """
+    groups = list(dict.fromkeys(g for lines, points in columns.values() for g in (*lines, *points)))
+    with _figure(name, height=4.6) as (figure, first, svg):
+        first.remove()
+        drawn = figure.subplots(1, len(columns), sharey=True)
+        for axes, (x_label, (lines, points)) in zip(drawn, columns.items(), strict=True):
+            for group, line in lines.items():
+                axes.plot(
+                    *zip(*line, strict=True), color=SERIES[groups.index(group)], linewidth=1.4
+                )
+            for group, places in points.items():
+                k = groups.index(group)
+                axes.scatter(
+                    *zip(*places, strict=True),
+                    color=SERIES[k],
+                    marker=MARKERS[k],
+                    s=22,
+                    label=group,
+                )
+            axes.set(xlabel=x_label)
+            axes.grid(True, which="major", color=LINE, linewidth=0.6)
+            axes.set_axisbelow(True)
+        drawn[0].set(ylabel=y_label)
+        drawn[0].set_ylim(top=largest)
+        _finish(figure, drawn[0], [])
     return svg[0]
 
 
