@@ -10,6 +10,8 @@ WORKLOADS = {  # by name, the module; imported when it is asked for
     "deca.gemm": "tilewright.workloads.deca_gemm",
     "deca.cycles": "tilewright.workloads.deca_cycles",
     "deca.coverage": "tilewright.workloads.deca_coverage",
+    "deca.block": "tilewright.workloads.deca_block",
     "anda": "tilewright.workloads.program",
+    "anda.block": "tilewright.workloads.anda_block",
     "harmonia": "tilewright.workloads.program",
 }

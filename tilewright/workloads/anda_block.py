@@ -6,17 +6,23 @@ with the golden machine, the products also with the golden GeMM.
 """
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.console import print_json, print_table, progress
 from tilewright.errors import CommandError
-from tilewright.workloads import anda
+from tilewright.workloads import llm_block
 from tilewright.workloads.llm_block import read_layer
+from tilewright.workloads.program import run_program
+
+if TYPE_CHECKING:
+    from golden.llm.block import Module
+    from golden.params.anda_system import AndaParams
 
 DEFAULT_BLOCK = "anda"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    llm_block.add_arguments(parser)
     group = parser.add_argument_group("anda.block", f"on {DEFAULT_BLOCK} without --block")
     group.add_argument(
         "--mantissas", default="8,5,7,6", metavar="QKV,O,U,D", help="of the modules [8,5,7,6]"
@@ -38,7 +44,10 @@ def run(args: argparse.Namespace) -> int:
     with progress("anda.block", len(modules)) as tick:
         for name, module in modules.items():
             tick(name, steps=0)
-            results.append(_run_module(args, params, name, module, getattr(lengths, name)))
+            result = _run_module(args, params, name, module, getattr(lengths, name))
+            if result is None:
+                return 1
+            results.append(result)
             tick()
     equal = all(result["equal"] for result in results)
     answer = {
@@ -54,40 +63,31 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_module(
-    args: argparse.Namespace, params: Any, name: str, module: Any, mantissa: int
-) -> dict[str, Any]:
+    args: argparse.Namespace, params: "AndaParams", name: str, module: "Module", mantissa: int
+) -> dict[str, Any] | None:
     import numpy as np
 
-    from golden.anda_system.cycles import program_cycles
-    from golden.anda_system.executor import Machine
     from golden.llm.block import module_products, module_program
 
     builder, outputs = module_program(params, module, mantissa)
-    wanted = builder.memory.copy()
-    outcome = Machine(params, wanted).run(builder.program)
-    got, numbers, failure = anda.simulate_program(
-        args, args.on, params, builder.program, builder.memory
-    )
-    if failure is not None:
-        raise CommandError(f"module {name}: {failure}")
-    counts = outcome.counts | program_cycles(params, outcome, args.latency)
-    model = {counter.name.lower(): value for counter, value in counts.items()}
-    products = module_products(params, module, mantissa)
-    as_gemm = all(
+    done = run_program(args, args.on, builder.program, builder.memory)
+    if done is None:
+        return None
+    got, result = done
+    products_equal = all(
         np.array_equal(builder.read_output(got, outputs[part])[: len(want)], want)
-        for part, want in products.items()
+        for part, want in module_products(params, module, mantissa).items()
     )
-    as_machine = np.array_equal(got, wanted) and numbers["counters"] | model == numbers["counters"]
+    counters = result["counters"]
     return {
         "module": name,
         "mantissa": mantissa,
         "inputs": module.activations.shape[1],
-        "outputs": sum(len(linear.weight) for linear in module.linears.values()),
-        "equal": bool(as_gemm and as_machine and numbers["status"]["error"] == "none"),
-        "cycles": numbers["counters"]["cycles"],
-        "golden_cycles": model["cycles"],
-        "gemm_cycles": numbers["counters"]["gemm"],
-        "lines_read": numbers["counters"]["lines_read"],
+        "outputs": sum(weights.outputs for weights in module.integers.values()),
+        "equal": result["equal"] and products_equal and result["status"]["error"] == "none",
+        "cycles": counters["cycles"],
+        "gemm_cycles": counters["gemm"],
+        "lines_read": counters["lines_read"],
     }
 
 

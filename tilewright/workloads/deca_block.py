@@ -15,7 +15,6 @@ from tilewright.workloads.llm_block import read_layer
 
 if TYPE_CHECKING:
     from golden.llm.block import Module
-    from golden.llm.model import Linear
 
 TOKENS = 16  # columns of a matrix unit's tile
 
@@ -41,16 +40,16 @@ def run(args: argparse.Namespace) -> int:
     schemes = [_scheme(text) for text in args.schemes.split(",")]
     modules, _ = read_layer(args, TOKENS)
     work = [
-        (module, name, linear, *scheme)
+        (module, name, *scheme)
         for scheme in schemes
         for module in modules.values()
-        for name, linear in module.linears.items()
+        for name in module.weights
     ]
     results = []
     with progress("deca.block", len(work)) as tick:
-        for module, name, linear, scheme, density in work:
+        for module, name, scheme, density in work:
             tick(f"{name} in {scheme}", steps=0)
-            result = _run_linear(args, params, module, linear, scheme, density)
+            result = _run_matrix(args, params, module, name, scheme, density)
             if result is None:
                 return 1
             results.append({"matrix": name, "density": density, **result})
@@ -75,11 +74,11 @@ def _scheme(text: str) -> tuple[str, float | None]:
         raise CommandError(f"a density is a number such as 0.5, not {share!r}") from None
 
 
-def _run_linear(
+def _run_matrix(
     args: argparse.Namespace,
     params: Any,
     module: "Module",
-    linear: "Linear",
+    name: str,
     scheme: str,
     density: float | None,
 ) -> dict[str, Any] | None:
@@ -89,7 +88,7 @@ def _run_linear(
     from golden.deca import compress, resolve_scheme
     from golden.params.formats import BF16
 
-    matrix = compress(linear.weight, resolve_scheme(scheme), density)
+    matrix = compress(module.weights[name], resolve_scheme(scheme), density)
     if matrix.scheme.config.int8:
         raise CommandError(f"{scheme}: the activations of a language model are no int8")
     activations = encode(BF16, module.activations.view(np.float16).T.astype(np.float64))

@@ -41,33 +41,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    import numpy as np
-
     from golden.params.resolve import resolve
-    from tilewright.bench.program.accelerators import accelerator_of
 
     spec = args.on or f"{args.block}:{PRESET}"
     params = resolve(spec)
     if params.block != args.block:
         raise CommandError(f"{args.block} runs on a block {args.block}, not {params.block}")
-    system = accelerator_of(params)
     if args.latency < 1:
         raise CommandError(f"latency must be at least 1, not {args.latency}")
     program, memory = _given(args, params) if args.program else _own(args, params)
+    with progress(args.block, 1) as tick:
+        tick("simulation", steps=0)
+        done = run_program(args, spec, program, memory)
+        tick()
+    if done is None:
+        return 1
+    got, result = done
+    if args.save:
+        import numpy as np
+
+        np.savez(args.save, memory=got)
+    result["program"] = str(args.program) if args.program else OWN[args.block]
+    print_json(result) if args.json else _print(result)
+    return 0 if result["equal"] and result["status"]["error"] == "none" else 1
+
+
+def run_program(
+    args: argparse.Namespace, spec: str, program: list["BaseInstruction"], memory: "np.ndarray"
+) -> tuple["np.ndarray", dict[str, Any]] | None:
+    """The memory that the simulated accelerator leaves, and how its run compares with golden's.
+
+    ``equal`` holds for memory, status and, of a program that halts, events, counters and cycles.
+    A bench that fails is told on the spot; the result is None then.
+    """
+    import numpy as np
+
+    from golden.params.resolve import resolve
+    from tilewright.bench.program.accelerators import accelerator_of
+
+    params: Any = resolve(spec)
+    system = accelerator_of(params)
     if len(program) > params.instructions:
         raise CommandError(
             f"{len(program)} instructions do not fit the {params.instructions} of {params.slug}"
         )
-    with progress(args.block, 2) as tick:
-        tick("golden", steps=0)
-        wanted = memory.copy()
-        outcome = system.machine(params, wanted).run(program)
-        tick("simulation")
-        got, numbers, failure = _simulate(args, spec, params, program, memory)
-        tick()
+    wanted = memory.copy()
+    outcome = system.machine(params, wanted).run(program)
+    got, numbers, failure = _simulate(args, spec, params, program, memory)
     if failure is not None:
         print(failure)
-        return 1
+        return None
     expected = dict(outcome.counts)
     halted = outcome.error is system.error.NONE
     if halted:
@@ -78,11 +101,8 @@ def run(args: argparse.Namespace) -> int:
     if halted:
         equal &= numbers["saturated"] == outcome.saturated
         equal &= all(numbers["counters"][name] == value for name, value in model.items())
-    if args.save:
-        np.savez(args.save, memory=got)
-    result = {
+    return got, {
         "block": params.slug,
-        "program": str(args.program) if args.program else OWN[args.block],
         "instructions": len(program),
         "status": numbers["status"],
         "saturated": numbers["saturated"],
@@ -90,8 +110,6 @@ def run(args: argparse.Namespace) -> int:
         "counters": numbers["counters"],
         "golden": model if halted else {},
     }
-    print_json(result) if args.json else _print(result)
-    return 0 if equal and halted else 1
 
 
 def _given(args: argparse.Namespace, params: Any) -> tuple[list["BaseInstruction"], "np.ndarray"]:
