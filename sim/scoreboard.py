@@ -44,7 +44,7 @@ class Result:
     tolerance: str
     verdict: str
     fitted: bool  # a constant of the model was fitted to it
-    from_records: bool  # our figure follows the synthesis records
+    from_records: bool  # our figure follows committed records of runs
     reason: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -141,7 +141,7 @@ RECORD = CLAIMS / "scoreboard.json"
 def record(results: dict[str, list[Result]]) -> dict[str, dict[str, Any]]:
     """What ``docs/claims/scoreboard.json`` keeps, so that no figure drifts unseen.
 
-    Four significant digits, and nothing that changes with the synthesis records.
+    Four significant digits, and nothing that changes with the records of runs.
     """
     return {
         r.id: {"ours": _digits(r.ours), "verdict": r.verdict}

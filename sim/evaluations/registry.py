@@ -7,7 +7,7 @@ __all__ = ["EVALUATIONS", "FROM_RECORDS", "evaluation", "evaluation_of_records"]
 
 Answer = float | bool | list[float]
 EVALUATIONS: dict[str, Callable[..., Answer]] = {}
-FROM_RECORDS: set[str] = set()  # those whose answer follows the synthesis records
+FROM_RECORDS: set[str] = set()  # those whose answer follows committed records
 F = TypeVar("F", bound=Callable[..., Answer])
 
 
@@ -17,6 +17,6 @@ def evaluation(function: F) -> F:
 
 
 def evaluation_of_records(function: F) -> F:
-    """The same, of a function that reads synthesis records."""
+    """The same, of a function that reads records: of synthesis, or of the kernels."""
     FROM_RECORDS.add(function.__name__)
     return evaluation(function)

@@ -1,6 +1,7 @@
-"""Figures of the SparAMX paper, on a machine of the DECA paper."""
+"""Figures of the SparAMX paper: measured with our kernels, or modelled on DECA's machine."""
 
-from sim.evaluations.registry import evaluation
+from sim.evaluations.registry import evaluation, evaluation_of_records
+from sim.measured import attention_seconds, batch_seconds, block_seconds, layer_seconds
 from sim.models import resolve_model
 from sim.scheme import resolve_weight_scheme
 from sim.xeon import SYSTEMS, token
@@ -25,3 +26,40 @@ def sparse_gain_grows(model: str) -> bool:
     names = ("bf16_90%", "bf16_70%", "bf16_50%", "bf16_30%")
     gains = [sparse_token_gain(model, name, 1, 512) for name in names]
     return gains == sorted(gains)
+
+
+# --- measured: the record of the kernels on a processor with AMX
+
+
+@evaluation_of_records
+def measured_layer_gain(layer: str, batch: int) -> float:
+    """Stock PyTorch over our sparse bf16 kernel, one linear layer, half of its weights zero."""
+    stock, sparse = (layer_seconds(layer, batch, name) for name in ("stock bf16", "sparse bf16"))
+    return stock / sparse
+
+
+@evaluation_of_records
+def measured_block_gain(batch: int) -> float:
+    """The same of all linear layers of a block of Llama 3 8B."""
+    return block_seconds(batch, "stock bf16") / block_seconds(batch, "sparse bf16")
+
+
+@evaluation_of_records
+def measured_kv_gain() -> float:
+    """A block at 16K context, dense linear layers: dense over pruned keys and values."""
+    linear = block_seconds(1, "dense bf16")
+    return (linear + attention_seconds("dense")) / (linear + attention_seconds("pruned"))
+
+
+@evaluation_of_records
+def measured_tiles_beat_vectors(batches: list[int]) -> bool:
+    """At each of these batches the AMX kernel, which is the default there, beats the AVX one."""
+    names = ("sparse bf16", "sparse bf16, other order")
+    times = ([batch_seconds(batch, name) for name in names] for batch in batches)
+    return all(tiles < vectors for tiles, vectors in times)
+
+
+@evaluation_of_records
+def measured_dense_int8_wins(batch: int) -> bool:
+    """In all linear layers of a block together."""
+    return block_seconds(batch, "dense int8") < block_seconds(batch, "sparse int8")
