@@ -2,15 +2,15 @@
 
 from types import SimpleNamespace
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from golden.params.block import Port
 from golden.params.formats import FP16
 from golden.params.harmonia import OPERAND_BITS, Mode
 from golden.params.harmonia_system import HarmoniaParams
 from golden.params.program import EXPONENT_BYTE
-from hw.arith.float_unpack import wire
 from hw.harmonia.array import HarmoniaArray
 from hw.shared import Shared
 from hw.sram import Sram
@@ -58,7 +58,11 @@ def sums_layout(params: HarmoniaParams) -> data.StructLayout:
 
 
 class OperandColumn(wiring.Component):
-    """The memories of one column. ``read_data`` is there the cycle after ``read_enable``."""
+    """The memories of one column.
+
+    ``read_data`` is there the cycle after ``read_enable``. ``operands`` is the same as the
+    elements take it: of ``integers``, 4 bits in two's complement, signs and magnitudes.
+    """
 
     def __init__(self, params: HarmoniaParams):
         self.params = params
@@ -77,6 +81,15 @@ class OperandColumn(wiring.Component):
                 memory.read_address.eq(self.read_row[own]),
                 self.read_data[name].eq(memory.read_data),
             ]
+        word, given = self.read_data, self.operands
+        for lane in range(self.params.group):
+            value = word.operands.word_select(lane, OPERAND_BITS)
+            negative = value[-1]
+            m.d.comb += [
+                given.b_signs[lane].eq(Mux(self.integers, negative, word.signs[lane])),
+                given.b[lane].eq(Mux(self.integers & negative, -value, value)),
+            ]
+        m.d.comb += [given.b_exponent.eq(word.exponent), given.scale.eq(word.scale)]
         return m
 
 
@@ -90,6 +103,8 @@ def column_signature(params: HarmoniaParams) -> wiring.Signature:
             "read_enable": In(1),
             "read_row": In(operand_address(params)),
             "read_data": Out(word),
+            "integers": In(1),
+            "operands": Out(payload_layout(Port("operands", params.array.operand_fields))),
         }
     )
 
@@ -97,8 +112,7 @@ def column_signature(params: HarmoniaParams) -> wiring.Signature:
 class OperandArray(HarmoniaArray):
     """The array, whose columns hold whole operand memories: rows of all columns at a time.
 
-    An integer weight is 4 bits in two's complement; it meets the activations as a sign and a
-    magnitude. Numerics and timing of the sums are those of :class:`HarmoniaArray`.
+    Numerics and timing of the sums are those of :class:`HarmoniaArray`.
 
     Members
     -------
@@ -127,7 +141,7 @@ class OperandArray(HarmoniaArray):
     def _memories(self, m: Module) -> list[SimpleNamespace]:
         """What a column of the array reads, and the whole row for who else reads."""
         p = self.system
-        memories = []
+        memories, self._held = [], []
         for c in range(p.columns):
             m.submodules[f"operands_{c}"] = column = Shared(
                 f"harmonia_column_{p.operand_rows}x{p.group}",
@@ -150,23 +164,12 @@ class OperandArray(HarmoniaArray):
                 column.read_row.eq(Mux(self.read.enable, self.read.row, asked.read_address)),
                 self.read_data[c].eq(column.read_data),
             ]
+            self._held.append(column)
             memories.append(asked)
         return memories
 
     def _column(self, m: Module, c: int, valid, beat, operand_bits) -> tuple:
-        word = data.View(column_word(self.system), operand_bits)
-        integer = wire(m, f"integer_{c}", beat.mode == Mode.M8W4.code)
-        signs, magnitudes = [], []
-        for lane in range(self.params.group):
-            nibble = word.operands.word_select(lane, OPERAND_BITS)
-            negative = integer & nibble[-1]
-            signs.append(Mux(integer, nibble[-1], word.signs[lane]))
-            magnitudes.append(Mux(negative, (~nibble + 1)[:OPERAND_BITS], nibble))
-        operands = Signal(self._operand_layout, name=f"operand_{c}")
-        m.d.comb += [
-            operands.b_signs.as_value().eq(Cat(*signs)),
-            operands.b.as_value().eq(Cat(*magnitudes)),
-            operands.b_exponent.eq(word.exponent),
-            operands.scale.eq(word.scale),
-        ]
-        return super()._column(m, c, valid, beat, operands.as_value())
+        """The sums' operands are the column's words as signs and magnitudes."""
+        column = self._held[c]
+        m.d.comb += column.integers.eq(beat.mode == Mode.M8W4.code)
+        return super()._column(m, c, valid, beat, column.operands.as_value())
