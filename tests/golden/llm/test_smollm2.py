@@ -1,0 +1,77 @@
+"""The real model, where it is installed, against a record of llama.cpp (tests/support)."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden.llm.blockfloat import truncate
+from golden.llm.engine import Evaluation, Session
+from golden.llm.load import smollm2_path
+from golden.llm.model import Model, ModelError
+from golden.llm.sites import Format
+from golden.llm.weights import quantised
+
+pytestmark = pytest.mark.full
+RECORD = json.loads(Path(__file__).with_name("llama_cpp.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def model():
+    try:
+        path = smollm2_path()
+    except ModelError as error:
+        pytest.skip(str(error))
+    assert sha256(path.read_bytes()).hexdigest() == RECORD["sha256"]
+    return Model.load(path)
+
+
+@pytest.fixture(scope="module")
+def evaluation(model):
+    return Evaluation(model, np.array(RECORD["tokens"]), RECORD["window"])
+
+
+def test_tokens_are_llama_cpps(model):
+    text = model.tokenizer.decode(RECORD["tokens"])
+    assert model.tokenizer.encode(text).tolist() == RECORD["tokens"]
+    for sample in RECORD["samples"]:
+        assert model.tokenizer.encode(sample["text"]).tolist() == sample["tokens"]
+
+
+def test_perplexity_is_llama_cpps(evaluation):
+    got = evaluation.perplexity()
+    # llama.cpp rounds activations to 8 bits beside quantised weights, and not beside float32.
+    assert got == pytest.approx(RECORD["as_it_is"]["perplexity"], rel=5e-3)
+    assert got == pytest.approx(RECORD["as_float32"]["perplexity"], rel=1e-4)
+
+
+class EightBits(Format):
+    """Block floating point of 8 mantissa bits everywhere."""
+
+    def activation(self, site, layer, values):
+        return truncate(values, 32, 8)
+
+
+def test_formats_and_weights_cost_what_is_expected_of_them(model, evaluation):
+    plain = evaluation.perplexity()
+    assert plain < evaluation.perplexity(EightBits()) < 1.05 * plain
+    calibration = np.array(RECORD["tokens"])[-512:]
+    by_method = [
+        Evaluation(
+            quantised(model, method=method, calibration=calibration), evaluation.sequences[0], 512
+        ).perplexity()
+        for method in ("nearest", "search")
+    ]
+    first = Evaluation(model, evaluation.sequences[0], 512).perplexity()
+    assert first < by_method[1] < 0.8 * by_method[0]
+
+
+def test_the_model_answers(model):
+    session, ids = Session(model), model.tokenizer.encode("The capital of France is")
+    answer = []
+    for _ in range(2):
+        answer.append(int(session.feed(ids)[-1].argmax()))
+        ids = answer[-1:]
+    assert model.tokenizer.decode(answer) == " Paris."
