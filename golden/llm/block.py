@@ -10,16 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden import bfp
-from golden.anda import gemm
 from golden.anda.weights import Weights
-from golden.anda_system.block import Mantissas
-from golden.anda_system.builder import Builder, Output
 from golden.llm.engine import Session
 from golden.llm.model import Linear, Model
 from golden.llm.sites import Floats, Format, Site
 from golden.llm.weights import quantised
-from golden.params.anda_system import AndaParams
 from golden.params.block import require
 
 MODULES = {  # name, as in ``Mantissas`` -> where its activations come from, its projections
@@ -41,7 +36,7 @@ class Module:
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """fp16 patterns of one layer's attention: q (heads, tokens, C), k and v (key heads, S, C)."""
+    """One layer's attention over the text, fp16 patterns (heads, tokens, C); q has 1/sqrt(C)."""
 
     q: NDArray[np.uint16]
     k: NDArray[np.uint16]
@@ -70,7 +65,7 @@ class _Recorder(Format):
 def captured(
     model: Model, tokens: ArrayLike, layer: int, count: int
 ) -> tuple[dict[str, Module], Attention]:
-    """The modules of ``layer`` and its attention, for the last ``count`` of the tokens.
+    """The modules of ``layer`` for the last ``count`` of the tokens, and its attention for all.
 
     The tokens also calibrate the weights.
     """
@@ -91,58 +86,8 @@ def captured(
             {name: file[name].weight for name in names},
             {name: _integers(small[name]) for name in names},
         )
-    whole = recorder.attention
-    assert whole is not None
-    return modules, replace(whole, q=whole.q[:, -count:])
-
-
-def module_program(
-    params: AndaParams, module: Module, mantissa: int
-) -> tuple[Builder, dict[str, Output]]:
-    """The module on the accelerator: activations are compressed there, products leave as fp16.
-
-    Weights come in behind what goes on before their product.
-    """
-    b = Builder(params)
-    x = b.load(module.activations)
-    waiting = list(module.integers.values())
-    placed = b.weights(waiting.pop(0))
-    compressed = b.compress(x, mantissa)
-    outputs = {}
-    for name in module.integers:
-        b.wait()
-        product = b.gemm(compressed, placed)
-        b.release_weights()
-        if waiting:
-            placed = b.weights(waiting.pop(0))
-        outputs[name] = b.store(product)
-    b.halt()
-    return b, outputs
-
-
-def module_products(
-    params: AndaParams, module: Module, mantissa: int
-) -> dict[str, NDArray[np.uint16]]:
-    """The same products by ``golden.anda``: fp16 patterns (tokens, outputs)."""
-    numerics = params.mxu.numerics
-    blocks = bfp.encode(numerics.block_format(mantissa), module.activations)
-    return {
-        name: gemm(numerics, mantissa, blocks, weights) for name, weights in module.integers.items()
-    }
-
-
-def mantissas_of(text: str) -> Mantissas:
-    """Lengths of the four modules' activations, written 8,5,7,6."""
-    lengths = text.split(",")
-    require(
-        len(lengths) == len(MODULES) and all(n.strip().isdecimal() for n in lengths),
-        f"mantissas are four numbers such as 8,5,7,6, not {text!r}",
-    )
-    chosen = Mantissas(*(int(n) for n in lengths))
-    for name in MODULES:
-        length = getattr(chosen, name)
-        require(1 <= length <= 16, f"a mantissa has 1..16 bits, not {length}")
-    return chosen
+    assert recorder.attention is not None
+    return modules, recorder.attention
 
 
 def _integers(linear: Linear) -> Weights:

@@ -14,4 +14,5 @@ WORKLOADS = {  # by name, the module; imported when it is asked for
     "anda": "tilewright.workloads.program",
     "anda.block": "tilewright.workloads.anda_block",
     "harmonia": "tilewright.workloads.program",
+    "harmonia.block": "tilewright.workloads.harmonia_block",
 }

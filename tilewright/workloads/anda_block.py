@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from golden.llm.block import mantissas_of
+    from golden.llm.on_anda import mantissas_of
     from golden.params.anda_system import AndaParams
     from golden.params.resolve import resolve
 
@@ -67,7 +67,7 @@ def _run_module(
 ) -> dict[str, Any] | None:
     import numpy as np
 
-    from golden.llm.block import module_products, module_program
+    from golden.llm.on_anda import module_products, module_program
 
     builder, outputs = module_program(params, module, mantissa)
     done = run_program(args, args.on, builder.program, builder.memory)

@@ -8,12 +8,13 @@ from tilewright.errors import CommandError
 if TYPE_CHECKING:
     from golden.llm.block import Attention, Module
 
-TOKENS = 128  # of the text; the last of them are streamed, all of them calibrate the weights
+TOKENS = 256  # of the text; the last of them are streamed, all of them calibrate the weights
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "anda.block, deca.block", "one decoder layer of a language model, fed with real text"
+        "anda.block, deca.block, harmonia.block",
+        "one decoder layer of a language model, fed with real text",
     )
     group.add_argument(
         "--model",
