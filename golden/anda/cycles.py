@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from golden.params.anda import AndaMxuParams
 from golden.params.block import require
 
-# From a dot product's last plane to its result: normalise, multiply, accumulate, then it is there.
-RESULT_LATENCY = 4
+# From a dot product's last plane to its result: scaled, accumulated, then it is there.
+RESULT_LATENCY = 3
 
 
 def compressor_cycles(mantissa_bits: int, sets: int = 1) -> int:
@@ -68,14 +68,13 @@ def mxu_schedule(
     """
     rows: list[int] = []
     loaded = -1  # cycle in which the present group's weights arrived
-    taken = -1  # of the last plane before
     multiplied = accumulated = -(params.rows + RESULT_LATENCY)  # of the group before
     free = left = accumulated  # the output's last row leaves; the last result left the sums
     finished = False  # a result is among the sums
     for bits, ends in zip(mantissa_bits, last, strict=True):
-        # The last plane waits until the group before has been multiplied by its scale.
-        taken = max(loaded + group_cycles(bits), taken + group_cycles(bits), multiplied)
-        multiplied = max(taken + 2, accumulated)
+        # The sign word waits until the group before is multiplied by its scale.
+        taken = max(loaded + 1, multiplied) + bits
+        multiplied = max(taken + 1, accumulated)
         accumulated = max(multiplied + 1, left if finished else 0)
         if ends:
             left = max(accumulated + 1, free)

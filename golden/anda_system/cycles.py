@@ -136,14 +136,14 @@ def gemm_cycles(
     # Counted from the cycle in which the first plane is taken: the first weights are complete.
     first = 1 + mxu.weight_beats + 1
     long_ago = -(1 << 30)
-    loaded = taken = -1
+    loaded = -1
     multiplied = accumulated = free = left = compressed = long_ago
     room = long_ago  # the first cycle in which the collector takes rows again
     finished, result_waits = False, 0
     for tile in range(tiles):
         for group in range(groups):
-            taken = max(loaded + 1 + source, taken + 1 + source, multiplied)
-            multiplied = max(taken + 2, accumulated)
+            taken = max(loaded + 1, multiplied) + source
+            multiplied = max(taken + 1, accumulated)
             accumulated = max(multiplied + 1, left if finished else long_ago)
             finished = group == groups - 1
             loaded = max(taken, loaded + mxu.weight_beats)

@@ -152,9 +152,11 @@ class AndaApuParams(BlockParams):
 
     ``i0`` has one beat per plane; the first of a group is its sign word and brings ``mantissa``
     (1..16), ``exponent`` and whether the group is the ``first_group`` or ``last_group`` of its dot
-    product. ``i1`` has one beat per group: the weights and their scale. With ``buffered`` two of
-    them fit inside (the double buffer); without, a beat stays on ``i1`` until its group is over,
-    as the weights of the MXU stay in its dispatcher.
+    product. ``i1`` has one beat per group: the weights and their scale.
+
+    ``buffered``: operands are held inside, a group's signs and two groups of weights (the double
+    buffer). Without it they are held outside, as by the dispatchers of the MXU: a beat stays on
+    ``i1`` until its group is over, and mantissa words come XOR their group's sign word.
     """
 
     block: ClassVar[str] = "anda_apu"

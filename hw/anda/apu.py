@@ -1,18 +1,18 @@
 """The Anda-enhanced bit-serial processing unit (APU)."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from golden.params.anda import MANTISSA_FIELD_BITS, AndaNumerics
-from golden.params.arith import FloatAddParams, FloatConvertParams, FloatMulParams
+from golden.params.arith import FloatConvertParams, FloatMulParams
 from golden.params.formats import FP16, FP32
 from golden.params.stream import RegisterSliceParams
+from hw.anda.accumulate import Accumulate
 from hw.anda.activation_dispatcher import ActivationDispatcher
 from hw.anda.normalise import Normalise
 from hw.anda.plane_dot import PlaneDot
 from hw.anda.sequencer import Sequencer
-from hw.arith.float_add import FloatAdd
 from hw.arith.float_convert import FloatConvert
 from hw.arith.float_mul import FloatMul
 from hw.stream.register_slice import RegisterSlice
@@ -28,7 +28,7 @@ def datapath_signature(numerics: AndaNumerics) -> wiring.Signature:
             "take": In(1),
             "sign_beat": In(1),
             "fresh": In(1),
-            "normalise": In(1),
+            "complete": In(1),
             "multiply": In(1),
             "accumulate": In(1),
             "restart": In(1),
@@ -47,8 +47,7 @@ class ApuDatapath(wiring.Component):
 
     Numerics: :mod:`golden.anda.gemm`. ``total`` is the fp32 sum.
     Timing: as the :class:`Sequencer` says. ``plane`` is the sign word, or a mantissa word XOR the
-    sign word; ``exponent`` and ``mantissa`` count with ``normalise``, ``scale`` with
-    ``multiply``.
+    sign word; ``exponent``, ``mantissa`` and ``scale`` count with ``multiply``.
     """
 
     def __init__(self, numerics: AndaNumerics):
@@ -61,8 +60,7 @@ class ApuDatapath(wiring.Component):
         m.submodules.normalise = normalise = Normalise(self.numerics)
         fmt = self.numerics.partial
         m.submodules.multiply = multiply = FloatMul(FloatMulParams(a=fmt, b=FP16, out=FP32))
-        m.submodules.add = add = FloatAdd(FloatAddParams(a=FP32, b=FP32, out=FP32))
-        partial = Signal(fmt.bits, reset_less=True)
+        m.submodules.accumulate = accumulate = Accumulate()
         product = Signal(FP32.bits, reset_less=True)
         total = Signal(FP32.bits, reset_less=True)
         m.d.comb += [
@@ -72,24 +70,22 @@ class ApuDatapath(wiring.Component):
             plane_dot.fresh.eq(self.fresh),
             plane_dot.plane.eq(self.plane),
             plane_dot.weights.eq(self.weights),
-            normalise.total.eq(plane_dot.total),
+            # Held at 0 while a group grows, so that the rest does not follow every step of it.
+            normalise.total.eq(plane_dot.total & self.complete.replicate(len(plane_dot.total))),
             normalise.exponent.eq(self.exponent),
             normalise.mantissa.eq(self.mantissa),
             multiply.i.valid.eq(1),
             multiply.o.ready.eq(1),
-            multiply.i.p.a[0].eq(partial),
+            multiply.i.p.a[0].eq(normalise.y),
             multiply.i.p.b[0].eq(self.scale),
-            add.i.valid.eq(1),
-            add.o.ready.eq(1),
-            add.i.p.a[0].eq(Mux(self.restart, 0, total)),
-            add.i.p.b[0].eq(product),
+            accumulate.restart.eq(self.restart),
+            accumulate.total.eq(total),
+            accumulate.product.eq(product),
         ]
-        with m.If(self.normalise):
-            m.d.sync += partial.eq(normalise.y)
         with m.If(self.multiply):
             m.d.sync += product.eq(multiply.o.p.y[0])
         with m.If(self.accumulate):
-            m.d.sync += total.eq(add.o.p.y[0])
+            m.d.sync += total.eq(accumulate.y)
         return m
 
 
@@ -97,9 +93,8 @@ class Apu(Unit):
     """One dot product at a time; the next follows without a gap.
 
     Numerics: :mod:`golden.anda.gemm`.
-    Timing: M + 1 cycles per group, for every M; the result is offered 4 cycles after the last
-    plane is taken. With ``params.buffered`` two groups of weights fit inside, the present one and
-    the next; otherwise weights stay on ``i1`` until their group's last plane is taken.
+    Timing: M + 1 cycles per group, for every M; the result is offered 3 cycles after the last
+    plane is taken. Who holds signs and weights: :class:`golden.params.anda.AndaApuParams`.
     """
 
     def elaborate(self, platform):
@@ -107,18 +102,14 @@ class Apu(Unit):
         p = self.params
         m.submodules.sequencer = sequencer = Sequencer()
         m.submodules.datapath = datapath = ApuDatapath(p.numerics)
-        source = self.i1
         if p.buffered:
-            slice_params = RegisterSliceParams(width=p.inputs[1].bits)
-            m.submodules.weights = weights = RegisterSlice(slice_params)
-            m.d.comb += [
-                weights.i.p.data.eq(self.i1.p),
-                weights.i.valid.eq(self.i1.valid),
-                self.i1.ready.eq(weights.i.ready),
-            ]
-            source = weights.o
+            plane, exponent, source = self._operands_inside(m, sequencer)
+        else:
+            plane, source = self.i0.p.plane, self.i1
+            exponent = Signal(FP16.exponent_bits, reset_less=True)
+            with m.If(sequencer.take & sequencer.sign_beat):
+                m.d.sync += exponent.eq(self.i0.p.exponent)
         held = data.View(self.i1.p.shape(), source.payload.as_value())
-        m.submodules.activations = activations = ActivationDispatcher(p.group, 1)
         scale = Signal(FP16.bits, reset_less=True)
         m.submodules.convert = convert = FloatConvert(FloatConvertParams(a=FP32, out=FP16))
         m.d.comb += [
@@ -130,13 +121,9 @@ class Apu(Unit):
             sequencer.room.eq(self.o.ready),
             self.i0.ready.eq(sequencer.ready),
             source.ready.eq(sequencer.take_weights),
-            activations.take.eq(sequencer.take),
-            activations.sign_beat.eq(sequencer.sign_beat),
-            activations.planes[0].eq(self.i0.p.plane),
-            activations.exponents[0].eq(self.i0.p.exponent),
             *sequencer.drive(datapath),
-            datapath.plane.eq(activations.selected[0]),
-            datapath.exponent.eq(activations.group_exponents[0]),
+            datapath.plane.eq(plane),
+            datapath.exponent.eq(exponent),
             datapath.weights.eq(held.weights),
             datapath.scale.eq(scale),
             convert.i.valid.eq(1),
@@ -148,3 +135,19 @@ class Apu(Unit):
         with m.If(sequencer.take_weights):
             m.d.sync += scale.eq(held.scale)
         return m
+
+    def _operands_inside(self, m: Module, sequencer: Sequencer) -> tuple:
+        """Planes with their signs applied, the group's exponent, and the stream of weights."""
+        p = self.params
+        m.submodules.weights = weights = RegisterSlice(RegisterSliceParams(width=p.inputs[1].bits))
+        m.submodules.activations = activations = ActivationDispatcher(p.group, 1)
+        m.d.comb += [
+            weights.i.p.data.eq(self.i1.p),
+            weights.i.valid.eq(self.i1.valid),
+            self.i1.ready.eq(weights.i.ready),
+            activations.take.eq(sequencer.take),
+            activations.sign_beat.eq(sequencer.sign_beat),
+            activations.planes[0].eq(self.i0.p.plane),
+            activations.exponents[0].eq(self.i0.p.exponent),
+        ]
+        return activations.selected[0], activations.group_exponents[0], weights.o

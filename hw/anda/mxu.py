@@ -21,7 +21,7 @@ class Mxu(Unit):
 
     Numerics: :mod:`golden.anda.gemm`.
     Timing: M + 1 cycles per group if its weights come in as many beats or fewer; a tile's first
-    row is offered 5 cycles after its last plane is taken. Tiles follow each other without a gap
+    row is offered 4 cycles after its last plane is taken. Tiles follow each other without a gap
     if each takes at least ``params.rows`` cycles; see :mod:`golden.anda.cycles`.
     """
 

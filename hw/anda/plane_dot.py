@@ -83,15 +83,14 @@ class PlaneDot(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         n = self.numerics
-        # - S(signs) but for a constant: all bits of S(signs) flipped except the sign.
-        negated = Signal(n.plane_sum_bits, reset_less=True)
+        width = n.plane_sum_bits + 1
+        sign_sum = Signal(width, reset_less=True)  # one's complement of the trees' sum of signs
         group_sum = Signal(n.group_sum_bits, reset_less=True)
         doubled = Signal(n.group_sum_bits)
         m.d.comb += [
             self.total.eq(group_sum),
             doubled.eq(Cat(Const(0, 1), group_sum & ~self.fresh.replicate(len(group_sum)))),
         ]
-        width = n.plane_sum_bits + 1
         top = n.weight_bits - 1
         columns = [[] for _ in range(width)]
         for k in range(top + 1):
@@ -102,31 +101,24 @@ class PlaneDot(wiring.Component):
                 selected.eq(bits & self.plane),
             ]
             columns[k].append(selected)
-        # The weights' sign bits weigh -2^top: counted first, then the count is subtracted.
+        # The weights' sign bits weigh -2^top: counted first, then the count is subtracted. That
+        # its complement is too large by a constant falls out with the sum of signs.
         count_bits = n.group.bit_length()
         negative = compress_columns(m, [columns[top].pop(), *[Const(0, 0)] * (count_bits - 1)])
         count = ripple_sum(m, "negative", *negative, Const(0, 1))
         for k, bit in enumerate(count):
             columns[top + k].append(~bit)
-        *low, sign = negated
-        for k, bit in enumerate(low):
-            columns[k].append(bit | self.sign_beat)
-        columns[len(low)].append(sign & ~self.sign_beat)
-        # What both subtractions add too much, taken off again.
-        excess = (((1 << count_bits) - 1) << top) + (1 << len(low)) - 1
-        constant = Const(-excess, width)
-        for k in range(1, width):
-            if (-excess >> k) & 1:
-                columns[k].append(Const(1, 1))
+        for k, bit in enumerate(sign_sum):
+            columns[k].append(bit & ~self.sign_beat)
         rows = compress_columns(m, [Cat(parts) for parts in columns])
         difference = Signal(signed(width))
-        m.d.comb += difference.eq(ripple_sum(m, "plane_sum", *rows, constant[0]))
+        m.d.comb += difference.eq(ripple_sum(m, "plane_sum", *rows, ~self.sign_beat))
         extended = Signal(signed(len(doubled)))
         m.d.comb += extended.eq(difference)
         total = ripple_sum(m, "total_sum", doubled, extended, Const(0, 1))
         with m.If(self.step):
             with m.If(self.sign_beat):
-                m.d.sync += negated.eq(Cat(~difference[: len(low)], difference[len(low)]))
+                m.d.sync += sign_sum.eq(~difference)
             with m.Else():
                 m.d.sync += group_sum.eq(total)
         return m

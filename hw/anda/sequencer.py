@@ -12,10 +12,10 @@ __all__ = ["Sequencer"]
 class Sequencer(wiring.Component):
     """Takes planes, and lets each group's sum pass through the float path behind them.
 
-    A group's planes are taken in M + 1 cycles, two at least. Behind them its sum passes three
-    registers, a cycle each: normalised (``normalise``), times the scale (``multiply``), added
+    A group's planes are taken in M + 1 cycles, two at least. Behind them its sum takes two more:
+    ``complete``, it is normalised and multiplied by the scale (``multiply``), then added
     (``accumulate``). Only where a finished result still waits for room do ``accumulate``, then
-    ``multiply``, then the last plane of a group wait.
+    ``multiply``, then the planes of the next group wait.
 
     ``planes_valid`` and ``weights_valid`` offer a plane and its group's weights; ``take`` accepts
     the plane, ``take_weights`` says that the group is complete. ``finished``: a result stands in
@@ -34,8 +34,8 @@ class Sequencer(wiring.Component):
     sign_beat: Out(1)
     fresh: Out(1)
     take_weights: Out(1)
-    normalise: Out(1)
-    group_mantissa: Out(MANTISSA_FIELD_BITS)  # of the group that is normalised
+    complete: Out(1)  # a group's sum is there and not multiplied yet
+    group_mantissa: Out(MANTISSA_FIELD_BITS)  # of that group, until the next sign word is taken
     multiply: Out(1)
     accumulate: Out(1)
     restart: Out(1)  # the accumulated group is the first of its dot product
@@ -48,7 +48,7 @@ class Sequencer(wiring.Component):
             datapath.sign_beat.eq(self.sign_beat),
             datapath.fresh.eq(self.fresh),
             datapath.mantissa.eq(self.group_mantissa),
-            datapath.normalise.eq(self.normalise),
+            datapath.complete.eq(self.complete),
             datapath.multiply.eq(self.multiply),
             datapath.accumulate.eq(self.accumulate),
             datapath.restart.eq(self.restart),
@@ -59,18 +59,16 @@ class Sequencer(wiring.Component):
         planes = Signal(MANTISSA_FIELD_BITS)  # mantissa planes still to come
         last_plane = Signal()
         first, last = Signal(), Signal()  # of the group whose planes are taken
-        partial, partial_first, partial_last = Signal(), Signal(), Signal()  # to be multiplied
         product, product_last = Signal(), Signal()  # to be accumulated
         m.d.comb += [
             self.sign_beat.eq(planes == 0),
             last_plane.eq(planes == 1),
             self.accumulate.eq(product & (~self.finished | self.room)),
-            self.multiply.eq(partial & (~product | self.accumulate)),
-            self.ready.eq(self.weights_valid & (~last_plane | ~partial | self.multiply)),
+            self.multiply.eq(self.complete & (~product | self.accumulate)),
+            self.ready.eq(self.weights_valid & (~self.complete | self.multiply)),
             self.take.eq(self.planes_valid & self.ready),
             self.take_weights.eq(self.take & last_plane),
         ]
-        m.d.sync += self.normalise.eq(self.take_weights)
         with m.If(self.take):
             m.d.sync += [self.fresh.eq(self.sign_beat), planes.eq(planes - 1)]
             with m.If(self.sign_beat):
@@ -80,16 +78,12 @@ class Sequencer(wiring.Component):
                     first.eq(self.first_group),
                     last.eq(self.last_group),
                 ]
-        with m.If(self.normalise):
-            m.d.sync += [partial.eq(1), partial_first.eq(first), partial_last.eq(last)]
+        with m.If(self.take_weights):
+            m.d.sync += self.complete.eq(1)
         with m.Elif(self.multiply):
-            m.d.sync += partial.eq(0)
+            m.d.sync += self.complete.eq(0)
         with m.If(self.multiply):
-            m.d.sync += [
-                product.eq(1),
-                self.restart.eq(partial_first),
-                product_last.eq(partial_last),
-            ]
+            m.d.sync += [product.eq(1), self.restart.eq(first), product_last.eq(last)]
         with m.Elif(self.accumulate):
             m.d.sync += product.eq(0)
         with m.If(self.accumulate):

@@ -118,7 +118,7 @@ def test_dot_product_is_exact_for_every_group(mantissa_bits):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("columns[k].append(bit | self.sign_beat)", "columns[k].append(bit)"),
+        ("columns[k].append(bit & ~self.sign_beat)", "columns[k].append(bit)"),
         ("group_sum & ~self.fresh.replicate(len(group_sum))", "group_sum"),
         ("columns[top + k].append(~bit)", "columns[top + k].append(bit)"),
     ],

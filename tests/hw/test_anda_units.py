@@ -2,11 +2,15 @@
 
 import re
 
+import numpy as np
 import pytest
+from amaranth.back import rtlil
 
+from golden.arith import add
 from golden.params.anda import ANDA_BLOCKS, AndaApuParams, AndaMxuParams, AndaNumerics
-from golden.params.formats import BF16
+from golden.params.formats import BF16, FP32
 from golden.params.resolve import resolve
+from hw.anda.accumulate import HIGHEST, LOWEST, Accumulate
 from hw.anda.aligner import Aligner
 from hw.anda.apu import ApuDatapath
 from hw.anda.compressor_lane import Lane
@@ -18,6 +22,7 @@ from hw.anda.sequencer import Sequencer
 from hw.anda.weight_dispatcher import WeightDispatcher
 from synth.emit import to_verilog
 from tests.support.benches import run_block
+from tests.support.gates import Gates, from_planes, to_planes
 from tests.support.mutate import mutant
 
 CASES = 24  # every M, then a few
@@ -83,6 +88,55 @@ def test_every_preset_is_run():
     assert named == run_here
 
 
+def accumulator_operands(rng, cases):
+    """Sums and products within the bounds, near each other and not; 0, infinity and NaN too."""
+    fields = rng.integers(LOWEST, HIGHEST + 1, (2, cases))
+    fields[1] = np.where(
+        rng.random(cases) < 0.8, fields[0] + rng.integers(-27, 28, cases), fields[1]
+    )
+    fields = np.clip(fields, LOWEST, HIGHEST)
+    fractions = rng.integers(0, 1 << 23, (2, cases))
+    fractions[rng.random((2, cases)) < 0.2] &= 3  # many bits agree, sums end in ties
+    fractions[1] = np.where(rng.random(cases) < 0.2, fractions[0], fractions[1])
+    numbers = rng.integers(0, 2, (2, cases)) << 31 | fields << 23 | fractions
+    special = rng.choice([0, 0x7F800000, 0xFF800000, 0x7FC00000, 0x80000000], (2, cases))
+    operands = np.where(rng.random((2, cases)) < 0.05, special, numbers)
+    operands[0][operands[0] == 0x80000000] = 0  # a sum that starts at +0 never is -0
+    return operands
+
+
+def accumulated(unit, restart, total, product):
+    gates = Gates(rtlil.convert(unit, name="accumulate", emit_src=False), "accumulate")
+    inputs = {"restart": (restart, 1), "total": (total, 32), "product": (product, 32)}
+    planes = {name: to_planes(values, bits) for name, (values, bits) in inputs.items()}
+    return from_planes(gates.run(planes)["y"], len(total))
+
+
+def test_accumulator_is_an_adder_within_its_bounds():
+    rng = np.random.default_rng(5)
+    total, product = accumulator_operands(rng, 400_000)
+    restart = rng.random(total.size) < 0.1
+    got = accumulated(Accumulate(), restart, total, product)
+    assert np.array_equal(got, add(FP32, FP32, FP32, np.where(restart, 0, total), product))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(self.restart & ~b.hidden)", "Const(0)"),  # 0 + -0
+        ("| (a.infinite & b.infinite & opposite)", ""),
+        ("carry = opposite & ~sticky", "carry = opposite"),
+        ("significand[: surplus - 1].any() | sticky", "sticky"),
+    ],
+)
+def test_planted_error_of_the_accumulator_shows(old, new):
+    rng = np.random.default_rng(5)
+    total, product = accumulator_operands(rng, 20_000)
+    restart = rng.random(total.size) < 0.1
+    got = accumulated(mutant(Accumulate, old, new)(), restart, total, product)
+    assert not np.array_equal(got, add(FP32, FP32, FP32, np.where(restart, 0, total), product))
+
+
 # The class that is changed, where it is used, an expression of its source, what replaces it.
 ERRORS = {
     "compressor, shift before arrival": (
@@ -112,8 +166,8 @@ ERRORS = {
     "dot product, signs not subtracted": (
         "anda_apu:small",
         (PlaneDot, "hw.anda.apu"),
-        "columns[k].append(bit | self.sign_beat)",
-        "columns[k].append(Const(1, 1))",
+        "columns[k].append(bit & ~self.sign_beat)",
+        "columns[k].append(Const(0, 1))",
     ),
     "dot product, sums of groups mixed": (
         "anda_apu:small",
@@ -130,14 +184,14 @@ ERRORS = {
     "APU, accumulator not restarted": (
         "anda_apu:small",
         (ApuDatapath, "hw.anda.apu"),
-        "Mux(self.restart, 0, total)",
-        "total",
+        "accumulate.restart.eq(self.restart)",
+        "accumulate.restart.eq(0)",
     ),
     "APU, one cycle lost per group": (
         "anda_apu:small",
         (Sequencer, "hw.anda.apu"),
-        "(~last_plane | ~partial | self.multiply)",
-        "(~last_plane | ~(partial | product | self.normalise))",
+        "(~self.complete | self.multiply)",
+        "~self.complete",
     ),
     "APU, result overwritten": (
         "anda_apu:small",

@@ -36,6 +36,8 @@ def stimulus(params: AndaApuParams, rng: Generator, cases: int) -> dict[str, Col
     planes_in = plane_beats(params.numerics, rng, cases, rows=1)
     groups = int(planes_in.pop("groups"))
     planes_in["plane"] = planes_in.pop("planes")[:, 0]
+    if not params.buffered:
+        planes_in["plane"] = with_signs(planes_in)
     planes_in["exponent"] = planes_in.pop("exponents")[:, 0]
     return {
         "i0": planes_in,
@@ -48,7 +50,8 @@ def stimulus(params: AndaApuParams, rng: Generator, cases: int) -> dict[str, Col
 
 def expected(params: AndaApuParams, columns: dict[str, Columns]) -> dict[str, Columns]:
     x, w = columns["i0"], columns["i1"]
-    beats = {**x, "planes": x["plane"][:, np.newaxis], "exponents": x["exponent"][:, np.newaxis]}
+    plane = x["plane"] if params.buffered else with_signs(x)
+    beats = {**x, "planes": plane[:, np.newaxis], "exponents": x["exponent"][:, np.newaxis]}
     results = dot_products(
         params.numerics, beats, w["weights"][:, np.newaxis], w["scale"][:, np.newaxis]
     )
@@ -59,6 +62,14 @@ def cycles(params: AndaApuParams, columns: dict[str, Columns]) -> NDArray[np.int
     """When each result is offered, counted from the first plane, if nobody ever waits."""
     groups = [(g.mantissa, g.last) for g in groups_of(columns["i0"])]
     return dot_cycles(*zip(*groups, strict=True))
+
+
+def with_signs(beats: Columns) -> NDArray:
+    """``plane`` with every mantissa word XOR its group's sign word; its own inverse."""
+    groups = [g.words for g in groups_of(beats)]
+    taken = [np.concatenate([words[:1], words[1:] ^ words[0]]) for words in groups]
+    rest = beats["plane"][sum(map(len, groups)) :]  # of a group that is not complete
+    return np.concatenate([*taken, rest])
 
 
 def plane_beats(numerics: AndaNumerics, rng: Generator, cases: int, rows: int) -> Columns:

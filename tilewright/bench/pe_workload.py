@@ -190,6 +190,8 @@ def _anda(
     weights = tensors.weight.reshape(STREAMS, DOTS, groups, GROUP)
     results = dot(params.numerics, mantissa_bits, blocks, weights, tensors.scale)
     words = planes.pack(fmt, blocks)  # (streams, dots, groups, 1 + mantissa)
+    if not params.buffered:
+        words[..., 1:] ^= words[..., :1]
     beats = (STREAMS, DOTS, groups, 1 + mantissa_bits)
     index = np.broadcast_to(np.arange(groups)[:, np.newaxis], beats)
     plane_beats = {
