@@ -1,0 +1,158 @@
+"""The Harmonia accelerator as emitted Verilog: programs, cycles, errors, registers, attention."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden.params.resolve import resolve
+from tests.support.benches import run_block
+from tests.synth.test_lint import VERILATORS, lint
+from tilewright.cli import main
+from tilewright.simulators.verilog import block_verilog
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "examples" / "harmonia-attention.s"
+
+
+def run(block, **options):
+    result = run_block(block, **options)
+    assert result.passed, result.failure
+    return result
+
+
+def simulate(capsys, *words):
+    code = main(["simulate", "harmonia", *words, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+# Fast.
+
+
+def test_everything_in_short():
+    """Random programs, cycle for cycle without stalls; a head of attention; every error."""
+    result = run("harmonia:small", cases=200, stalls=(0.0,))
+    names = {test.name.rpartition(".")[2] for test in result.tests}
+    assert names == {
+        "random_programs",
+        "external_memory_accesses",
+        "head_of_attention",
+        "every_error",
+        "last_rows_are_usable",
+        "random_words",
+        "registers_hold_and_refuse",
+    }
+
+
+def test_programs_under_stalls():
+    run("harmonia:small", cases=100, stalls=(0.3, 0.8), only="random_programs")
+
+
+def test_program_of_a_file(capsys, tmp_path):
+    """The example of the documentation, on values whose attention is known."""
+    rng = np.random.default_rng(3)
+    k, v, q = (rng.standard_normal((n, 8)).astype(np.float16) for n in (4, 4, 2))
+    # A token tile is two rows, each with four values of both tokens.
+    tiles = [
+        x[t : t + 2].reshape(2, 2, 4).swapaxes(0, 1) for x in (k, v, q) for t in range(0, len(x), 2)
+    ]
+    memory = np.zeros(6 * 64, np.uint8)
+    memory[: 5 * 64].reshape(5, 64)[:, :32] = [
+        np.ascontiguousarray(tile).view(np.uint8).reshape(-1) for tile in tiles
+    ]
+    np.savez(tmp_path / "in.npz", memory=memory)
+    code, result = simulate(
+        capsys,
+        *("--program", str(EXAMPLE), "--memory", str(tmp_path / "in.npz")),
+        *("--save", str(tmp_path / "out.npz"), "--latency", "3"),
+    )
+    assert code == 0 and result["equal"]
+    out = np.load(tmp_path / "out.npz")["memory"]
+    got = out[5 * 64 :][:32].view(np.float16).reshape(2, 2, 4).swapaxes(0, 1).reshape(2, 8)
+    scores = q.astype(float) @ k.astype(float).T
+    scores[0, 3] = -np.inf  # token 2 does not see token 3
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    want = weights / weights.sum(axis=1, keepdims=True) @ v.astype(float)
+    assert np.abs(got.astype(float) - want).max() < 0.05
+
+
+def test_a_program_that_goes_wrong(capsys, tmp_path):
+    path = tmp_path / "wrong.s"
+    path.write_text("configure tokens=4\nadd r5000, r0, #1, elements=3\nhalt\n")
+    code, result = simulate(capsys, "--program", str(path))
+    assert code == 1 and result["equal"]
+    assert result["status"] == {"error": "address", "instruction": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--block", "popcount"], "harmonia runs on a block harmonia, not popcount"),
+        (["--program", "{tmp}/bad.s"], "bad.s, line 1: unknown instruction 'compress'"),
+        (["--program", "{tmp}/long.s"], "2049 instructions do not fit the 2048 of harmonia__rows"),
+        (["--memory", "{tmp}/none.npz"], "--memory goes with --program"),
+    ],
+)
+def test_refused_runs(words, message, capsys, tmp_path):
+    (tmp_path / "bad.s").write_text("compress source=0\n")
+    (tmp_path / "long.s").write_text("wait\n" * 2049)
+    assert main(["simulate", "harmonia", *(w.format(tmp=tmp_path) for w in words)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_lint(tmp_path):
+    for verilator in VERILATORS:
+        found = lint(
+            verilator, resolve("harmonia:small").slug, block_verilog("harmonia:small"), tmp_path
+        )
+        assert found == "", verilator.title
+
+
+# Long.
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [2, 3])
+def test_many_programs(seed):
+    """Forty programs without stalls, each with its exact cycles, and as many with each stall."""
+    run("harmonia:small", cases=4000, seed=seed, only="random_programs|random_words")
+
+
+@pytest.mark.full
+def test_attention_under_stalls():
+    run("harmonia:small", stalls=(0.3, 0.6), only="head_of_attention")
+
+
+@pytest.mark.full
+def test_the_other_simulator_sees_the_same_cycles():
+    """Icarus Verilog also finds what depends on undefined bits."""
+    cycles = {
+        run(
+            "harmonia:small", simulator=simulator, cases=200, stalls=(0.0,), only="random_programs"
+        ).numbers["cycles"]
+        for simulator in ("verilator", "icarus")
+    }
+    assert len(cycles) == 1
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "block",
+    [
+        "harmonia:small,columns=8",
+        "harmonia:small,rows=4,group=16,initial=16,local=16",
+        "harmonia:small,rows=1,columns=4",
+    ],
+)
+def test_other_sizes(block):
+    run(block, cases=500, stalls=(0.0, 0.3))
+
+
+@pytest.mark.full
+def test_attention_at_the_papers_size(capsys):
+    """8x16 elements: 160 tokens of prompt, 48 decoded, a linear layer; bits and cycles golden's."""
+    code, result = simulate(capsys, "--block", "harmonia:paper")
+    assert code == 0 and result["equal"]
+    assert result["status"]["error"] == "none"
+    assert set(result["golden"]) == set(result["counters"])
