@@ -29,7 +29,8 @@ DESIGNS = {
     "harmonia": (
         "Harmonia (Wang et al.)",
         "[reconfigurable element, systolic array, online converter](docs/harmonia.md), mixed "
-        "KV cache, attention in block floating point",
+        "KV cache, attention in block floating point, and the "
+        "[whole accelerator](docs/harmonia-system.md) with programs",
     ),
     "sparamx": (
         "SparAMX (AbouElhamayed et al.)",

@@ -217,8 +217,6 @@ class HarmoniaParams(ProgramPorts, BlockParams):
             "offsets": 2,
             "initial": 8,
             "local": 16,
-            "activation_rows": 128,
-            "halves_rows": 256,
             "operand_rows": 256,
         },
     }
