@@ -27,9 +27,8 @@ def results(params: HarmoniaPeParams, beats: Columns) -> NDArray:
     halves = _half_sums(params, beats, steps).reshape(-1)
     output = np.cumsum(last_beat["first"].astype(np.int64)) - 1
     output = np.repeat(output, params.sub_elements)
-    place = _place_within(output)
     fused = mode == Mode.M8M8.code
-    is_low = fused & (place % 2 == 1)
+    is_low = fused & (np.cumsum(fused) % 2 == 0)  # halves come in pairs, whatever is between them
     high = np.concatenate([[0], halves[:-1]])
     sums = np.where(is_low, (high << OPERAND_BITS) + halves, halves)
     step = _step(params, last_beat, mode)

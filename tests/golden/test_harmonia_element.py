@@ -153,3 +153,38 @@ def test_refused_parameters(change, message):
 def test_refused_weights():
     with pytest.raises(ValueError, match=r"^weights \(-9, 0\) exceed 4 bits$"):
         sign_magnitude(np.array([-9, 0], np.int8))
+
+
+@pytest.mark.parametrize("lengths", [(4, 8), (8, 4, 8), (4, 4, 4, 8, 8, 4)])
+def test_modes_may_change_within_a_result(lengths):
+    """A channel of V: old groups have 4 bits, one sum each, recent ones 8 bits and two sums."""
+    params, rng = HarmoniaPeParams.preset("single"), np.random.default_rng(len(lengths))
+    group, fmt = params.group, params.numerics.activation
+    a = bfp.encode(fmt, halves(rng, (1, len(lengths) * group)))
+    b = mixed.truncated(
+        bfp.encode(fmt, halves(rng, (1, len(lengths) * group))), 8, np.array([lengths], np.uint8)
+    )
+    pieces = []
+    for k, bits in enumerate(lengths):
+        mode = Mode.M8M8 if bits == 8 else Mode.M8M4
+        parts = split_operand(b.mantissa[0, k]) if bits == 8 else b.mantissa[:1, k]
+        one = bfp.Blocks(
+            a.sign[:, k : k + 1], a.mantissa[:, k : k + 1], a.exponent[:, k : k + 1], 0
+        )
+        count = len(parts)
+        pieces.append(
+            beats(
+                params,
+                mode,
+                operand(one, 0, count),
+                np.repeat(b.sign[:1, k], count, axis=0),
+                parts,
+                np.full(count, b.exponent[0, k]),
+                np.zeros(count, int),
+            )
+        )
+    stream = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    steps = len(stream["mode"])
+    stream["first"] = (np.arange(steps) == 0).astype(int)
+    stream["last"] = (np.arange(steps) == steps - 1).astype(int)
+    assert results(params, stream).tolist() == product_stepwise(params.numerics, a, b)[0].tolist()
