@@ -2,8 +2,9 @@
 
     python -m benchmarks.model_bench [--json] [--peer NAME=COMMAND]...
 
-GenZ is run when it is installed: a whole prefill of Llama-2-7B, its import included, as ours is.
-Any other peer, such as ZigZag with its own input files, is named with the command that runs it.
+GenZ and ZigZag are run when they are installed (``pip install genz-llm zigzag-dse``): a prefill of
+Llama-2-7B, their imports included, as ours is; ZigZag each distinct product once. Any other peer is
+named with the command that runs it.
 """
 
 import argparse
@@ -26,11 +27,20 @@ from sim.xeon import SYSTEMS
 
 POINTS = 1_000_000
 ROUNDS = 3
-OURS = [sys.executable, "-m", "tilewright", "llm", "llama-2-7b", "--phase", "prefill"]
+TOKENS = 1024
+OURS = [
+    *(sys.executable, "-m", "tilewright", "llm", "llama-2-7b", "--phase", "prefill"),
+    *("--context", str(TOKENS)),
+]
 GENZ = (
     "from GenZ import prefill_moddeling;"
-    "prefill_moddeling(model='meta-llama/Llama-2-7B', batch_size=1, input_tokens=1024)"
+    f"prefill_moddeling(model='meta-llama/Llama-2-7B', batch_size=1, input_tokens={TOKENS})"
 )
+# Peer -> its module and the arguments of Python that run it.
+PEERS = {
+    "GenZ": ("GenZ", ["-c", GENZ]),
+    "ZigZag": ("zigzag", ["-m", "benchmarks.zigzag_peer", "llama-2-7b", str(TOKENS)]),
+}
 
 
 @dataclass
@@ -96,10 +106,11 @@ def main() -> int:
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
     args = parser.parse_args()
     peers = {}
-    if importlib.util.find_spec("GenZ"):
-        peers["GenZ"] = [sys.executable, "-c", GENZ]
-    else:
-        print("GenZ is not installed and left out", file=sys.stderr)
+    for name, (module, arguments) in PEERS.items():
+        if importlib.util.find_spec(module):
+            peers[name] = [sys.executable, *arguments]
+        else:
+            print(f"{name} is not installed and left out", file=sys.stderr)
     for text in args.peer:
         name, _, command = text.partition("=")
         peers[name] = shlex.split(command)
