@@ -59,20 +59,24 @@ class HarmoniaFormat(Format):
     projections (``golden.llm.smoothing``).
     """
 
-    linear_bits: int = ACTIVATION_BITS
+    linear_bits: tuple[int, int, int, int] = (ACTIVATION_BITS,) * 4  # A_qkv, A_o, A_u, A_d
     query_bits: int = ACTIVATION_BITS
     weight_bits: int = ACTIVATION_BITS  # of P, the weights of attention
     group: int = HARMONIA_GROUP
     cache: CacheFormat = field(default_factory=CacheFormat)
 
     def __post_init__(self) -> None:
-        for length in (self.linear_bits, self.query_bits, self.weight_bits):
+        for length in self.lengths.values():
             BlockFormat(group=self.group, mantissa_bits=length)
 
+    @property
+    def lengths(self) -> dict[Site, int]:
+        """Of all sites but K and V, which the cache decides."""
+        linear = dict(zip(LINEAR_SITES, self.linear_bits, strict=True))
+        return linear | {Site.Q: self.query_bits, Site.P: self.weight_bits}
+
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
-        """Of the linear sites, Q and P; K and V are the cache's."""
-        own = {Site.Q: self.query_bits, Site.P: self.weight_bits}
-        return truncate(values, self.group, own.get(site, self.linear_bits))
+        return truncate(values, self.group, self.lengths[site])
 
     def attend(self, layer: int, q: Floats, k: Floats, v: Floats) -> Floats:
         return attend(

@@ -149,13 +149,8 @@ class TorchEvaluation(Evaluation):
 
 
 def _converted(fmt: Format, site: Site, values: Tensor) -> Tensor:
-    if isinstance(fmt, BlockSites):
-        length = fmt.lengths.get(site)
-        return values if length is None else truncate(values, fmt.group, length)
-    if isinstance(fmt, HarmoniaFormat):
-        own = {Site.Q: fmt.query_bits, Site.P: fmt.weight_bits}
-        return truncate(values, fmt.group, own.get(site, fmt.linear_bits))
-    return values
+    length = fmt.lengths.get(site) if isinstance(fmt, BlockSites | HarmoniaFormat) else None
+    return values if length is None else truncate(values, fmt.group, length)
 
 
 def _attend(fmt: Format, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
