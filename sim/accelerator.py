@@ -263,9 +263,24 @@ HARMONIA_ARRAY = (8, 16)
 HARMONIA_WATTS = 0.542  # Harmonia paper, Section V-A: the whole chip, buffers too
 
 
-def harmonia(cache: CacheParams | None = None) -> Accelerator:
+@cache
+def _harmonia_start(length: int) -> float:
+    """Latency of the array and bookkeeping of a gemm instruction."""
+    # Imported here: most results need nothing of the accelerator's programs.
+    from golden.harmonia_system.cycles import gemm_cycles
+    from golden.harmonia_system.isa import Instruction, Settings
+    from golden.params.harmonia_system import HarmoniaParams, Opcode, Operand
+
+    params = HarmoniaParams()
+    groups = params.columns  # long enough that the outputs never wait
+    fields = dict.fromkeys((field.name for field in Instruction.FIELDS[Opcode.GEMM]), 0)
+    fields |= {"operand": int(Operand.WEIGHTS), "groups": groups, "tiles": 1, "token_tiles": 1}
+    return gemm_cycles(params, Settings(), Instruction(Opcode.GEMM, fields)).cycles - groups
+
+
+def harmonia(kept: CacheParams | None = None) -> Accelerator:
     """8 x 16 reconfigurable elements with the cycles of ``golden.params.harmonia``."""
-    element, kept = HarmoniaPeParams(), cache or CacheParams()
+    element, kept = HarmoniaPeParams(), kept or CacheParams()
     rows, columns = HARMONIA_ARRAY
     per_group = float(element.group / element.macs_per_cycle(Mode.M8W4))
 
@@ -284,7 +299,7 @@ def harmonia(cache: CacheParams | None = None) -> Accelerator:
         rows=rows,
         columns=columns,
         group=element.group,
-        start=_fixed(0.0),
+        start=_harmonia_start,
         drain=columns,  # a column a cycle: golden.harmonia.array
         clock=HARMONIA_CLOCK,
         cycles=_fixed(per_group),

@@ -9,9 +9,13 @@ from golden.anda.cycles import RESULT_LATENCY, dot_cycles, gemm_cycles, group_cy
 from golden.anda_system.cycles import gemm_cycles as instruction_cycles
 from golden.harmonia.array import cycles as array_cycles
 from golden.harmonia.traffic import Dataflow
+from golden.harmonia_system.builder import Builder
+from golden.harmonia_system.cycles import gemm_cycles as harmonia_cycles
+from golden.harmonia_system.isa import Settings
 from golden.params.anda import AndaMxuParams
 from golden.params.anda_system import AndaParams
 from golden.params.harmonia import HarmoniaArrayParams, HarmoniaPeParams, Mode
+from golden.params.harmonia_system import HarmoniaParams, Operand
 from sim.accelerator import ACCELERATORS, WEIGHT_BITS, anda, baseline, energy, harmonia, run
 from sim.anda import MODULES, lengths_of_saving, module_shares, saving
 from sim.models import resolve_model
@@ -154,5 +158,16 @@ def test_harmonia_products_take_the_cycles_of_its_array():
     for groups in (1, 15, 16, 40):
         last = np.array(([0] * (groups - 1) + [1]) * 3)
         first = array_cycles(params, {"last": last})[:: params.columns]
-        (time,) = run(harmonia(), [product(3 * params.rows, groups * 32, params.columns)])
-        assert time.compute / 3 == first[2] - first[1]
+        machine = harmonia()
+        (time,) = run(machine, [product(3 * params.rows, groups * 32, params.columns)])
+        assert time.compute / 3 - machine.start(8) == first[2] - first[1]
+
+
+@pytest.mark.parametrize(("groups", "tiles"), [(16, 1), (16, 9), (40, 3), (128, 64)])
+def test_an_instruction_of_harmonia_takes_the_cycles_of_its_program(groups, tiles):
+    """Those that the accelerator's own tests hold against its RTL."""
+    builder = Builder(HarmoniaParams())
+    rows = {"source": 0, "operands": 0, "facts": 0, "destination": 0}
+    builder.gemm(Operand.WEIGHTS, groups=groups, tiles=tiles, **rows)
+    (time,) = run(harmonia(), [product(8, groups * 32, tiles * 16)])
+    assert time.compute == harmonia_cycles(HarmoniaParams(), Settings(), builder.program[0]).cycles
