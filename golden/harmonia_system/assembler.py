@@ -37,7 +37,9 @@ _LANGUAGE = Assembler(
             "dataflow": int(_START.dataflow),
         },
         Opcode.GEMM: {"lows": 0, "token_tiles": 1},
-        Opcode.CONVERT: {"lows": 0, "facts": 0, "part": 0, "tokens": 0, "short": 0},
+        Opcode.CONVERT: dict.fromkeys(
+            ("lows", "facts", "part", "tokens", "short", "background"), 0
+        ),
         Opcode.LEARN: {"first": 0, "last": 0},
         Opcode.CLEAR: {"part": 0},
     },

@@ -143,6 +143,7 @@ class Builder:
         part: int = 0,
         tokens: int = 0,
         short: bool = False,
+        background: bool = False,
     ) -> None:
         self.emit(
             Opcode.CONVERT,
@@ -155,6 +156,7 @@ class Builder:
             part=part,
             tokens=tokens,
             short=int(short),
+            background=int(background),
         )
 
     def vector(

@@ -39,13 +39,14 @@ class _Clock:
 
     now: int = 0  # the cycle in which the next instruction is fetched
     port_idle: int = 0  # the first cycle in which the memory port is idle
+    path_idle: int = 0  # and the conversion path
 
 
 def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
     """Counters of a program that halted, by where the time goes."""
     clock, counts = _Clock(), dict.fromkeys(_TIMES, 0)
     for instruction, settings in outcome.trace:
-        start = clock.now
+        start, held = clock.now, _held(clock, instruction)
         waits = _advance(params, clock, instruction, settings, latency)
         spent = clock.now - start
         counts[Counter.CYCLES] += spent
@@ -53,7 +54,8 @@ def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> di
         counts[Counter.MATRIX_WAITS] += waits
         kind = _KINDS.get(instruction.opcode)
         if kind is not None:
-            counts[kind] += spent - CONTROL_CYCLES
+            counts[kind] += spent - CONTROL_CYCLES - held
+        counts[Counter.VECTOR] += held
     return counts
 
 
@@ -68,6 +70,8 @@ _KINDS = {
     Opcode.LEARN: Counter.VECTOR,
     Opcode.CLEAR: Counter.VECTOR,
 }
+# All others wait for a conversion in the background before they are judged.
+_BESIDE_CONVERSION = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.PRODUCT)
 _TIMES = (
     *(Counter.CYCLES, Counter.CONTROL, Counter.MEMORY, Counter.GEMM, Counter.VECTOR),
     Counter.MATRIX_WAITS,
@@ -78,7 +82,8 @@ def _advance(
     params: HarmoniaParams, clock: _Clock, x: Instruction, settings: Settings, latency: int
 ) -> int:
     """Moves the clock; the cycles in which a sum waited for the array."""
-    judged, waits = clock.now + CONTROL_CYCLES, 0  # the cycle after the last of these
+    judged = clock.now + CONTROL_CYCLES + _held(clock, x)  # the cycle after the last of these
+    waits = 0
     match x.opcode:
         case Opcode.CONFIGURE | Opcode.PRODUCT:
             clock.now = judged
@@ -97,12 +102,21 @@ def _advance(
         case Opcode.VECTOR:
             clock.now = judged + vector_cycles(params, x)
         case Opcode.CONVERT:
-            clock.now = judged + convert_cycles(params, x)
+            cycles = convert_cycles(params, x)
+            clock.path_idle = judged + cycles - 1
+            clock.now = judged if x["background"] else judged + cycles
         case Opcode.LEARN:
             clock.now = judged + learn_cycles(x)
         case Opcode.CLEAR:
             clock.now = judged + x["rows"] + 1
     return waits
+
+
+def _held(clock: _Clock, x: Instruction) -> int:
+    """Cycles for which an instruction waits for a conversion in the background."""
+    if x.opcode in _BESIDE_CONVERSION:
+        return 0
+    return max(0, clock.path_idle + 1 - (clock.now + CONTROL_CYCLES))
 
 
 class GemmCycles(NamedTuple):

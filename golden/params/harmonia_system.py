@@ -143,6 +143,7 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
         Field("part", 8),  # keys: which ``rows`` of the tile's columns
         Field("tokens", 8),  # values: of the group; later ones count as +0
         Field("short", 1),  # 4 bits: low halves are not written
+        Field("background", 1),  # runs beside the gemm that follows
     ),
     Opcode.LEARN: (
         Field("source", ROW_FIELD),
