@@ -13,8 +13,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from golden.anda.weights import Weights, quantise
-from golden.harmonia_system.builder import ACTIVATION_MEMORIES, Builder
-from golden.harmonia_system.isa import ProductLines, groups_of, tiles_of, words_of
+from golden.harmonia_system.builder import Builder
+from golden.harmonia_system.isa import groups_of, tiles_of, words_of
 from golden.params.block import require
 from golden.params.harmonia_system import (
     Conversion,
@@ -371,18 +371,15 @@ def attention_program(
     head = Head(b, channels, tokens)
     tiles = -(-tokens // p.rows)
     results = b.reserve(tiles * b.halves_lines(channels))
-    sizes = ProductLines.of(p, head.groups)
-    source = b.reserve(tiles * sizes.source)
+    source = b.reserve(tiles * b.activation_lines(head.groups))
 
     def keep_results(tile: int) -> None:
         """A token tile of results, in fp16 and as the linear layer's activations."""
         line = results + tile * b.halves_lines(channels)
         b.store(Memory.HALVES, head.result_row, head.words, line)
         b.convert(Conversion.ACTIVATIONS, source=head.result_row, elements=channels, destination=0)
-        line = source + tile * sizes.source
-        for memory in ACTIVATION_MEMORIES:
-            b.store(memory, 0, head.groups, line)
-            line += p.lines(memory, head.groups)
+        line = source + tile * b.activation_lines(head.groups)
+        b.move_activations(Opcode.STORE, 0, head.groups, line)
 
     if start:
         head.resume(start, prompt, k, v)

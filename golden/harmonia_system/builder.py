@@ -6,7 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from golden.anda.weights import Weights
-from golden.harmonia_system.isa import Instruction, ProductLines, Settings, words_of
+from golden.harmonia_system.isa import (
+    Instruction,
+    ProductLines,
+    Settings,
+    groups_of,
+    tiles_of,
+    words_of,
+)
 from golden.harmonia_system.layout import (
     activation_rows,
     from_bytes,
@@ -257,6 +264,78 @@ class Builder:
             keep=keep,
         )
         return results
+
+    def layer(self, source: int, tokens: int, weights: Weights, *, overlap: bool = True) -> int:
+        """A linear layer whose results are converted: activations for the next; their line.
+
+        All weights are on chip. With ``overlap`` a token tile is converted while the next one is
+        computed.
+        """
+        p = self.params
+        groups, tiles = groups_of(p, weights.inputs), tiles_of(p, weights.outputs)
+        result_groups, token_tiles = groups_of(p, weights.outputs), -(-tokens // p.rows)
+        for name, rows, depth in (
+            ("operand", tiles * groups, p.operand_rows),
+            ("fp16", 2 * tiles * p.tile_words, p.halves_rows),
+            ("activation", groups + result_groups, p.activation_rows),
+        ):
+            require(
+                rows <= depth,
+                f"a layer of {weights.inputs} inputs and {weights.outputs} outputs needs {rows} "
+                f"{name} rows, there are {depth}",
+            )
+        line = self.place_weights(weights)
+        results = self.reserve(token_tiles * self.activation_lines(result_groups))
+        for tile in range(tiles):
+            for memory in (Memory.OPERANDS, Memory.SCALES):
+                self.load(memory, tile * groups, groups, line)
+                line += p.lines(memory, groups)
+        self.configure(lanes=range(p.rows))
+        self.wait()
+        for tile in range(token_tiles):
+            line = source + tile * self.activation_lines(groups)
+            self.move_activations(Opcode.LOAD, 0, groups, line)
+            if tile:
+                self._convert_results(tile - 1, tiles, groups, weights.outputs, overlap)
+            self.gemm(
+                Operand.WEIGHTS,
+                source=0,
+                operands=0,
+                facts=0,
+                destination=tile % 2 * tiles * p.tile_words,
+                groups=groups,
+                tiles=tiles,
+            )
+            if tile:
+                self._keep_results(tile - 1, groups, result_groups, results)
+        self._convert_results(token_tiles - 1, tiles, groups, weights.outputs, False)
+        self._keep_results(token_tiles - 1, groups, result_groups, results)
+        return results
+
+    def _convert_results(
+        self, tile: int, tiles: int, groups: int, outputs: int, background: bool
+    ) -> None:
+        self.convert(
+            Conversion.ACTIVATIONS,
+            source=tile % 2 * tiles * self.params.tile_words,
+            elements=outputs,
+            destination=groups,
+            background=background,
+        )
+
+    def _keep_results(self, tile: int, row: int, groups: int, results: int) -> None:
+        line = results + tile * self.activation_lines(groups)
+        self.move_activations(Opcode.STORE, row, groups, line)
+
+    def move_activations(self, opcode: Opcode, row: int, groups: int, line: int) -> None:
+        """Load or store a token tile of activations."""
+        for memory in ACTIVATION_MEMORIES:
+            self.emit(opcode, memory=int(memory), row=row, rows=groups, line=line)
+            line += self.params.lines(memory, groups)
+
+    def activation_lines(self, groups: int) -> int:
+        """Lines of a token tile of activations."""
+        return ProductLines.of(self.params, groups).source
 
     def product_results(
         self, memory: NDArray[np.uint8], line: int, tokens: int, outputs: int
