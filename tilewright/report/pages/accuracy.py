@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from sim.models import Model as Shape
+from tilewright.accuracy.anda import compare_machines
 from tilewright.accuracy.frontier import cheapest, pareto
 from tilewright.accuracy.records import MAKERS, load_record
 from tilewright.report.claims import claims_section
@@ -98,7 +100,7 @@ def _search(record: dict[str, Any]) -> Markup:
                 row["memory_bytes"] / 1e6,
                 row["memory_gain"],
             )
-            for row in found["machines"]
+            for row in compare_machines(Shape(**record["shape"]), tuple(best["lengths"]))
         ]
     first = record["searches"][0]
     full = record["weights_of_file"]["calibration"]
@@ -163,7 +165,7 @@ def _search(record: dict[str, Any]) -> Markup:
         ),
         note(
             "Projections of a prefill of 2048 tokens of this model; machines of equal peak"
-            " throughput, from sim/accelerator.py and the energy records of the elements."
+            " throughput, computed while this page was built."
         ),
         _source("search", record),
     )
