@@ -1,6 +1,8 @@
 """Harmonia: elements for block floating point on both sides, converters, attention."""
 
 from tilewright.report.design import design_page
+from tilewright.report.drawings.harmonia import draw
+from tilewright.report.html import figure
 from tilewright.report.page import Context, Page
 
 TITLE = "Harmonia"
@@ -11,6 +13,7 @@ def build(context: Context) -> Page:
     return design_page(
         context,
         "Block floating point in linear layers and attention: blocks, cycles, area.",
-        ("harmonia",),
+        ("harmonia", "harmonia_system"),
+        figure(draw().svg(), "The accelerator with its default sizes. Blue: storage."),
         paper="harmonia",
     )
