@@ -1,7 +1,7 @@
 """Attention of a language model as programs of the Harmonia accelerator, head by head.
 
-A head reads a prompt that is longer than its windows, then token after token: caches of both
-precisions and ageing are part of every program. Its share of the output projection follows.
+A head reads a prompt, then token after token; its share of the output projection follows. With
+more tokens than the cache's windows have, keys and values of both precisions are part of it.
 """
 
 import numpy as np
@@ -18,30 +18,24 @@ from golden.params.harmonia_system import HarmoniaParams
 Patterns = NDArray[np.uint16]
 
 
-def prompt_tokens(params: HarmoniaParams) -> int:
-    """Of the prompt: the initial window, and the local one twice."""
-    return params.initial + 2 * params.local
-
-
-def all_tokens(params: HarmoniaParams) -> int:
-    """A group and a half of tokens follow the prompt."""
-    return prompt_tokens(params) + 3 * params.group // 2
+def prompt_tokens(tokens: int) -> int:
+    """Of so many tokens, three quarters come at once; the others follow one by one."""
+    return tokens - tokens // 4
 
 
 def head_program(
     params: HarmoniaParams, attention: Attention, output: NDArray[np.float32], head: int
 ) -> AttentionProgram:
-    """``output`` is the output projection, (width, heads * C)."""
-    q, k, v = _operands(params, attention, head)
-    return attention_program(
-        params, q, k, v, prompt=prompt_tokens(params), weights=_share(output, head, q.shape[1])
-    )
+    """All tokens of ``attention``; ``output`` is the output projection, (width, heads * C)."""
+    q, k, v = _operands(attention, head)
+    weights = _share(output, head, q.shape[1])
+    return attention_program(params, q, k, v, prompt=prompt_tokens(len(q)), weights=weights)
 
 
 def head_results(params: HarmoniaParams, attention: Attention, head: int) -> Patterns:
     """The same head by ``golden.harmonia``: fp16 patterns (tokens, C)."""
-    q, k, v = _operands(params, attention, head)
-    prompt = prompt_tokens(params)
+    q, k, v = _operands(attention, head)
+    prompt = prompt_tokens(len(q))
     cache = KvCache(params.cache, q.shape[1])
     cache.append(k[:prompt], v[:prompt])
     results = [attend(params.numerics, cache, q[:prompt])]
@@ -51,16 +45,12 @@ def head_results(params: HarmoniaParams, attention: Attention, head: int) -> Pat
     return np.concatenate(results)
 
 
-def _operands(
-    params: HarmoniaParams, attention: Attention, head: int
-) -> tuple[Patterns, Patterns, Patterns]:
+def _operands(attention: Attention, head: int) -> tuple[Patterns, Patterns, Patterns]:
     """Q, K, V of one query head."""
-    heads, tokens = attention.q.shape[:2]
-    needed = all_tokens(params)
+    heads = len(attention.q)
     require(0 <= head < heads, f"head must be 0..{heads - 1}, not {head!r}")
-    require(tokens >= needed, f"the text has {tokens} tokens, fewer than the {needed} of a program")
     shared = head * len(attention.k) // heads
-    return attention.q[head, :needed], attention.k[shared, :needed], attention.v[shared, :needed]
+    return attention.q[head], attention.k[shared], attention.v[shared]
 
 
 def _share(output: NDArray[np.float32], head: int, channels: int) -> Weights:

@@ -17,13 +17,16 @@ DEFAULT_BLOCK = "harmonia"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("harmonia.block", f"on {DEFAULT_BLOCK} without --block")
+    group.add_argument(
+        "--tokens", type=int, default=128, metavar="N", help="of the text, a quarter decoded [128]"
+    )
     group.add_argument("--heads", type=int, metavar="N", help="only the first N heads [all]")
 
 
 def run(args: argparse.Namespace) -> int:
     import numpy as np
 
-    from golden.llm.on_harmonia import all_tokens, head_program, head_results
+    from golden.llm.on_harmonia import head_program, head_results
     from golden.params.harmonia_system import HarmoniaParams
     from golden.params.resolve import resolve
 
@@ -31,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     params = resolve(args.on)
     if not isinstance(params, HarmoniaParams):
         raise CommandError(f"harmonia.block runs on a block harmonia, not {params.block}")
-    modules, attention = read_layer(args, 1)
+    modules, attention = read_layer(args, 1, args.tokens)
     heads = len(attention.q) if args.heads is None else args.heads
     if not 1 <= heads <= len(attention.q):
         raise CommandError(f"heads must be 1..{len(attention.q)}, not {heads}")
@@ -60,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         "block": params.slug,
         "model": args.model,
         "layer": args.layer,
-        "tokens": all_tokens(params),
+        "tokens": args.tokens,
         "equal": equal,
         "heads": results,
     }

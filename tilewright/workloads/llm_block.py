@@ -8,7 +8,7 @@ from tilewright.errors import CommandError
 if TYPE_CHECKING:
     from golden.llm.block import Attention, Module
 
-TOKENS = 256  # of the text; the last of them are streamed, all of them calibrate the weights
+TOKENS = 128  # of the text; they calibrate the weights
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--layer", type=int, default=0, metavar="L", help="of the model [0]")
 
 
-def read_layer(args: argparse.Namespace, count: int) -> tuple[dict[str, "Module"], "Attention"]:
-    """Modules and attention of the layer, for ``count`` tokens."""
+def read_layer(
+    args: argparse.Namespace, count: int, tokens: int = TOKENS
+) -> tuple[dict[str, "Module"], "Attention"]:
+    """Modules of the layer for the last ``count`` tokens of a text, attention for all of them."""
     import numpy as np
 
     from golden.llm.block import captured
@@ -35,11 +37,11 @@ def read_layer(args: argparse.Namespace, count: int) -> tuple[dict[str, "Module"
 
     try:
         model = Model.load(args.model)
-        if model.tokenizer is None:  # a model without one reads random tokens
+        if model.tokenizer is None:  # it reads random tokens
             rng = np.random.default_rng(args.seed)
-            tokens = rng.integers(0, model.config.vocabulary, TOKENS)
+            ids = rng.integers(0, model.config.vocabulary, tokens)
         else:
-            tokens = model.tokenizer.encode(default_text()[: 16 * TOKENS])[:TOKENS]
-        return captured(model, tokens, args.layer, count)
+            ids = model.tokenizer.encode(default_text()[: 16 * tokens])[:tokens]
+        return captured(model, ids, args.layer, count)
     except ModelError as error:
         raise CommandError(str(error)) from None
