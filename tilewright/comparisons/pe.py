@@ -1,4 +1,4 @@
-"""``tilewright compare pe``: processing elements side by side, and beside the paper."""
+"""``tilewright compare pe``: processing elements side by side, and beside the papers."""
 
 import argparse
 import json
@@ -48,13 +48,56 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         _plot(comparisons, args.plot)
     if args.json:
-        print_json({c.technology: c.as_dict() for c in comparisons})
+        data: dict[str, Any] = {c.technology: c.as_dict() for c in comparisons}
+        if len(comparisons) > 1:
+            data["survives"] = _survival(comparisons)
+        print_json(data)
         return 0
     for k, comparison in enumerate(comparisons):
         if k:
             print()
         _print(comparison)
+    if len(comparisons) > 1:
+        _print_survival(comparisons)
     return 0
+
+
+def _survival(comparisons: "list[Comparison]") -> dict[str, list[dict[str, Any]]]:
+    from tilewright.bench.pe_compare import surviving_claims, surviving_orders
+
+    found = {
+        "claims": surviving_claims(comparisons),
+        "area_efficiency": surviving_orders(comparisons, "area_efficiency"),
+        "energy_efficiency": surviving_orders(comparisons, "energy_efficiency"),
+    }
+    return {
+        kind: [{"statement": s.statement, **s.verdicts, "survives": s.survives} for s in several]
+        for kind, several in found.items()
+    }
+
+
+def _print_survival(comparisons: "list[Comparison]") -> None:
+    """What is said of the elements in one technology and not in the other."""
+    found = _survival(comparisons)
+    names = [c.technology for c in comparisons]
+    print(f"\nwhat survives the change from {' to '.join(names)}")
+    words = {True: "holds", False: "does not"}
+    print_table(
+        ["PAPER SAYS", *(name.upper() for name in names), "SURVIVES"],
+        [
+            [row["statement"], *(words[row[n]] for n in names), "yes" if row["survives"] else "no"]
+            for row in found["claims"]
+        ],
+    )
+    for kind in ("area_efficiency", "energy_efficiency"):
+        rows = found[kind]
+        changed = [row["statement"] for row in rows if not row["survives"]]
+        kept = len(rows) - len(changed)
+        print(f"\norder by {kind.replace('_', ' ')}: {kept} of {len(rows)} pairs the same")
+        for statement in changed:
+            row = next(r for r in rows if r["statement"] == statement)
+            where = " ".join(n for n in names if row[n])
+            print(f"  {statement}: only in {where}")
 
 
 def _update(chosen: list[str] | None, technologies: list) -> None:
@@ -113,6 +156,12 @@ def _print(comparison: "Comparison") -> None:
         ["PAPER SAYS", "PAPER", "HERE", "DEVIATION %"],
         [[c.name, c.shown, f"{c.here:.2f}", f"{c.deviation:+.0f}"] for c in comparison.claims],
     )
+    if comparison.decompression is not None:
+        d = comparison.decompression
+        print(
+            f"\nall of {d.spec}, memories and loaders too: {d.area / d.lanes:.0f} um2 a lane,"
+            f" {d.area_per_weight:.0f} um2 per 4-bit weight decompressed a cycle"
+        )
 
 
 def _plot(comparisons: "list[Comparison]", path: Path) -> None:
