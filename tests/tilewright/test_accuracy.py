@@ -285,7 +285,7 @@ def test_the_real_model_loses_little_at_long_mantissas_and_much_at_short_ones():
         smollm2_path()
     except ModelError as missing:
         pytest.skip(str(missing))
-    real = open_subject("smollm2", tokens=512, window=512, weights="nearest", engine="numpy")
+    real = open_subject("smollm2", tokens=512, window=512, weights="file", engine="numpy")
     reference = anda.reference(real)
     assert abs(anda.measure(real, (13,) * 4) / reference - 1) < 0.001
     assert anda.measure(real, (3,) * 4) > 1.05 * reference
@@ -294,4 +294,4 @@ def test_the_real_model_loses_little_at_long_mantissas_and_much_at_short_ones():
     shortened, kept = (
         harmonia.measure(real, v, lambda: real.model, validation=False) for v in (bare, whole)
     )
-    assert reference < kept < shortened
+    assert kept < 1.05 * reference < 1.1 * reference < shortened
