@@ -1,6 +1,7 @@
 """Runs programs: fetches instructions, has them judged, dispatches them, one at a time."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
@@ -118,8 +119,16 @@ class Sequencer(wiring.Component):
         """The number of the instruction behind the one that is done."""
         return number + 1
 
-    def judged(self, m: Module) -> None:
+    def judged(self, m: Module, proceed: Callable[[], None]) -> None:
         """Cases of opcodes that the accelerator handles in a way of its own."""
+
+    def held(self) -> Value | None:
+        """Whether the instruction must wait before it is judged for what runs beside it."""
+        return None
+
+    def background_idle(self) -> Value:
+        """Whether nothing runs beside the instructions."""
+        return self.dma_idle
 
     def elaborate(self, platform):
         m = Module()
@@ -181,22 +190,24 @@ class Sequencer(wiring.Component):
                 m.d.comb += self.in_control.eq(1)
                 m.next = "JUDGE"
             with m.State("JUDGE"):
-                m.d.comb += self.in_control.eq(1)
-                with m.If(error != Error.NONE):
-                    stop(error)
-                with m.Else():
-                    with m.Switch(opcode):
-                        with m.Case(opcodes.CONFIGURE):
-                            m.d.sync += self.configure()
-                            proceed()
-                        with m.Case(opcodes.LOAD, opcodes.STORE):
-                            m.next = "ISSUE"
-                        with m.Case(opcodes.WAIT, opcodes.HALT):
-                            m.next = "SETTLE"
-                        self.judged(m)
-                        with m.Default():
-                            m.d.comb += self.go.eq(1)
-                            m.next = "RUN"
+                held = self.held()
+                with nullcontext() if held is None else m.If(~held):
+                    m.d.comb += self.in_control.eq(1)
+                    with m.If(error != Error.NONE):
+                        stop(error)
+                    with m.Else():
+                        with m.Switch(opcode):
+                            with m.Case(opcodes.CONFIGURE):
+                                m.d.sync += self.configure()
+                                proceed()
+                            with m.Case(opcodes.LOAD, opcodes.STORE):
+                                m.next = "ISSUE"
+                            with m.Case(opcodes.WAIT, opcodes.HALT):
+                                m.next = "SETTLE"
+                            self.judged(m, proceed)
+                            with m.Default():
+                                m.d.comb += self.go.eq(1)
+                                m.next = "RUN"
             with m.State("ISSUE"):
                 m.d.comb += self.in_memory.eq(1)
                 with m.If(self.dma_idle):
@@ -223,8 +234,8 @@ class Sequencer(wiring.Component):
                 with m.If(~self.running):
                     proceed()
             with m.State("STOP"):
-                # A load in the background ends before the next program can start.
-                with m.If(self.dma_idle):
+                # What runs in the background ends before the next program can start.
+                with m.If(self.background_idle()):
                     end()
         return m
 

@@ -1,7 +1,7 @@
 """Top controller: sizes and errors of the instructions, and the parts of a product."""
 
 from amaranth import Cat, Mux, Signal, Value
-from amaranth.lib.wiring import Out
+from amaranth.lib.wiring import In, Out
 
 from golden.params.anda_vector import Operation
 from golden.params.harmonia_system import (
@@ -43,6 +43,7 @@ class Controller(Sequencer):
             params,
             INSTRUCTIONS,
             {
+                "converting": In(1),  # a conversion is under way
                 "lanes": Out(params.rows),
                 "tokens": Out(TOKENS_FIELD),
                 "row_major": Out(1),
@@ -74,10 +75,24 @@ class Controller(Sequencer):
         """That of a product until its last part is done."""
         return number + ~self.product.active
 
-    def judged(self, m):
+    def held(self):
+        """Beside a conversion in the background only gemms run."""
+        runs_beside = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.PRODUCT)
+        return self.converting & ~among(self.word[:OPCODE_BITS], runs_beside)
+
+    def background_idle(self):
+        return self.dma_idle & ~self.converting
+
+    def judged(self, m, proceed):
         with m.Case(Opcode.PRODUCT):
             m.d.comb += self.product.start.eq(1)
             m.next = "FETCH"
+        with m.Case(Opcode.CONVERT):
+            m.d.comb += self.go.eq(1)
+            with m.If(fields_of(Opcode.CONVERT, self.word).background):
+                proceed()
+            with m.Else():
+                m.next = "RUN"
 
     def elaborate(self, platform):
         m = super().elaborate(platform)

@@ -76,11 +76,12 @@ class Harmonia(Unit):
             registers.saturated.eq(self.conversion.saturated),
             controller.dma_idle.eq(dma.idle),
             controller.dma_failed.eq(dma.failed),
-            controller.running.eq(
-                self.feeder.busy | self.results.busy | self.conversion.busy | self.vector.busy
-            ),
+            controller.converting.eq(self.conversion.busy),
         ]
         opcode = controller.word[:OPCODE_BITS]
+        gemm_runs = self.feeder.busy | self.results.busy
+        others_run = self.conversion.busy | self.vector.busy
+        m.d.comb += controller.running.eq(Mux(opcode == Opcode.GEMM, gemm_runs, others_run))
         self._gemm(m, opcode)
         self._vector(m, opcode)
         self._conversion(m, opcode)
@@ -131,7 +132,9 @@ class Harmonia(Unit):
             fields = fields_of(kind, controller.word)
             with m.If(opcode == kind):
                 m.d.comb += [
-                    command[name].eq(fields[name]) for name, _ in fields.shape() if name != "opcode"
+                    command[name].eq(fields[name])
+                    for name, _ in fields.shape()
+                    if name not in ("opcode", "background")
                 ]
         spatial = command.conversion == Conversion.VALUES
         m.d.comb += command.blocks.eq(Mux(spatial, controller.tiles, controller.groups))
