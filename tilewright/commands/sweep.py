@@ -199,7 +199,7 @@ def _print_failures(failures: list[dict[str, str]], total: int) -> None:
 
 
 def _frontier(args: argparse.Namespace) -> int:
-    from tilewright.sweeps.frontiers import FRONTIERS
+    from tilewright.sweeps.frontiers import FRONTIERS, jobs_of
 
     if args.block or args.vary or args.goal or args.clock or args.simulate:
         raise CommandError("--frontier says itself what to vary, and how")
@@ -214,25 +214,25 @@ def _frontier(args: argparse.Namespace) -> int:
     if not technologies:
         known = ", ".join(frontier.technologies)
         raise CommandError(f"frontier {frontier.name} is of {known}, not {args.tech}")
-    failures = _update(frontier, technologies, args) if args.update_records else []
+    jobs = [job for job in jobs_of(frontier) if job.technology in technologies]
+    failures = _update(frontier, jobs, args) if args.update_records else []
     _print_frontier(frontier, technologies, args.json)
     if not args.json:
-        _print_failures(failures, len(failures))
+        _print_failures(failures, len(jobs))
     return 1 if failures else 0
 
 
 def _update(
-    frontier: "Frontier", technologies: Sequence[str], args: argparse.Namespace
+    frontier: "Frontier", jobs: "Sequence[Job]", args: argparse.Namespace
 ) -> list[dict[str, str]]:
     """New records of the technologies in which every design got through."""
     from synth.record import record_text
     from tilewright.files import write_atomic
-    from tilewright.sweeps.frontiers import frontier_path, frontier_record, jobs_of
+    from tilewright.sweeps.frontiers import frontier_path, frontier_record
 
-    jobs = [job for job in jobs_of(frontier) if job.technology in technologies]
     outcomes = dict(_run_jobs(jobs, args))
     failures = _failures(jobs, outcomes)
-    for technology in technologies:
+    for technology in dict.fromkeys(job.technology for job in jobs):
         own = [outcomes[job] for job in jobs if job.technology == technology]
         if all(isinstance(outcome, dict) for outcome in own):
             record = frontier_record(frontier, technology, own)

@@ -114,6 +114,50 @@ def scatter(
     return svg[0]
 
 
+def frontier(
+    name: str,
+    designs: Series,
+    best: Series,
+    marked: Sequence[tuple[str, float, float]],
+    *,
+    x_label: str,
+    y_label: str,
+) -> Markup:
+    """Designs as dots, the best of them joined by steps, some of all circled and named."""
+    with _figure(name, height=4.2) as (figure, axes, svg):
+        axes.scatter(*zip(*designs, strict=True), color=SERIES[0], s=14, label="designs")
+        axes.step(
+            *zip(*best, strict=True), where="post", color=SERIES[1], linewidth=1.4, label="best"
+        )
+        if marked:
+            places = [point[1:] for point in marked]
+            ring = {"facecolors": "none", "edgecolors": SERIES[2], "linewidths": 1.4, "s": 80}
+            axes.scatter(*zip(*places, strict=True), label="of a paper", **ring)
+        axes.set(xscale="log", yscale="log", xlabel=x_label, ylabel=y_label)
+        axes.margins(x=0.09)
+        axes.grid(True, which="major", color=LINE, linewidth=0.6)
+        _finish(figure, axes, [axes.xaxis, axes.yaxis])
+        _label(axes, marked)
+    return svg[0]
+
+
+def bars(
+    name: str, labels: Sequence[str], groups: dict[str, Sequence[float]], *, x_label: str
+) -> Markup:
+    """One row per label, a bar per group from zero; the first label on top."""
+    thickness = 0.8 / len(groups)
+    with _figure(name, height=0.9 + 0.24 * len(labels)) as (figure, axes, svg):
+        axes.grid(True, axis="x", color=LINE, linewidth=0.6)
+        for k, (group, values) in enumerate(groups.items()):
+            rows = [row - 0.4 + (k + 0.5) * thickness for row in range(len(labels))]
+            axes.barh(rows, values, thickness, color=SERIES[k], label=group)
+        axes.set(xlabel=x_label)
+        axes.set_yticks(range(len(labels)), labels, fontsize=8)
+        axes.set_ylim(len(labels) - 0.4, -0.6)
+        _finish(figure, axes, [])
+    return svg[0]
+
+
 def _label(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
     """Words beside each point, on the first side where they fit and hide nothing, or nowhere."""
     letter, line = 4.3, 8.0  # points: size of a letter of 7 points, generously

@@ -1,0 +1,122 @@
+"""Frontiers: families of designs by area and throughput, and what papers chose among them."""
+
+import json
+from typing import Any
+
+from golden.params.resolve import resolve
+from synth.liberty import to_liberty
+from synth.record import flow_sha256, sha256, tool_versions
+from synth.technology import load_technology
+from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
+from tilewright.report.page import Context, Page
+from tilewright.report.plots import frontier as drawing
+from tilewright.sweeps.frontiers import (
+    FRONTIERS,
+    Frontier,
+    frontier_path,
+    load_frontier,
+    pareto,
+)
+
+TITLE = "Frontiers"
+POSITION = 68
+
+
+def build(context: Context) -> Page:
+    data: dict[str, Any] = {}
+    problems, sections = [], []
+    for frontier in FRONTIERS.values():
+        parts = []
+        for technology in frontier.technologies:
+            path = frontier_path(frontier.name, technology, context.records)
+            if not path.exists():
+                parts.append(_wanted(frontier, technology))
+                continue
+            record = json.loads(path.read_text())
+            data[f"{frontier.name} {technology}"] = record
+            if not _is_of_this_flow(record):
+                problems.append(
+                    f"frontier/{path.name} is of other cells, tools or recipes; to renew it:"
+                    f" {_command(frontier)}"
+                )
+            parts.append(_one(context, frontier, technology))
+        sections.append(section(frontier.title, *parts))
+    return Page(
+        summary=f"{len(FRONTIERS)} families of designs by area and throughput, the best of each"
+        " and the designs that papers name.",
+        body=join([_explanation(), *sections]),
+        data=data,
+        problems=problems,
+    )
+
+
+def _is_of_this_flow(record: dict[str, Any]) -> bool:
+    technology = record["technology"]
+    return (record["liberty_sha256"], record["flow_sha256"], record["tools"]) == (
+        sha256(to_liberty(load_technology(technology))),
+        flow_sha256(technology),
+        tool_versions(),
+    )
+
+
+def _explanation() -> Markup:
+    return paragraph(
+        "A design is best if no other of its family has more throughput for the same area"
+        " or less. Families are swept with",
+        code("tilewright sweep"),
+        "; what throughput means is said on each axis, and in docs/synthesis.md.",
+    )
+
+
+def _command(frontier: Frontier) -> str:
+    return f"tilewright sweep --frontier {frontier.name} --update-records"
+
+
+def _wanted(frontier: Frontier, technology: str) -> Markup:
+    return paragraph("Not recorded yet in", f"{technology}:", code(_command(frontier)))
+
+
+def _one(context: Context, frontier: Frontier, technology: str) -> Markup:
+    designs = load_frontier(frontier.name, technology, context.records)
+    assert designs is not None
+    best = pareto(designs)
+    papers = {resolve(spec): claim for spec, claim in frontier.papers.items()}
+    named = {d: papers[resolve(d.spec)] for d in designs if resolve(d.spec) in papers}
+    plot = drawing(
+        f"frontier-{frontier.name}-{technology}",
+        [(d.area, d.throughput) for d in designs],
+        [(d.area, d.throughput) for d in best],
+        [(_settings(d.spec), d.area, d.throughput) for d in named],
+        x_label="area, µm²",
+        y_label=frontier.unit,
+    )
+    rows = [
+        (
+            code(_settings(d.spec)),
+            d.goal,
+            d.area,
+            d.delay,
+            d.throughput,
+            "best" if d in best else "",
+            f"{named[d].where}: {named[d].note}" if d in named else "",
+        )
+        for d in sorted(designs, key=lambda d: d.area)
+    ]
+    head = ("Design", "Goal", "Area, µm²", "Delay, ps", frontier.unit, "", "Paper")
+    return join(
+        [
+            figure(plot, f"{technology}: {len(best)} of {len(designs)} designs are best."),
+            table(head, rows),
+            note(
+                "Source:",
+                code(f"synth/records/frontier/{frontier.name}.{technology}.json"),
+                "made by",
+                code(_command(frontier)),
+            ),
+        ]
+    )
+
+
+def _settings(spec: str) -> str:
+    """What a design sets, without its block."""
+    return ", ".join(spec.split(",")[1:])
