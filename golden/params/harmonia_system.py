@@ -218,7 +218,6 @@ class HarmoniaParams(ProgramPorts, BlockParams):
             "offsets": 2,
             "initial": 8,
             "local": 16,
-            "operand_rows": 256,
         },
     }
 

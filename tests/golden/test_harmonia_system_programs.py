@@ -450,9 +450,9 @@ def test_external_cache_is_as_large_as_the_precision_says():
 def test_refused_heads():
     with pytest.raises(ValueError, match=r"^channels must be a multiple of 8, at most 16, not 12$"):
         Head(Builder(SMALL), 12, 8)
-    message = r"^400 tokens of 16 channels need 440 operand rows, there are 256$"
+    message = r"^4000 tokens of 16 channels need 4040 operand rows, there are 2048$"
     with pytest.raises(ValueError, match=message):
-        Head(Builder(SMALL), 16, 400)
+        Head(Builder(SMALL), 16, 4000)
     x = np.zeros((4, 16), np.uint16)
     weights = quantise(np.ones((4, 16)), 4, group=16)
     with pytest.raises(ValueError, match=r"^prompt must be 1..4, the tokens, not 5$"):
@@ -468,8 +468,11 @@ def test_refused_products():
     b = Builder(SMALL)
     with pytest.raises(ValueError, match=r"^keep must be 1..255, not 0$"):
         b.product(0, 2, quantise(np.ones((4, 8)), 4, group=8), Dataflow.ROW_MAJOR, 0)
-    with pytest.raises(ValueError, match=r"^100 tiles of 3 groups do not fit 256 rows$"):
-        b.product(0, 2, quantise(np.ones((4, 24)), 4, group=24), Dataflow.COLUMN_MAJOR, 100)
+    with pytest.raises(ValueError, match=r"^255 tiles of 9 groups do not fit 2048 rows$"):
+        b.product(0, 2, quantise(np.ones((4, 72)), 4, group=72), Dataflow.COLUMN_MAJOR, 255)
+    message = r"^a layer of 8 inputs and 9000 outputs needs 2250 operand rows, there are 2048$"
+    with pytest.raises(ValueError, match=message):
+        b.layer(0, 2, quantise(np.ones((9000, 8)), 4, group=8))
 
 
 # What is wrong with instructions is in the bench, for golden and hardware alike.
