@@ -110,6 +110,8 @@ def read_liberty(
         for group in library.of_kind("cell")
     ]
     cells = {cell.name: cell for cell in (_cell(*entry) for entry in groups) if cell is not None}
+    for cell in cells.values():
+        _require_functions(cell, name)
     usable = {
         cell.name: cell
         for cell in cells.values()
@@ -117,6 +119,8 @@ def read_liberty(
     }
     inverter = _smallest(usable, 0b01)
     buffer = _smallest(usable, 0b10)
+    if groups and not cells:
+        raise SynthesisError(f"{name}: no cell has a function: it has no usable cell")
     _require_gates(usable, inverter, name)
     assert inverter is not None
     clock_slew = like.clock_slew if like else _fanout_of_four_slew(inverter)
@@ -320,6 +324,21 @@ def _smallest(cells: dict[str, Cell], table: int) -> Cell | None:
 def _truth(cell: Cell) -> int:
     (function,) = cell.outputs.values()
     return truth_table(parse_function(function), tuple(cell.inputs))
+
+
+def _require_functions(cell: Cell, name: str) -> None:
+    """Every function can be read and is one of the cell's own inputs, or of its state."""
+    known = {*cell.inputs, *(cell.state.names if cell.state else ())}
+    for pin, text in cell.outputs.items():
+        try:
+            used = parse_function(text).pins
+        except ValueError as error:
+            raise SynthesisError(f"{name}: cell {cell.name}, pin {pin}: {error}") from None
+        for missing in set(used) - known:
+            raise SynthesisError(
+                f"{name}: cell {cell.name}, pin {pin}: function {text!r} names {missing!r},"
+                " which is no input of the cell"
+            )
 
 
 def _require_gates(cells: dict[str, Cell], inverter: Cell | None, name: str) -> None:

@@ -5,11 +5,15 @@ import re
 
 import pytest
 
-from synth.flow import synthesise
+from golden.params.resolve import resolve
+from synth.emit import to_rtlil
+from synth.flow import Goal, synthesise
 from synth.liberty import to_liberty
 from synth.liberty_reader import parse_liberty, read_liberty
+from synth.requirements import require_full_adder
 from synth.technology import load_technology
 from synth.yosys import SynthesisError
+from tilewright.cli import main
 
 GATE = """
   cell ({name}) {{
@@ -84,6 +88,50 @@ def test_missing_gates_are_named(tmp_path):
     )
     unwanted = refusal(write(tmp_path, INVERTER, NAND), dont_use=["INV*"])
     assert unwanted == "mine.lib: lacks an inverter with timing tables"
+
+
+def test_missing_and_broken_functions_are_named(tmp_path):
+    without = INVERTER.replace('function : "!A";', "")
+    assert refusal(write(tmp_path, without)) == (
+        "mine.lib: no cell has a function: it has no usable cell"
+    )
+    broken = NAND.replace("!(A B)", "!(A &")
+    assert refusal(write(tmp_path, INVERTER, broken)) == (
+        "mine.lib: cell NAND, pin Y: function '!(A &' ends too early"
+    )
+    foreign = NAND.replace("!(A B)", "!(A C)")
+    assert refusal(write(tmp_path, INVERTER, foreign)) == (
+        "mine.lib: cell NAND, pin Y: function '!(A C)' names 'C', which is no input of the cell"
+    )
+
+
+def test_a_library_without_full_adder_is_no_measure_of_adders(tmp_path):
+    """Only for the goal that uses it, and only for a block that adds."""
+    path = tmp_path / "gates.lib"
+    text = to_liberty(load_technology("asap7"))
+    path.write_text(re.sub(r"  cell \(FAx.*?\n  }\n", "", text, flags=re.DOTALL))
+    lacking = read_liberty([path])
+    adds, shifts = (to_rtlil(resolve(spec)) for spec in ("popcount:odd", "register_slice:tiny"))
+    message = (
+        "gates.lib: lacks a full adder, a cell with sum and carry of three inputs;"
+        " the goals balanced and fastest do without"
+    )
+    with pytest.raises(SynthesisError, match=f"^{re.escape(message)}$"):
+        require_full_adder(adds, lacking, Goal.AREA)
+    require_full_adder(adds, lacking, Goal.BALANCED)
+    require_full_adder(shifts, lacking, Goal.AREA)
+    path.write_text(text)
+    require_full_adder(adds, read_liberty([path]), Goal.AREA)
+
+
+def test_the_command_refuses_a_library_without_full_adder(tmp_path, capsys):
+    path = tmp_path / "gates.lib"
+    text = to_liberty(load_technology("asap7"))
+    path.write_text(re.sub(r"  cell \(FAx.*?\n  }\n", "", text, flags=re.DOTALL))
+    assert main(["synth", "popcount:odd", "--liberty", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("tilewright: gates.lib: lacks a full adder")
+    assert error.count("\n") == 1
 
 
 def test_what_does_not_parse_is_shown_with_its_line(tmp_path):
