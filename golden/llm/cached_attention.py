@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from golden.chunks import for_each_piece
 from golden.harmonia.offset import largest_halved
 from golden.harmonia.precision import CacheSize
 from golden.llm.blockfloat import mantissa_step, round_to_fp16, truncate
@@ -22,6 +23,9 @@ from golden.llm.sites import Floats
 from golden.params.block import require
 from golden.params.formats import BlockFormat
 from golden.params.harmonia import CacheParams
+
+_BLOCK_GROUPS = 32  # groups of queries at a time: few and large products, which BLAS is good at
+_PIECE = 1 << 15  # elements of an elementwise piece, which stays in a core's cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +124,9 @@ def _attend(
     start = keys.tokens - count
     queries = q.reshape(keys.heads, -1, count, channels)
     result = np.empty(queries.shape, np.float32)
-    for first in range(start - start % fmt.group, keys.tokens, fmt.group):
-        low, high = max(first, start), min(first + fmt.group, keys.tokens)
+    block = _BLOCK_GROUPS * fmt.group
+    for first in range(start - start % block, keys.tokens, block):
+        low, high = max(first, start), min(first + block, keys.tokens)
         rows = slice(low - start, high - start)
         flat = np.ascontiguousarray(queries[:, :, rows]).reshape(keys.heads, -1, channels)
         weights = convert_weights(_softmax(keys.scores(flat, low, high), low, high))
@@ -131,12 +136,18 @@ def _attend(
 
 def _softmax(scores: Floats, low: int, high: int) -> Floats:
     """Rows are queries low..high - 1, once for each of the heads that share a key head."""
-    by_query = scores.reshape(len(scores), -1, high - low, high)
-    later = np.triu(np.ones((high - low, high - low), bool), 1)
-    np.copyto(by_query[..., low:], -np.inf, where=later)
-    scores -= scores.max(axis=-1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=-1, keepdims=True)
+    rows = scores.reshape(-1, high)
+    positions = np.arange(high)
+
+    def work(piece: slice) -> None:
+        part = rows[piece]
+        query = low + np.arange(len(rows))[piece] % (high - low)
+        np.copyto(part, -np.inf, where=positions > query[:, np.newaxis])
+        part -= part.max(axis=1, keepdims=True)
+        np.exp(part, out=part)
+        part /= part.sum(axis=1, keepdims=True)
+
+    for_each_piece(work, len(rows), max(1, _PIECE // high))
     return scores
 
 
@@ -195,34 +206,52 @@ class _Values:
         self.old = truncate(self.recent.copy(), fmt.group, low)
 
     def weighted(self, weights: Floats, low: int, high: int) -> Floats:
-        """(key heads, heads that share one, queries, C); the queries share one group of tokens.
+        """(key heads, heads that share one, queries, C).
 
         A group that ends with token e is old for query t if initial < e <= t + 1 - local. The
         query's own group is unfinished and has the high length, whatever the windows.
         """
         fmt = self.fmt
-        own = low - low % fmt.group  # first token of the queries' group
         key_heads, count, channels = len(weights), high - low, self.halves.shape[-1]
+        first, last = (t - t % fmt.group for t in (low, high - 1))  # own groups of the queries
+        begin = min(fmt.initial, first)
+        left = max(low + 1 - fmt.local, 0)  # tokens that have left the first query's window
+        sure = min(max(begin, left - left % fmt.group), first)  # old for all up to here
         total = np.zeros((key_heads, weights.shape[1], channels), np.float32)
-        begin = min(fmt.initial, own)
-        end = max(begin, own - fmt.local)
         for part, form in (
             (slice(0, begin), self.recent),
-            (slice(begin, end), self.old),
-            (slice(end, own), self.recent),
+            (slice(begin, sure), self.old),
         ):
             if part.start < part.stop:
                 total += weights[:, :, part] @ form[:, :, part].swapaxes(1, 2)
-        result = total.reshape(key_heads, -1, count, channels)
         by_query = weights.reshape(key_heads, -1, count, high)
-        leaving = own - fmt.local  # the group whose last token leaves with the group's last query
-        if high == own + fmt.group and fmt.initial <= leaving < own:
-            group = slice(leaving, leaving + fmt.group)
-            change = self.old[:, :, group] - self.recent[:, :, group]
-            result[:, :, -1] += by_query[:, :, -1, group] @ change.swapaxes(1, 2)
-        mine = by_query[..., own:].swapaxes(1, 2)  # (key heads, queries, sharing heads, tokens)
-        result += (mine @ self._own_group(own, low, high)).swapaxes(1, 2)
+        if sure < last:  # groups that are old for some queries, recent or unfinished for others
+            part = slice(sure, last)
+            for chosen, form in zip(self._ages(low, high, part), self._forms, strict=True):
+                masked = np.where(chosen, by_query[..., part], np.float32(0))
+                flat = masked.reshape(key_heads, -1, last - sure)
+                total += flat @ form[:, :, part].swapaxes(1, 2)
+        result = total.reshape(key_heads, -1, count, channels)
+        for own in range(first, last + 1, fmt.group):
+            start, stop = max(own, low), min(own + fmt.group, high)
+            rows = slice(start - low, stop - low)
+            mine = by_query[:, :, rows, own:stop].swapaxes(1, 2)  # (.., queries, sharing, tokens)
+            result[:, :, rows] += (mine @ self._own_group(own, start, stop)).swapaxes(1, 2)
         return result
+
+    @property
+    def _forms(self) -> tuple[Floats, Floats]:
+        return self.recent, self.old
+
+    def _ages(self, low: int, high: int, part: slice) -> tuple[NDArray, NDArray]:
+        """Which tokens are recent and which old, (queries, tokens); neither in a query's group."""
+        fmt = self.fmt
+        query = np.arange(low, high)[:, np.newaxis]
+        token = np.arange(part.start, part.stop)
+        end = token - token % fmt.group + fmt.group
+        finished = token < query - query % fmt.group
+        old = finished & (token >= fmt.initial) & (end <= query + 1 - fmt.local)
+        return finished & ~old, old
 
     def _own_group(self, own: int, low: int, high: int) -> Floats:
         """(key heads, queries, tokens own..high - 1, C): their group as each query finds it.
