@@ -70,13 +70,14 @@ class _Writer:
                 self.b.store(memory, 0, rows, line)
 
     def step(self) -> None:
-        kinds = (self._gemm, self._gemm, self._vector, self._convert, self._convert)
+        kinds = (self._gemm, self._gemm, self._vector, self._convert, self._overlap)
         rare = (self._learn, self._clear, self._product, self._configure)
         self.choose.choice((*kinds, *kinds, *rare))()
 
-    def row(self, memory: Memory, rows: int) -> int:
-        """Where so many rows fit."""
-        return self.choose.randint(0, self.rows(memory) - rows)
+    def row(self, memory: Memory, rows: int, part: tuple[float, float] = (0, 1)) -> int:
+        """Where so many rows fit, in a part of the memory."""
+        first, end = (int(share * self.rows(memory)) for share in part)
+        return self.choose.randint(first, end - rows)
 
     def _configure(self) -> None:
         p, choose = self.params, self.choose
@@ -87,7 +88,10 @@ class _Writer:
             dataflow=choose.choice(list(Dataflow)),
         )
 
-    def _gemm(self) -> None:
+    def _gemm(
+        self, source: tuple = (0, 1), operands: tuple = (0, 1), results: tuple = (0, 1)
+    ) -> None:
+        """On these parts of the memories."""
         p, choose = self.params, self.choose
         operand = choose.choice(list(Operand))
         groups, tiles, token_tiles = (choose.randint(1, 4) for _ in range(3))
@@ -95,41 +99,56 @@ class _Writer:
         if operand is not Operand.WEIGHTS:
             self._configure()
             across = groups if operand is Operand.KEYS else tiles
-            lows = self.row(Memory.OPERANDS, p.low_slots(operand) * across)
+            lows = self.row(Memory.OPERANDS, p.low_slots(operand) * across, operands)
         self.b.gemm(
             operand,
-            source=self.row(Memory.MANTISSAS, token_tiles * groups),
-            operands=self.row(Memory.OPERANDS, tiles * groups),
+            source=self.row(Memory.MANTISSAS, token_tiles * groups, source),
+            operands=self.row(Memory.OPERANDS, tiles * groups, operands),
             lows=lows,
-            facts=self.row(Memory.OPERAND_SIGNS, tiles * groups),
-            destination=self.row(Memory.HALVES, token_tiles * tiles * p.tile_words),
+            facts=self.row(Memory.OPERAND_SIGNS, tiles * groups, operands),
+            destination=self.row(Memory.HALVES, token_tiles * tiles * p.tile_words, results),
             groups=groups,
             tiles=tiles,
             token_tiles=token_tiles,
         )
 
-    def _convert(self) -> None:
+    def _overlap(self) -> None:
+        """Gemms beside a conversion, on other parts of the memories; then one that waits for it."""
+        self._convert(source=(0, 0.5), highs=(0.75, 0.875), lows=(0.875, 1), background=True)
+        for _ in range(self.choose.randint(1, 2)):
+            self._gemm(source=(0, 0.75), operands=(0, 0.75), results=(0.5, 1))
+        self.choose.choice((self.b.wait, self._vector, self._clear, self._convert, self._learn))()
+
+    def _convert(
+        self,
+        source: tuple = (0, 1),
+        highs: tuple = (0, 0.5),  # high and low halves must not meet
+        lows: tuple = (0.5, 1),
+        *,
+        background: bool = False,
+    ) -> None:
         p, choose = self.params, self.choose
         conversion = choose.choice(list(Conversion))
         elements = choose.randint(1, p.channels)
         if conversion is Conversion.VALUES:
             elements = min(elements, 2 * p.columns)
-        # High and low halves must not meet, so the memory is cut in two.
-        half = self.rows(Memory.OPERANDS) // 2
         rows = max(-(-elements // p.group), -(-elements // p.columns))
-        words = -(-elements // p.word_values)
+        words = -(-elements // p.word_values) * (
+            p.converter.loops if conversion is Conversion.VALUES else 1
+        )
         if choose.random() < 0.3:
             self._configure()
         self.b.convert(
             conversion,
-            source=self.row(Memory.HALVES, words * p.converter.loops),
+            source=self.row(Memory.HALVES, words, source),
             elements=elements,
-            destination=choose.randint(0, half - rows),
-            lows=half + choose.randint(0, half - rows),
-            facts=choose.randint(0, half),
+            destination=self.row(Memory.OPERANDS, rows, highs),
+            lows=self.row(Memory.OPERANDS, rows, lows),
+            facts=self.row(Memory.OPERAND_SIGNS, rows, highs),
             part=choose.randrange(p.parts),
             tokens=choose.randint(1, p.group),
             short=choose.random() < 0.3,
+            background=background,
         )
 
     def _vector(self) -> None:
