@@ -19,7 +19,7 @@ from golden.params.anda_system import (
     Opcode,
     group_rows,
 )
-from golden.params.anda_vector import AndaVectorParams, Operation
+from golden.params.anda_vector import Operation
 from golden.program.moves import load_cycles, store_cycles
 
 CONTROL_CYCLES = 4  # fetch, decode, measure, judge
@@ -101,12 +101,12 @@ def vector_cycles(params: AndaParams, x: Instruction) -> int:
     takes_b = Operation(x["operation"]).takes_b
     tensors = (x["a_kind"] == Kind.TENSOR) + (takes_b and x["b_kind"] == Kind.TENSOR)
     reads = max(1, tensors)  # cycles a beat
-    return reads * words + AndaVectorParams.latency + 2
+    return reads * words + params.vector.latency + 2
 
 
 def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:
     """Cycles from judging a compress to fetching the next."""
-    first = 1 + AndaVectorParams.latency  # the first word reaches the collector
+    first = 1 + params.vector.latency  # the first word reaches the collector
     gathered = first + FP16_ROWS - 1  # the last word of the first group does
     accepted = gathered + 1  # the compressor takes the group
     for _ in range(1, groups_of(params, elements)):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from golden.harmonia.offset_stream import SELECTION_CYCLES
 from golden.harmonia_system.executor import Outcome
 from golden.harmonia_system.isa import Instruction, Settings, groups_of, tiles_of, words_of
-from golden.params.anda_vector import AndaVectorParams, Operation
+from golden.params.anda_vector import Operation
 from golden.params.harmonia_system import (
     Conversion,
     Counter,
@@ -165,7 +165,7 @@ def vector_cycles(params: HarmoniaParams, x: Instruction) -> int:
     words = 1 if works_on_scalars(x) else words_of(params, x["elements"])
     takes_b = Operation(x["operation"]).takes_b
     tensors = (x["a_kind"] == Kind.TENSOR) + (takes_b and x["b_kind"] == Kind.TENSOR)
-    return max(1, tensors) * words + AndaVectorParams.latency + 2
+    return max(1, tensors) * words + params.vector.latency + 2
 
 
 def convert_cycles(params: HarmoniaParams, x: Instruction) -> int:

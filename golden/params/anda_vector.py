@@ -104,6 +104,11 @@ TABLES = {
 }
 
 
+def levels(lanes: int) -> int:
+    """Of a tree of pairs over a power of two of ``lanes``."""
+    return lanes.bit_length() - 1
+
+
 @dataclass(frozen=True, kw_only=True)
 class AndaVectorParams(BlockParams):
     """``rows`` rows of ``group / 16`` fp16 lanes: element by element, or reduced along the row.
@@ -122,8 +127,6 @@ class AndaVectorParams(BlockParams):
     rows: int = 1
     group: int = 32
 
-    latency: ClassVar[int] = 3
-
     def __post_init__(self) -> None:
         require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
         require(self.group in (16, 32, 64), f"group must be 16, 32 or 64, not {self.group!r}")
@@ -136,6 +139,11 @@ class AndaVectorParams(BlockParams):
     @property
     def lanes(self) -> int:
         return self.rows * self.row_lanes
+
+    @property
+    def latency(self) -> int:
+        """Two cycles in the lanes, one for each level of a row's tree, one at the end."""
+        return 3 + levels(self.row_lanes)
 
     @property
     def inputs(self) -> tuple[Port, ...]:

@@ -1,14 +1,15 @@
 """Vector unit: fp16 lanes in rows."""
 
-from collections.abc import Callable
+from itertools import pairwise
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda_vector import OPERATION_BITS, Operation
+from golden.params.anda_vector import OPERATION_BITS, Operation, levels
 from golden.params.arith import FloatAddParams, FloatConvertParams, FloatMulParams
 from golden.params.formats import FP16, FP32
+from hw.anda.accumulate import Accumulate
 from hw.anda_system.approximation import PLACE, SEGMENT, Approach, Finish, Table
 from hw.arith.float_add import FloatAdd
 from hw.arith.float_convert import FloatConvert
@@ -20,7 +21,6 @@ from hw.unit import Unit
 __all__ = ["VectorUnit"]
 
 SUM16 = FloatAddParams(a=FP16, b=FP16, out=FP16)
-SUM32 = FloatAddParams(a=FP32, b=FP32, out=FP32)
 PRODUCT = FloatMulParams(a=FP16, b=FP16, out=FP32)  # exact
 SCALED = FloatMulParams(a=FP32, b=FP16, out=FP16)
 WIDEN = FloatConvertParams(a=FP16, out=FP32)
@@ -32,31 +32,31 @@ class VectorUnit(Unit):
     """Element by element, or a running reduction of every row.
 
     Numerics: :class:`golden.params.anda_vector.AndaVectorParams` and golden.anda_system.vector.
-    Timing: one beat a cycle, latency 3: products, sums and tables; products rounded,
-    approximations finished, each lane's running sum and maximum; those of a row combined. A
-    consumer that waits stops all three.
+    Timing: one beat a cycle, latency ``params.latency``: products, sums and tables; products
+    rounded, approximations finished, each lane's running sum and maximum; one cycle for each
+    level of a row's tree; a row's sum times ``scale``. A consumer that waits stops all of them.
     """
 
     def elaborate(self, platform):
         m = Module()
         p = self.params
         x = self.i.p
-        step, s1_valid, s2_valid = Signal(), Signal(), Signal()
-        s2_operation = Signal(OPERATION_BITS)
-        s1_scale, s2_scale = Signal(FP16.bits), Signal(FP16.bits)
-        s1_first, s1_operation = Signal(), Signal(OPERATION_BITS)
+        step = Signal()
         m.d.comb += [step.eq(~self.o.valid | self.o.ready), self.i.ready.eq(step)]
+        # What every stage but the last knows of its beat; the first is the one behind the input.
+        stages = range(1, p.latency)
+        valid = [Signal(name=f"s{k}_valid") for k in stages]
+        operations = [Signal(OPERATION_BITS, name=f"s{k}_operation") for k in stages]
+        scales = [Signal(FP16.bits, name=f"s{k}_scale") for k in stages]
+        s1_first = Signal()
         with m.If(step):
-            m.d.sync += [
-                s1_valid.eq(self.i.valid),
-                s1_operation.eq(x.operation),
-                s1_first.eq(x.first),
-                s1_scale.eq(x.scale),
-                s2_valid.eq(s1_valid),
-                s2_operation.eq(s1_operation),
-                s2_scale.eq(s1_scale),
-                self.o.valid.eq(s2_valid),
-            ]
+            m.d.sync += s1_first.eq(x.first)
+            for entering, held in (
+                (self.i.valid, [*valid, self.o.valid]),
+                (x.operation, operations),
+                (x.scale, scales),
+            ):
+                m.d.sync += [new.eq(old) for old, new in pairwise([entering, *held])]
         lanes = []
         for k in range(p.lanes):
             m.submodules[f"lane{k}"] = lane = Shared("anda_vector_lane", LANE, Lane)
@@ -67,8 +67,8 @@ class VectorUnit(Unit):
                 lane.a.eq(x.a[k]),
                 lane.b.eq(x.b[k]),
                 lane.step.eq(step),
-                lane.s1_valid.eq(s1_valid),
-                lane.s1_operation.eq(s1_operation),
+                lane.s1_valid.eq(valid[0]),
+                lane.s1_operation.eq(operations[0]),
                 lane.s1_first.eq(s1_first),
             ]
         for r in range(p.rows):
@@ -76,17 +76,18 @@ class VectorUnit(Unit):
             m.submodules[f"row{r}"] = row = Shared(
                 f"anda_vector_row{p.row_lanes}", row_signature(p.row_lanes), self._row
             )
-            m.d.comb += [row.operation.eq(s2_operation), row.scale.eq(s2_scale)]
+            m.d.comb += [row.step.eq(step), row.scale.eq(scales[-1])]
+            m.d.comb += [
+                told.eq(known) for told, known in zip(row.operations, operations[1:], strict=True)
+            ]
             for j, k in enumerate(own):
                 m.d.comb += [
+                    row.values[j].eq(lanes[k].value),
                     row.totals[j].eq(lanes[k].total),
                     row.largest[j].eq(lanes[k].largest),
                 ]
             with m.If(step):
-                for k in own:
-                    m.d.sync += self.o.p.values[k].eq(
-                        Mux(s2_operation >= Operation.SUM, row.value, lanes[k].value)
-                    )
+                m.d.sync += [self.o.p.values[k].eq(row.results[j]) for j, k in enumerate(own)]
         return m
 
     def _row(self):
@@ -113,11 +114,13 @@ LANE = wiring.Signature(
 def row_signature(lanes: int) -> wiring.Signature:
     return wiring.Signature(
         {
-            "operation": In(OPERATION_BITS),
+            "step": In(1),
+            "operations": In(OPERATION_BITS).array(levels(lanes) + 1),  # of the beat at each level
             "scale": In(FP16.bits),
+            "values": In(FP16.bits).array(lanes),
             "totals": In(FP32.bits).array(lanes),
             "largest": In(FP16.bits).array(lanes),
-            "value": Out(FP16.bits),
+            "results": Out(FP16.bits).array(lanes),
         }
     )
 
@@ -147,8 +150,7 @@ class Lane(wiring.Component):
             table.operation.eq(self.operation),
             table.number.eq(approach.place.argument[-len(table.number) :]),
         ]
-        s1_simple, s1_candidate = Signal(FP16.bits), Signal(FP16.bits)
-        s1_product, s1_term, s1_active = Signal(FP32.bits), Signal(FP32.bits), Signal()
+        s1_simple, s1_term, s1_active = Signal(FP16.bits), Signal(FP32.bits), Signal()
         s1_place, s1_segment = Signal(PLACE), Signal(SEGMENT)
         term = Mux(self.operation == Operation.SUM, widened, product)
         with m.If(self.step):
@@ -157,22 +159,27 @@ class Lane(wiring.Component):
                     m.d.sync += s1_simple.eq(self.a)
                 with m.Case(Operation.MAXIMUM):
                     m.d.sync += s1_simple.eq(_larger(self.a, self.b))
+                with m.Case(Operation.LARGEST):
+                    m.d.sync += s1_simple.eq(Mux(self.active, self.a, MINUS_INFINITY))
                 with m.Default():
                     m.d.sync += s1_simple.eq(sum16)
             m.d.sync += [
-                s1_product.eq(product),
                 s1_term.eq(Mux(self.active, term, 0)),
-                s1_candidate.eq(Mux(self.active, self.a, MINUS_INFINITY)),
                 s1_active.eq(self.active),
                 s1_place.eq(approach.place),
                 s1_segment.eq(table.segment),
             ]
 
-        narrow = _apply(m, "narrow", FloatConvert(NARROW), a=s1_product)
-        before = Mux(self.s1_first, 0, self.total)
-        total = _apply(m, "add_term", FloatAdd(SUM32), a=before, b=s1_term)
+        narrow = _apply(m, "narrow", FloatConvert(NARROW), a=s1_term)
+        m.submodules.add_term = add_term = Accumulate()
         value = Signal(FP16.bits)
-        m.d.comb += [finish.place.eq(s1_place), finish.segment.eq(s1_segment)]
+        m.d.comb += [
+            finish.place.eq(s1_place),
+            finish.segment.eq(s1_segment),
+            add_term.restart.eq(self.s1_first),
+            add_term.total.eq(self.total),
+            add_term.product.eq(s1_term),
+        ]
         with m.Switch(self.s1_operation):
             with m.Case(Operation.MULTIPLY):
                 m.d.comb += value.eq(narrow)
@@ -185,15 +192,19 @@ class Lane(wiring.Component):
             with m.If(self.s1_valid):
                 with m.Switch(self.s1_operation):
                     with m.Case(Operation.SUM, Operation.DOT):
-                        m.d.sync += self.total.eq(total)
+                        m.d.sync += self.total.eq(add_term.y)
                     with m.Case(Operation.LARGEST):
                         start = Mux(self.s1_first, MINUS_INFINITY, self.largest)
-                        m.d.sync += self.largest.eq(_larger(start, s1_candidate))
+                        m.d.sync += self.largest.eq(_larger(start, s1_simple))
         return m
 
 
 class Row(wiring.Component):
-    """The lanes' sums, times ``scale``, or their largest value. Combinational."""
+    """The lanes' values, or in each lane their sum times ``scale``, or their largest value.
+
+    Timing: latency is the levels of the tree, neighbours first; registers move with ``step``. A
+    level has one register, as long as all values: half as many sums of twice their length fit.
+    """
 
     def __init__(self, lanes: int):
         self.lanes = lanes
@@ -201,16 +212,40 @@ class Row(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        adders = iter(range(self.lanes))
-
-        def add(a: Value, b: Value) -> Value:
-            return _apply(m, f"add{next(adders)}", FloatAdd(SUM32), a=a, b=b)
-
-        total = _tree(list(self.totals), add)
-        scaled = _apply(m, "times_scale", FloatMul(SCALED), a=total, b=self.scale)
-        largest = _tree(list(self.largest), _larger)
-        m.d.comb += self.value.eq(Mux(self.operation == Operation.LARGEST, largest, scaled))
+        values, totals, largest = list(self.values), list(self.totals), list(self.largest)
+        for level in range(levels(self.lanes)):
+            held = Signal(self.lanes * FP16.bits, name=f"level{level}")
+            sums = [
+                self._sum(m, f"add{level}_{k}", *pair)
+                for k, pair in enumerate(zip(totals[0::2], totals[1::2], strict=True))
+            ]
+            maxima = [_larger(*pair) for pair in zip(largest[0::2], largest[1::2], strict=True)]
+            with m.If(self.step):
+                with m.Switch(self.operations[level]):
+                    with m.Case(Operation.SUM, Operation.DOT):
+                        m.d.sync += held.eq(Cat(sums))
+                    with m.Case(Operation.LARGEST):
+                        m.d.sync += held.eq(Cat(maxima))
+                    with m.Default():
+                        m.d.sync += held.eq(Cat(values))
+            values = [held.word_select(k, FP16.bits) for k in range(len(values))]
+            totals = [held.word_select(k, FP32.bits) for k in range(len(sums))]
+            largest = values[: len(maxima)]
+        scaled = _apply(m, "times_scale", FloatMul(SCALED), a=totals[0], b=self.scale)
+        for result, value in zip(self.results, values, strict=True):
+            with m.Switch(self.operations[-1]):
+                with m.Case(Operation.SUM, Operation.DOT):
+                    m.d.comb += result.eq(scaled)
+                with m.Case(Operation.LARGEST):
+                    m.d.comb += result.eq(largest[0])
+                with m.Default():
+                    m.d.comb += result.eq(value)
         return m
+
+    def _sum(self, m: Module, name: str, a: Value, b: Value) -> Value:
+        m.submodules[name] = adder = Accumulate()
+        m.d.comb += [adder.total.eq(a), adder.product.eq(b)]
+        return adder.y
 
 
 def _apply(m: Module, name: str, unit: LanewiseUnit, **operands: Value) -> Value:
@@ -233,10 +268,3 @@ def _ordered(x: Value) -> Value:
 
 def _is_nan(x: Value) -> Value:
     return x[:-1] > Const(FP16.infinity_bits, FP16.bits)
-
-
-def _tree(terms: list[Value], combine: Callable[[Value, Value], Value]) -> Value:
-    """Neighbours first; the number of terms is a power of two."""
-    while len(terms) > 1:
-        terms = [combine(a, b) for a, b in zip(terms[0::2], terms[1::2], strict=True)]
-    return terms[0]
