@@ -23,7 +23,8 @@ def simulate(capsys, workload, *words):
 
 
 def test_linear_modules_on_anda(capsys):
-    code, result = simulate(capsys, "anda.block", *TINY, "--block", "anda:small", "--layer", "1")
+    words = (*TINY, "--block", "anda:small", "--layer", "1", "--mantissas", "8,5,7,6")
+    code, result = simulate(capsys, "anda.block", *words)
     assert code == 0
     assert result["equal"]
     rows = [(m["module"], m["mantissa"], m["inputs"], m["outputs"]) for m in result["modules"]]

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from golden.params.anda_system import AndaParams
 
 DEFAULT_BLOCK = "anda"
+TOLERANCE = 0.01  # of the search whose lengths are taken
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     llm_block.add_arguments(parser)
     group = parser.add_argument_group("anda.block", f"on {DEFAULT_BLOCK} without --block")
     group.add_argument(
-        "--mantissas", default="8,5,7,6", metavar="QKV,O,U,D", help="of the modules [8,5,7,6]"
+        "--mantissas",
+        metavar="QKV,O,U,D",
+        help="mantissa lengths of the modules [those that the committed search found for 1%%]",
     )
 
 
@@ -38,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     params = resolve(args.on)
     if not isinstance(params, AndaParams):
         raise CommandError(f"anda.block runs on a block anda, not {params.block}")
-    lengths = mantissas_of(args.mantissas)
+    lengths = mantissas_of(args.mantissas or _searched())
     modules, _ = read_layer(args, params.rows)
     results = []
     with progress("anda.block", len(modules)) as tick:
@@ -60,6 +63,16 @@ def run(args: argparse.Namespace) -> int:
     }
     print_json(answer) if args.json else _print(answer)
     return 0 if equal else 1
+
+
+def _searched() -> str:
+    """The result of Anda's search on SmolLM2, as the record has it."""
+    from tilewright.accuracy.records import load_record
+
+    record = load_record("search")
+    assert record is not None
+    (best,) = (s["best"] for s in record["searches"] if s["tolerance"] == TOLERANCE)
+    return ",".join(map(str, best["lengths"]))
 
 
 def _run_module(
