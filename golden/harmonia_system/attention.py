@@ -125,6 +125,7 @@ class Head:
         require(capacity >= 1, f"capacity must be at least 1, not {capacity!r}")
         self.builder, self.channels = builder, channels
         self.tokens = 0
+        self._new_values = False  # a token of V that is not converted yet
         self.words = words_of(p, channels)
         self.groups = groups_of(p, channels)
         self.keys = _Store(builder, Operand.KEYS, self.groups, tiles_of(p, capacity))
@@ -190,7 +191,10 @@ class Head:
         self.builder.wait()
 
     def append(self, keys: int, values: int) -> None:
-        """One more token, from the same tensors of K and V as the prompt's."""
+        """One more token, from the same tensors of K and V as the prompt's.
+
+        Its V is converted while the next scores are computed.
+        """
         b, p = self.builder, self.builder.params
         position = self.tokens
         self.tokens += 1
@@ -200,9 +204,8 @@ class Head:
         for line, row in ((keys, self.token_row), (values, self.value_row + loop * self.words)):
             b.load(Memory.HALVES, row, self.words, line + tile * b.halves_lines(self.channels))
         self._convert_keys(tile)
-        self._convert_values(position // p.group)
+        self._new_values = True
         self.keys.store(position // p.columns, self.tokens)
-        self.values.store(position // p.group, self.tokens)
         leaving = position - p.local
         if leaving >= p.initial and self.keys.has_low(leaving // p.columns, self.tokens):
             # The window is whole token tiles long, so this token has the new one's lane.
@@ -222,6 +225,9 @@ class Head:
             elements=self.channels,
             destination=0,
         )
+        newest = (self.tokens - 1) // p.group
+        if self._new_values:
+            self._convert_values(newest, background=True)
         b.gemm(
             Operand.KEYS,
             source=0,
@@ -232,6 +238,9 @@ class Head:
             groups=self.groups,
             tiles=tiles_of(p, self.tokens),
         )
+        if self._new_values:
+            self.values.store(newest, self.tokens)
+            self._new_values = False
         b.softmax(self.score_row, self.tokens, seen=tile * p.rows + 1)
         b.convert(
             Conversion.ACTIVATIONS,
@@ -295,7 +304,7 @@ class Head:
             short=not self.keys.has_low(unit, self.tokens),
         )
 
-    def _convert_values(self, group: int) -> None:
+    def _convert_values(self, group: int, *, background: bool = False) -> None:
         p = self.builder.params
         self.builder.convert(
             Conversion.VALUES,
@@ -306,6 +315,7 @@ class Head:
             facts=self.values.facts_row(group),
             tokens=min(p.group, self.tokens - group * p.group),
             short=not self.values.has_low(group, self.tokens),
+            background=background,
         )
 
     def _clear_boundary(self) -> None:
