@@ -67,6 +67,7 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.anda_bench")
     session.run("python", "-m", "benchmarks.pack_bench")
     session.run("python", "-m", "benchmarks.model_bench")
+    session.run("python", "-m", "benchmarks.synth_bench")
     session.run("python", "-m", "benchmarks.llm_bench")
 
 
@@ -86,6 +87,10 @@ def verilog(session: nox.Session) -> None:
 
 @nox.session
 def synth(session: nox.Session) -> None:
-    """Every synthesis record made again; what changed shows in `git diff synth/records`."""
+    """Every synthesis and energy record made again; `git diff synth/records` shows what changed."""
     install(session)
     session.run("tilewright", "synth", "--all", "--update-records", *session.posargs)
+    session.run("tilewright", "compare", "pe", "--update-records")
+    session.run("tilewright", "synth", "anda", "--system", "--update-records")
+    for frontier in ("prefix_sum", "adder_tree", "harmonia", "deca"):
+        session.run("tilewright", "sweep", "--frontier", frontier, "--update-records")
