@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from golden.anda.weights import Weights
+from golden.anda_system.hazards import first_hazard
 from golden.anda_system.isa import Instruction
 from golden.anda_system.layout import (
     anda_rows,
@@ -127,7 +128,11 @@ class Builder:
         self.emit(Opcode.WAIT)
 
     def halt(self) -> None:
+        """The end of the program; one whose result depends on timing is refused."""
         self.emit(Opcode.HALT)
+        hazard = first_hazard(self.params, self.program)
+        if hazard:
+            raise ValueError(hazard)
 
     def _load(self, memory: Memory, rows: NDArray, row: int, stride: int = 1) -> None:
         line = self._place(to_bytes(self.params, memory, rows))

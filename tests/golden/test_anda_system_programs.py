@@ -9,6 +9,7 @@ from golden.anda_system.block import heavy_tailed, random_weights, transformer_b
 from golden.anda_system.builder import Builder
 from golden.anda_system.cycles import load_cycles, program_cycles, store_cycles
 from golden.anda_system.executor import Machine
+from golden.anda_system.hazards import first_hazard
 from golden.anda_system.isa import Instruction, decode
 from golden.anda_system.layout import anda_rows, fp16_rows, fp16_values, from_bytes, to_bytes
 from golden.anda_system.vector import elementwise
@@ -289,3 +290,58 @@ def test_builder_refuses_what_does_not_fit():
         b.weights(random_weights(np.random.default_rng(1), 100, 130, 4))
     with pytest.raises(ValueError, match="only fp16 tensors are read back"):
         b.read_output(b.memory, b.store(x))
+
+
+@pytest.mark.parametrize(
+    ("text", "hazard"),
+    [
+        ("gemm source=0, weights=0, scales=0, destination=9, inputs=32, outputs=2", None),
+        (
+            "gemm source=0, weights=0, scales=0, destination=7, inputs=32, outputs=2",
+            "instruction 1, gemm, reads rows 0..7 of activations and writes rows 7..22"
+            " of activations",
+        ),
+        (
+            "compress source=20, destination=32, elements=16",
+            "instruction 1, compress, reads rows 20..35 of activations and writes rows 32..35"
+            " of activations",
+        ),
+        ("add r0, r0, r16, elements=16", None),
+        ("add r16, r0, r16, elements=16", None),
+        (
+            "copy r8, r0, elements=16",
+            "instruction 1, vector, reads rows 0..15 of activations and writes rows 8..23"
+            " of activations",
+        ),
+        ("sum s0, r0, elements=16", None),
+        (
+            "load weights, row=4, rows=8, line=0\n"
+            "gemm source=0, weights=0, scales=0, destination=64, inputs=32, outputs=4",
+            "instruction 2, gemm, reads rows 0..7 of weights without a wait for the load of"
+            " rows 4..11 of weights",
+        ),
+        (
+            "load weights, row=4, rows=8, line=0\nload scales, row=9, rows=1, line=0\n"
+            "gemm source=0, weights=0, scales=0, destination=64, inputs=32, outputs=4",
+            None,  # the second load waits for the first, and brings other rows
+        ),
+        (
+            "load weights, row=4, rows=8, line=0\nwait\n"
+            "gemm source=0, weights=0, scales=0, destination=64, inputs=32, outputs=4",
+            None,
+        ),
+        ("halt\ncopy r8, r0, elements=16", None),
+        ("add r5000, r0, #1, elements=16\ncopy r8, r0, elements=16", None),  # stops before
+    ],
+)
+def test_what_depends_on_timing_is_found(text, hazard):
+    result = 3 if "compress" in text else 0
+    program = assemble(f"configure source=3, result={result}\n{text}\nhalt")
+    assert first_hazard(SMALL, program) == hazard
+
+
+def test_builder_refuses_what_depends_on_timing():
+    builder = Builder(SMALL)
+    builder.program.extend(assemble("copy r8, r0, elements=16"))
+    with pytest.raises(ValueError, match=r"^instruction 0, vector, reads rows 0\.\.15 of"):
+        builder.halt()

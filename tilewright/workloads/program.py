@@ -118,12 +118,16 @@ def _given(args: argparse.Namespace, params: Any) -> tuple[list["BaseInstruction
     from golden.program.assembly import AssemblyError
     from tilewright.bench.program.accelerators import accelerator_of
 
+    system = accelerator_of(params)
     try:
-        program = accelerator_of(params).assemble(args.program.read_text())
+        program = system.assemble(args.program.read_text())
     except OSError as problem:
         raise CommandError(f"{args.program}: {problem.strerror}") from None
     except AssemblyError as problem:
         raise CommandError(f"{args.program}, {problem}") from None
+    hazard = system.first_hazard(params, program)
+    if hazard:
+        raise CommandError(f"{args.program}: {hazard}")
     if args.memory is None:
         return program, np.zeros(EMPTY_LINES * params.line_bytes, np.uint8)
     try:

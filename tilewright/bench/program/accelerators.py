@@ -26,6 +26,7 @@ class Accelerator:
     disassemble: Callable[[Any], str]
     error: type[IntEnum]
     counter: type[IntEnum]
+    first_hazard: Callable[..., str | None]  # (params, program); what the hardware does not check
 
 
 def accelerator_of(params: BlockParams) -> Accelerator:
@@ -38,4 +39,9 @@ def accelerator_of(params: BlockParams) -> Accelerator:
         assembler.disassemble,
         import_module(declared).Error,
         import_module(declared).Counter,
+        import_module(f"{golden}.hazards").first_hazard if params.block == "anda" else _unchecked,
     )
+
+
+def _unchecked(params: BlockParams, program: list) -> None:
+    """Of an accelerator whose programs nobody checks."""
