@@ -5,16 +5,21 @@ from pathlib import Path
 import pytest
 
 from golden.anda_system.assembler import assemble
+from golden.anda_system.cycles import load_cycles
 from golden.params.anda_system import (
     INSTRUCTION_BASE,
     INSTRUCTION_FIELDS,
     STATUS_FIELDS,
+    AndaParams,
     Counter,
     Error,
+    Memory,
     Register,
 )
 from golden.params.anda_vector import Operation
+from sim.accelerator import Accelerator
 from tests.golden.test_anda_system_vector import BOUNDS
+from tests.support.claims import claim
 from tests.support.examples import blocks, console_examples, run_examples, table
 
 ROOT = Path(__file__).parents[2]
@@ -63,3 +68,28 @@ def test_assembly_of_the_page():
 def test_commands(examples, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     run_examples(examples, capsys)
+
+
+def test_bandwidth_of_the_memory_port():
+    params = AndaParams.preset("paper")
+    port = params.line_bytes * claim("anda.clock") * 1e6
+    assert f"{port / 1e9:.1f} GB/s at the paper's {claim('anda.clock')} MHz" in PAGE
+    assert round(Accelerator.bandwidth / port) == 14 and "a fourteenth of its" in PAGE
+    assert f"With {params.dma_lines} lines under way" in PAGE
+
+    def interval(latency):
+        """Cycles in which a long load brings as many lines as are under way."""
+        lines = [k * params.dma_lines for k in (50, 51)]
+        rows = [n * params.line_bits // params.row_bits(Memory.WEIGHTS) for n in lines]
+        short, long = (load_cycles(params, Memory.WEIGHTS, n, latency) for n in rows)
+        return long - short
+
+    for latency in (1, 6):
+        assert interval(latency) == params.dma_lines
+    for latency in (7, 40):
+        assert interval(latency) == latency + 2
+    weights = params.mxu.weight_beats * params.row_bits(Memory.WEIGHTS) / params.line_bits
+    lines = weights + params.row_bits(Memory.SCALES) / params.line_bits
+    assert (weights, lines) == (8, 8.5)
+    for mantissa in (4, 8):
+        assert f"{lines / (mantissa + 1):.2f}" in PAGE
