@@ -110,8 +110,8 @@ def read_liberty(
         for group in library.of_kind("cell")
     ]
     cells = {cell.name: cell for cell in (_cell(*entry) for entry in groups) if cell is not None}
-    for cell in cells.values():
-        _require_functions(cell, name)
+    for known in cells.values():
+        _require_functions(known, name)
     usable = {
         cell.name: cell
         for cell in cells.values()
