@@ -34,7 +34,8 @@ def test_statements_that_survive():
         Survival("a bound", {"seven": True, "old": False}),
         Survival("a gain", {"seven": True, "old": True}),
     ]
-    assert [s.survives for s in found] == [False, True]
+    assert [s.outcome for s in found] == ["changes", "survives"]
+    assert Survival("", {"seven": False, "old": False}).outcome == "holds in none"
 
 
 def test_orders_that_survive():
@@ -42,14 +43,14 @@ def test_orders_that_survive():
         comparison("seven", element("A", 1, 5), element("B", 2, 4), element("C", 3, 3)),
         comparison("old", element("A", 1, 5), element("B", 4, 4), element("C", 3, 6)),
     ]
-    area = {s.statement: s.survives for s in pe_compare.surviving_orders(both, "area_efficiency")}
+    area = {s.statement: s.outcome for s in pe_compare.surviving_orders(both, "area_efficiency")}
     assert area == {
-        "A better than B": True,
-        "A better than C": True,
-        "B better than C": False,
+        "A better than B": "survives",
+        "A better than C": "survives",
+        "B better than C": "changes",
     }
     energy = pe_compare.surviving_orders(both, "energy_efficiency")
-    assert [s.survives for s in energy] == [True, False, False]
+    assert [s.outcome for s in energy] == ["holds in none", "changes", "changes"]
 
 
 def test_every_element_that_is_asked_for_is_compared():

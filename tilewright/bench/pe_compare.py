@@ -156,8 +156,11 @@ class Survival:
     verdicts: dict[str, bool]  # technology -> whether it is so
 
     @property
-    def survives(self) -> bool:
-        return len(set(self.verdicts.values())) == 1
+    def outcome(self) -> str:
+        """Whether the change of technology leaves the conclusion, or its failure, as it is."""
+        if all(self.verdicts.values()):
+            return "survives"
+        return "changes" if any(self.verdicts.values()) else "holds in none"
 
 
 def surviving_claims(comparisons: Sequence[Comparison]) -> list[Survival]:

@@ -32,6 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="of --update-records, only this one; again for each further one",
     )
+    parser.add_argument(
+        "--stale",
+        action="store_true",
+        help="of --update-records, only what has no up-to-date record",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,10 +45,11 @@ def run(args: argparse.Namespace) -> int:
 
     names = [args.tech] if args.tech else TECHNOLOGIES
     technologies = [load_technology(name) for name in names]
-    if args.element and not args.update_records:
-        raise CommandError("--element goes with --update-records")
+    if (args.element or args.stale) and not args.update_records:
+        option = "--element" if args.element else "--stale"
+        raise CommandError(f"{option} goes with --update-records")
     if args.update_records:
-        _update(args.element, technologies)
+        _update(args.element, technologies, args.stale)
     comparisons = [compare(technology) for technology in technologies]
     if args.plot:
         _plot(comparisons, args.plot)
@@ -71,7 +77,7 @@ def _survival(comparisons: "list[Comparison]") -> dict[str, list[dict[str, Any]]
         "energy_efficiency": surviving_orders(comparisons, "energy_efficiency"),
     }
     return {
-        kind: [{"statement": s.statement, **s.verdicts, "survives": s.survives} for s in several]
+        kind: [{"statement": s.statement, **s.verdicts, "outcome": s.outcome} for s in several]
         for kind, several in found.items()
     }
 
@@ -83,34 +89,37 @@ def _print_survival(comparisons: "list[Comparison]") -> None:
     print(f"\nwhat survives the change from {' to '.join(names)}")
     words = {True: "holds", False: "does not"}
     print_table(
-        ["PAPER SAYS", *(name.upper() for name in names), "SURVIVES"],
+        ["PAPER SAYS", *(name.upper() for name in names), "OUTCOME"],
         [
-            [row["statement"], *(words[row[n]] for n in names), "yes" if row["survives"] else "no"]
+            [row["statement"], *(words[row[n]] for n in names), row["outcome"]]
             for row in found["claims"]
         ],
     )
     for kind in ("area_efficiency", "energy_efficiency"):
         rows = found[kind]
-        changed = [row["statement"] for row in rows if not row["survives"]]
+        changed = [row for row in rows if row["outcome"] == "changes"]
         kept = len(rows) - len(changed)
         print(f"\norder by {kind.replace('_', ' ')}: {kept} of {len(rows)} pairs the same")
-        for statement in changed:
-            row = next(r for r in rows if r["statement"] == statement)
-            where = " ".join(n for n in names if row[n])
-            print(f"  {statement}: only in {where}")
+        for row in changed:
+            print(f"  {row['statement']}: only in {' '.join(n for n in names if row[n])}")
 
 
-def _update(chosen: list[str] | None, technologies: list) -> None:
+def _update(chosen: list[str] | None, technologies: list, stale: bool) -> None:
     from golden.params.resolve import resolve
     from synth.record import record_path, record_text
-    from tilewright.bench.pe_energy import ELEMENTS, energy_path, make_records
+    from tilewright.bench.pe_energy import ELEMENTS, energy_path, is_fresh_energy, make_records
     from tilewright.files import write_atomic
 
     unknown = [spec for spec in chosen or () if spec not in ELEMENTS.values()]
     if unknown:
         known = ", ".join(ELEMENTS.values())
         raise CommandError(f"{unknown[0]} is not compared; elements: {known}")
-    jobs = [(spec, t) for spec in chosen or ELEMENTS.values() for t in technologies]
+    jobs = [
+        (spec, t)
+        for spec in chosen or ELEMENTS.values()
+        for t in technologies
+        if not (stale and is_fresh_energy(spec, t))
+    ]
     with progress("elements", len(jobs)) as tick:
         for spec, technology in jobs:
             record, energy = make_records(spec, technology)
@@ -169,7 +178,8 @@ def _plot(comparisons: "list[Comparison]", path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 6), layout="constrained")
+    count = len(comparisons[0].elements)
+    figure = Figure(figsize=(max(9, 0.3 * count), 6), layout="constrained")  # inches
     FigureCanvasAgg(figure)
     panels: Any = figure.subplots(2, 1, sharex=True)
     titles = ("area efficiency (TOPS/mm2)", "energy efficiency (TOPS/W)")

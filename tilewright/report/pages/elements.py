@@ -99,19 +99,16 @@ def _survival(comparisons: list[Comparison]) -> Markup:
     parts = [
         paragraph(
             "A statement holds if the records point the same way: below a bound, or on the paper's"
-            " side of 1. It survives if that is the same in every technology."
+            " side of 1. It survives if it holds in every technology."
         ),
         table(
-            ("The paper says", *names, "Survives"),
-            [
-                (s.statement, *_words(s, names), "yes" if s.survives else "no")
-                for s in surviving_claims(comparisons)
-            ],
+            ("The paper says", *names, "Outcome"),
+            [(s.statement, *_words(s, names), s.outcome) for s in surviving_claims(comparisons)],
         ),
     ]
     for quantity, unit in EFFICIENCIES.items():
         orders = surviving_orders(comparisons, quantity)
-        changed = [s for s in orders if not s.survives]
+        changed = [s for s in orders if s.outcome == "changes"]
         parts.append(
             paragraph(
                 f"By {unit}, {len(orders) - len(changed)} of {len(orders)} pairs of elements are in"
