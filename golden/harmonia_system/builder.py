@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from golden.anda.weights import Weights
+from golden.harmonia_system.hazards import first_hazard
 from golden.harmonia_system.isa import (
     Instruction,
     ProductLines,
@@ -110,7 +111,11 @@ class Builder:
         self.emit(Opcode.WAIT)
 
     def halt(self) -> None:
+        """The end of the program; one whose result depends on timing is refused."""
         self.emit(Opcode.HALT)
+        hazard = first_hazard(self.params, self.program)
+        if hazard:
+            raise ValueError(hazard)
 
     def gemm(
         self,

@@ -2,7 +2,8 @@
 
 Instructions take effect one after the other, also loads that the hardware runs in the background:
 a program must ``wait`` before it uses what such a load brings. Ranges that one instruction reads
-and writes must not overlap, except a vector operation's that are the same.
+and writes must not overlap, except a vector operation's that are the same. Whether a program keeps
+to that, :mod:`golden.harmonia_system.hazards` says.
 """
 
 from collections.abc import Iterable

@@ -20,6 +20,7 @@ from golden.harmonia_system.attention import Head, attention_program, heavy_tail
 from golden.harmonia_system.builder import Builder
 from golden.harmonia_system.cycles import program_cycles
 from golden.harmonia_system.executor import Machine
+from golden.harmonia_system.hazards import first_hazard
 from golden.harmonia_system.isa import Instruction, Settings, decode, expand, judge
 from golden.harmonia_system.layout import (
     activation_rows,
@@ -473,6 +474,68 @@ def test_refused_products():
     message = r"^a layer of 8 inputs and 9000 outputs needs 2250 operand rows, there are 2048$"
     with pytest.raises(ValueError, match=message):
         b.layer(0, 2, quantise(np.ones((9000, 8)), 4, group=8))
+
+
+GEMM = "gemm keys, source=0, operands=0, lows=64, facts=0, destination=0, groups=1, tiles=1"
+KEYS = "convert keys, source=0, elements=8, destination=0, lows=128, facts=0"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "add r0, r1, #1, elements=8",
+            "instruction 0, vector, reads rows 1..2 of halves and writes rows 0..1 of halves",
+        ),
+        (
+            "convert keys, source=0, elements=16, destination=0, lows=1, facts=0",
+            "instruction 0, convert, writes rows 0..1 of operands and rows 1..2 of operands",
+        ),
+        (
+            f"load operands, row=0, rows=1, line=0\n{GEMM}",
+            "instruction 1, gemm, reads rows 0..0 of operands without a wait for the load of rows "
+            "0..0 of operands",
+        ),
+        (
+            f"load operand_exponents, row=0, rows=4, line=0\n{GEMM}",
+            "instruction 1, gemm, reads rows 0..0 of operand_exponents without a wait for the load "
+            "of rows 0..3 of operand_exponents",
+        ),
+        (
+            f"load scales, row=500, rows=1, line=0\n{KEYS}",
+            "instruction 1, convert, writes rows 0..0 of operands without a wait for the load of "
+            "rows 500..500 of scales",
+        ),
+        (
+            f"{KEYS}, background=1\nconfigure tokens=9\n{GEMM}",
+            "instruction 2, gemm, reads rows 0..0 of operands without a wait for the conversion to "
+            "rows 0..0 of operands",
+        ),
+        (
+            "convert activations, source=0, elements=8, destination=9, background=1\n" + GEMM,
+            "instruction 1, gemm, writes rows 0..0 of halves without a wait for the conversion of "
+            "rows 0..1 of halves",
+        ),
+    ],
+)
+def test_programs_whose_result_depends_on_timing_are_found(text, message):
+    assert first_hazard(SMALL, assemble(text + "\nhalt")) == message
+    b = Builder(SMALL)
+    b.program += assemble(text)
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        b.halt()
+    # A wait in front of the last instruction heals what only comes too early.
+    lines = text.splitlines()
+    healed = first_hazard(SMALL, assemble("\n".join([*lines[:-1], "wait", lines[-1], "halt"])))
+    assert (healed is None) is (len(lines) > 1)
+
+
+def test_a_gemm_of_weights_may_run_beside_loads_of_other_rows():
+    text = GEMM.replace("keys", "weights")
+    for load in ("operands, row=1", "operand_signs, row=0", "scales, row=1"):
+        program = assemble(f"load {load}, rows=1, line=0\n{text}\nhalt")
+        assert first_hazard(SMALL, program) is None
+    assert first_hazard(SMALL, assemble("add r9000, r1, #1, elements=8\nhalt")) is None  # it stops
 
 
 # What is wrong with instructions is in the bench, for golden and hardware alike.

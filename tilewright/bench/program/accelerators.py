@@ -39,9 +39,5 @@ def accelerator_of(params: BlockParams) -> Accelerator:
         assembler.disassemble,
         import_module(declared).Error,
         import_module(declared).Counter,
-        import_module(f"{golden}.hazards").first_hazard if params.block == "anda" else _unchecked,
+        import_module(f"{golden}.hazards").first_hazard,
     )
-
-
-def _unchecked(params: BlockParams, program: list) -> None:
-    """Of an accelerator whose programs nobody checks."""
