@@ -9,7 +9,7 @@ length, and for a query's own group of values also at the exponents the group ha
 Offsets of K come from the first ``initial`` tokens of the sequence, whose first call is the prompt.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,9 @@ from golden.params.block import require
 from golden.params.formats import BlockFormat
 from golden.params.harmonia import CacheParams
 
-_BLOCK_GROUPS = 32  # groups of queries at a time: few and large products, which BLAS is good at
+# Groups of queries at a time: the products with all old tokens are few and large, as BLAS likes
+# them; those with recent ones are small enough to stay on one core.
+_BLOCK_GROUPS = 32
 _PIECE = 1 << 15  # elements of an elementwise piece, which stays in a core's cache
 
 
@@ -151,8 +153,15 @@ def _softmax(scores: Floats, low: int, high: int) -> Floats:
     return scores
 
 
+def _groups(fmt: CacheFormat, low: int, high: int) -> Iterator[tuple[int, slice, slice]]:
+    """Of queries low..high - 1 those that share a group: its first token, their rows, they."""
+    for own in range(low - low % fmt.group, high, fmt.group):
+        start, stop = max(own, low), min(own + fmt.group, high)
+        yield own, slice(start - low, stop - low), slice(start, stop)
+
+
 class _Keys:
-    """Converted keys (key heads, S, C) at both lengths."""
+    """Converted keys (key heads, C, S): recent ones, and as they are once they are old."""
 
     def __init__(self, fmt: CacheFormat, keys: Floats):
         self.fmt = fmt
@@ -161,28 +170,23 @@ class _Keys:
         high, low = fmt.key_bits
         self.recent = truncate(shifted, fmt.group, high).swapaxes(1, 2)
         self.old = truncate(shifted.copy(), fmt.group, low).swapaxes(1, 2)
+        self.old[:, :, : fmt.initial] = self.recent[:, :, : fmt.initial]  # these never age
 
     def scores(self, queries: Floats, low: int, high: int) -> Floats:
         """(key heads, rows, high): key p is old for query t if initial <= p < t + 1 - local."""
         fmt = self.fmt
-        count = high - low
-        result = np.empty((*queries.shape[:2], high), np.float32)
-        begin = min(fmt.initial, high)  # old for the first query up to `sure`, for some up to `end`
-        sure, end = (min(max(t + 1 - fmt.local, begin), high) for t in (low, high - 1))
-        for part, form in (
-            (slice(0, begin), self.recent),
-            (slice(begin, end), self.old),
-            (slice(end, high), self.recent),
-        ):
-            if part.start < part.stop:
-                np.matmul(queries, form[:, :, part], out=result[:, :, part])
-        if sure < end:
-            recent = (queries @ self.recent[:, :, sure:end]).reshape(
-                len(queries), -1, count, end - sure
-            )
-            is_recent = np.arange(sure, end) >= np.arange(low, high)[:, np.newaxis] + 1 - fmt.local
-            target = result.reshape(len(queries), -1, count, high)[..., sure:end]
-            np.copyto(target, recent, where=is_recent)
+        key_heads, _, channels = queries.shape
+        result = queries @ self.old[:, :, :high]
+        by_query = result.reshape(key_heads, -1, high - low, high)
+        split = queries.reshape(key_heads, -1, high - low, channels)
+        for _, rows, members in _groups(fmt, low, high):
+            begin = max(fmt.initial, members.start + 1 - fmt.local)
+            if begin < members.stop:
+                part = slice(begin, members.stop)
+                recent = split[:, :, rows] @ self.recent[:, np.newaxis, :, part]
+                oldest = np.arange(members.start, members.stop)[:, np.newaxis] + 1 - fmt.local
+                is_recent = np.arange(begin, members.stop) >= oldest
+                np.copyto(by_query[:, :, rows, part], recent, where=is_recent)
         return result
 
 
@@ -196,62 +200,44 @@ class _ExactValues:
 
 
 class _Values:
-    """Converted values (key heads, C, S) at both lengths, groups along the tokens."""
+    """Converted values (key heads, C, S), groups along the tokens; old as of the keys."""
 
     def __init__(self, fmt: CacheFormat, values: Floats):
         self.fmt = fmt
         self.halves = round_to_fp16(values.copy())  # (key heads, S, C)
         high, low = fmt.value_bits
-        self.recent = truncate(self.halves.swapaxes(1, 2).copy(), fmt.group, high)
-        self.old = truncate(self.recent.copy(), fmt.group, low)
+        recent = truncate(self.halves.swapaxes(1, 2).copy(), fmt.group, high)
+        self.old = truncate(recent.copy(), fmt.group, low)
+        self.old[:, :, : fmt.initial] = recent[:, :, : fmt.initial]
+        self.lost = recent - self.old  # the bits that ageing takes, exactly
 
     def weighted(self, weights: Floats, low: int, high: int) -> Floats:
-        """(key heads, heads that share one, queries, C).
+        """(key heads, heads that share one, queries, C); the weights are used up.
 
         A group that ends with token e is old for query t if initial < e <= t + 1 - local. The
         query's own group is unfinished and has the high length, whatever the windows.
         """
         fmt = self.fmt
         key_heads, count, channels = len(weights), high - low, self.halves.shape[-1]
-        first, last = (t - t % fmt.group for t in (low, high - 1))  # own groups of the queries
-        begin = min(fmt.initial, first)
-        left = max(low + 1 - fmt.local, 0)  # tokens that have left the first query's window
-        sure = min(max(begin, left - left % fmt.group), first)  # old for all up to here
-        total = np.zeros((key_heads, weights.shape[1], channels), np.float32)
-        for part, form in (
-            (slice(0, begin), self.recent),
-            (slice(begin, sure), self.old),
-        ):
-            if part.start < part.stop:
-                total += weights[:, :, part] @ form[:, :, part].swapaxes(1, 2)
         by_query = weights.reshape(key_heads, -1, count, high)
-        if sure < last:  # groups that are old for some queries, recent or unfinished for others
-            part = slice(sure, last)
-            for chosen, form in zip(self._ages(low, high, part), self._forms, strict=True):
-                masked = np.where(chosen, by_query[..., part], np.float32(0))
-                flat = masked.reshape(key_heads, -1, last - sure)
-                total += flat @ form[:, :, part].swapaxes(1, 2)
-        result = total.reshape(key_heads, -1, count, channels)
-        for own in range(first, last + 1, fmt.group):
-            start, stop = max(own, low), min(own + fmt.group, high)
-            rows = slice(start - low, stop - low)
-            mine = by_query[:, :, rows, own:stop].swapaxes(1, 2)  # (.., queries, sharing, tokens)
-            result[:, :, rows] += (mine @ self._own_group(own, start, stop)).swapaxes(1, 2)
+        result = np.empty((*by_query.shape[:3], channels), np.float32)
+        for own, rows, members in _groups(fmt, low, high):
+            part = slice(own, members.stop)
+            mine = by_query[:, :, rows, part].swapaxes(1, 2)  # (.., queries, sharing, tokens)
+            unfinished = self._own_group(own, members.start, members.stop)
+            result[:, :, rows] = (mine @ unfinished).swapaxes(1, 2)
+            by_query[:, :, rows, part] = 0
+        result += (weights @ self.old[:, :, :high].swapaxes(1, 2)).reshape(result.shape)
+        for own, rows, members in _groups(fmt, low, high):
+            window = own - fmt.local
+            begin = max(fmt.initial, window)
+            if begin < own:
+                if begin == window and members.stop == own + fmt.group:
+                    # The window's first group leaves it with the last query of this one.
+                    by_query[:, :, rows.stop - 1, begin : begin + fmt.group] = 0
+                lost = self.lost[:, np.newaxis, :, begin:own].swapaxes(2, 3)
+                result[:, :, rows] += by_query[:, :, rows, begin:own] @ lost
         return result
-
-    @property
-    def _forms(self) -> tuple[Floats, Floats]:
-        return self.recent, self.old
-
-    def _ages(self, low: int, high: int, part: slice) -> tuple[NDArray, NDArray]:
-        """Which tokens are recent and which old, (queries, tokens); neither in a query's group."""
-        fmt = self.fmt
-        query = np.arange(low, high)[:, np.newaxis]
-        token = np.arange(part.start, part.stop)
-        end = token - token % fmt.group + fmt.group
-        finished = token < query - query % fmt.group
-        old = finished & (token >= fmt.initial) & (end <= query + 1 - fmt.local)
-        return finished & ~old, old
 
     def _own_group(self, own: int, low: int, high: int) -> Floats:
         """(key heads, queries, tokens own..high - 1, C): their group as each query finds it.
