@@ -13,6 +13,7 @@ from golden.llm.on_harmonia import head_program, head_results
 from golden.llm.tiny import tiny_model
 from golden.params.resolve import resolve
 from tilewright.cli import main
+from tilewright.workloads.deca_presets import load_record
 
 TINY = ("--model", "tiny-llama")
 
@@ -124,19 +125,22 @@ def real_model():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("workload", "parts"), [("anda.block", "modules"), ("deca.block", "matrices")]
-)
-def test_a_layer_of_smollm2(workload, parts, real_model, capsys):
+@pytest.mark.parametrize("workload", ["anda.block", "deca.block"])
+def test_a_layer_of_smollm2(workload, real_model, capsys):
+    """Everything equals golden, and is as the committed record says."""
     code, result = simulate(capsys, workload)
     assert code == 0
     assert result["equal"]
-    assert len(result[parts]) == {"modules": 4, "matrices": 14}[parts]
+    record = load_record(workload.replace(".", "_"))
+    assert {"command": record["command"], **result} == record
 
 
 @pytest.mark.full
 def test_attention_of_smollm2(real_model, capsys):
-    code, result = simulate(capsys, "harmonia.block")
+    """All heads; those that the committed record has are as there."""
+    record = load_record("harmonia_block")
+    code, result = simulate(capsys, *record["command"].split()[2:-1], "--heads", "9")
     assert code == 0
     assert result["equal"]
+    assert result["heads"][: len(record["heads"])] == record["heads"]
     assert len(result["heads"]) == 9

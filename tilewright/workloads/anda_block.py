@@ -8,10 +8,10 @@ with the golden machine, the products also with the golden GeMM.
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from tilewright.console import print_json, print_table, progress
+from tilewright.console import print_table, progress
 from tilewright.errors import CommandError
 from tilewright.workloads import llm_block
-from tilewright.workloads.llm_block import read_layer
+from tilewright.workloads.llm_block import finish, read_layer
 from tilewright.workloads.program import run_program
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
     params = resolve(args.on)
     if not isinstance(params, AndaParams):
         raise CommandError(f"anda.block runs on a block anda, not {params.block}")
-    lengths = mantissas_of(args.mantissas or _searched())
+    args.mantissas = args.mantissas or _searched()
+    lengths = mantissas_of(args.mantissas)
     modules, _ = read_layer(args, params.rows)
     results = []
     with progress("anda.block", len(modules)) as tick:
@@ -61,8 +62,7 @@ def run(args: argparse.Namespace) -> int:
         "equal": equal,
         "modules": results,
     }
-    print_json(answer) if args.json else _print(answer)
-    return 0 if equal else 1
+    return finish(args, f" --mantissas {args.mantissas}", answer, _print)
 
 
 def _searched() -> str:

@@ -8,10 +8,10 @@ compared with golden's, bit for bit.
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from tilewright.console import print_json, print_table, progress
+from tilewright.console import print_table, progress
 from tilewright.errors import CommandError
 from tilewright.workloads.deca_gemm import run_matrix
-from tilewright.workloads.llm_block import read_layer
+from tilewright.workloads.llm_block import finish, read_layer
 
 if TYPE_CHECKING:
     from golden.llm.block import Module
@@ -62,8 +62,7 @@ def run(args: argparse.Namespace) -> int:
         "equal": equal,
         "matrices": results,
     }
-    print_json(answer) if args.json else _print(answer)
-    return 0 if equal else 1
+    return finish(args, f" --schemes {args.schemes}", answer, _print)
 
 
 def _scheme(text: str) -> tuple[str, float | None]:

@@ -7,9 +7,9 @@ cycles are compared with the golden machine, its results also with golden's cach
 import argparse
 from typing import Any
 
-from tilewright.console import print_json, print_table, progress
+from tilewright.console import print_table, progress
 from tilewright.errors import CommandError
-from tilewright.workloads.llm_block import read_layer
+from tilewright.workloads.llm_block import finish, read_layer
 from tilewright.workloads.program import run_program
 
 DEFAULT_BLOCK = "harmonia"
@@ -18,7 +18,7 @@ DEFAULT_BLOCK = "harmonia"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("harmonia.block", f"on {DEFAULT_BLOCK} without --block")
     group.add_argument(
-        "--tokens", type=int, default=128, metavar="N", help="of the text, a quarter decoded [128]"
+        "--tokens", type=int, default=104, metavar="N", help="of the text, a quarter decoded [104]"
     )
     group.add_argument("--heads", type=int, metavar="N", help="only the first N heads [all]")
 
@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
         "equal": equal,
         "heads": results,
     }
-    print_json(answer) if args.json else _print(answer)
-    return 0 if equal else 1
+    options = f" --tokens {args.tokens} --heads {heads} --latency {args.latency}"
+    return finish(args, options, answer, _print)
 
 
 def _print(answer: dict[str, Any]) -> None:

@@ -1,9 +1,12 @@
 """Operands of one decoder layer of a language model, for the workloads that stream them."""
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from tilewright.console import print_json
 from tilewright.errors import CommandError
+from tilewright.workloads.deca_presets import write_record
 
 if TYPE_CHECKING:
     from golden.llm.block import Attention, Module
@@ -45,3 +48,17 @@ def read_layer(
         return captured(model, ids, args.layer, count)
     except ModelError as error:
         raise CommandError(str(error)) from None
+
+
+def finish(
+    args: argparse.Namespace,
+    options: str,
+    answer: dict[str, Any],
+    show: Callable[[dict[str, Any]], None],
+) -> int:
+    """Prints the answer, writes it down if asked to; ``options`` make the same run again."""
+    if args.update_record:
+        command = f"tilewright simulate {args.block}{options} --update-record"
+        write_record(args.block.replace(".", "_"), {"command": command, **answer})
+    print_json(answer) if args.json else show(answer)
+    return 0 if answer["equal"] else 1
