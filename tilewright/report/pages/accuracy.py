@@ -8,6 +8,7 @@ from tilewright.accuracy.frontier import cheapest, pareto
 from tilewright.accuracy.records import MAKERS, load_record
 from tilewright.report.claims import claims_section
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
+from tilewright.report.llm_block import block_section
 from tilewright.report.measured import missing
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import Series, curves, panels
@@ -29,7 +30,7 @@ def build(context: Context) -> Page:
     ]
     return Page(
         summary=_summary(records["search"], records["kv"]),
-        body=join([*sections, claims_section("accuracy")]),
+        body=join([*sections, block_section(), claims_section("accuracy")]),
         data=records,
     )
 
@@ -271,17 +272,37 @@ def _cache(record: dict[str, Any]) -> Markup:
             f" over layers, by {1 - after / before:.0%} of what converting Q and K causes."
         ),
         _source("kv", record),
+        _with_weights_of_file(),
+    )
+
+
+def _with_weights_of_file() -> Markup:
+    record = load_record("kv-file")
+    if record is None:
+        return Markup("")
+    full = record["variants"][0]["perplexity"]
+    return join(
+        [
+            paragraph("The same in full-precision weights:", _subject(record, "validation")),
+            table(
+                ("Cache", "Perplexity", "Loss, %"),
+                [
+                    (row["name"], row["perplexity"], _percent(row["perplexity"], full))
+                    for row in record["variants"]
+                    if "factors" not in row["name"]
+                ],
+            ),
+            _source("kv-file", record),
+        ]
     )
 
 
 def _frontier(record: dict[str, Any]) -> Markup:
     reference, full = record["reference"], record["full"]
     kinds = {
-        "search, one length a tensor": _trials(record, windows=False),
-        "search, windows and factors": _trials(record, windows=True),
+        "search over eight sites": _trials(record),
         "Harmonia's own": record["fixed"],
     }
-    kinds = {kind: points for kind, points in kinds.items() if points}
     paper = next(point for point in record["fixed"] if point["name"] == PAPER)
     names = {"moved": "bits of cache read, %", "computed": "bit operations, %"}
     columns: dict[str, tuple[dict[str, Series], dict[str, Series]]] = {}
@@ -311,10 +332,9 @@ def _frontier(record: dict[str, Any]) -> Markup:
         "Beyond the papers: the search over all eight sites",
         paragraph(
             _subject(record, "calibration"),
-            "Algorithm 1 with a length for A_qkv, A_o, A_u, A_d, Q, K, V and P each, groups of 32:"
-            " once with one length whatever a token's age, once with Harmonia's windows, where K's"
-            " and V's are those of old tokens, and learned factors. Prices are those of one token"
-            f" after {record['context']}, in percent of fp16 beside INT4 weights.",
+            "Algorithm 1 with a length for A_qkv, A_o, A_u, A_d, Q, K, V and P each, groups of 32,"
+            " one length whatever a token's age. Prices are those of one token after"
+            f" {record['context']}, in percent of fp16 beside INT4 weights.",
         ),
         figure(
             panels(
@@ -337,14 +357,9 @@ def _frontier(record: dict[str, Any]) -> Markup:
     )
 
 
-def _trials(record: dict[str, Any], *, windows: bool) -> list[dict[str, Any]]:
-    """Every combination that searches of one kind looked at, once."""
-    found = {
-        trial["name"]: trial
-        for search in record["searches"]
-        if search["windows"] == windows
-        for trial in search["trials"]
-    }
+def _trials(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every combination that the searches looked at, once."""
+    found = {t["name"]: t for search in record["searches"] for t in search["trials"]}
     return list(found.values())
 
 

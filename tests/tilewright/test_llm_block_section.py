@@ -1,0 +1,42 @@
+"""The report's section on real tensors: figures of the records, or how to make them."""
+
+from tilewright.report import llm_block
+from tilewright.report.measured import load_measured
+
+
+def test_figures_are_the_records():
+    page = str(llm_block.block_section())
+    record = load_measured("deca_block")
+    assert record["equal"]
+    for matrix in record["matrices"]:
+        assert f"{matrix['bytes']:,}" in page
+    assert record["command"] in page
+
+
+def test_records_that_are_missing_are_named_with_their_command(monkeypatch):
+    monkeypatch.setattr(llm_block, "load_measured", lambda name: None)
+    page = str(llm_block.block_section())
+    for workload in ("deca.block", "anda.block", "harmonia.block"):
+        assert f"tilewright simulate {workload}" in page
+
+
+def test_every_kind_of_record_is_shown(monkeypatch):
+    head = dict.fromkeys(("memory", "gemm", "vector", "lines_read", "lines_written"), 7)
+    module = {"module": "qkv", "mantissa": 7, "inputs": 576, "outputs": 960, "lines_read": 9}
+    common = {"command": "tilewright simulate x", "layer": 3, "model": "m", "block": "b"}
+    records = {
+        "anda_block": {
+            "tokens": 16,
+            "modules": [{**module, "cycles": 4321, "gemm_cycles": 2}],
+            **common,
+        },
+        "harmonia_block": {
+            "tokens": 104,
+            "heads": [{"head": 0, "counters": {**head, "cycles": 8765}}],
+            **common,
+        },
+    }
+    monkeypatch.setattr(llm_block, "load_measured", records.get)
+    page = str(llm_block.block_section())
+    for text in ("A_qkv", "4,321", "8,765", "layer 3 of m on b", "tilewright simulate deca.block"):
+        assert text in page

@@ -1,0 +1,76 @@
+"""A decoder layer of a real model through the RTL: what the records of its runs say."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.report.html import Markup, join, paragraph, section, table
+from tilewright.report.measured import load_measured, measured_source, missing
+
+__all__ = ["block_section"]
+
+
+def block_section() -> Markup:
+    """Memory, products and cycles of every run equal golden's; a run that does not makes none."""
+    parts = [
+        paragraph(
+            "Weights and activations of one layer, from real text, on the emitted Verilog of the"
+            " designs at the papers' sizes; results equal golden's bit for bit."
+        )
+    ]
+    for name, (title, show) in _PARTS.items():
+        record = load_measured(name)
+        if record is None:
+            parts.append(missing(title, f"tilewright simulate {name.replace('_', '.')}"))
+        else:
+            where = f"{title}: layer {record['layer']} of {record['model']} on {record['block']}."
+            parts += [paragraph(where), show(record), measured_source(name, record)]
+    return section("Real tensors through the RTL", join(parts))
+
+
+def _deca(record: dict[str, Any]) -> Markup:
+    return table(
+        ("matrix", "shape", "scheme", "density", "tiles", "bytes", "cycles", "cycles a tile"),
+        [
+            (
+                m["matrix"],
+                "x".join(map(str, m["shape"][:2])),
+                m["scheme"],
+                m["density"],
+                *(m[key] for key in ("tiles", "bytes", "cycles", "cycles_per_tile")),
+            )
+            for m in record["matrices"]
+        ],
+    )
+
+
+def _anda(record: dict[str, Any]) -> Markup:
+    return table(
+        ("module", "M", "inputs", "outputs", "tokens", "cycles", "of them in GeMM", "lines read"),
+        [
+            (
+                f"A_{m['module']}",
+                *(m[key] for key in ("mantissa", "inputs", "outputs")),
+                record["tokens"],
+                *(m[key] for key in ("cycles", "gemm_cycles", "lines_read")),
+            )
+            for m in record["modules"]
+        ],
+    )
+
+
+def _harmonia(record: dict[str, Any]) -> Markup:
+    keys = ("cycles", "memory", "gemm", "vector", "lines_read", "lines_written")
+    return table(
+        ("head", "tokens", "cycles", "memory", "GeMM", "vector", "lines read", "lines written"),
+        [
+            (h["head"], record["tokens"], *(h["counters"][key] for key in keys))
+            for h in record["heads"]
+        ],
+    )
+
+
+_PARTS: dict[str, tuple[str, Callable[[dict[str, Any]], Markup]]] = {
+    "deca_block": ("Weights decompressed by DECA", _deca),
+    "anda_block": ("Linear modules on the Anda accelerator", _anda),
+    "harmonia_block": ("Attention on the Harmonia accelerator", _harmonia),
+}
