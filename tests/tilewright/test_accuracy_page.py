@@ -11,7 +11,7 @@ from sim.anda import MODULES, saving
 from sim.models import Model as Shape
 from tests.support.claims import claim
 from tilewright.accuracy.anda import cost_of
-from tilewright.accuracy.frontier import Prices, with_windows
+from tilewright.accuracy.frontier import Prices
 from tilewright.accuracy.records import MAKERS, load_record
 from tilewright.accuracy.tables import PAGE, with_tables
 from tilewright.report.page import Context
@@ -69,9 +69,7 @@ def test_recorded_prices_are_those_of_the_lengths(shape):
     for found in record["searches"]:
         for trial in found["trials"]:
             lengths = tuple(map(int, trial["name"].split("/")))
-            price = prices.of_harmonia(with_windows(lengths)) if found["windows"] else (
-                prices.of_lengths(lengths)
-            )  # fmt: skip
+            price = prices.of_lengths(lengths)
             assert {name: trial[name] for name in price} == price
             checked += 1
     assert checked > 100

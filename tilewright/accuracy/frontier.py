@@ -11,11 +11,9 @@ from typing import Any
 
 from golden.llm.cached_attention import CacheFormat
 from golden.llm.formats import HARMONIA_GROUP, BlockSites, HarmoniaFormat, site_lengths
-from golden.llm.model import Model
 from golden.llm.search import Lengths, search
 from golden.llm.sites import LINEAR_SITES, Site
 from golden.params.formats import FP16
-from golden.params.harmonia import ACTIVATION_BITS
 from sim.models import Model as Shape
 from sim.workload import attention, linear
 from tilewright.accuracy.anda import reference, text_of
@@ -80,58 +78,31 @@ class Prices:
         return float(heads * cache.size(CONTEXT, self.shape.head_dim).bits)
 
 
-def with_windows(lengths: Lengths) -> HarmoniaFormat:
-    """Lengths in the order of ``Site``, those of K and V for old tokens alone; no offsets."""
-    qkv, o, u, d, query, key, value, weight = lengths
-    return HarmoniaFormat(
-        linear_bits=(qkv, o, u, d),
-        query_bits=query,
-        weight_bits=weight,
-        cache=CacheFormat(
-            key_bits=(max(ACTIVATION_BITS, key), key),
-            value_bits=(max(ACTIVATION_BITS, value), value),
-            offset_channels=0,
-        ),
-    )
-
-
 def extended_search(
     subject: Subject,
     goal: str,
     tolerance: float,
     iterations: int,
     tick: Callable[[str], None] = lambda _: None,
-    *,
-    smooth: Callable[[], Model] | None = None,
 ) -> dict[str, Any]:
     """Algorithm 1 with a length for each site; ``goal`` is computed, moved or both.
 
     A price is taken in shares of full precision's. Lengths that a goal has no price for still
-    count a little, or the search would not know which way is down. With ``smooth``, a model with
-    learned factors, recent and initial tokens keep 8 bits as Harmonia's do.
+    count a little, or the search would not know which way is down.
     """
     prices = Prices(shape_of(subject.model))
     full = prices.full
     weight = {"computed": (1.0, 0.01), "moved": (0.01, 1.0), "both": (1.0, 1.0)}[goal]
 
-    def price(lengths: Lengths) -> dict[str, float]:
-        if smooth is None:
-            return prices.of_lengths(lengths)
-        return prices.of_harmonia(with_windows(lengths))
-
     def cost(lengths: Lengths) -> float:
-        found = price(lengths)
+        found = prices.of_lengths(lengths)
         shares = (found[name] / full[name] for name in ("computed", "moved"))
         return sum(w * share for w, share in zip(weight, shares, strict=True))
 
     def evaluate(lengths: Lengths) -> float:
         name = f"sites {text_of(lengths)}, group {HARMONIA_GROUP}"
-        if smooth is not None:
-            name += ", windows, factors"
         tick(name)
-        if smooth is None:
-            return subject.measure(name, BlockSites(site_lengths(lengths), HARMONIA_GROUP))
-        return subject.measure(name, with_windows(lengths), model=smooth)
+        return subject.measure(name, BlockSites(site_lengths(lengths), HARMONIA_GROUP))
 
     outcome = search(
         evaluate,
@@ -144,13 +115,12 @@ def extended_search(
     )
     trials = [
         {"name": text_of(t.lengths), "perplexity": t.perplexity, "within": t.within}
-        | price(t.lengths)
+        | prices.of_lengths(t.lengths)
         for t in outcome.trials
     ]
     best = None if outcome.best is None else text_of(outcome.best.lengths)
     return {
         "goal": goal,
-        "windows": smooth is not None,
         "tolerance": tolerance,
         "exhausted": outcome.exhausted,
         "best": next((trial for trial in trials if trial["name"] == best), None),

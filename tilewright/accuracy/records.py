@@ -175,9 +175,8 @@ def frontier_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     paper = next(p for p in fixed if p["name"] == "4 bits, windows, offsets, factors")
     as_good = max(0.0, paper["perplexity"] / reference - 1)
     searches = [
-        frontier.extended_search(subject, goal, tolerance, SITE_ITERATIONS, tick, smooth=model)
+        frontier.extended_search(subject, goal, tolerance, SITE_ITERATIONS, tick)
         for tolerance in (as_good, TOLERANCES[1])
-        for model in (None, smooth)
         for goal in ("computed", "moved", "both")
     ]
     prices = frontier.Prices(shape_of(subject.model))

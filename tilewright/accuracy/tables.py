@@ -37,6 +37,7 @@ def tables() -> dict[str, list[list[str]]]:
         "searches": [_search_row(found) for found in search["searches"]],
         "lengths": _length_rows(sensitivity),
         "cache": _cache_rows(kv),
+        "weights of the file": _file_rows(_record("kv-file")),
         "frontier": _frontier_rows(frontier),
     }
 
@@ -90,15 +91,23 @@ def _cache_rows(record: dict[str, Any]) -> list[list[str]]:
     ]
 
 
+def _file_rows(record: dict[str, Any]) -> list[list[str]]:
+    full = record["variants"][0]["perplexity"]
+    return [
+        [row["name"], _loss(row["perplexity"], full)]
+        for row in record["variants"]
+        if "factors" not in row["name"]
+    ]
+
+
 def _frontier_rows(record: dict[str, Any]) -> list[list[str]]:
-    """Harmonia as published, and each kind of search at the same loss."""
+    """Harmonia as published, and what was searched for."""
     full, reference = record["full"], record["reference"]
     paper = next(p for p in record["fixed"] if p["name"] == "4 bits, windows, offsets, factors")
     found = {"Harmonia, 8 and 4 bits": paper}
     for search in record["searches"]:
         if search["goal"] == "both" and search["best"] is not None:
-            words = "windows, factors" if search["windows"] else "one length a tensor"
-            found.setdefault(f"searched, {words}, {search['tolerance']:.1%}", search["best"])
+            found[f"searched, {search['tolerance']:.1%}"] = search["best"]
     return [
         [
             words,

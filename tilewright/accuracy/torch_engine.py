@@ -1,7 +1,8 @@
 """Perplexity by PyTorch, on a GPU where there is one: what ``golden.llm.engine`` computes, faster.
 
 Conversions are the same bits for the same values, since all of their steps are exact or rounded by
-IEEE rules. Sums are float32 in another order, so perplexities agree to about five digits.
+IEEE rules. Sums are float32 in another order, so perplexities agree to about five digits without a
+format; with one, truncations that tip over make it about three.
 
 Attention with Harmonia's cache is written anew, as whole matrices with masks in place of blocks: an
 independent second form of ``golden.llm.cached_attention``.

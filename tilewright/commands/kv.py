@@ -9,7 +9,7 @@ from tilewright.accuracy.options import (
     save_plot,
     update_records,
 )
-from tilewright.console import print_json, print_table, progress
+from tilewright.console import print_json, print_table, progress, remark
 
 NAME = "kv"
 HELP = "perplexity and size of Harmonia's KV cache: lengths, windows, offsets, learned factors"
@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from golden.params.block import require
     from tilewright.accuracy.harmonia import CACHE_TOKENS, cache_bytes, folded, measure, variants
     from tilewright.accuracy.harmonia import smoothed as learn
+    from tilewright.accuracy.records import describe, save_record
 
     for length in args.lengths:
         require(1 <= length <= 8, f"--lengths must be 1..8, not {length}")
@@ -70,7 +71,12 @@ def run(args: argparse.Namespace) -> int:
         save_plot(args.plot, points, x_label=f"MB of cache for {CACHE_TOKENS} tokens")
     if args.update_record:
         command = f"tilewright kv {args.model} --tokens {args.tokens} --window {args.window}"
-        update_records(subject, ("kv", "frontier"), f"{command} --update-record")
+        if args.weights == "file":  # the table alone: what does INT4 change about it?
+            command += f" --weights file --lengths {' '.join(map(str, args.lengths))}"
+            record = describe(subject, f"{command} --steps {args.steps} --update-record") | result
+            remark(f"wrote {save_record('kv-file', record)}")
+        else:
+            update_records(subject, ("kv", "frontier"), f"{command} --update-record")
     return 0
 
 
