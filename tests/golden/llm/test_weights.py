@@ -60,6 +60,21 @@ def test_search_keeps_the_model_closer():
     assert errors[1] < errors[0]
 
 
+def test_every_projection_is_searched_with_what_it_meets():
+    model = tiny_model("llama")
+    squares = mean_squares(model, TOKENS)
+    after = quantised(model, method="search", calibration=TOKENS)
+    for index, site, name in (
+        (0, Site.A_O, "output"),
+        (1, Site.A_U, "gate"),
+        (1, Site.A_D, "down"),
+    ):
+        want = searched(model.layers[index].linears[name].weight, squares[index, site], 4)
+        got = after.layers[index].linears[name].integers
+        assert np.array_equal(got.values, want.values)
+        assert np.array_equal(got.scales, want.scales)
+
+
 def test_calibration_is_the_mean_square_of_what_each_site_receives():
     model = tiny_model("llama")
     squares = mean_squares(model, TOKENS)
