@@ -1,9 +1,14 @@
 """Mapped netlists of the Anda units: the same benches, on cells."""
 
+import json
+
 import pytest
 
-from synth.technology import TECHNOLOGIES
+from golden.params.resolve import resolve
+from synth.record import record_path
+from synth.technology import TECHNOLOGIES, load_technology
 from tests.support.benches import run_block
+from tests.support.claims import claim
 from tests.synth.test_netlist import netlist_verilog
 
 
@@ -30,3 +35,11 @@ def test_small_netlist_passes_and_a_wrong_gate_does_not():
 def test_netlist_of_the_published_size_passes(spec, technology):
     result = run(spec, netlist_verilog(spec, technology), 40, "verilator")
     assert result.passed, result.failure
+
+
+@pytest.mark.parametrize("spec", ["anda_vector:default,group=64", "anda_apu", "anda_apu:bare"])
+def test_units_meet_the_papers_clock_in_asap7(spec):
+    """Of the vector unit a row of the published size: more of them are only more of the same."""
+    path = record_path(resolve(spec), load_technology("asap7"))
+    delay = json.loads(path.read_text())["metrics"]["delay"]["value"]
+    assert delay < 1e6 / claim("anda.clock")
