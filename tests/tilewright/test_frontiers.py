@@ -8,7 +8,7 @@ from golden.params.deca import DecaParams
 from golden.params.resolve import resolve
 from synth.emit import to_rtlil
 from synth.liberty import to_liberty
-from synth.record import flow_sha256, record_text, sha256, tool_versions
+from synth.record import flow_sha256, record_path, record_text, sha256, tool_versions
 from synth.technology import load_technology
 from tests.support.claims import claim
 from tilewright.cli import main
@@ -134,6 +134,13 @@ def test_records_are_of_this_flow(name, technology):
     assert [d["spec"] for d in record["designs"]] == [job.spec for job in jobs], command
 
 
+def test_modules_by_themselves_are_about_the_flattened_whole():
+    record = json.loads(record_path(resolve("deca"), load_technology("asap7")).read_text())
+    flattened = record["metrics"]["area"]["value"]
+    (found,) = [d for d in load_frontier("deca", "asap7") if resolve(d.spec) == resolve("deca")]
+    assert flattened < found.area < 1.05 * flattened
+
+
 def check_rtlil(name):
     for technology in FRONTIERS[name].technologies:
         for spec, recorded in {
@@ -163,6 +170,17 @@ def test_styles_pay_for_speed_with_area(technology):
     }
     ripple, kogge = designs["ripple", "area"], designs["kogge_stone", "area"]
     assert ripple.area < kogge.area and ripple.throughput < kogge.throughput
+
+
+@pytest.mark.parametrize("technology", FRONTIERS["adder_tree"].technologies)
+def test_chains_and_trees_of_adders_become_the_same(technology):
+    designs = {
+        (resolve(d.spec).style.value, resolve(d.spec).latency, d.goal): d.area
+        for d in load_frontier("adder_tree", technology)
+    }
+    for (style, latency, goal), area in designs.items():
+        if style == "chain":
+            assert area == designs["balanced", latency, goal]
 
 
 def test_command_prints_and_refuses(capsys, tmp_path, monkeypatch):

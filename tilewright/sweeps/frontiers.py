@@ -18,7 +18,7 @@ from synth.liberty import to_liberty
 from synth.record import RECORDS, flow_sha256, sha256, tool_versions
 from synth.technology import load_technology
 from tilewright.report.claims import Claim, load_claims
-from tilewright.sweeps.variants import Axis, expand, parse_axis
+from tilewright.sweeps.variants import expand, parse_axis
 from tilewright.sweeps.work import Job
 
 __all__ = [
@@ -39,8 +39,7 @@ class Frontier:
 
     name: str
     title: str
-    block: str
-    axes: tuple[Axis, ...]
+    specs: tuple[str, ...]
     throughput: Callable[[BlockParams, dict[str, float]], float]  # of parameters and metrics
     unit: str  # of throughput
     goals: tuple[str, ...] = ("area",)
@@ -52,7 +51,8 @@ class Frontier:
         """Designs that papers name, by spec."""
         claims = load_claims("frontier").values()
         own = [c for c in claims if c.id.startswith(f"frontier.{self.name}.")]
-        return {",".join([self.block, *(f"{n}={v}" for n, v in c.value.items())]): c for c in own}
+        block = self.specs[0].partition(",")[0]
+        return {",".join([block, *(f"{n}={v}" for n, v in c.value.items())]): c for c in own}
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,13 @@ def _results_per_ns(params: BlockParams, metrics: dict[str, float]) -> float:
     return 1000 / metrics["delay"]
 
 
-def _axes(*texts: str) -> tuple[Axis, ...]:
-    return tuple(map(parse_axis, texts))
+def _all(block: str, *axes: str) -> tuple[str, ...]:
+    """Every combination of values that the block accepts."""
+    return expand(block, [parse_axis(text) for text in axes]).specs
 
+
+# W and L. Fewer tables than lanes cost cycles, more than lanes are refused.
+_DECA = ((8, 1), (8, 2), (8, 4), (8, 8), (16, 4), (16, 8), (32, 4), (32, 8), (64, 64))
 
 _ALL_GOALS = ("area", "balanced", "fastest")
 
@@ -103,8 +107,7 @@ FRONTIERS = {
         Frontier(
             name="deca",
             title="DECA: lanes W and tables L",
-            block="deca",
-            axes=_axes("lanes=8,16,32,64", "luts=1,2,4,8,16,32,64"),
+            specs=tuple(f"deca,lanes={lanes},luts={luts}" for lanes, luts in _DECA),
             throughput=_weights_per_cycle,
             unit="weights/cycle",
             technologies=("asap7",),
@@ -113,16 +116,14 @@ FRONTIERS = {
         Frontier(
             name="harmonia",
             title="Harmonia's element: fold and sub-elements per accumulator",
-            block="harmonia_pe",
-            axes=_axes("group=16,32", "sub_elements=1,2,4", "fold=1,2,4"),
+            specs=_all("harmonia_pe", "group=16,32", "sub_elements=1,2,4", "fold=1,2,4"),
             throughput=_macs_per_cycle,
             unit="MAC/cycle",
         ),
         Frontier(
             name="prefix_sum",
             title="Prefix sum of a 32-bit mask: network, registers, goal",
-            block="prefix_sum",
-            axes=_axes("style=ripple,sklansky,kogge_stone", "latency=0,1"),
+            specs=_all("prefix_sum", "style=ripple,sklansky,kogge_stone", "latency=0,1"),
             throughput=_results_per_ns,
             unit="results/ns",
             goals=_ALL_GOALS,
@@ -130,8 +131,7 @@ FRONTIERS = {
         Frontier(
             name="adder_tree",
             title="Sum of 64 numbers of 5 bits: style, registers, goal",
-            block="adder_tree",
-            axes=_axes("style=balanced,chain,carry_save", "latency=0,1"),
+            specs=_all("adder_tree", "style=balanced,chain,carry_save", "latency=0,1"),
             throughput=_results_per_ns,
             unit="results/ns",
             goals=_ALL_GOALS,
@@ -145,7 +145,7 @@ def jobs_of(frontier: Frontier) -> list[Job]:
     return [
         Job(spec, technology, goal=goal, by_modules=frontier.by_modules)
         for technology in frontier.technologies
-        for spec in expand(frontier.block, frontier.axes).specs
+        for spec in frontier.specs
         for goal in frontier.goals
     ]
 
