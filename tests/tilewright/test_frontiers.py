@@ -138,7 +138,7 @@ def test_modules_by_themselves_are_about_the_flattened_whole():
     record = json.loads(record_path(resolve("deca"), load_technology("asap7")).read_text())
     flattened = record["metrics"]["area"]["value"]
     (found,) = [d for d in load_frontier("deca", "asap7") if resolve(d.spec) == resolve("deca")]
-    assert flattened < found.area < 1.05 * flattened
+    assert flattened < found.area < 1.1 * flattened
 
 
 def check_rtlil(name):
