@@ -29,11 +29,11 @@ MUTATIONS = {
         "begins | (end >= gemm.tokens)",
         "head_of_attention",
     ),
-    "token tiles always in the inner loop": (
+    "activations that do not pass again": (
         "hw.harmonia_system.dataflow:SumFeeder",
         "hw.harmonia_system.top",
-        "gemm.row_major | self.last_token_tile",
-        "self.last_token_tile",
+        "Mux(tiles.last_token_tile, gemm.source, next_source)",
+        "next_source",
         "random_programs",
     ),
     "results of the next token tile behind those of this one": (
