@@ -93,11 +93,7 @@ def _cache_rows(record: dict[str, Any]) -> list[list[str]]:
 
 def _file_rows(record: dict[str, Any]) -> list[list[str]]:
     full = record["variants"][0]["perplexity"]
-    return [
-        [row["name"], _loss(row["perplexity"], full)]
-        for row in record["variants"]
-        if "factors" not in row["name"]
-    ]
+    return [[row["name"], _loss(row["perplexity"], full)] for row in record["variants"]]
 
 
 def _frontier_rows(record: dict[str, Any]) -> list[list[str]]:

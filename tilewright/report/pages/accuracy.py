@@ -283,13 +283,12 @@ def _with_weights_of_file() -> Markup:
     full = record["variants"][0]["perplexity"]
     return join(
         [
-            paragraph("The same in full-precision weights:", _subject(record, "validation")),
+            paragraph("The same with other weights:", _subject(record, "validation")),
             table(
                 ("Cache", "Perplexity", "Loss, %"),
                 [
                     (row["name"], row["perplexity"], _percent(row["perplexity"], full))
                     for row in record["variants"]
-                    if "factors" not in row["name"]
                 ],
             ),
             _source("kv-file", record),
