@@ -91,6 +91,17 @@ def test_saving_stays_below_the_papers_range():
     assert best["saving"] < claim("accuracy.anda.saving.1p0")["least"]
 
 
+def test_the_cache_costs_the_files_weights_what_the_paper_reports():
+    """What docs/accuracy.md says of Harmonia as published."""
+    record, other = load_record("kv-file"), load_record("kv")
+    assert record["subject"]["model digest"] == other["subject"]["model digest"]
+    assert record["subject"]["weights"] == "as in the file"
+    found = {row["name"]: row["perplexity"] for row in record["variants"]}
+    loss = 100 * (found[accuracy.PAPER] / found["full precision"] - 1)
+    paper = claim("accuracy.harmonia.loss")
+    assert paper["kv4_least"] < loss < paper["kv4_most"]
+
+
 def test_every_drawing_is_there(page):
     assert tuple(re.findall(r'<svg [^>]*aria-label="([^"]*)"', page.body)) == DRAWINGS
 
