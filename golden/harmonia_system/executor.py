@@ -20,7 +20,6 @@ from golden.harmonia.mixed import MixedBlocks
 from golden.harmonia.offset import largest_halved, signed_maximum, subtract
 from golden.harmonia.product import linear, product
 from golden.harmonia_system.isa import (
-    Extent,
     Instruction,
     Settings,
     decode,
@@ -204,8 +203,7 @@ class Machine:
         return Error.NONE
 
     def _rows(self, memory: Memory, first: int, rows: int) -> NDArray:
-        extent = Extent(memory, first, rows)
-        return self.memories[memory][extent.first : extent.end]
+        return self.memories[memory][first : first + rows]
 
     def _write(self, memory: Memory, first: int, rows: NDArray) -> None:
         """Whole rows; of fp16 only the lanes that are set."""

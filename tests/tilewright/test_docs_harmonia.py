@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from golden.harmonia_system.assembler import assemble
+from golden.harmonia_system.cycles import convert_cycles, learn_cycles
 from golden.params.harmonia_system import (
     INSTRUCTION_FIELDS,
     Counter,
@@ -54,3 +55,24 @@ def test_assembly_of_the_page():
 def test_commands(examples, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     run_examples(examples, capsys)
+
+
+def test_cycles_of_the_page():
+    """The page's formulas, for one instruction each."""
+    p = HarmoniaParams()
+    rows, columns, group = p.rows, p.columns, p.group
+    for text, want in {
+        "convert activations, source=0, elements=100, destination=0": (4 + 1) * group + 4,
+        "convert keys, source=0, elements=64, destination=0, lows=9": (2 + 1) * group + 4 + 2,
+        "convert keys, source=0, elements=64, destination=0, short=1": (2 + 1) * group + 4 + 1,
+        "convert values, source=0, elements=40, destination=0, lows=9, tokens=1": (3 + 1)
+        * (columns * group // rows)
+        + 4
+        + 1,
+    }.items():
+        (x,) = assemble(text)
+        assert convert_cycles(p, x) == want
+    assert [learn_cycles(x) for x in assemble(LEARN)] == [100 + 2, 2 * 100 + 4]
+
+
+LEARN = "learn source=0, elements=100, first=1\nlearn source=0, elements=100, last=1"
