@@ -23,7 +23,8 @@ class CWeights(Structure):
     _fields_ = [
         *((name, c_int32) for name in ("element", "sparse")),
         *((name, c_int64) for name in ("outputs", "inputs", "strips", "tiles")),
-        *((name, c_void_p) for name in ("metadata", "values", "strip_starts", "weight_sums")),
+        *((name, c_void_p) for name in ("metadata", "values", "strip_starts", "segment_starts")),
+        ("weight_sums", c_void_p),
     ]
 
 
@@ -49,9 +50,18 @@ class CProduct(Structure):
     ]
 
 
+class CCall(Structure):
+    _fields_ = [
+        ("products", c_void_p),
+        ("count", c_int64),
+        ("bounds", c_void_p),
+        *((name, c_int32) for name in ("threads", "path", "order")),
+    ]
+
+
 _SIGNATURES = {
     "tw_paths": (c_int32, []),
-    "tw_multiply": (None, [c_void_p, c_int64, c_int32, c_void_p, c_int32, c_int32]),
+    "tw_multiply": (None, [c_void_p]),
     "tw_pack": (
         c_int64,
         [c_int32, c_int32, c_int32, c_void_p, *[c_int64] * 5, *[c_void_p] * 5, c_int32],

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from ctypes import addressof, pointer
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple, Self
 
@@ -12,8 +13,9 @@ from golden.params.block import require
 from golden.params.sparamx import STRIP_OUTPUTS, Element, Order, WeightFormat
 from golden.sparamx import PackedWeights, load, save, unpack
 from golden.sparamx.linear import check_activations
-from golden.sparamx.packed import DTYPES, balance
+from golden.sparamx.packed import DTYPES, balance, segment_starts
 from kernels.library import (
+    CCall,
     CDecaWeights,
     CProduct,
     CWeights,
@@ -92,10 +94,9 @@ class Multiplier:
         path, threads = checked_path(path), checked_threads(threads)
         prepared = self.prepare(x, bias, out)
         order = order or self.default_order(len(prepared.y), path)
-        library().tw_multiply(
-            *(addressof(prepared.product), 1, threads, self._bounds_address(threads)),
-            *(path, _ORDERS[order]),
-        )
+        bounds = self._bounds_address(threads)
+        call = CCall(addressof(prepared.product), 1, bounds, threads, path, _ORDERS[order])
+        library().tw_multiply(addressof(call))
         return prepared.y
 
     def bind(
@@ -115,16 +116,9 @@ class Multiplier:
         path, threads = checked_path(path), checked_threads(threads)
         prepared = self.prepare(x, bias, out)
         order = order or self.default_order(len(out), path)
-        arguments = (
-            *(addressof(prepared.product), 1, threads, self._bounds_address(threads)),
-            *(int(path), _ORDERS[order]),
-        )
-        function = library().tw_multiply
-
-        def call(_alive: object = (prepared, self)) -> None:
-            function(*arguments)
-
-        return call
+        bounds = self._bounds_address(threads)
+        call = CCall(addressof(prepared.product), 1, bounds, threads, path, _ORDERS[order])
+        return _bound(call, prepared, self)
 
     def prepare(self, x: NDArray, bias: NDArray | None, out: NDArray | None) -> "Prepared":
         """Check the operands of one multiplication and describe it to the kernel.
@@ -167,6 +161,15 @@ class Multiplier:
 
 
 _ORDERS = {Order.TILE: 0, Order.VECTOR: 1}
+
+
+def _bound(call: CCall, *alive: object) -> Callable[[], None]:
+    """A call of the library; it keeps alive what the structure points at."""
+    bound = partial(library().tw_multiply, addressof(call))
+    bound.alive = (call, alive)  # type: ignore[attr-defined]
+    return bound
+
+
 _ELEMENTS = {Element.BF16: 0, Element.INT8: 1}
 
 
@@ -185,11 +188,17 @@ class Matrix(Multiplier):
                 packed.strip_starts,
             ),
             _weight_sums(packed),
+            segment_starts(packed.format, packed.metadata),
         )
 
-    def _set(self, packed: PackedWeights, sums: NDArray[np.int32] | None) -> None:
+    def _set(
+        self,
+        packed: PackedWeights,
+        sums: NDArray[np.int32] | None,
+        segments: NDArray[np.int64],
+    ) -> None:
         self.packed, self.shape, self.costs = packed, packed.shape, packed.costs
-        self._sums = sums
+        self._sums, self._segments = sums, segments
         strips, tiles = packed.format.grid(packed.shape)
         self._starts = np.ascontiguousarray(packed.strip_starts)
         weights = CWeights(
@@ -202,6 +211,7 @@ class Matrix(Multiplier):
             metadata=address(packed.metadata),
             values=address(packed.values),
             strip_starts=address(self._starts),
+            segment_starts=address(segments),
             weight_sums=None if sums is None else address(sums),
         )
         super().__init__(weights, None)
@@ -254,6 +264,7 @@ class Matrix(Multiplier):
                 starts,
             ),
             sums,
+            segment_starts(fmt, metadata.reshape(strips, tiles, fmt.metadata_bytes)),
         )
         return matrix
 
@@ -275,6 +286,7 @@ class Matrix(Multiplier):
                 packed.strip_starts,
             ),
             self._sums,
+            self._segments,
         )
         return twin
 
@@ -336,16 +348,11 @@ def bind_all(
     order = order or matrices[0].default_order(len(activations[0]), path)
     steps = np.concatenate([np.diff(m.costs) for m in matrices])
     bounds = balance(np.concatenate([[0], np.cumsum(steps)]), threads)
-    arguments = (
-        *(addressof(products), len(matrices), threads, address(bounds)),
-        *(int(path), _ORDERS[order]),
+    call = CCall(
+        *(addressof(products), len(matrices), address(bounds), threads, path, _ORDERS[order])
     )
-    function = library().tw_multiply
-
-    def call(_alive: object = (products, bounds, prepared, list(matrices))) -> None:
-        function(*arguments)
-
-    return call, [one.y for one in prepared]
+    bound = _bound(call, products, bounds, prepared, list(matrices))
+    return bound, [one.y for one in prepared]
 
 
 def check_type(fmt: WeightFormat, weights: NDArray) -> None:

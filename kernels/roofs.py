@@ -13,7 +13,7 @@ from golden.sparamx.core import MATRIX_INSTRUCTIONS, TILE_MOVES
 from kernels.library import Path, available_paths, library
 from kernels.memory import address, weight_bytes
 
-# Kinds of `operations` in src/avx512.cpp.
+# Kinds of `operations` in src/avx512.cpp; those below 0 are of src/amx.cpp.
 INSTRUCTIONS = (
     *("vpadd", "vpexpandw", "vpexpandb", "vdpbf16ps", "vpdpbusd", "store", "vpermw", "vpermi2w"),
     *("vpmovzxbw", "vptestmw", "vmovdqu16", "vpermb", "vpmultishiftqb", "load"),
@@ -33,6 +33,7 @@ class Roofs:
     read_bytes: float  # MBW
     instructions: dict[str, float]  # by name; VOS is that of a plain addition
     matrix: float | None  # MOS: TDPBF16PS on full tiles
+    matrix_from_l2: float | None = None  # the same, each with a tile of x from that cache
 
     @property
     def vector(self) -> float:
@@ -93,11 +94,13 @@ def measure_roofs(
     instructions = {}
     if Path.AVX512 in paths:
         instructions = {name: operations(kind, PER_ROUND) for kind, name in enumerate(INSTRUCTIONS)}
-    matrix = None
+    matrix = from_l2 = None
     if Path.AMX in paths:
         matrix = operations(-1, MATRIX_PER_ROUND)
         instructions["tileloadd"] = operations(-2, MATRIX_PER_ROUND)
-    return Roofs(threads, read_rate(threads, working_set, repeats), instructions, matrix)
+        from_l2 = operations(-3, MATRIX_PER_ROUND)
+    read_bytes = read_rate(threads, working_set, repeats)
+    return Roofs(threads, read_bytes, instructions, matrix, from_l2)
 
 
 def predict(roofs: Roofs, tile_bytes: float, counts: Counter[str], *, weighted: bool) -> Prediction:

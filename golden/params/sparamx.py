@@ -14,6 +14,7 @@ from golden.params.deca import ROW_BYTES, TILE_ROWS
 
 STRIP_OUTPUTS = 16  # columns of a tile multiplication: 64 bytes of 32-bit sums
 VECTOR_CHAINS = 4  # sums that the vector kernel keeps apart, to hide the latency of one
+SEGMENT_TILES = 32  # of a strip, what one thread of the vector kernel takes at a time
 
 
 class Element(Enum):
@@ -30,8 +31,9 @@ class Element(Enum):
 class Order(Enum):
     """In which order products are summed; it decides the last bits of a bf16 result.
 
-    ``TILE``: TDPBF16PS over the tiles of a strip. ``VECTOR``: row r of a strip goes by VDPBF16PS
-    to sum r mod 4; the four are added as (0 + 1) + (2 + 3). int8 results are exact in both.
+    ``TILE``: TDPBF16PS over the tiles of a strip. ``VECTOR``: a strip is cut into segments of 32
+    tiles, so that threads can share it. Row r of a segment goes by VDPBF16PS to sum r mod 4; the
+    four are added as (0 + 1) + (2 + 3), then segment after segment. int8 results are exact in both.
     """
 
     TILE = "tile"
@@ -76,3 +78,7 @@ class WeightFormat:
     def grid(self, shape: tuple[int, int]) -> tuple[int, int]:
         """Strips, and tiles of each, of a matrix of (outputs, inputs)."""
         return -(-shape[0] // STRIP_OUTPUTS), -(-shape[1] // self.tile_depth)
+
+    def segments(self, shape: tuple[int, int]) -> int:
+        """Of each strip."""
+        return -(-self.grid(shape)[1] // SEGMENT_TILES)

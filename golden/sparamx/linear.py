@@ -6,6 +6,7 @@ multiplied where it is. Both take dense weights too, which need no expansion.
 """
 
 from collections import Counter
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,14 @@ from golden.arith import add
 from golden.params.arith import AMX_RULES
 from golden.params.deca import TILE_ROWS
 from golden.params.formats import FP32
-from golden.params.sparamx import STRIP_OUTPUTS, VECTOR_CHAINS, Element, Order, WeightFormat
+from golden.params.sparamx import (
+    SEGMENT_TILES,
+    STRIP_OUTPUTS,
+    VECTOR_CHAINS,
+    Element,
+    Order,
+    WeightFormat,
+)
 from golden.sparamx.core import Core, prefix_sum
 from golden.sparamx.packed import DTYPES, PackedWeights, pack
 
@@ -145,27 +153,32 @@ def _by_vectors(core: Core, packed: PackedWeights, activations: NDArray) -> NDAr
     strips, batch = len(packed.strip_starts) - 1, len(activations)
     floats = fmt.element is Element.BF16
     group = fmt.depths_per_row
-    chains = np.zeros(
-        (VECTOR_CHAINS, strips, batch, STRIP_OUTPUTS), np.uint32 if floats else np.int32
-    )
+    shape = (strips, batch, STRIP_OUTPUTS)
     if not floats:
         activations = (activations.astype(np.int16) + SIGN_SHIFT).astype(np.uint8)
+    step = core.vdpbf16ps if floats else core.vpdpbusd
     weight_sums = np.zeros((strips, STRIP_OUTPUTS), np.int64)
+    segments = []
     for k, rows in enumerate(tile_rows(packed)):
+        if k % SEGMENT_TILES == 0:
+            chains = np.zeros((VECTOR_CHAINS, *shape), np.uint32 if floats else np.int32)
+            segments.append(chains)
         for r in range(TILE_ROWS):
             weights = _row(core, packed, rows, r)
             pair = activations[:, k, group * r : group * (r + 1)]
             left = np.tile(pair, (1, STRIP_OUTPUTS))  # one 32-bit word in every lane
             chain = r % VECTOR_CHAINS
-            step = core.vdpbf16ps if floats else core.vpdpbusd
             right = weights[:, np.newaxis]
             chains[chain] = step(chains[chain], left, right, registers=batch)
             if not floats:
                 lanes = weights.reshape(strips, STRIP_OUTPUTS, group)
                 weight_sums += lanes.sum(axis=-1, dtype=np.int64)
     if floats:
-        first, second = (add(FP32, FP32, FP32, chains[j], chains[j + 1], AMX_RULES) for j in (0, 2))
-        return add(FP32, FP32, FP32, first, second, AMX_RULES)
+        return reduce(_plus, (_plus(_plus(c[0], c[1]), _plus(c[2], c[3])) for c in segments))
     # The shift of the activations is taken back by each output's sum of weights, kept with them.
-    total = chains.sum(axis=0, dtype=np.int64) - SIGN_SHIFT * weight_sums[:, np.newaxis]
-    return total.astype(np.int32)
+    total = np.sum(segments, axis=(0, 1), dtype=np.int64)
+    return (total - SIGN_SHIFT * weight_sums[:, np.newaxis]).astype(np.int32)
+
+
+def _plus(a: NDArray, b: NDArray) -> NDArray:
+    return add(FP32, FP32, FP32, a, b, AMX_RULES)

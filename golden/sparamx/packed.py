@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from golden.params.block import require
 from golden.params.deca import TILE_ROWS
-from golden.params.sparamx import STRIP_OUTPUTS, Element, WeightFormat
+from golden.params.sparamx import SEGMENT_TILES, STRIP_OUTPUTS, Element, WeightFormat
 from golden.tensorfile import TensorFile, TensorFileError, TensorFileWriter
 
 DTYPES: dict[Element, np.dtype] = {
@@ -90,11 +90,18 @@ def balance(costs: NDArray[np.int64], threads: int) -> NDArray[np.int64]:
 
 
 def strip_starts(fmt: WeightFormat, metadata: NDArray[np.uint8]) -> NDArray[np.int64]:
+    starts = segment_starts(fmt, metadata)
+    return starts[:: (len(starts) - 1) // len(metadata)]
+
+
+def segment_starts(fmt: WeightFormat, metadata: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """(strips * segments + 1,) index of each segment's first value (``Order.VECTOR``)."""
     strips, tiles = metadata.shape[:2]
     if fmt.sparse:
-        counts = np.bitwise_count(metadata).sum(axis=(1, 2), dtype=np.int64)
+        counts = np.bitwise_count(metadata).sum(axis=2, dtype=np.int64)
     else:
-        counts = np.full(strips, tiles * fmt.tile_elements, np.int64)
+        counts = np.full((strips, tiles), fmt.tile_elements, np.int64)
+    counts = np.add.reduceat(counts, np.arange(0, tiles, SEGMENT_TILES), axis=1)
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 

@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#include <vector>
+
 #include "kernels.h"
 #include "prefetch.h"
 
@@ -12,7 +14,10 @@ namespace {
 // Registers: 0..3 sums of up to 64 rows of x, 4 weights, 5 and 6 full tiles of x, 7 its last one.
 constexpr int kMaxBlocks = 4;
 constexpr int kRowsAtOnce = kMaxBlocks * kTileRows;
-constexpr int kBuffers = 4;  // tiles expanded ahead of the one that is multiplied
+// Tiles are expanded this far ahead of their multiplication: the load of a tile whose rows are still
+// on their way to the cache waits for them, and with it all that follows.
+constexpr int kAhead = 2;
+constexpr int kBuffers = 4;  // a power of two above kAhead
 
 struct alignas(64) Config {
     uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -42,78 +47,141 @@ struct alignas(64) Config {
         else _tile_dpbssd(sum, left, right);                                 \
     } while (0)
 
-// One tile of weights (register 4) with all tiles of x at this depth, `block_bytes` apart.
-template <int Element, int Blocks>
-inline void multiply_all(const uint8_t *x, int64_t block_bytes) {
+// One tile of weights (register 4) with all tiles of x at this depth, `block_bytes` apart. After
+// each multiplication, while the matrix unit is busy, a share of another tile is expanded.
+template <int Element, int Blocks, class Tiles>
+inline void multiply_all(const uint8_t *x, int64_t block_bytes, Tiles &tiles) {
     const auto block = [&](int m) { return x + m * block_bytes; };
     constexpr int pitch = kRowBytes;
     if constexpr (Blocks >= 2) {
         _tile_loadd(5, block(0), pitch);
         TILEWRIGHT_MULTIPLY(0, 5, 4);
+        tiles.expand(0, kTileRows / Blocks);
     }
     if constexpr (Blocks >= 3) {
         _tile_loadd(6, block(1), pitch);
         TILEWRIGHT_MULTIPLY(1, 6, 4);
+        tiles.expand(kTileRows / Blocks, kTileRows * 2 / Blocks);
     }
     if constexpr (Blocks >= 4) {
         _tile_loadd(5, block(2), pitch);
         TILEWRIGHT_MULTIPLY(2, 5, 4);
+        tiles.expand(kTileRows * 2 / Blocks, kTileRows * 3 / Blocks);
     }
     _tile_loadd(7, block(Blocks - 1), pitch);
     if constexpr (Blocks == 1) TILEWRIGHT_MULTIPLY(0, 7, 4);
     if constexpr (Blocks == 2) TILEWRIGHT_MULTIPLY(1, 7, 4);
     if constexpr (Blocks == 3) TILEWRIGHT_MULTIPLY(2, 7, 4);
     if constexpr (Blocks == 4) TILEWRIGHT_MULTIPLY(3, 7, 4);
+    tiles.expand(kTileRows * (Blocks - 1) / Blocks, kTileRows);
 }
 
 inline void store_sums(int m, void *out) { TILEWRIGHT_FOR_BLOCK(m, TILEWRIGHT_STORE) }
 
-template <int Element>
-const uint8_t *expand_tile(const uint8_t *mask, const uint8_t *values, uint8_t *tile) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; r++) {
-        __m512i row;
-        if constexpr (Element == kBf16) {
-            const uint32_t bits = load<uint32_t>(mask + 4 * r);
-            row = _mm512_maskz_expandloadu_epi16(bits, values);
-            values += 2 * __builtin_popcount(bits);
-        } else {
-            const uint64_t bits = load<uint64_t>(mask + 8 * r);
-            row = _mm512_maskz_expandloadu_epi8(bits, values);
-            values += __builtin_popcountll(bits);
-        }
-        _mm512_store_si512(tile + r * kRowBytes, row);
+// The compiler does not know that a tile load reads memory: what was written before stays before.
+inline void written() { asm volatile("" ::: "memory"); }
+
+using Buffers = uint8_t[kBuffers][kTileBytes];
+
+// The tiles of a strip one after the other, dense. `Source` expands rows of the next one.
+template <class Source>
+class Ahead {
+  public:
+    Ahead(Source source, int64_t tiles, Buffers &buffers)
+        : source_(source), left_(tiles), buffers_(buffers) {
+        for (int t = 0; t < kAhead; t++) expand(0, kTileRows);
     }
-    return values;
+
+    // The tile to multiply now; `expand` works on the one that comes `kAhead` later.
+    const uint8_t *next() { return buffers_[given_++ % kBuffers]; }
+
+    [[gnu::always_inline]] void expand(int first, int last) {  // constants, to be unrolled
+        if (left_ > 0) source_.expand(first, last, buffers_[expanded_ % kBuffers]);
+        written();
+        if (last == kTileRows) left_--, expanded_++;
+    }
+
+  private:
+    Source source_;
+    int64_t left_;
+    Buffers &buffers_;
+    unsigned expanded_ = 0, given_ = 0;
+};
+
+template <int Element>
+class SparseSource {
+  public:
+    SparseSource(const Weights &w, int64_t strip)
+        : mask_(w.metadata + strip * w.tiles * kMaskBytes),
+          values_(w.values + w.strip_starts[strip] * kElementBytes),
+          mask_lines_(mask_), value_lines_(values_) {}
+
+    [[gnu::always_inline]] void expand(int first, int last, uint8_t *tile) {
+#pragma GCC unroll 16
+        for (int r = first; r < last; r++) {
+            __m512i row;
+            if constexpr (Element == kBf16) {
+                const uint32_t bits = load<uint32_t>(mask_ + 4 * r);
+                row = _mm512_maskz_expandloadu_epi16(bits, values_);
+                values_ += 2 * __builtin_popcount(bits);
+            } else {
+                const uint64_t bits = load<uint64_t>(mask_ + 8 * r);
+                row = _mm512_maskz_expandloadu_epi8(bits, values_);
+                values_ += __builtin_popcountll(bits);
+            }
+            _mm512_store_si512(tile + r * kRowBytes, row);
+        }
+        value_lines_.follow(values_);
+        if (last == kTileRows) mask_lines_.follow(mask_ += kMaskBytes);
+    }
+
+  private:
+    static constexpr int kElementBytes = Element == kBf16 ? 2 : 1;
+    static constexpr int kMaskBytes = kTileBytes / kElementBytes / 8;
+    const uint8_t *mask_, *values_;
+    Prefetcher mask_lines_, value_lines_;
+};
+
+// Dense weights are tiles already.
+template <int Element>
+class DenseTiles {
+  public:
+    DenseTiles(const Weights &w, int64_t strip)
+        : values_(w.values + w.strip_starts[strip] * (Element == kBf16 ? 2 : 1)), lines_(values_) {}
+
+    const uint8_t *next() {
+        const uint8_t *tile = values_;
+        values_ += kTileBytes;
+        lines_.follow(values_);
+        return tile;
+    }
+
+    void expand(int, int) {}
+
+  private:
+    const uint8_t *values_;
+    Prefetcher lines_;
+};
+
+template <int Element, bool Sparse>
+auto tiles_of(const Weights &w, int64_t strip, Buffers &buffers) {
+    if constexpr (Sparse) return Ahead(SparseSource<Element>(w, strip), w.tiles, buffers);
+    else return DenseTiles<Element>(w, strip);
 }
 
 template <int Element, bool Sparse, int Blocks>
 void strip_sums(const Weights &w, int64_t strip, const uint8_t *x) {
-    constexpr int kElementBytes = Element == kBf16 ? 2 : 1;
-    constexpr int kMaskBytes = kTileBytes / kElementBytes / 8;
-    alignas(64) uint8_t buffers[kBuffers][kTileBytes];
-    const uint8_t *mask = w.metadata + (Sparse ? strip * w.tiles * kMaskBytes : 0);
-    const uint8_t *values = w.values + w.strip_starts[strip] * kElementBytes;
-    Prefetcher value_lines(values), mask_lines(mask);
+    alignas(64) Buffers buffers;
+    auto tiles = tiles_of<Element, Sparse>(w, strip, buffers);
     for (int m = 0; m < Blocks; m++) TILEWRIGHT_FOR_BLOCK(m, TILEWRIGHT_ZERO)
     for (int64_t t = 0; t < w.tiles; t++, x += kTileBytes) {
-        if constexpr (Sparse) {
-            uint8_t *tile = buffers[t % kBuffers];
-            values = expand_tile<Element>(mask, values, tile);
-            mask += kMaskBytes;
-            mask_lines.follow(mask);
-            _tile_loadd(4, tile, kRowBytes);
-        } else {
-            _tile_loadd(4, values, kRowBytes);
-            values += kTileBytes;
-        }
-        value_lines.follow(values);
-        multiply_all<Element, Blocks>(x, w.tiles * kTileBytes);
+        _tile_loadd(4, tiles.next(), kRowBytes);
+        multiply_all<Element, Blocks>(x, w.tiles * kTileBytes, tiles);
     }
 }
 
 template <int Element, bool Sparse>
-void strips(const Product &p, int64_t first, int64_t last) {
+void all_rows(const Product &p, int64_t strip) {
     using Sum = std::conditional_t<Element == kBf16, float, int32_t>;
     const Weights &w = *p.weights;
     alignas(64) Sum sums[kTileRows][kStripOutputs];
@@ -128,19 +196,17 @@ void strips(const Product &p, int64_t first, int64_t last) {
         config.tile(7, last_rows, kRowBytes);
         _tile_loadconfig(&config);
         const uint8_t *x = p.x + top * w.tiles * kRowBytes;  // in tiles, see interface.cpp
-        for (int64_t strip = first; strip < last; strip++) {
-            switch (blocks) {
-                case 1: strip_sums<Element, Sparse, 1>(w, strip, x); break;
-                case 2: strip_sums<Element, Sparse, 2>(w, strip, x); break;
-                case 3: strip_sums<Element, Sparse, 3>(w, strip, x); break;
-                case 4: strip_sums<Element, Sparse, 4>(w, strip, x); break;
-            }
-            for (int m = 0; m < blocks; m++) {
-                store_sums(m, sums);
-                const int count = m == blocks - 1 ? last_rows : kTileRows;
-                for (int b = 0; b < count; b++)
-                    put(p, w.outputs, top + m * kTileRows + b, strip, sums[b]);
-            }
+        switch (blocks) {
+            case 1: strip_sums<Element, Sparse, 1>(w, strip, x); break;
+            case 2: strip_sums<Element, Sparse, 2>(w, strip, x); break;
+            case 3: strip_sums<Element, Sparse, 3>(w, strip, x); break;
+            case 4: strip_sums<Element, Sparse, 4>(w, strip, x); break;
+        }
+        for (int m = 0; m < blocks; m++) {
+            store_sums(m, sums);
+            const int count = m == blocks - 1 ? last_rows : kTileRows;
+            for (int b = 0; b < count; b++)
+                put(p, w.outputs, top + m * kTileRows + b, strip, sums[b]);
         }
     }
     _tile_release();
@@ -148,14 +214,13 @@ void strips(const Product &p, int64_t first, int64_t last) {
 
 }  // namespace
 
-void tile_order(const Product &p, int64_t first, int64_t last) {
-    if (first == last) return;
+void tile_order(const Product &p, int64_t strip) {
     if (p.weights->element == kBf16) {
-        if (p.weights->sparse) strips<kBf16, true>(p, first, last);
-        else strips<kBf16, false>(p, first, last);
+        if (p.weights->sparse) all_rows<kBf16, true>(p, strip);
+        else all_rows<kBf16, false>(p, strip);
     } else {
-        if (p.weights->sparse) strips<kInt8, true>(p, first, last);
-        else strips<kInt8, false>(p, first, last);
+        if (p.weights->sparse) all_rows<kInt8, true>(p, strip);
+        else all_rows<kInt8, false>(p, strip);
     }
 }
 
@@ -265,10 +330,30 @@ struct DecaTiles {
 };
 
 template <int Registers, bool Sparse, bool Scaled>
-void deca_strips(const Product &p, int64_t first, int64_t last) {
+class DecaSource {
+  public:
+    DecaSource(const DecaTiles<Registers, Sparse, Scaled> &tiles, int64_t strip)
+        : tiles_(tiles), index_(strip * tiles.w.tiles), mask_(tiles.w.masks + index_ * 64),
+          data_(tiles.w.data + tiles.w.data_starts[strip]), mask_lines_(mask_), lines_(data_) {}
+
+    void expand(int, int, uint8_t *tile) {  // whole tiles: their rows share bytes
+        data_ = tiles_.decompress(index_++, data_, tile);
+        lines_.follow(data_);
+        if constexpr (Sparse) mask_lines_.follow(mask_ += 64);
+    }
+
+  private:
+    const DecaTiles<Registers, Sparse, Scaled> &tiles_;
+    int64_t index_;
+    const uint8_t *mask_, *data_;
+    Prefetcher mask_lines_, lines_;
+};
+
+template <int Registers, bool Sparse, bool Scaled>
+void deca_strip(const Product &p, int64_t strip) {
     const DecaWeights &w = *p.deca;
-    const DecaTiles<Registers, Sparse, Scaled> tiles(w);
-    alignas(64) uint8_t buffers[kBuffers][kTileBytes];
+    const DecaTiles<Registers, Sparse, Scaled> decompressor(w);
+    alignas(64) Buffers buffers;
     alignas(64) float sums[kStripOutputs][kTileRows];
     Config config;
     for (int k = 0; k < 8; k++) config.tile(k, kTileRows, kRowBytes);
@@ -276,97 +361,108 @@ void deca_strips(const Product &p, int64_t first, int64_t last) {
     // x is interleaved for the second operand: blocks of 16 rows, each tile after tile.
     const int64_t block_bytes = w.tiles * kTileBytes;
     const int64_t all_blocks = (p.batch + kTileRows - 1) / kTileRows;
-    for (int64_t strip = first; strip < last; strip++)
-        for (int64_t block = 0; block < all_blocks; block += kMaxBlocks) {
-            const int blocks = int(std::min<int64_t>(kMaxBlocks, all_blocks - block));
-            const uint8_t *data = w.data + w.data_starts[strip];
-            const uint8_t *x = p.x + block * block_bytes;
-            const uint8_t *mask = w.masks + strip * w.tiles * 64;
-            Prefetcher lines(data), mask_lines(mask);
-            for (int m = 0; m < blocks; m++) TILEWRIGHT_FOR_BLOCK(m, TILEWRIGHT_ZERO)
-            for (int64_t t = 0; t < w.tiles; t++, x += kTileBytes) {
-                uint8_t *tile = buffers[t % kBuffers];
-                data = tiles.decompress(strip * w.tiles + t, data, tile);
-                lines.follow(data);
-                if constexpr (Sparse) mask_lines.follow(mask += 64);
-                _tile_loadd(4, tile, kRowBytes);
-                _tile_loadd(5, x, kRowBytes);
-                _tile_dpbf16ps(0, 4, 5);
-                if (blocks > 1) {
-                    _tile_loadd(6, x + block_bytes, kRowBytes);
-                    _tile_dpbf16ps(1, 4, 6);
-                }
-                if (blocks > 2) {
-                    _tile_loadd(5, x + 2 * block_bytes, kRowBytes);
-                    _tile_dpbf16ps(2, 4, 5);
-                }
-                if (blocks > 3) {
-                    _tile_loadd(6, x + 3 * block_bytes, kRowBytes);
-                    _tile_dpbf16ps(3, 4, 6);
-                }
+    for (int64_t block = 0; block < all_blocks; block += kMaxBlocks) {
+        const int blocks = int(std::min<int64_t>(kMaxBlocks, all_blocks - block));
+        const uint8_t *x = p.x + block * block_bytes;
+        const DecaSource<Registers, Sparse, Scaled> source(decompressor, strip);
+        Ahead tiles(source, w.tiles, buffers);
+        for (int m = 0; m < blocks; m++) TILEWRIGHT_FOR_BLOCK(m, TILEWRIGHT_ZERO)
+        for (int64_t t = 0; t < w.tiles; t++, x += kTileBytes) {
+            _tile_loadd(4, tiles.next(), kRowBytes);
+            _tile_loadd(5, x, kRowBytes);
+            _tile_dpbf16ps(0, 4, 5);
+            tiles.expand(0, kTileRows);
+            if (blocks > 1) {
+                _tile_loadd(6, x + block_bytes, kRowBytes);
+                _tile_dpbf16ps(1, 4, 6);
             }
-            for (int m = 0; m < blocks; m++) {
-                store_sums(m, sums);
-                const int64_t top = (block + m) * kTileRows;
-                const int rows = int(std::min<int64_t>(kTileRows, p.batch - top));
-                for (int b = 0; b < rows; b++) {
-                    float column[kStripOutputs];
-                    for (int n = 0; n < kStripOutputs; n++) column[n] = sums[n][b];
-                    put(p, w.outputs, top + b, strip, column);
-                }
+            if (blocks > 2) {
+                _tile_loadd(5, x + 2 * block_bytes, kRowBytes);
+                _tile_dpbf16ps(2, 4, 5);
+            }
+            if (blocks > 3) {
+                _tile_loadd(6, x + 3 * block_bytes, kRowBytes);
+                _tile_dpbf16ps(3, 4, 6);
             }
         }
+        for (int m = 0; m < blocks; m++) {
+            store_sums(m, sums);
+            const int64_t top = (block + m) * kTileRows;
+            const int rows = int(std::min<int64_t>(kTileRows, p.batch - top));
+            for (int b = 0; b < rows; b++) {
+                float column[kStripOutputs];
+                for (int n = 0; n < kStripOutputs; n++) column[n] = sums[n][b];
+                put(p, w.outputs, top + b, strip, column);
+            }
+        }
+    }
     _tile_release();
 }
 
 template <int Registers>
-void deca_table(const Product &p, int64_t first, int64_t last) {
+void deca_table(const Product &p, int64_t strip) {
     const bool scaled = p.deca->scale_kind;
     if (p.deca->sparse)
-        return scaled ? deca_strips<Registers, true, true>(p, first, last)
-                      : deca_strips<Registers, true, false>(p, first, last);
-    return scaled ? deca_strips<Registers, false, true>(p, first, last)
-                  : deca_strips<Registers, false, false>(p, first, last);
+        return scaled ? deca_strip<Registers, true, true>(p, strip)
+                      : deca_strip<Registers, true, false>(p, strip);
+    return scaled ? deca_strip<Registers, false, true>(p, strip)
+                  : deca_strip<Registers, false, false>(p, strip);
 }
 
 }  // namespace
 
-void deca(const Product &p, int64_t first, int64_t last) {
-    if (first == last) return;
+void deca(const Product &p, int64_t strip) {
     switch (p.deca->code_bits) {
-        case 16: return deca_table<0>(p, first, last);
-        case 8: return deca_table<8>(p, first, last);
-        case 7: return deca_table<4>(p, first, last);
-        case 6: return deca_table<2>(p, first, last);
-        default: return deca_table<1>(p, first, last);
+        case 16: return deca_table<0>(p, strip);
+        case 8: return deca_table<8>(p, strip);
+        case 7: return deca_table<4>(p, strip);
+        case 6: return deca_table<2>(p, strip);
+        default: return deca_table<1>(p, strip);
     }
 }
 
-// --- measurement: `rounds` rounds of 4 independent multiplications, or of 4 loads of a tile
+// --- measurement
 
-int64_t operations(int64_t rounds, bool loads) {
-    alignas(64) uint8_t memory[kTileBytes] = {};
+// `rounds` rounds of 4 independent instructions: multiplications (-1), loads of a tile (-2), or
+// multiplications that each load a tile of x first (-3), from 512 KB, which the second-level cache
+// holds: 64 rows of 4096 bf16.
+int64_t operations(int kind, int64_t rounds) {
+    constexpr int64_t kActivations = 512 * kTileBytes;
+    static thread_local std::vector<uint8_t> memory(kActivations + kRowBytes);
+    const uintptr_t start = reinterpret_cast<uintptr_t>(memory.data()) + kRowBytes - 1;
+    uint8_t *from = reinterpret_cast<uint8_t *>(start & -uintptr_t(kRowBytes));
     Config config;
     for (int k = 0; k < 8; k++) config.tile(k, kTileRows, kRowBytes);
     _tile_loadconfig(&config);
     for (int m = 0; m < kMaxBlocks; m++) TILEWRIGHT_FOR_BLOCK(m, TILEWRIGHT_ZERO)
-    _tile_loadd(4, memory, kRowBytes);
-    _tile_loadd(5, memory, kRowBytes);
-    for (int64_t i = 0; i < rounds && !loads; i++) {
+    _tile_loadd(4, from, kRowBytes);
+    _tile_loadd(5, from, kRowBytes);
+    for (int64_t i = 0; i < rounds && kind == -1; i++) {
         _tile_dpbf16ps(0, 4, 5);
         _tile_dpbf16ps(1, 4, 5);
         _tile_dpbf16ps(2, 4, 5);
         _tile_dpbf16ps(3, 4, 5);
     }
-    for (int64_t i = 0; i < rounds && loads; i++) {
-        _tile_loadd(4, memory, kRowBytes);
-        _tile_loadd(5, memory, kRowBytes);
-        _tile_loadd(6, memory, kRowBytes);
-        _tile_loadd(7, memory, kRowBytes);
+    for (int64_t i = 0; i < rounds && kind == -2; i++) {
+        _tile_loadd(4, from, kRowBytes);
+        _tile_loadd(5, from, kRowBytes);
+        _tile_loadd(6, from, kRowBytes);
+        _tile_loadd(7, from, kRowBytes);
     }
-    _tile_stored(0, memory, kRowBytes);
+    for (int64_t i = 0; i < rounds && kind == -3; i++) {
+        const uint8_t *x = from + i * 4 * kTileBytes % kActivations;
+        _tile_loadd(5, x, kRowBytes);
+        _tile_dpbf16ps(0, 5, 4);
+        _tile_loadd(6, x + kTileBytes, kRowBytes);
+        _tile_dpbf16ps(1, 6, 4);
+        _tile_loadd(5, x + 2 * kTileBytes, kRowBytes);
+        _tile_dpbf16ps(2, 5, 4);
+        _tile_loadd(7, x + 3 * kTileBytes, kRowBytes);
+        _tile_dpbf16ps(3, 7, 4);
+    }
+    _tile_stored(0, from, kRowBytes);
     _tile_release();
-    return memory[0];
+    return from[0];
 }
 
 }  // namespace tilewright::amx

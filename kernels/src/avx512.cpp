@@ -13,63 +13,61 @@ namespace {
 
 constexpr int kRowsAtOnce = 4;  // rows of x: 4 chains each leave half of the registers free
 
-// Rows of a tile, one after the other.
-template <bool Sparse>
-struct Bf16Stream {
-    const uint32_t *mask;
-    const uint16_t *values;
-
-    Bf16Stream(const Weights &w, int64_t strip)
-        : mask(reinterpret_cast<const uint32_t *>(w.metadata) +
-               (Sparse ? strip * w.tiles * kTileRows : 0)),
-          values(reinterpret_cast<const uint16_t *>(w.values) + w.strip_starts[strip]) {}
+// Rows of a tile, one after the other. With each row the line is asked for that is to be read
+// `kAhead` bytes later: a row takes a line at most, so none is left out, and there is no branch.
+template <class T, class Mask, bool Sparse>
+class Stream {
+  public:
+    Stream(const Weights &w, const Segment &segment)
+        : mask_(reinterpret_cast<const Mask *>(w.metadata) +
+                (Sparse ? (segment.strip * w.tiles + segment.first) * kTileRows : 0)),
+          values_(reinterpret_cast<const T *>(w.values) + segment.start),
+          mask_lines_(mask_) {
+        Prefetcher first_lines(values_);
+    }
 
     __m512i next() {
+        Prefetcher::ask(reinterpret_cast<const char *>(values_) + Prefetcher::kAhead);
         if constexpr (!Sparse) {
-            const __m512i row = _mm512_loadu_si512(values);
-            values += 32;
+            const __m512i row = _mm512_loadu_si512(values_);
+            values_ += kRowBytes / sizeof(T);
             return row;
         }
-        const uint32_t bits = *mask++;
-        const __m512i row = _mm512_maskz_expandloadu_epi16(bits, values);
-        values += __builtin_popcount(bits);
-        return row;
+        const Mask bits = *mask_++;
+        const T *from = values_;
+        if constexpr (sizeof(T) == 2) {
+            values_ += __builtin_popcount(bits);
+            return _mm512_maskz_expandloadu_epi16(bits, from);
+        } else {
+            values_ += __builtin_popcountll(bits);
+            return _mm512_maskz_expandloadu_epi8(bits, from);
+        }
     }
+
+    void end_of_tile() {
+        if constexpr (Sparse) mask_lines_.follow(mask_);
+    }
+
+  private:
+    const Mask *mask_;
+    const T *values_;
+    Prefetcher mask_lines_;
 };
 
 template <bool Sparse>
-struct Int8Stream {
-    const uint64_t *mask;
-    const int8_t *values;
+using Bf16Stream = Stream<uint16_t, uint32_t, Sparse>;
+template <bool Sparse>
+using Int8Stream = Stream<int8_t, uint64_t, Sparse>;
 
-    Int8Stream(const Weights &w, int64_t strip)
-        : mask(reinterpret_cast<const uint64_t *>(w.metadata) +
-               (Sparse ? strip * w.tiles * kTileRows : 0)),
-          values(reinterpret_cast<const int8_t *>(w.values) + w.strip_starts[strip]) {}
-
-    __m512i next() {
-        if constexpr (!Sparse) {
-            const __m512i row = _mm512_loadu_si512(values);
-            values += 64;
-            return row;
-        }
-        const uint64_t bits = *mask++;
-        const __m512i row = _mm512_maskz_expandloadu_epi8(bits, values);
-        values += __builtin_popcountll(bits);
-        return row;
-    }
-};
-
+// Rows [top, top + Rows) of x.
 template <class Stream, int Rows>
-void bf16_strip(const Product &p, int64_t strip, int64_t top) {
-    const Weights &w = *p.weights;
-    const uint8_t *x = p.x + top * p.x_pitch;
-    Stream stream(w, strip);
-    Prefetcher values(stream.values), masks(stream.mask);
+void bf16_rows(const Product &p, const Segment &segment, int64_t top, void *sums_of_all) {
+    const uint8_t *x = p.x + top * p.x_pitch + segment.first * kRowBytes;
+    Stream stream(*p.weights, segment);
     __m512 sums[Rows][kChains];
     for (auto &row : sums)
         for (auto &sum : row) sum = _mm512_setzero_ps();
-    for (int64_t t = 0; t < w.tiles; t++, x += kRowBytes) {
+    for (int64_t t = segment.first; t < segment.last; t++, x += kRowBytes) {
 #pragma GCC unroll 16
         for (int r = 0; r < kTileRows; r++) {
             const __m512bh weights = (__m512bh)stream.next();
@@ -80,29 +78,26 @@ void bf16_strip(const Product &p, int64_t strip, int64_t top) {
                     _mm512_dpbf16_ps(sums[b][r % kChains], (__m512bh)pair, weights);
             }
         }
-        values.follow(stream.values);
-        if (w.sparse) masks.follow(stream.mask);
+        stream.end_of_tile();
     }
-    for (int b = 0; b < Rows; b++) {
-        alignas(64) float total[kStripOutputs];
-        _mm512_store_ps(total, _mm512_add_ps(_mm512_add_ps(sums[b][0], sums[b][1]),
-                                             _mm512_add_ps(sums[b][2], sums[b][3])));
-        put(p, w.outputs, top + b, strip, total);
-    }
+    float *out = static_cast<float *>(sums_of_all) + top * kStripOutputs;
+    for (int b = 0; b < Rows; b++)
+        _mm512_storeu_ps(out + b * kStripOutputs,
+                         _mm512_add_ps(_mm512_add_ps(sums[b][0], sums[b][1]),
+                                       _mm512_add_ps(sums[b][2], sums[b][3])));
 }
 
 // VPDPBUSD wants unsigned activations: they come moved up by 128, which the sum of each output's
-// weights takes back.
+// weights takes back, once per strip.
 template <class Stream, int Rows>
-void int8_strip(const Product &p, int64_t strip, int64_t top) {
+void int8_rows(const Product &p, const Segment &segment, int64_t top, void *sums_of_all) {
     const Weights &w = *p.weights;
-    const uint8_t *x = p.x + top * p.x_pitch;
-    Stream stream(w, strip);
-    Prefetcher values(stream.values), masks(stream.mask);
+    const uint8_t *x = p.x + top * p.x_pitch + segment.first * kRowBytes;
+    Stream stream(w, segment);
     __m512i sums[Rows][kChains];
     for (auto &row : sums)
         for (auto &sum : row) sum = _mm512_setzero_si512();
-    for (int64_t t = 0; t < w.tiles; t++, x += kRowBytes) {
+    for (int64_t t = segment.first; t < segment.last; t++, x += kRowBytes) {
 #pragma GCC unroll 16
         for (int r = 0; r < kTileRows; r++) {
             const __m512i weights = stream.next();
@@ -112,55 +107,54 @@ void int8_strip(const Product &p, int64_t strip, int64_t top) {
                 sums[b][r % kChains] = _mm512_dpbusd_epi32(sums[b][r % kChains], quad, weights);
             }
         }
-        values.follow(stream.values);
-        if (w.sparse) masks.follow(stream.mask);
+        stream.end_of_tile();
     }
-    const __m512i shift =
-        _mm512_slli_epi32(_mm512_loadu_si512(w.weight_sums + strip * kStripOutputs), 7);
+    __m512i shift = _mm512_setzero_si512();
+    if (segment.first == 0)
+        shift = _mm512_slli_epi32(
+            _mm512_loadu_si512(w.weight_sums + segment.strip * kStripOutputs), 7);
+    int32_t *out = static_cast<int32_t *>(sums_of_all) + top * kStripOutputs;
     for (int b = 0; b < Rows; b++) {
-        alignas(64) int32_t total[kStripOutputs];
         const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(sums[b][0], sums[b][1]),
                                              _mm512_add_epi32(sums[b][2], sums[b][3]));
-        _mm512_store_si512(total, _mm512_sub_epi32(sum, shift));
-        put(p, w.outputs, top + b, strip, total);
+        _mm512_storeu_si512(out + b * kStripOutputs, _mm512_sub_epi32(sum, shift));
     }
 }
+
+template <class Stream, int Rows>
+struct Bf16 {
+    static constexpr auto run = bf16_rows<Stream, Rows>;
+};
+template <class Stream, int Rows>
+struct Int8 {
+    static constexpr auto run = int8_rows<Stream, Rows>;
+};
 
 template <template <class, int> class Body, class Stream>
-void strips(const Product &p, int64_t first, int64_t last) {
-    for (int64_t strip = first; strip < last; strip++) {
-        int64_t top = 0;
-        for (; top + kRowsAtOnce <= p.batch; top += kRowsAtOnce)
-            Body<Stream, kRowsAtOnce>::run(p, strip, top);
-        switch (p.batch - top) {
-            case 3: Body<Stream, 3>::run(p, strip, top); break;
-            case 2: Body<Stream, 2>::run(p, strip, top); break;
-            case 1: Body<Stream, 1>::run(p, strip, top); break;
-        }
+void all_rows(const Product &p, const Segment &segment, void *sums) {
+    int64_t top = 0;
+    for (; top + kRowsAtOnce <= p.batch; top += kRowsAtOnce)
+        Body<Stream, kRowsAtOnce>::run(p, segment, top, sums);
+    switch (p.batch - top) {
+        case 3: Body<Stream, 3>::run(p, segment, top, sums); break;
+        case 2: Body<Stream, 2>::run(p, segment, top, sums); break;
+        case 1: Body<Stream, 1>::run(p, segment, top, sums); break;
     }
 }
-
-template <class Stream, int Rows>
-struct Bf16Body {
-    static void run(const Product &p, int64_t s, int64_t t) { bf16_strip<Stream, Rows>(p, s, t); }
-};
-template <class Stream, int Rows>
-struct Int8Body {
-    static void run(const Product &p, int64_t s, int64_t t) { int8_strip<Stream, Rows>(p, s, t); }
-};
 
 }  // namespace
 
-void vector_order(const Product &p, int64_t first, int64_t last) {
+void vector_order(const Product &p, int64_t strip, int64_t segment, void *sums) {
     // Denormals as in VDPBF16PS, which does not look at the control register, for the last sums.
     const unsigned control = _mm_getcsr();
     _mm_setcsr(0x9fc0);
+    const Segment tiles(*p.weights, strip, segment);
     if (p.weights->element == kBf16) {
-        if (p.weights->sparse) strips<Bf16Body, Bf16Stream<true>>(p, first, last);
-        else strips<Bf16Body, Bf16Stream<false>>(p, first, last);
+        if (p.weights->sparse) all_rows<Bf16, Bf16Stream<true>>(p, tiles, sums);
+        else all_rows<Bf16, Bf16Stream<false>>(p, tiles, sums);
     } else {
-        if (p.weights->sparse) strips<Int8Body, Int8Stream<true>>(p, first, last);
-        else strips<Int8Body, Int8Stream<false>>(p, first, last);
+        if (p.weights->sparse) all_rows<Int8, Int8Stream<true>>(p, tiles, sums);
+        else all_rows<Int8, Int8Stream<false>>(p, tiles, sums);
     }
     _mm_setcsr(control);
 }

@@ -48,23 +48,30 @@ bool has(Path path) {
     return path == kPortable || (path == kAvx512 && avx512) || (path == kAmx && amx);
 }
 
+// One of the two: strips are computed as wholes, or by segments that are added up afterwards.
+struct Kernel {
+    StripKernel strip = nullptr;
+    SegmentKernel segment = nullptr;
+};
+
 Kernel kernel_of(const Product &p, Path path, Order order) {
 #if TILEWRIGHT_X86
     if (p.deca) {
         const bool vectorised =
             p.deca->scale_kind == 0 ||
             (p.deca->scale_kind == 1 && p.deca->group == 32 && p.deca->plain_scales);
-        if (path == kAmx && vectorised) return amx::deca;
+        if (path == kAmx && vectorised) return {amx::deca};
     } else if (order == kVectorOrder) {
-        if (path >= kAvx512) return avx512::vector_order;
+        if (path >= kAvx512) return {nullptr, avx512::vector_order};
     } else if (path == kAmx) {
-        return amx::tile_order;
+        return {amx::tile_order};
     }
 #else
     (void)path;
 #endif
-    if (p.deca) return portable::deca;
-    return order == kTileOrder ? portable::tile_order : portable::vector_order;
+    if (p.deca) return {portable::deca};
+    if (order == kTileOrder) return {portable::tile_order};
+    return {nullptr, portable::vector_order};
 }
 
 // How a kernel wants its activations.
@@ -79,10 +86,10 @@ enum class Layout {
 Layout layout_of(const Product &p, Kernel kernel) {
     const bool int8 = p.weights && p.weights->element == kInt8;
 #if TILEWRIGHT_X86
-    if (kernel == amx::deca) return Layout::kPairs;
+    if (kernel.strip == amx::deca) return Layout::kPairs;
     // Rows far apart in memory share cache sets, so that 16 of them do not stay there together.
-    if (kernel == amx::tile_order) return Layout::kTiles;
-    if (kernel == avx512::vector_order && int8) return Layout::kShifted;
+    if (kernel.strip == amx::tile_order) return Layout::kTiles;
+    if (kernel.segment == avx512::vector_order && int8) return Layout::kShifted;
 #else
     (void)kernel;
 #endif
@@ -157,46 +164,123 @@ class Activations {
     std::vector<uint8_t> memory_;
 };
 
-// Strips of all products in one list, cut at `bounds`. A thread takes its own strips one by one,
+// One product, in parts that threads take one by one.
+struct Job {
+    Product product;
+    Kernel kernel;
+    Activations activations;
+    int64_t segments;    // of a strip; 1 where strips are computed as wholes
+    int64_t first_part;  // of all products, in one list
+    int64_t first_strip;
+    int64_t first_sums;  // by segments: of rows of sums, batch of them for each part
+
+    int64_t parts() const { return strips_of(product) * segments; }
+};
+
+// Lines of their own: processors fetch them in pairs.
+struct alignas(128) Counter {
+    std::atomic<int64_t> value{0};
+};
+
+struct alignas(kRowBytes) Sums {
+    uint8_t bytes[4 * kStripOutputs];
+};
+
+// Parts of all products in one list, cut at `bounds`. A thread takes its own parts one by one,
 // then those that others have not come to: a processor that was taken away for a moment, or that
 // is slower, holds nobody up.
 struct MultiplyTask final : Task {
-    struct alignas(128) Next {  // two lines: processors fetch them in pairs
-        std::atomic<int64_t> strip;
-    };
-
-    const Product *products;
-    const Kernel *kernels;
-    const Activations *activations;  // null where all are laid out already
-    int64_t count;
-    const int64_t *bounds;
+    std::vector<Job> jobs;
+    bool new_layout;        // of activations
+    int64_t count;          // of products
+    const int64_t *bounds;  // strips
     int threads;
-    Next *next;  // of each thread's strips
-    mutable std::atomic<int> waiting{0};
+    mutable std::atomic<int> waiting;
+    mutable std::vector<Counter> next;  // of each thread's parts
+    mutable std::vector<Counter> done;  // segments of each strip; 0 between calls
+    mutable std::vector<Sums> sums;
+
+    void prepare(const Product *products, int64_t number, const int64_t *strip_bounds,
+                 int thread_count, Path path, Order order) {
+        count = number, bounds = strip_bounds, threads = thread_count, waiting = 0;
+        new_layout = false;
+        if (int64_t(jobs.size()) < count) jobs.resize(count);
+        int64_t parts = 0, strips = 0, rows = 0;
+        for (int64_t i = 0; i < count; i++) {
+            Job &job = jobs[i];
+            job.product = products[i];
+            job.kernel = kernel_of(job.product, path, order);
+            new_layout |= job.activations.start(job.product, job.kernel);
+            job.segments = job.kernel.segment ? segments_of(*job.product.weights) : 1;
+            job.first_part = parts, job.first_strip = strips, job.first_sums = rows;
+            parts += job.parts(), strips += strips_of(job.product);
+            if (job.kernel.segment) rows += job.parts() * job.product.batch;
+        }
+        if (int64_t(sums.size()) < rows) sums.resize(rows);
+        if (int64_t(done.size()) < strips) done = std::vector<Counter>(strips);
+        if (int(next.size()) < threads) next = std::vector<Counter>(threads);
+        for (int t = 0; t < threads; t++)
+            next[t].value.store(part_of(bounds[t]), std::memory_order_relaxed);
+    }
 
     void run(int thread) const override {
-        if (activations) {
-            for (int64_t i = 0; i < count; i++) activations[i].fill(thread, threads);
+        if (new_layout) {
+            for (int64_t i = 0; i < count; i++) jobs[i].activations.fill(thread, threads);
             waiting.fetch_add(1, std::memory_order_acq_rel);
             for (int looks = 0; waiting.load(std::memory_order_acquire) < threads; looks++)
                 wait_a_little(looks);
         }
         for (int k = 0; k < threads; k++) {
             const int owner = (thread + k) % threads;
-            const int64_t last = bounds[owner + 1];
-            std::atomic<int64_t> &strip = next[owner].strip;
-            while (strip.load(std::memory_order_relaxed) < last) {
-                const int64_t taken = strip.fetch_add(1, std::memory_order_relaxed);
+            const int64_t last = part_of(bounds[owner + 1]);
+            std::atomic<int64_t> &part = next[owner].value;
+            while (part.load(std::memory_order_relaxed) < last) {
+                const int64_t taken = part.fetch_add(1, std::memory_order_relaxed);
                 if (taken < last) multiply(taken);
             }
         }
     }
 
-    void multiply(int64_t strip) const {
-        const Product *p = products;
-        const Kernel *kernel = kernels;
-        for (; strip >= strips_of(*p); p++, kernel++) strip -= strips_of(*p);
-        (*kernel)(*p, strip, strip + 1);
+  private:
+    // First part of a strip of the list of all strips.
+    int64_t part_of(int64_t strip) const {
+        const Job *job = &jobs[0];
+        while (job < &jobs[count - 1] && strip >= job[1].first_strip) job++;
+        return job->first_part + (strip - job->first_strip) * job->segments;
+    }
+
+    void multiply(int64_t part) const {
+        const Job *job = &jobs[0];
+        while (job < &jobs[count - 1] && part >= job[1].first_part) job++;
+        part -= job->first_part;
+        const int64_t strip = part / job->segments, segment = part % job->segments;
+        if (job->kernel.strip) return job->kernel.strip(job->product, strip);
+        job->kernel.segment(job->product, strip, segment,
+                            &sums[job->first_sums + part * job->product.batch]);
+        if (job->segments > 1) {
+            std::atomic<int64_t> &finished = done[job->first_strip + strip].value;
+            if (finished.fetch_add(1, std::memory_order_acq_rel) < job->segments - 1) return;
+            finished.store(0, std::memory_order_relaxed);
+        }
+        if (job->product.weights->element == kBf16) add_up<float>(*job, strip);
+        else add_up<int32_t>(*job, strip);
+    }
+
+    // Segment after segment into y.
+    template <class Sum>
+    void add_up(const Job &job, int64_t strip) const {
+        const int64_t rows = job.product.batch;
+        const Sum *first = reinterpret_cast<const Sum *>(
+            &sums[job.first_sums + strip * job.segments * rows]);
+        for (int64_t row = 0; row < rows; row++) {
+            Sum total[kStripOutputs];
+            std::memcpy(total, first + row * kStripOutputs, sizeof total);
+            for (int64_t segment = 1; segment < job.segments; segment++) {
+                const Sum *more = first + (segment * rows + row) * kStripOutputs;
+                for (int n = 0; n < kStripOutputs; n++) total[n] = plus(total[n], more[n]);
+            }
+            put(job.product, job.product.weights->outputs, row, strip, total);
+        }
     }
 };
 
@@ -341,7 +425,7 @@ struct OperationTask final : Task {
 
     void run(int) const override {
 #if TILEWRIGHT_X86
-        if (kind < 0) total += amx::operations(rounds, kind == -2);
+        if (kind < 0) total += amx::operations(kind, rounds);
         else total += avx512::operations(kind, rounds);
 #endif
     }
@@ -358,31 +442,19 @@ int32_t tw_paths() {
     return found;
 }
 
-void tw_multiply(const Product *products, int64_t count, int32_t threads, const int64_t *bounds,
-                 int32_t path, int32_t order) {
-    static thread_local std::vector<Product> ready;
-    static thread_local std::vector<Kernel> kernels;
-    static thread_local std::vector<Activations> activations;
-    ready.assign(products, products + count);
-    kernels.resize(count);
-    if (int64_t(activations.size()) < count) activations.resize(count);
-    bool new_layout = false;
-    for (int64_t i = 0; i < count; i++) {
-        kernels[i] = kernel_of(ready[i], Path(path), Order(order));
-        new_layout |= activations[i].start(ready[i], kernels[i]);
-    }
-    MultiplyTask task;
-    static thread_local std::vector<MultiplyTask::Next> next;
-    if (int(next.size()) < threads) next = std::vector<MultiplyTask::Next>(threads);
-    for (int t = 0; t < threads; t++) next[t].strip.store(bounds[t], std::memory_order_relaxed);
-    task.next = next.data();
-    task.activations = new_layout ? activations.data() : nullptr;
-    task.threads = threads;
-    task.products = ready.data();
-    task.kernels = kernels.data();
-    task.count = count;
-    task.bounds = bounds;
-    run_in_pool(threads, task);
+// Everything in one structure: Python passes one argument faster than six.
+struct Call {
+    const Product *products;
+    int64_t count;
+    const int64_t *bounds;  // first strip of each thread, and behind the last one
+    int32_t threads, path, order;
+};
+
+void tw_multiply(const Call *call) {
+    static thread_local MultiplyTask task;  // keeps its memory
+    task.prepare(call->products, call->count, call->bounds, call->threads, Path(call->path),
+                 Order(call->order));
+    run_in_pool(call->threads, task);
 }
 
 // First pass (values null): values and int8 sums of each strip; returns the first strip with a
@@ -413,7 +485,7 @@ int64_t tw_read(const uint8_t *from, int64_t bytes, int32_t threads) {
     return task.total;
 }
 
-// Kinds from 0 on are vector instructions (avx512.cpp), -1 tile multiplications, -2 tile loads.
+// Kinds from 0 on are vector instructions (avx512.cpp), those below 0 of tiles (amx.cpp).
 int64_t tw_operations(int32_t kind, int64_t rounds, int32_t threads) {
     OperationTask task;
     task.kind = kind, task.rounds = rounds;

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 namespace tilewright {
 
@@ -14,7 +16,8 @@ constexpr int kTileRows = 16;
 constexpr int kStripOutputs = 16;
 constexpr int kRowBytes = 64;
 constexpr int kTileBytes = kTileRows * kRowBytes;
-constexpr int kChains = 4;  // sums that Order.VECTOR keeps apart
+constexpr int kChains = 4;         // sums that Order.VECTOR keeps apart
+constexpr int kSegmentTiles = 32;  // what it adds up before it goes on to another part of a strip
 
 enum Element : int32_t { kBf16 = 0, kInt8 = 1 };
 enum Order : int32_t { kTileOrder = 0, kVectorOrder = 1 };
@@ -25,10 +28,11 @@ struct Weights {
     int32_t element, sparse;
     int64_t outputs, inputs;
     int64_t strips, tiles;        // tiles of one strip
-    const uint8_t *metadata;      // 1 bit per element, tile after tile
-    const uint8_t *values;        // 64 readable bytes follow the last one
-    const int64_t *strip_starts;  // strips + 1 indices into values
-    const int32_t *weight_sums;   // int8: sum of each output's weights, strips * 16 of them
+    const uint8_t *metadata;        // 1 bit per element, tile after tile
+    const uint8_t *values;          // 64 readable bytes follow the last one
+    const int64_t *strip_starts;    // strips + 1 indices into values
+    const int64_t *segment_starts;  // those of every strip's segments
+    const int32_t *weight_sums;     // int8: sum of each output's weights, strips * 16 of them
 };
 
 // golden.deca.CompressedMatrix of bf16 tiles, likewise.
@@ -58,24 +62,40 @@ inline int64_t strips_of(const Product &p) {
     return p.weights ? p.weights->strips : p.deca->strips;
 }
 
-// A kernel computes strips [first, last) of a product. Rows of x are padded to whole tiles.
-using Kernel = void (*)(const Product &, int64_t first, int64_t last);
+inline int64_t segments_of(const Weights &w) {
+    return (w.tiles + kSegmentTiles - 1) / kSegmentTiles;
+}
+
+// Tiles [first, last) of a strip, and where their values begin.
+struct Segment {
+    int64_t strip, first, last, start;
+
+    Segment(const Weights &w, int64_t strip, int64_t segment)
+        : strip(strip), first(segment * kSegmentTiles),
+          last(std::min<int64_t>(w.tiles, first + kSegmentTiles)),
+          start(w.segment_starts[strip * segments_of(w) + segment]) {}
+};
+
+// Rows of x are padded to whole tiles for every kernel. A strip kernel computes one strip of y.
+using StripKernel = void (*)(const Product &, int64_t strip);
+// A segment kernel leaves the sums of one segment, batch rows of 16 floats or int32, to the caller.
+using SegmentKernel = void (*)(const Product &, int64_t strip, int64_t segment, void *sums);
 
 namespace portable {
-void tile_order(const Product &, int64_t, int64_t);
-void vector_order(const Product &, int64_t, int64_t);
-void deca(const Product &, int64_t, int64_t);
+void tile_order(const Product &, int64_t);
+void vector_order(const Product &, int64_t, int64_t, void *);
+void deca(const Product &, int64_t);
 int64_t read_all(const uint8_t *, int64_t bytes);
 }  // namespace portable
 namespace avx512 {
-void vector_order(const Product &, int64_t, int64_t);
+void vector_order(const Product &, int64_t, int64_t, void *);
 int64_t read_all(const uint8_t *, int64_t bytes);
 int64_t operations(int kind, int64_t rounds);
 }  // namespace avx512
 namespace amx {
-void tile_order(const Product &, int64_t, int64_t);
-void deca(const Product &, int64_t, int64_t);
-int64_t operations(int64_t rounds, bool loads);
+void tile_order(const Product &, int64_t);
+void deca(const Product &, int64_t);
+int64_t operations(int kind, int64_t rounds);
 }  // namespace amx
 
 // --- the pool
@@ -110,6 +130,16 @@ inline float from_bf16(uint16_t bits) {
     uint32_t word = uint32_t(bits) << 16;
     return load<float>(&word);
 }
+
+constexpr float kSmallestNormal = std::numeric_limits<float>::min();
+
+inline float flush(float value) {
+    return std::fabs(value) < kSmallestNormal ? std::copysign(0.0f, value) : value;
+}
+
+// fp32 sums as everywhere here: subnormal results become zero; int32 ones wrap.
+inline float plus(float a, float b) { return flush(a + b); }
+inline int32_t plus(int32_t a, int32_t b) { return int32_t(uint32_t(a) + uint32_t(b)); }
 
 // Finished sums of one row of x and one strip into y.
 inline void put(const Product &p, int64_t outputs, int64_t row, int64_t strip, const float *sums) {

@@ -1,18 +1,9 @@
 // Every kernel in plain C++: the fallback of any machine, and what the others are compared with.
 
-#include <cmath>
-#include <limits>
-
 #include "kernels.h"
 
 namespace tilewright::portable {
 namespace {
-
-constexpr float kSmallestNormal = std::numeric_limits<float>::min();
-
-float flush(float value) {
-    return std::fabs(value) < kSmallestNormal ? std::copysign(0.0f, value) : value;
-}
 
 float operand(uint16_t bits) { return flush(from_bf16(bits)); }
 
@@ -20,8 +11,6 @@ float operand(uint16_t bits) { return flush(from_bf16(bits)); }
 // product of two 8-bit significands is exact in double, and 53 bits are more than 2 * 24 + 2, so
 // rounding the sum to double first and then to float gives what one rounding would.
 float fused(float a, float b, float sum) { return flush(float(double(sum) + double(a) * double(b))); }
-
-float plus(float a, float b) { return flush(a + b); }
 
 // One row of a tile, dense, from a stream of nonzeros; returns how many it took.
 template <class T, class Mask>
@@ -35,10 +24,9 @@ int expand(T *row, Mask mask, const T *values) {
 template <class T, class Mask>
 class Strip {
   public:
-    Strip(const Weights &w, int64_t strip)
-        : sparse_(w.sparse),
-          mask_(w.metadata + (w.sparse ? strip * w.tiles * kTileRows * sizeof(Mask) : 0)),
-          values_(reinterpret_cast<const T *>(w.values) + w.strip_starts[strip]) {}
+    explicit Strip(const Weights &w, int64_t strip) : Strip(w, strip, 0, w.strip_starts[strip]) {}
+
+    Strip(const Weights &w, const Segment &s) : Strip(w, s.strip, s.first, s.start) {}
 
     const T (*next())[kRowBytes / sizeof(T)] {
         if (!sparse_) {
@@ -52,6 +40,12 @@ class Strip {
     }
 
   private:
+    Strip(const Weights &w, int64_t strip, int64_t tile, int64_t start)
+        : sparse_(w.sparse),
+          mask_(w.metadata +
+                (w.sparse ? (strip * w.tiles + tile) * kTileRows * sizeof(Mask) : 0)),
+          values_(reinterpret_cast<const T *>(w.values) + start) {}
+
     bool sparse_;
     const uint8_t *mask_;
     const T *values_;
@@ -74,65 +68,50 @@ void tile_step(float *c, const uint16_t *x, const uint16_t (*w)[32]) {
 // Rows of x at a time, so that a tile is expanded once for several of them.
 constexpr int kRowsAtOnce = 16;
 
-template <class Sum, class Step>
-void by_rows(const Product &p, int64_t first, int64_t last, Step strip_sums) {
+// c[n] += x . w[.][n] over one int8 tile.
+void tile_step(int32_t *c, const int8_t *quads, const int8_t (*w)[64]) {
+    for (int r = 0; r < kTileRows; r++)
+        for (int n = 0; n < kStripOutputs; n++) {
+            int32_t dot = 0;
+            for (int j = 0; j < 4; j++) dot += quads[4 * r + j] * w[r][4 * n + j];
+            c[n] = plus(c[n], dot);
+        }
+}
+
+template <class T>
+const T *row_of(const uint8_t *x, int64_t pitch, int row, int64_t tile) {
+    return reinterpret_cast<const T *>(x + row * pitch + tile * kRowBytes);
+}
+
+template <class T, class Mask, class Sum>
+void tile_strip(const Product &p, int64_t strip) {
+    const Weights &w = *p.weights;
     Sum sums[kRowsAtOnce][kStripOutputs];
-    for (int64_t strip = first; strip < last; strip++)
-        for (int64_t top = 0; top < p.batch; top += kRowsAtOnce) {
-            const int rows = int(std::min<int64_t>(kRowsAtOnce, p.batch - top));
-            std::memset(sums, 0, sizeof sums);
-            strip_sums(strip, p.x + top * p.x_pitch, rows, sums);
-            for (int b = 0; b < rows; b++) put(p, p.weights->outputs, top + b, strip, sums[b]);
+    for (int64_t top = 0; top < p.batch; top += kRowsAtOnce) {
+        const int rows = int(std::min<int64_t>(kRowsAtOnce, p.batch - top));
+        const uint8_t *x = p.x + top * p.x_pitch;
+        Strip<T, Mask> tiles(w, strip);
+        std::memset(sums, 0, sizeof sums);
+        for (int64_t t = 0; t < w.tiles; t++) {
+            const auto *tile = tiles.next();
+            for (int b = 0; b < rows; b++)
+                tile_step(sums[b], row_of<T>(x, p.x_pitch, b, t), tile);
         }
+        for (int b = 0; b < rows; b++) put(p, w.outputs, top + b, strip, sums[b]);
+    }
 }
 
-void int8_strips(const Product &p, int64_t first, int64_t last) {
-    const Weights &w = *p.weights;
-    by_rows<int32_t>(p, first, last, [&](int64_t strip, const uint8_t *x, int rows, auto &sums) {
-        Strip<int8_t, uint64_t> tiles(w, strip);
-        for (int64_t t = 0; t < w.tiles; t++) {
+void bf16_segment(const Product &p, const Segment &segment, float (*sums)[kStripOutputs]) {
+    float chains[kRowsAtOnce][kChains][kStripOutputs];
+    for (int64_t top = 0; top < p.batch; top += kRowsAtOnce) {
+        const int rows = int(std::min<int64_t>(kRowsAtOnce, p.batch - top));
+        const uint8_t *x = p.x + top * p.x_pitch;
+        Strip<uint16_t, uint32_t> tiles(*p.weights, segment);
+        std::memset(chains, 0, sizeof chains);
+        for (int64_t t = segment.first; t < segment.last; t++) {
             const auto *tile = tiles.next();
             for (int b = 0; b < rows; b++) {
-                const int8_t *quads = reinterpret_cast<const int8_t *>(x) + b * p.x_pitch + t * 64;
-                for (int r = 0; r < kTileRows; r++)
-                    for (int n = 0; n < kStripOutputs; n++) {
-                        int32_t dot = 0;
-                        for (int j = 0; j < 4; j++) dot += quads[4 * r + j] * tile[r][4 * n + j];
-                        sums[b][n] = int32_t(uint32_t(sums[b][n]) + uint32_t(dot));  // wraps
-                    }
-            }
-        }
-    });
-}
-
-const uint16_t *bf16_row(const uint8_t *x, int64_t pitch, int row, int64_t tile) {
-    return reinterpret_cast<const uint16_t *>(x + row * pitch + tile * kRowBytes);
-}
-
-}  // namespace
-
-void tile_order(const Product &p, int64_t first, int64_t last) {
-    const Weights &w = *p.weights;
-    if (w.element == kInt8) return int8_strips(p, first, last);
-    by_rows<float>(p, first, last, [&](int64_t strip, const uint8_t *x, int rows, auto &sums) {
-        Strip<uint16_t, uint32_t> tiles(w, strip);
-        for (int64_t t = 0; t < w.tiles; t++) {
-            const auto *tile = tiles.next();
-            for (int b = 0; b < rows; b++) tile_step(sums[b], bf16_row(x, p.x_pitch, b, t), tile);
-        }
-    });
-}
-
-void vector_order(const Product &p, int64_t first, int64_t last) {
-    const Weights &w = *p.weights;
-    if (w.element == kInt8) return int8_strips(p, first, last);
-    by_rows<float>(p, first, last, [&](int64_t strip, const uint8_t *x, int rows, auto &sums) {
-        float chains[kRowsAtOnce][kChains][kStripOutputs] = {};
-        Strip<uint16_t, uint32_t> tiles(w, strip);
-        for (int64_t t = 0; t < w.tiles; t++) {
-            const auto *tile = tiles.next();
-            for (int b = 0; b < rows; b++) {
-                const uint16_t *pairs = bf16_row(x, p.x_pitch, b, t);
+                const uint16_t *pairs = row_of<uint16_t>(x, p.x_pitch, b, t);
                 for (int r = 0; r < kTileRows; r++) {
                     float *sum = chains[b][r % kChains];
                     const float x0 = operand(pairs[2 * r]), x1 = operand(pairs[2 * r + 1]);
@@ -145,9 +124,34 @@ void vector_order(const Product &p, int64_t first, int64_t last) {
         }
         for (int b = 0; b < rows; b++)
             for (int n = 0; n < kStripOutputs; n++)
-                sums[b][n] = plus(plus(chains[b][0][n], chains[b][1][n]),
-                                  plus(chains[b][2][n], chains[b][3][n]));
-    });
+                sums[top + b][n] = plus(plus(chains[b][0][n], chains[b][1][n]),
+                                        plus(chains[b][2][n], chains[b][3][n]));
+    }
+}
+
+void int8_segment(const Product &p, const Segment &segment, int32_t (*sums)[kStripOutputs]) {
+    Strip<int8_t, uint64_t> tiles(*p.weights, segment);
+    std::memset(sums, 0, p.batch * sizeof *sums);
+    for (int64_t t = segment.first; t < segment.last; t++) {
+        const auto *tile = tiles.next();
+        for (int64_t b = 0; b < p.batch; b++)
+            tile_step(sums[b], row_of<int8_t>(p.x, p.x_pitch, int(b), t), tile);
+    }
+}
+
+}  // namespace
+
+void tile_order(const Product &p, int64_t strip) {
+    if (p.weights->element == kInt8) tile_strip<int8_t, uint64_t, int32_t>(p, strip);
+    else tile_strip<uint16_t, uint32_t, float>(p, strip);
+}
+
+void vector_order(const Product &p, int64_t strip, int64_t segment, void *sums) {
+    const Segment tiles(*p.weights, strip, segment);
+    if (p.weights->element == kInt8)
+        int8_segment(p, tiles, static_cast<int32_t(*)[kStripOutputs]>(sums));
+    else
+        bf16_segment(p, tiles, static_cast<float(*)[kStripOutputs]>(sums));
 }
 
 // --- DECA's tiles
@@ -201,22 +205,21 @@ int64_t decompress(const DecaWeights &w, int64_t index, const uint8_t *data, uin
 
 }  // namespace
 
-void deca(const Product &p, int64_t first, int64_t last) {
+void deca(const Product &p, int64_t strip) {
     const DecaWeights &w = *p.deca;
     uint16_t tile[kTileRows][32];
     float sums[kRowsAtOnce][kStripOutputs];
-    for (int64_t strip = first; strip < last; strip++)
-        for (int64_t top = 0; top < p.batch; top += kRowsAtOnce) {
-            const int rows = int(std::min<int64_t>(kRowsAtOnce, p.batch - top));
-            const uint8_t *x = p.x + top * p.x_pitch, *data = w.data + w.data_starts[strip];
-            std::memset(sums, 0, sizeof sums);
-            for (int64_t t = 0; t < w.tiles; t++) {
-                data += decompress(w, strip * w.tiles + t, data, tile);
-                for (int b = 0; b < rows; b++)
-                    tile_step(sums[b], bf16_row(x, p.x_pitch, b, t), tile);
-            }
-            for (int b = 0; b < rows; b++) put(p, w.outputs, top + b, strip, sums[b]);
+    for (int64_t top = 0; top < p.batch; top += kRowsAtOnce) {
+        const int rows = int(std::min<int64_t>(kRowsAtOnce, p.batch - top));
+        const uint8_t *x = p.x + top * p.x_pitch, *data = w.data + w.data_starts[strip];
+        std::memset(sums, 0, sizeof sums);
+        for (int64_t t = 0; t < w.tiles; t++) {
+            data += decompress(w, strip * w.tiles + t, data, tile);
+            for (int b = 0; b < rows; b++)
+                tile_step(sums[b], row_of<uint16_t>(x, p.x_pitch, b, t), tile);
         }
+        for (int b = 0; b < rows; b++) put(p, w.outputs, top + b, strip, sums[b]);
+    }
 }
 
 int64_t read_all(const uint8_t *from, int64_t bytes) {

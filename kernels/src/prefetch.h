@@ -26,9 +26,10 @@ class Prefetcher {
 
     void follow(const void *position) {
         const uintptr_t until = reinterpret_cast<uintptr_t>(position) + kAhead;
-        for (; next_ < until; next_ += 64)
-            _mm_prefetch(reinterpret_cast<const char *>(next_), TILEWRIGHT_PREFETCH_HINT);
+        for (; next_ < until; next_ += 64) ask(reinterpret_cast<const char *>(next_));
     }
+
+    static void ask(const char *line) { _mm_prefetch(line, TILEWRIGHT_PREFETCH_HINT); }
 
   private:
     uintptr_t next_;

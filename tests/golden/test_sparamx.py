@@ -224,7 +224,9 @@ def test_the_papers_prefix_sum_finds_the_same_rows(element):
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 @pytest.mark.parametrize("order", list(Order))
-@pytest.mark.parametrize(("shape", "batch"), [((1, 1), 1), ((17, 70), 3), ((32, 64), 17)])
+@pytest.mark.parametrize(
+    ("shape", "batch"), [((1, 1), 1), ((17, 70), 3), ((32, 64), 17), ((2, 2090), 1)]
+)
 def test_kernels_on_the_plain_matrix(fmt, order, shape, batch):
     """One product at a time in the documented order, from the matrix before packing."""
     matrix, x = weights(fmt, shape, 0.5), activations(fmt, batch, shape[1])
@@ -253,11 +255,16 @@ def test_kernels_on_the_plain_matrix(fmt, order, shape, batch):
                 even, odd = step(even, k), step(odd, k + 1)
             expected = plus(expected, plus(even, odd))
     else:
-        sums = [zero] * 4
-        for k in range(0, depth, 2):
-            chain = k // 2 % 4
-            sums[chain] = step(step(sums[chain], k + 1), k)
-        expected = plus(plus(sums[0], sums[1]), plus(sums[2], sums[3]))
+        segments = []
+        for first in range(0, depth, 1024):
+            sums = [zero] * 4
+            for k in range(first, min(depth, first + 1024), 2):
+                chain = k // 2 % 4
+                sums[chain] = step(step(sums[chain], k + 1), k)
+            segments.append(plus(plus(sums[0], sums[1]), plus(sums[2], sums[3])))
+        expected = segments[0]
+        for more in segments[1:]:
+            expected = plus(expected, more)
     assert np.array_equal(got, expected)
 
 

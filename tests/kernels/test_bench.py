@@ -24,6 +24,7 @@ from kernels.records import (
     surface_table,
 )
 from kernels.roofs import INSTRUCTIONS, Roofs, predict
+from sim.evaluations import EVALUATIONS
 from tests.support.claims import claim
 from tilewright import cli
 
@@ -37,8 +38,7 @@ def test_a_quick_run_has_everything():
     record = run(quick_plan(), doing.append)
     assert len(doing) == steps(quick_plan())
     assert record == json.loads(json.dumps(record))
-    sections = set(RECORD) - {"note"}
-    assert sections == set(record)
+    assert set(RECORD) == set(record)
     kernels = {row["kernel"] for row in record["layers"]}
     assert kernels >= {"sparse bf16", "dense bf16", "sparse int8", "dense int8", "read"}
     assert len(layer_summary(record)) >= 4
@@ -109,10 +109,12 @@ def test_batch_1_beats_stock_and_the_papers_speedups():
 
 
 def test_batch_1_reads_at_70_percent_of_what_reading_alone_gets():
-    """Of all layers but the smallest, whose 4.7 MB a call's start and end weigh on."""
-    shares = {row["layer"]: row["share_of_read"] for row in rows_of("sparse bf16", 1)}
-    assert shares.pop("4096x1024") >= 0.6
-    assert min(shares.values()) >= 0.7
+    assert min(row["share_of_read"] for row in rows_of("sparse bf16", 1)) >= 0.7
+
+
+def test_a_large_layer_is_packed_in_less_than_a_second():
+    for row in RECORD["packing"]:
+        assert (row["inputs"], row["outputs"]) == (4096, 14336) and row["seconds"] < 1
 
 
 def test_larger_batches_are_no_slower_than_stock():
@@ -130,11 +132,11 @@ def test_int8_gains_from_sparsity():
 
 
 def test_speed_grows_with_sparsity():
-    """Until the vector unit, not memory, is the bound: up to 90%."""
+    """Until the vector unit, not memory, is the bound: up to 80%."""
     assert claim("sparamx.fig11.monotone")
-    rows = [r for r in RECORD["sparsity"] if r["kernel"] == "sparse bf16" and r["sparsity"] <= 0.9]
+    rows = [r for r in RECORD["sparsity"] if r["kernel"] == "sparse bf16" and r["sparsity"] <= 0.8]
     times = [row["seconds"] for row in rows]
-    assert len(times) == 10 and times == sorted(times, reverse=True)
+    assert len(times) == 9 and times == sorted(times, reverse=True)
 
 
 def test_nothing_is_faster_than_the_roofs():
@@ -189,8 +191,14 @@ def test_figures_of_the_document_are_those_of_the_record():
         for row in RECORD["roof_surface"]
         if row["scheme"] == "bf8"
     ]
-    assert all(abs(ratio - 1) < 0.155 for ratio in bf8)
+    assert all(abs(ratio - 1) < 0.225 for ratio in bf8)
     tiles = 4096 // 32 * 14336 // 16
+    (batch64,) = (
+        row["seconds"]
+        for row in RECORD["batch"]
+        if row["batch"] == 64 and row["kernel"] == "sparse bf16"
+    )
+    packing = {row["element"]: f"{1e3 * row['seconds']:.0f} ms" for row in RECORD["packing"]}
 
     def factor(prediction):
         return np.exp(np.abs(np.log(surface_errors(RECORD, prediction))).mean())
@@ -198,10 +206,15 @@ def test_figures_of_the_document_are_those_of_the_record():
     text = " ".join(DOCUMENT.split())
     for figure in (
         f"{min(over):.2f} to {max(over):.2f} times as fast as stock",
-        f"reads at {share[1]:.0f} to {share[-1]:.0f}% of what reading alone gets",
-        f"for the smallest layer, {share[0]:.0f}%",
+        f"reads at {share[0]:.0f} to {share[-1]:.0f}% of what reading alone gets",
         f"Sparse int8 is {min(gains):.2f} to {max(gains):.2f} times as fast",
+        f"is packed in {packing['bf16']} (bf16, from float32) or {packing['int8']} (int8)",
         f"peak would allow {1e6 * 4 * tiles / roofs['matrix']:.0f} us",
+        f"run at {roofs['matrix_from_l2'] / 1e9:.2f} G/s (`roofs.matrix_from_l2`):"
+        f" {1e6 * 4 * tiles / roofs['matrix_from_l2']:.0f} us, of the {1e6 * batch64:.0f} us",
+        f"medians of {RECORD['plan']['rounds']} rounds",
+        f"{EVALUATIONS['measured_block_gain'](batch=32):.2f} for a block's linear layers",
+        f"{EVALUATIONS['measured_kv_gain']():.2f} for a block |",
         f"{micro['pruned']:.0f} us with 30% of the keys and 50% of the values zero,"
         f" {micro['dense']:.0f} us dense, {micro['dense'] / micro['pruned']:.2f} times as fast",
         f"{roofs['read_bytes'] / 1e9:.0f} GB/s at the start",
