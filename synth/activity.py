@@ -3,7 +3,8 @@
 The netlist is evaluated cell by cell without delays, so a net toggles at most once a cycle: there
 are no glitches. A net's value is an integer with one bit per stream, so that many independent
 streams of data go through at once. Streams run in step: the handshake of a block must not depend
-on its data, and the outputs are always ready.
+on its data, and the outputs are always ready. Memory macros hold a word for every address in every
+stream.
 """
 
 import re
@@ -11,6 +12,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from synth.function import parse_function
+from synth.memory import parse_macro
 from synth.netlist import Instance, Net, Netlist, in_signal_order
 from synth.technology import State
 
@@ -48,7 +50,7 @@ def measure(
     program = _Program(netlist)
     machine = program.run(ones)
     next(machine)
-    counters, ignored = [0] * len(program.nets), [0] * len(program.nets)
+    counters, ignored = ([0] * program.counters for _ in range(2))
     position = dict.fromkeys(inputs, 0)
     first = next(iter(inputs))
     givers = [p.removesuffix("__valid") for p in netlist.outputs if p.endswith("__valid")]
@@ -82,8 +84,8 @@ def measure(
         if idle > PATIENCE:
             taken = ", ".join(f"{p}: {position[p]} of {len(inputs[p])}" for p in inputs)
             raise RuntimeError(f"{netlist.name} stands still; beats taken: {taken}")
-    toggles = dict(zip(program.nets, counters, strict=True))
-    return Activity(streams, cycles, toggles, results)
+    toggles = dict(zip(program.nets, counters[: len(program.nets)], strict=True))
+    return Activity(streams, cycles, toggles, results, program.accesses(counters))
 
 
 def _quiet(
@@ -112,14 +114,31 @@ class _Program:
             for k, net in enumerate(nets)
             if port != "clk" and isinstance(net, int)
         ]
-        self.registers = [_flip_flop(i) for i in netlist.instances if i.cell.state is not None]
+        stateful = [i for i in netlist.instances if i.cell.state is not None]
+        self.registers = [_flip_flop(i) for i in stateful if not i.cell.memory_bits]
+        self.memories = [(i, parse_macro(i.cell.name)) for i in stateful if i.cell.memory_bits]
+
+    @property
+    def counters(self) -> int:
+        """How many a running program needs: one a net, two a memory (reads, parts written)."""
+        return len(self.nets) + 2 * len(self.memories)
+
+    def accesses(self, counters: list[int]) -> dict[str, tuple[float, float]]:
+        first = len(self.nets)
+        return {
+            instance.name: (
+                counters[first + 2 * k],
+                counters[first + 2 * k + 1] * macro.granularity / macro.width,
+            )
+            for k, (instance, macro) in enumerate(self.memories)
+        }
 
     def flat(self, values: Mapping[str, Sequence[int]]) -> list[int]:
         """One integer per input net."""
         return [values[port][k] for port, k, _ in self.inputs]
 
     def run(self, ones: int) -> Generator[dict[str, list[int]], tuple[list[int], list[int]], None]:
-        scope: dict = {}
+        scope: dict = {"access": _access}
         exec(compile(self._source(), f"<{self.netlist.name}>", "exec"), scope)
         return scope["run"](ones)
 
@@ -129,6 +148,11 @@ class _Program:
             body += self._update(net, f"x[{k}]")
         for k, (instance, state) in enumerate(self.registers):
             body += self._outputs(instance, _state_names(k, state))
+        for k, (instance, macro) in enumerate(self.memories):
+            for bit in range(macro.width):
+                read = instance.pins.get(f"read_data[{bit}]")
+                if isinstance(read, int):
+                    body += self._update(read, f"m{k}[1][{bit}]")
         for instance in in_signal_order(self.netlist):
             body += self._outputs(instance, {})
         outputs = ", ".join(
@@ -140,7 +164,19 @@ class _Program:
             f"s{k} = {_expression(state.data, instance, _state_names(k, state))}"
             for k, (instance, state) in enumerate(self.registers)
         ]
+        for k, (instance, macro) in enumerate(self.memories):
+            pins = [
+                f"[{', '.join(_name(instance.pins[f'{port}[{b}]']) for b in range(bits))}]"
+                for port, bits in macro.inputs.items()
+            ]
+            ports = ", ".join(f"{port}={bus}" for port, bus in zip(macro.inputs, pins, strict=True))
+            place = len(self.nets) + 2 * k
+            moves.append(f"access(m{k}, ones, count, {place}, {macro.granularity}, {ports})")
         start = [f"{_name(net)} = 0" for net in self.nets]
+        start += [
+            f"m{k} = [[0] * {macro.width} for _ in range({macro.depth})], [0] * {macro.width}"
+            for k, (_, macro) in enumerate(self.memories)
+        ]
         start += [f"s{k} = 0" for k in range(len(self.registers))]
         return "\n".join(
             [
@@ -172,6 +208,47 @@ class _Program:
         ]
 
 
+def _access(
+    memory: tuple[list[list[int]], list[int]],
+    ones: int,
+    count: list[int],
+    place: int,
+    granularity: int,
+    *,
+    write_enable: list[int],
+    write_address: list[int],
+    write_data: list[int],
+    read_enable: list[int],
+    read_address: list[int],
+) -> None:
+    """One clock edge of a macro: words by address, and the word that was read last."""
+    words, last = memory
+    (enable,) = read_enable
+    count[place] += enable.bit_count()
+    count[place + 1] += sum(part.bit_count() for part in write_enable)
+    if enable:
+        taken = [bit & ~enable for bit in last]
+        for address, word in enumerate(words):
+            chosen = _chosen(address, read_address, enable)
+            if chosen:
+                taken = [old | (bit & chosen) for old, bit in zip(taken, word, strict=True)]
+        last[:] = taken
+    for address, word in enumerate(words):
+        chosen = _chosen(address, write_address, ones)
+        for part, written in enumerate(write_enable):
+            here = chosen & written
+            if here:
+                for k in range(part * granularity, (part + 1) * granularity):
+                    word[k] = (word[k] & ~here) | (write_data[k] & here)
+
+
+def _chosen(address: int, bits: list[int], streams: int) -> int:
+    """Those of ``streams`` in which the address lines hold ``address``."""
+    for k, bit in enumerate(bits):
+        streams &= bit if address >> k & 1 else ~bit
+    return streams
+
+
 def _flip_flop(instance: Instance) -> tuple[Instance, State]:
     """The instance with its state, if it is a plain flip-flop."""
     cell, state = instance.cell, instance.cell.state
@@ -180,7 +257,6 @@ def _flip_flop(instance: Instance) -> tuple[Instance, State]:
         or state.latch
         or state.clear
         or state.preset
-        or cell.memory_bits
         or parse_function(state.clock).verilog != cell.clock_pin
     ):
         raise UnsupportedCellError(

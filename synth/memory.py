@@ -1,11 +1,13 @@
 """SRAM macros: memories that synthesis leaves whole (``hw.sram``).
 
-Their area and access time come from the technology's model, fitted to published macros; leakage and
-energy are not modelled.
+Their area and access time come from the technology's model, fitted to published macros, their
+energy from the capacitance of word and bit lines; leakage is not modelled.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from synth.technology import Arc, Cell, Edge, Plane, State, Technology
 from synth.yosys import SynthesisError
@@ -16,10 +18,12 @@ __all__ = [
     "macro_cell",
     "macro_model",
     "macro_port_module",
+    "memory_entries",
     "parse_macro",
 ]
 
-_NAME = re.compile(r"sram_(\d+)x(\d+)_1r1w(?:_g(\d+))?")
+_PREFIX = "sram_"
+_NAME = re.compile(_PREFIX + r"(\d+)x(\d+)_1r1w(?:_g(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ def macro_cell(macro: MemoryMacro, technology: Technology) -> Cell:
     pins = {pin: None for port, bits in macro.inputs.items() for pin in _bits(port, bits)}
     outputs = _bits("read_data", macro.width)
     access = memory.access_time(macro.depth, macro.width)
+    read, write = memory.access_energy(macro.depth, macro.width, technology.supply)
     arcs = tuple(
         Arc("clk", pin, "*", _launch(arc.rise, access), _launch(arc.fall, access))
         for arc in driver.arcs
@@ -92,7 +97,33 @@ def macro_cell(macro: MemoryMacro, technology: Technology) -> Cell:
         clock_pin="clk",
         setup=dict.fromkeys(pins, memory.setup),
         memory_bits=macro.bits,
+        read_energy=read,
+        write_energy=write,
     )
+
+
+def memory_entries(counts: Mapping[str, int], technology: Technology) -> dict[str, dict[str, Any]]:
+    """What is known about the macros among the cells of ``counts``, for records.
+
+    ``published_size`` tells whether the model interpolates between published macros there.
+    """
+    memory, entries = technology.memory, {}
+    for name, count in counts.items():
+        if memory is None or not name.startswith(_PREFIX):
+            continue
+        macro = parse_macro(name)
+        size = macro.depth, macro.width
+        read, write = memory.access_energy(*size, technology.supply)
+        entries[name] = {
+            "count": count,
+            "bits": macro.bits,
+            "area_um2": round(memory.area(*size), 3),
+            "access_ps": round(memory.access_time(*size), 1),
+            "read_fj": round(read, 2),
+            "write_fj": round(write, 2),
+            "published_size": memory.is_published_size(*size),
+        }
+    return entries
 
 
 def _bits(port: str, bits: int) -> list[str]:

@@ -1,9 +1,11 @@
 """Records: what synthesis found out about one block in one technology, as committed JSON.
 
-A record holds no time or date, so the same sources and tools write the same bytes; ``rtlil_sha256``
-tells whether it still describes the block. Every metric knows its unit and its better direction.
+A record holds no time or date, so the same sources and tools write the same bytes. Hashes of the
+RTLIL, of the cells and of the flow tell whether it is still what synthesis would give. Every metric
+knows its unit and its better direction.
 """
 
+import ast
 import hashlib
 import json
 from collections.abc import Callable, Iterable
@@ -17,13 +19,18 @@ from golden.params.resolve import resolve
 from synth.emit import to_rtlil
 from synth.flow import DEFAULT_GOAL, Goal, Synthesis
 from synth.liberty import to_liberty
+from synth.memory import memory_entries
 from synth.technology import Technology, load_technology
 from synth.timing import TimingPath
 
 __all__ = [
     "RECORDS",
     "block_record",
+    "code_of",
+    "energy_sha256",
+    "flow_sha256",
     "is_fresh",
+    "is_of_this_flow",
     "load_records",
     "record_path",
     "record_text",
@@ -37,6 +44,45 @@ RECORDS = Path(__file__).parent / "records"
 
 def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+# What turns RTLIL into figures, apart from the tools: mapping, memories, parts and timing; and
+# figures into energy.
+_FLOW = ("flow", "full_adders", "memory", "parts", "timing")
+_ENERGY = ("activity", "energy")
+
+
+@cache
+def flow_sha256(technology: str) -> str:
+    """Of the flow's code, comments and docstrings left out, and of the model of memories."""
+    return _sha256_of_code(_FLOW, load_technology(technology).memory)
+
+
+@cache
+def energy_sha256(technology: str) -> str:
+    """Of the code that measures energy, and of the energies in the technology's table."""
+    table = load_technology(technology)
+    cells = [(c.name, c.energy, c.input_energy, c.clock_energy) for c in table.cells.values()]
+    return _sha256_of_code(_ENERGY, (cells, table.wire_capacitance))
+
+
+def _sha256_of_code(modules: Iterable[str], data: object) -> str:
+    code = [code_of(Path(__file__).with_name(f"{module}.py").read_text()) for module in modules]
+    return sha256("".join([*code, repr(data)]))
+
+
+def code_of(source: str) -> str:
+    """The lines of ``source`` that are neither blank, nor comments, nor docstrings."""
+    lines = source.splitlines()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            text = node.body[0]
+            for k in range(text.lineno - 1, text.end_lineno or text.lineno):
+                lines[k] = ""
+    kept = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    return "".join(f"{line}\n" for line in kept)
 
 
 def tool_versions() -> dict[str, str]:
@@ -65,11 +111,13 @@ def block_record(spec: str, params: BlockParams, rtlil: str, result: Synthesis) 
         "goal": result.goal.value,
         "rtlil_sha256": sha256(rtlil),
         "liberty_sha256": None if technology.liberty else sha256(to_liberty(technology)),
+        "flow_sha256": None if technology.liberty else flow_sha256(technology.name),
         "tools": tool_versions(),
         "metrics": _metrics(result),
         "longest_path": _path(result),
         "cells_by_kind": netlist.cell_counts,
         "area_by_part": {part: round(area, 5) for part, area in result.area_by_part.items()},
+        "memories": memory_entries(netlist.cell_counts, technology),
     }
 
 
@@ -111,12 +159,19 @@ def load_records(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
 
 
 def is_fresh(record: dict[str, Any], rtlil_sha256: str) -> bool:
-    """Whether block, cells and tools are still those the record was made with."""
-    return (record["rtlil_sha256"], record["liberty_sha256"], record["tools"]) == (
-        rtlil_sha256,
-        _liberty_sha256(record["technology"]),
-        tool_versions(),
-    )
+    """Whether block, cells, flow and tools are still those the record was made with."""
+    technology = record["technology"]
+    return record["rtlil_sha256"] == rtlil_sha256 and is_of_this_flow(record, technology)
+
+
+def is_of_this_flow(record: dict[str, Any], technology: str) -> bool:
+    """Whether a record of any kind was made with these cells, this flow and these tools."""
+    made_with = {
+        "liberty_sha256": _liberty_sha256(technology),
+        "flow_sha256": flow_sha256(technology),
+        "tools": tool_versions(),
+    }
+    return all(record.get(key) == value for key, value in made_with.items())
 
 
 def stale_records(

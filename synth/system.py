@@ -6,6 +6,7 @@ modules and no path is measured.
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from typing import Any
 from golden.params.resolve import resolve
 from synth.emit import to_rtlil
 from synth.flow import map_modules
-from synth.record import RECORDS, sha256, tool_versions
+from synth.liberty import to_liberty
+from synth.memory import memory_entries
+from synth.record import RECORDS, flow_sha256, sha256, tool_versions
 from synth.technology import Cell, Technology
 
 __all__ = ["SYSTEMS", "Area", "load_system", "system_area", "system_path", "system_record"]
@@ -36,8 +39,13 @@ class Area:
         return Area(self.logic + other.logic, self.memory + other.memory)
 
 
-def system_area(rtlil: str, top: str, technology: Technology) -> dict[str, Area]:
-    """Area of each module directly inside ``top``, and of what ``top`` adds itself as ``""``."""
+def system_area(
+    rtlil: str, top: str, technology: Technology
+) -> tuple[dict[str, Area], dict[str, int]]:
+    """Area of each module directly inside ``top``, and how many of each macro there are.
+
+    What ``top`` adds itself is ``""``.
+    """
     modules = map_modules(rtlil, top, technology)
     known: dict[str, Area] = {}
 
@@ -53,7 +61,23 @@ def system_area(rtlil: str, top: str, technology: Technology) -> dict[str, Area]
             # Amaranth numbers a module whose name a signal has too.
             name = re.sub(r"\$\d+$", "", kind.removeprefix(f"{top}."))
             parts[name] = parts.get(name, Area()) + area(kind)
-    return parts
+    return parts, dict(sorted(_macros(modules, top).items()))
+
+
+def _macros(modules: dict[str, list[Cell | str]], top: str) -> Counter[str]:
+    known: dict[str, Counter[str]] = {}
+
+    def count(module: str) -> Counter[str]:
+        if module not in known:
+            known[module] = total = Counter[str]()
+            for part in modules[module]:
+                if isinstance(part, str):
+                    total.update(count(part))
+                elif part.memory_bits:
+                    total[part.name] += 1
+        return known[module]
+
+    return count(top)
 
 
 def own(cell: Cell) -> Area:
@@ -64,17 +88,20 @@ def system_record(spec: str, technology: Technology) -> dict[str, Any]:
     """What ``tilewright synth SPEC --system`` writes down."""
     params = resolve(spec)
     rtlil = to_rtlil(params, memory_macros=True)
-    parts = system_area(rtlil, params.slug, technology)
+    parts, macros = system_area(rtlil, params.slug, technology)
     return {
         "spec": spec,
         "technology": technology.name,
         "system_rtlil_sha256": sha256(rtlil),
+        "liberty_sha256": None if technology.liberty else sha256(to_liberty(technology)),
+        "flow_sha256": None if technology.liberty else flow_sha256(technology.name),
         "tools": tool_versions(),
         "unit": "um2",
         "parts": {
             name: {"logic": round(a.logic, 3), "memory": round(a.memory, 3)}
             for name, a in sorted(parts.items())
         },
+        "memories": memory_entries(macros, technology),
     }
 
 

@@ -137,10 +137,15 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryModel:
-    """Area and timing of SRAM macros with one write and one read port.
+    """Area, timing and energy of SRAM macros with one write and one read port.
 
-    Either rectangles of bit cells with their edge (``height``, ``width``, in um: edge, step), or a
-    fixed part and so much per bit; a memory is made of registers where that is smaller.
+    Area: either rectangles of bit cells with their edge (``height``, ``width``, in um: edge, step),
+    or a fixed part and so much per bit; a memory is made of registers where that is smaller.
+
+    Energy of an access: the word line of a row, full swing; the bit lines of all columns of the
+    row, ``swing`` where they are read or only selected along, full swing where they are written;
+    a latch per bit of the word; the address. Deeper memories are banks of the largest published
+    depth, of which one works; what leads to the banks is not counted.
     """
 
     access: tuple[float, float, float]  # ps: clock to data, plus per bit of a macro, per row
@@ -153,6 +158,13 @@ class MemoryModel:
     fixed: float = 0.0  # um2
     per_bit: float = 0.0  # um2
     per_bit_registers: float = float("inf")  # um2
+    word_line: float  # fF per column
+    bit_line: float  # fF per row
+    swing: float  # V, of a bit line that is read
+    latch: float  # fJ per bit of the word
+    address: float  # fJ per bit of the address
+    valid_words: tuple[int, int]  # of the published macros
+    valid_bits: tuple[int, int]
 
     def area(self, depth: int, bits: int) -> float:
         """Of ``depth`` words of ``bits`` bits."""
@@ -165,6 +177,20 @@ class MemoryModel:
         edge, per_bit, per_row = self.access
         rows = -(-depth // self.words_per_row)
         return edge + per_bit * min(bits, self.max_bits or bits) + per_row * rows
+
+    def access_energy(self, depth: int, bits: int, supply: float) -> tuple[float, float]:
+        """fJ of a read and of a write of a whole word."""
+        rows = -(-min(depth, self.valid_words[1]) // self.words_per_row)
+        columns = bits * min(depth, self.words_per_row)
+        common = supply**2 * self.word_line * columns
+        common += self.latch * bits + self.address * (depth - 1).bit_length()
+        small, full = (rows * self.bit_line * supply * volts for volts in (self.swing, supply))
+        return common + small * columns, common + small * (columns - bits) + full * bits
+
+    def is_published_size(self, depth: int, bits: int) -> bool:
+        """Whether the model interpolates there, in words and in bits of a word."""
+        within = ((depth, self.valid_words), (bits, self.valid_bits))
+        return all(low <= value <= high for value, (low, high) in within)
 
     def _macro(self, depth: int, bits: int) -> float:
         if self.height is None or self.width is None:
@@ -190,6 +216,7 @@ class Technology:
     slew_thresholds: tuple[float, float] = (10.0, 90.0)  # per cent of the swing
     fanout_of_four_load: float = 0.0  # four inputs of an inverter
     wire_capacitance: float = 0.0  # fF per um
+    node: int = 0  # nm
     map_slew: float = 0.0  # at which ABC's mapper compares cells
     max_slew: float = 0.0
     temperature: float = 25.0  # C
@@ -222,6 +249,7 @@ def technology_from_table(table: dict[str, Any]) -> Technology:
         slew_thresholds=(low, high),
         fanout_of_four_load=4 * table["inv_cap_ff"],
         wire_capacitance=table["wire_ff_per_um"],
+        node=table["node_nm"],
         map_slew=table["map_slew_ps"],
         max_slew=table["max_transition_ps"],
         temperature=table["temperature_c"],
@@ -238,8 +266,10 @@ def _memory(entry: dict[str, Any]) -> MemoryModel:
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
     }
-    values["access"] = values.pop("access_ps")
-    values["setup"] = values.pop("setup_ps")
+    units = {"access_ps": "access", "setup_ps": "setup", "swing_v": "swing"}
+    units |= {f"{name}_ff": name for name in ("word_line", "bit_line")}
+    units |= {f"{name}_fj": name for name in ("latch", "address")}
+    values |= {name: values.pop(key) for key, name in units.items()}
     return MemoryModel(**values)
 
 

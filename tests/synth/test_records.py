@@ -16,6 +16,7 @@ from synth.liberty import to_liberty
 from synth.record import (
     RECORDS,
     block_record,
+    code_of,
     load_records,
     record_path,
     record_text,
@@ -82,6 +83,36 @@ def test_a_changed_block_is_noticed(goal, option, tmp_path):
     spec, technology = record["spec"], record["technology"]
     command = f"tilewright synth {spec} --tech {technology}{option} --update-records"
     assert stale_records(tmp_path) == {name: command}
+
+
+@pytest.mark.parametrize("changed", ["flow_sha256", "liberty_sha256", "tools"])
+def test_a_changed_flow_is_noticed(changed, tmp_path):
+    name, record = next(iter(ALL.items()))
+    (tmp_path / name).write_text(record_text({**record, changed: None}))
+    assert stale_records(tmp_path).keys() == {name}
+
+
+def test_the_flows_code_is_what_counts():
+    """Not its comments and docstrings."""
+    plain = '"""About."""\nX = 1\n\n\ndef f():\n    """Does."""\n    return X  # why\n'
+    reworded = (
+        '"""Of."""\n# A reason.\nX = 1\ndef f():\n    """Gives\n    X."""\n    return X  # why\n'
+    )
+    assert code_of(plain) == code_of(reworded) == "X = 1\ndef f():\n    return X  # why\n"
+    assert code_of(plain) != code_of(plain.replace("X = 1", "X = 2"))
+
+
+def test_memories_are_named():
+    """Every macro of a netlist, none of it in registers."""
+    for record in ALL.values():
+        macros = {k: n for k, n in record["cells_by_kind"].items() if k.startswith("sram_")}
+        memories = record["memories"]
+        assert {name: entry["count"] for name, entry in memories.items()} == macros
+        bits = sum(entry["count"] * entry["bits"] for entry in memories.values())
+        assert bits == record["metrics"]["memory_bits"]["value"]
+        for entry in memories.values():
+            assert 0 < entry["read_fj"] < entry["write_fj"] and entry["access_ps"] > 0
+            assert isinstance(entry["published_size"], bool)
 
 
 def test_other_goals_have_their_own_files():

@@ -20,11 +20,18 @@ from synth.energy import (
     wire_capacitance,
 )
 from synth.flow import Synthesis, synthesise
-from synth.record import RECORDS, block_record, sha256, tool_versions
+from synth.record import RECORDS, block_record, energy_sha256, is_of_this_flow, sha256
 from synth.technology import Technology
 from tilewright.bench.pe_workload import DOTS, KINDS, LENGTH, SEED, STREAMS, words_of, workload
 
-__all__ = ["CLOCK_MHZ", "ELEMENTS", "energy_path", "load_energy", "make_records"]
+__all__ = [
+    "CLOCK_MHZ",
+    "ELEMENTS",
+    "energy_path",
+    "is_fresh_energy",
+    "load_energy",
+    "make_records",
+]
 
 CLOCK_MHZ = 285  # of every system in Anda's comparison: docs/claims/pe.toml
 
@@ -62,6 +69,17 @@ def load_energy(spec: str, technology: Technology) -> dict[str, Any] | None:
     return json.loads(path.read_text()) if path.exists() else None
 
 
+def is_fresh_energy(spec: str, technology: Technology) -> bool:
+    """Whether there is a record of the element, flow and energies as they are now."""
+    record = load_energy(spec, technology)
+    return (
+        record is not None
+        and is_of_this_flow(record, technology.name)
+        and record.get("energy_sha256") == energy_sha256(technology.name)
+        and record["rtlil_sha256"] == sha256(to_rtlil(resolve(spec), memory_macros=True))
+    )
+
+
 def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dict[str, Any]]:
     """The synthesis record of an element and its energy record, of one netlist."""
     params = resolve(spec)
@@ -74,8 +92,8 @@ def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dic
         "spec": spec,
         "technology": technology.name,
         "goal": result.goal.value,
-        "rtlil_sha256": sha256(rtlil),
-        "tools": tool_versions(),
+        **{key: record[key] for key in ("rtlil_sha256", "liberty_sha256", "flow_sha256", "tools")},
+        "energy_sha256": energy_sha256(technology.name),
         "clock_mhz": CLOCK_MHZ,
         "workload": {"streams": STREAMS, "dots": DOTS, "length": LENGTH, "seed": SEED},
         "wire": {

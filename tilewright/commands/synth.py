@@ -11,6 +11,7 @@ from tilewright.errors import CommandError
 
 if TYPE_CHECKING:
     from golden.params.block import BlockParams
+    from synth.equivalence import Equivalence
     from synth.flow import Goal, Synthesis
     from synth.technology import Technology
 
@@ -77,6 +78,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only the area of each part, every module by itself: for whole accelerators",
     )
     parser.add_argument(
+        "--prove",
+        action="store_true",
+        help="prove that each netlist is equivalent to its RTL, where ABC can",
+    )
+    parser.add_argument(
         "--compare",
         metavar=("OLD", "NEW"),
         nargs=2,
@@ -119,14 +125,17 @@ def _synthesise(args: argparse.Namespace) -> int:
     if args.netlist and (args.all or len(technologies) > 1):
         raise CommandError("--netlist needs one BLOCK and one technology")
     jobs = list(_jobs(args, technologies))
-    records, results = [], []
+    records, results, proofs = [], [], []
     with progress("synthesis", len(jobs)) as tick:
-        for job, result in _run_jobs(jobs, args):
+        for job, result, proof in _run_jobs(jobs, args):
             records.append(block_record(job.spec, job.params, job.rtlil, result))
             results.append(result)
+            proofs.append(proof)
             if args.update_records:
                 path = record_path(job.params, job.technology, job.goal)
                 write_atomic(path, record_text(records[-1]))
+                if proof is not None:
+                    _record_proof(path.name, records[-1], proof)
             tick(job.spec)
     if args.netlist and results:
         write_atomic(args.netlist, results[0].verilog)
@@ -136,6 +145,8 @@ def _synthesise(args: argparse.Namespace) -> int:
         print_json(records)
         return 0
     _print_records(records, args.clock)
+    if args.prove:
+        _print_proofs(records, proofs)
     for result in results:
         if args.path:
             _print_path(result)
@@ -175,8 +186,8 @@ def _system(args: argparse.Namespace) -> int:
     return 0
 
 
-def _wanted(args: argparse.Namespace) -> "list[tuple[str, Goal]]":
-    """Blocks with the goal for each; ``--all`` adds whatever else has a record."""
+def _wanted(args: argparse.Namespace) -> "list[tuple[str, Goal, str | None]]":
+    """Blocks with goal and, of what ``--all`` finds in records, the only technology."""
     from golden.params.arith import ARITH_BLOCKS
     from golden.params.stream import STREAM_BLOCKS
     from synth.flow import DEFAULT_GOAL, Goal
@@ -184,11 +195,15 @@ def _wanted(args: argparse.Namespace) -> "list[tuple[str, Goal]]":
 
     goal = Goal(args.goal) if args.goal else DEFAULT_GOAL
     if not args.all:
-        return [(args.block, goal)]
+        return [(args.block, goal, None)]
     blocks = (*STREAM_BLOCKS, *ARITH_BLOCKS)
     presets = [(f"{cls.block}:{preset}", goal) for cls in blocks for preset in cls.PRESETS]
-    recorded = [(r["spec"], Goal(r["goal"])) for r in load_records().values()]
-    return list(dict.fromkeys([*presets, *(recorded if args.goal is None else [])]))
+    recorded = [
+        (r["spec"], Goal(r["goal"]), r["technology"])
+        for r in load_records().values()
+        if args.goal is None and (r["spec"], Goal(r["goal"])) not in presets
+    ]
+    return [*((spec, goal, None) for spec, goal in presets), *recorded]
 
 
 def _technologies(args: argparse.Namespace) -> "list[Technology]":
@@ -215,13 +230,23 @@ class Job(NamedTuple):
 
 
 def _jobs(args: argparse.Namespace, technologies: "Sequence[Technology]") -> Iterator[Job]:
+    from functools import cache
+
     from golden.params.resolve import resolve
     from synth.emit import to_rtlil
+    from synth.requirements import require_full_adder
 
-    for spec, goal in _wanted(args):
-        params = resolve(spec)
-        rtlil = to_rtlil(params, memory_macros=True)
+    @cache
+    def rtlil_of(spec: str) -> str:
+        return to_rtlil(resolve(spec), memory_macros=True)
+
+    for spec, goal, only in _wanted(args):
+        params, rtlil = resolve(spec), rtlil_of(spec)
         for technology in technologies:
+            if only not in (None, technology.name):
+                continue
+            if args.clock is None:
+                require_full_adder(rtlil, technology, goal)
             job = Job(spec, params, rtlil, technology, goal)
             if not (args.stale and _has_fresh_record(job)):
                 yield job
@@ -234,24 +259,31 @@ def _has_fresh_record(job: Job) -> bool:
     return path.exists() and is_fresh(_read_record(path), sha256(job.rtlil))
 
 
-def _run_jobs(jobs: Sequence[Job], args: argparse.Namespace) -> "Iterator[tuple[Job, Synthesis]]":
+def _run_jobs(
+    jobs: Sequence[Job], args: argparse.Namespace
+) -> "Iterator[tuple[Job, Synthesis, Equivalence | None]]":
     """Jobs with their results, in order, computed side by side."""
     from concurrent.futures import ThreadPoolExecutor
 
+    from synth.equivalence import check_equivalence
     from synth.flow import synthesise, synthesise_for_clock
 
-    def work(job: Job) -> "Synthesis":
+    def mapped(job: Job) -> "Synthesis":
         top, options = job.params.slug, {"keep_hierarchy": args.hierarchy}
         if args.clock is not None and args.goal is None:
             return synthesise_for_clock(job.rtlil, top, job.technology, args.clock, **options)
         return synthesise(job.rtlil, top, job.technology, job.goal, **options)
+
+    def work(job: Job) -> "tuple[Synthesis, Equivalence | None]":
+        result = mapped(job)
+        return result, check_equivalence(job.rtlil, result.netlist) if args.prove else None
 
     # Threads suffice: the work is in Yosys processes, which an interrupt reaches as it reaches us.
     pool = ThreadPoolExecutor(WORKERS)
     try:
         pending = [(job, pool.submit(work, job)) for job in jobs]
         for job, future in pending:
-            yield job, future.result()
+            yield job, *future.result()
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -275,6 +307,37 @@ def _print_records(records: Iterable[dict[str, Any]], clock: float | None) -> No
             row.append(f"{clock - value['delay']:.1f}")
         rows.append([*row, f"{path['start']} -> {path['end']}" if path else ""])
     print_table([*header, *(["SLACK PS"] if clock is not None else []), "LONGEST PATH"], rows)
+
+
+def _record_proof(name: str, record: dict[str, Any], proof: "Equivalence") -> None:
+    from synth.equivalence import EQUIVALENCE_RECORD, equivalence_entry, load_equivalence
+    from synth.record import record_text
+    from tilewright.files import write_atomic
+
+    known = load_equivalence() | {name: equivalence_entry(record, proof)}
+    write_atomic(EQUIVALENCE_RECORD, record_text(dict(sorted(known.items()))))
+
+
+def _print_proofs(
+    records: Sequence[dict[str, Any]], proofs: "Sequence[Equivalence | None]"
+) -> None:
+    print("\nNetlist against RTL")
+    print_table(
+        ("BLOCK", "TECHNOLOGY", "GOAL", "VERDICT", "BITS", "REGISTERS", "DETAIL"),
+        [
+            (
+                r["spec"],
+                r["technology"],
+                r["goal"],
+                p.verdict.value,
+                p.outputs,
+                p.registers,
+                p.detail,
+            )
+            for r, p in zip(records, proofs, strict=True)
+            if p is not None
+        ],
+    )
 
 
 def _print_path(result: "Synthesis") -> None:

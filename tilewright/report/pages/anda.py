@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from synth.scaling import area_factor
 from synth.system import load_system
 from synth.technology import TECHNOLOGIES, load_technology
 from tilewright.report.claims import claims_source, load_claims
@@ -23,6 +24,7 @@ PARTS = {
     "others": ("controller", "registers", "dma", ""),
 }
 UM2_PER_MM2 = 1e6
+PAPER_NODE = 16  # nm
 
 
 def build(context: Context) -> Page:
@@ -53,7 +55,7 @@ def by_paper_part(record: dict[str, Any]) -> dict[str, float]:
 
 def _system(areas: dict[str, dict[str, float]]) -> Markup:
     claim = load_claims("anda")["anda.area"]
-    columns = {"paper, 16 nm": claim.value, **areas}
+    columns = {f"paper, {PAPER_NODE} nm": claim.value, **areas}
     rows = []
     for part in PARTS:
         row: list[Any] = [part.replace("_", " ")]
@@ -63,15 +65,22 @@ def _system(areas: dict[str, dict[str, float]]) -> Markup:
     total: list[Any] = ["all"]
     for values in columns.values():
         total += [round(sum(values.values()), 4), 100.0]
+    whole = sum(claim.value.values())
+    scaled: list[Any] = ["paper's all at this node", round(whole, 4), ""]
+    for name in areas:
+        factor = area_factor(PAPER_NODE, load_technology(name).node)
+        scaled += [round(whole * factor, 4), ""]
     header = ["Part", *(h for name in columns for h in (f"{name}: mm2", "%"))]
     command = code("tilewright synth anda --system --update-records")
     return section(
         "Area of the accelerator",
         paragraph(
             "Every module mapped by itself for the least area, memories by the technology's model;"
-            " nothing is placed. Shares compare across nodes, areas do not."
+            " nothing is placed. Shares compare across nodes, areas do not; the last row is the"
+            " paper's total by the factors of",
+            code("synth/scaling.py"),
         ),
-        table(header, [*rows, total]),
+        table(header, [*rows, total, scaled]),
         join(
             [
                 note("Source:", code("synth/records/system"), "made by", command),

@@ -1,0 +1,275 @@
+"""Proof that a mapped netlist does what its RTL says, with ABC's combinational check.
+
+Both sides are cut at their registers, which synthesis leaves with their names: a register is an
+input (what it holds) and an output (what it will hold). RTL and netlist are equivalent when outputs
+and next states agree for all inputs and all states. The RTL side is Yosys's own reading of it into
+gates, without optimisation across registers and without ABC; the netlist side is the functions of
+the technology's cells. What registers hold before the first reset is not compared.
+
+Memory macros are cut in the same way: their inputs are outputs here, what they read is an input.
+"""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pyosys
+
+from synth.function import parse_function, truth_table
+from synth.memory import find_macros, macro_port_module
+from synth.netlist import Instance, Net, Netlist
+from synth.record import RECORDS
+from synth.technology import State
+from synth.yosys import run_yosys
+
+__all__ = [
+    "EQUIVALENCE_RECORD",
+    "Equivalence",
+    "Verdict",
+    "check_equivalence",
+    "equivalence_entry",
+    "load_equivalence",
+]
+
+EQUIVALENCE_RECORD = RECORDS / "equivalence.json"
+
+
+class Verdict(Enum):
+    PROVED = "proved"
+    PROVED_FROM_GATES = "proved from generic gates"  # behind Yosys's `synth`, without ABC
+    DIFFERENT = "different"
+    UNDECIDED = "not decided"  # within the time
+    UNMATCHED = "registers differ"  # a register that only one side has
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    verdict: Verdict
+    outputs: int  # bits compared, next states among them
+    registers: int
+    detail: str = ""
+
+
+def load_equivalence() -> dict[str, dict[str, Any]]:
+    """What was proved about which record, by its file's name."""
+    return json.loads(EQUIVALENCE_RECORD.read_text()) if EQUIVALENCE_RECORD.exists() else {}
+
+
+def equivalence_entry(record: dict[str, Any], found: Equivalence) -> dict[str, Any]:
+    """For the netlist that ``record`` is of."""
+    return {
+        "rtlil_sha256": record["rtlil_sha256"],
+        "flow_sha256": record["flow_sha256"],
+        "verdict": found.verdict.value,
+        "outputs": found.outputs,
+        "registers": found.registers,
+        "detail": found.detail,
+    }
+
+
+@dataclass(frozen=True)
+class _Logic:
+    """Inputs, outputs and tables between them, in BLIF's terms."""
+
+    inputs: list[str]
+    outputs: dict[str, str]  # name and the net that gives it
+    tables: list[tuple[list[str], str, int]]  # nets in, net out, truth table
+
+    def blif(self, name: str) -> str:
+        lines = [f".model {name}", ".inputs " + " ".join(self.inputs)]
+        lines.append(".outputs " + " ".join(self.outputs))
+        for given, net, table in self.tables:
+            lines.append(".names " + " ".join([*given, net]))
+            rows = [k for k in range(1 << len(given)) if table >> k & 1]
+            bits = ("".join(str(k >> j & 1) for j in range(len(given))) for k in rows)
+            lines += [f"{row} 1" if row else "1" for row in bits]
+        lines += [f".names {net} {output}\n1 1" for output, net in self.outputs.items()]
+        return "\n".join([*lines, ".end", ""])
+
+
+def check_equivalence(rtlil: str, netlist: Netlist, timeout_s: float = 60) -> Equivalence:
+    """Whether ``netlist`` is equivalent to the module of its name in ``rtlil``.
+
+    ``timeout_s`` is for each of the two readings of the RTL.
+    """
+    top = netlist.name
+    plain = _check(rtlil, netlist, _PLAIN, timeout_s)
+    if plain.verdict in (Verdict.PROVED, Verdict.DIFFERENT):
+        return plain
+    mapped = _check(rtlil, netlist, (f"synth -flatten -top {top} -noabc",), timeout_s)
+    if mapped.verdict is Verdict.PROVED:
+        return replace(mapped, verdict=Verdict.PROVED_FROM_GATES)
+    return mapped
+
+
+def _check(rtlil: str, netlist: Netlist, reading: Sequence[str], timeout_s: float) -> Equivalence:
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+        folder = Path(name)
+        wanted = _of_rtl(rtlil, netlist.name, reading, folder)
+        found = _of_netlist(netlist)
+        registers = sum(output.startswith("next:") for output in found.outputs)
+        sizes = len(found.outputs), registers
+        for kind, one, other in (
+            ("netlist", found.outputs.keys(), wanted.outputs.keys()),
+            ("RTL", wanted.outputs.keys(), found.outputs.keys()),
+        ):
+            if one - other:
+                detail = f"only in the {kind}: {', '.join(sorted(one - other)[:3])}"
+                return Equivalence(Verdict.UNMATCHED, *sizes, detail)
+        inputs = sorted({*wanted.inputs, *found.inputs})
+        for side, logic in (("rtl", wanted), ("netlist", found)):
+            same = _Logic(inputs, dict(sorted(logic.outputs.items())), logic.tables)
+            (folder / f"{side}.blif").write_text(same.blif(side))
+        return Equivalence(_compare(folder, timeout_s), *sizes)
+
+
+def _compare(folder: Path, timeout_s: float) -> Verdict:
+    abc = Path(pyosys.__file__).with_name("yosys-abc")
+    command = [str(abc), "-c", "cec rtl.blif netlist.blif"]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Verdict.UNDECIDED
+    if "Networks are equivalent" in done.stdout:
+        return Verdict.PROVED
+    if "NOT EQUIVALENT" in done.stdout:
+        return Verdict.DIFFERENT
+    if "UNDECIDED" in done.stdout:
+        return Verdict.UNDECIDED
+    raise RuntimeError(f"abc ended in an unknown way: {(done.stdout + done.stderr)[-500:]}")
+
+
+# Word-level optimisation comes first, as in the flow: it removes the same registers. The second
+# reading shares the flow's `synth`, which turns sums into compressor trees: for sums of many terms,
+# where no proof is found between trees of different shape.
+_PLAIN = ("proc", "flatten", "opt -full", "wreduce", "peepopt", "opt -full", "memory_map")
+_AS_GATES = (
+    "opt -full -purge",
+    "techmap",
+    "opt -purge",
+    "dffunmap",
+    "simplemap",
+    "aigmap",
+    "opt_clean -purge",
+    "rename -wire",
+    "setundef -zero",
+    "write_json rtl.json",
+)
+_AND, _NOT, _SAME = 0b1000, 0b01, 0b10
+
+
+def _of_rtl(rtlil: str, top: str, reading: Sequence[str], folder: Path) -> _Logic:
+    (folder / "top.il").write_text(rtlil)
+    (folder / "macros.v").write_text("".join(map(macro_port_module, find_macros(rtlil))))
+    start = ["read_verilog -lib macros.v", "read_rtlil top.il", f"hierarchy -top {top}"]
+    run_yosys([*start, *reading, *_AS_GATES], folder)
+    module = json.loads((folder / "rtl.json").read_text())["modules"][top]
+    ports = module["ports"].items()
+    logic = _ports(
+        *({n: p["bits"] for n, p in ports if p["direction"] == way} for way in ("input", "output"))
+    )
+    for name, cell in module["cells"].items():
+        pins = {pin: [_net(net) for net in nets] for pin, nets in cell["connections"].items()}
+        match cell["type"]:
+            case "$_AND_":
+                logic.tables.append(([*pins["A"], *pins["B"]], pins["Y"][0], _AND))
+            case "$_NOT_":
+                logic.tables.append((pins["A"], pins["Y"][0], _NOT))
+            case "$_DFF_P_":
+                held = f"holds:{_register(name)}"
+                logic.inputs.append(held)
+                logic.tables.append(([held], pins["Q"][0], _SAME))
+                logic.outputs[f"next:{_register(name)}"] = pins["D"][0]
+            case kind if kind.startswith("sram_"):
+                flat = {
+                    f"{pin}[{k}]": net for pin, nets in pins.items() for k, net in enumerate(nets)
+                }
+                _cut_macro(logic, name, flat)
+            case kind:
+                raise ValueError(f"{top}: a cell {kind} is not expected here")
+    return logic
+
+
+def _of_netlist(netlist: Netlist) -> _Logic:
+    logic = _ports(netlist.inputs, netlist.outputs)
+    for k, instance in enumerate(netlist.instances):
+        cell, state = instance.cell, instance.cell.state
+        nets = {pin: _net(net) for pin, net in instance.pins.items()}
+        if cell.memory_bits:
+            _cut_macro(logic, instance.name, {_bus(pin): net for pin, net in nets.items()})
+            continue
+        if state is not None:
+            nets |= dict(zip(state.names, (f"state{k}", f"inverse{k}"), strict=True))
+            _cut_flip_flop(logic, instance, state, nets)
+        for pin, function in cell.outputs.items():
+            if pin in instance.pins:
+                logic.tables.append(_row(function, nets, nets[pin]))
+    return logic
+
+
+def _ports(inputs: dict[str, list[Net]], outputs: dict[str, list[Net]]) -> _Logic:
+    logic = _Logic([], {}, [([], "zero", 0), ([], "one", 1)])
+    for port, nets in inputs.items():
+        for k, net in enumerate(nets):
+            logic.inputs.append(f"{port}[{k}]")
+            logic.tables.append(([f"{port}[{k}]"], _net(net), _SAME))
+    for port, nets in outputs.items():
+        logic.outputs.update({f"out:{port}[{k}]": _net(net) for k, net in enumerate(nets)})
+    return logic
+
+
+def _cut_flip_flop(logic: _Logic, instance: Instance, state: State, nets: dict[str, str]) -> None:
+    """The register is the bit that comes in as data, whatever the cell stores."""
+    name = _register(instance.name)
+    data = next(pin for pin in parse_function(state.data).pins if pin not in state.names)
+    inverted = not _rises_with(state.data, data)
+    logic.inputs.append(f"holds:{name}")
+    for stored, same in zip(state.names, (not inverted, inverted), strict=True):
+        logic.tables.append(([f"holds:{name}"], nets[stored], _SAME if same else _NOT))
+    following = f"following:{name}"
+    logic.tables.append(_row(f"!({state.data})" if inverted else state.data, nets, following))
+    logic.outputs[f"next:{name}"] = following
+
+
+def _rises_with(function: str, pin: str) -> bool:
+    """Whether a function can go from 0 to 1 when ``pin`` does."""
+    parsed = parse_function(function)
+    others = [name for name in parsed.pins if name != pin]
+    table = truth_table(parsed, (pin, *others))
+    return any(table >> (k | 1) & 1 > table >> k & 1 for k in range(0, 2 << len(others), 2))
+
+
+def _cut_macro(logic: _Logic, name: str, nets: dict[str, str]) -> None:
+    for pin, net in nets.items():
+        if pin.startswith("read_data["):
+            logic.inputs.append(f"{name}:{pin}")
+            logic.tables.append(([f"{name}:{pin}"], net, _SAME))
+        elif not pin.startswith("clk"):
+            logic.outputs[f"{name}:{pin}"] = net
+
+
+def _row(function: str, nets: dict[str, str], net: str) -> tuple[list[str], str, int]:
+    parsed = parse_function(function)
+    return [nets[pin] for pin in parsed.pins], net, truth_table(parsed, parsed.pins)
+
+
+def _register(cell: str) -> str:
+    """The signal that a flip-flop is called after; the flow adds ``$_KIND_``."""
+    return cell.partition("$_")[0]
+
+
+def _bus(pin: str) -> str:
+    return pin if "[" in pin else f"{pin}[0]"
+
+
+def _net(net: Net) -> str:
+    if isinstance(net, int):
+        return f"n{net}"
+    return "one" if net == "1" else "zero"
