@@ -34,7 +34,10 @@ def tables() -> dict[str, list[list[str]]]:
         _record(name) for name in ("search", "sensitivity", "kv", "frontier")
     )
     return {
-        "searches": [_search_row(found) for found in search["searches"]],
+        "searches": [
+            *(_search_row("INT4", found) for found in search["searches"]),
+            _search_row("as in the file", _record("search-file")),
+        ],
         "lengths": _length_rows(sensitivity),
         "cache": _cache_rows(kv),
         "weights of the file": _file_rows(_record("kv-file")),
@@ -53,17 +56,21 @@ def _loss(perplexity: float, reference: float) -> str:
     return f"{100 * (perplexity / reference - 1):+.1f}%"
 
 
-def _search_row(found: dict[str, Any]) -> list[str]:
-    best, judged, optimum = found["best"], found["validation"], found["brute_force"]["best"]
+def _search_row(weights: str, found: dict[str, Any]) -> list[str]:
+    best, judged = found["best"], found["validation"]
+    nearby = ["", ""]
+    if "brute_force" in found:
+        optimum = found["brute_force"]["best"]
+        nearby = ["/".join(map(str, optimum["lengths"])), f"{optimum['saving']:.2f}"]
     return [
+        weights,
         f"{found['tolerance']:.1%}",
         "/".join(map(str, best["lengths"])),
         f"{best['saving']:.2f}",
         _loss(best["perplexity"], found["reference"]),
         _loss(judged["perplexity"], judged["reference"]),
         f"{found['found_after']} of {len(found['trials'])}",
-        "/".join(map(str, optimum["lengths"])),
-        f"{optimum['saving']:.2f}",
+        *nearby,
     ]
 
 

@@ -169,6 +169,26 @@ def _search(record: dict[str, Any]) -> Markup:
             " throughput, computed while this page was built."
         ),
         _source("search", record),
+        _search_with_weights_of_file(),
+    )
+
+
+def _search_with_weights_of_file() -> Markup:
+    record = load_record("search-file")
+    if record is None or record["best"] is None:
+        return Markup("")
+    best = record["best"]
+    return join(
+        [
+            paragraph(
+                "The same with other weights:",
+                _subject(record, "calibration"),
+                f"At {record['tolerance']:.1%} it finds {'/'.join(map(str, best['lengths']))}:"
+                f" {best['saving']:.2f} times fewer bit operations,"
+                f" {_percent(best['perplexity'], record['reference']):+.2f}% loss.",
+            ),
+            _source("search-file", record),
+        ]
     )
 
 
