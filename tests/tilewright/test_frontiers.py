@@ -172,6 +172,16 @@ def test_styles_pay_for_speed_with_area(technology):
     assert ripple.area < kogge.area and ripple.throughput < kogge.throughput
 
 
+def test_one_sub_element_is_smaller_than_four_that_share():
+    """At equal throughput; among those that share, the larger fold is the smaller design."""
+    areas = {
+        (p.sub_elements, p.fold): d.area
+        for d in load_frontier("harmonia", "asap7")
+        if (p := resolve(d.spec)).group == 32
+    }
+    assert areas[1, 1] < areas[4, 4] < areas[4, 2] < areas[4, 1]
+
+
 @pytest.mark.parametrize("technology", FRONTIERS["adder_tree"].technologies)
 def test_chains_and_trees_of_adders_become_the_same(technology):
     designs = {

@@ -119,6 +119,7 @@ FRONTIERS = {
             specs=_all("harmonia_pe", "group=16,32", "sub_elements=1,2,4", "fold=1,2,4"),
             throughput=_macs_per_cycle,
             unit="MAC/cycle",
+            technologies=("asap7",),
         ),
         Frontier(
             name="prefix_sum",
