@@ -34,7 +34,10 @@ def largest_halved(window: NDArray, count: int) -> NDArray[np.uint16]:
     magnitude = extreme & (_SIGN - 1)
     chosen = np.argsort(-magnitude.astype(np.int32), kind="stable")[:count]
     result = np.zeros_like(extreme)
-    result[chosen] = arith.multiply(FP16, FP16, FP16, extreme[chosen], _HALF)
+    halved = arith.multiply(FP16, FP16, FP16, extreme[chosen], _HALF)
+    # An offset is always finite: infinity and NaN give what their pattern is a binade lower.
+    finite = magnitude[chosen] <= FP16.max_finite_bits
+    result[chosen] = np.where(finite, halved, extreme[chosen] - (1 << FP16.mantissa_bits))
     return result
 
 

@@ -129,6 +129,12 @@ def test_a_channel_without_offset_keeps_its_bits():
     assert subtract(k, np.array([0, 0x3C00], np.uint16)).tolist() == [[0x8000, 0]]
 
 
+def test_offsets_are_finite():
+    """A binade below the pattern: half of what it would be if the exponent went on."""
+    k = np.array([[0x7C00, 0xFC00, 0x7E00, 0xBC00]], np.uint16).view(np.float16)
+    assert offsets(CacheParams(offset_channels=4), k).tolist() == [0x7800, 0xF800, 0x7A00, 0xB800]
+
+
 def test_softmax_does_not_see_the_offsets():
     """Scores of every query change by one constant, exactly, where nothing is rounded."""
     rng = np.random.default_rng(2)
