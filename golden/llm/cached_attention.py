@@ -105,7 +105,8 @@ def attend(
     """Causal attention of q (heads, T, C), converted already, with k and v (key heads, S, C).
 
     ``convert_weights`` converts rows of softmax's results along their last axis, in place; the
-    axis begins with the first token of the sequence. k and v are left as they are.
+    axis begins with the first token of the sequence. What it returns is used up; k and v are left
+    as they are.
     """
     return _attend(fmt, q, _Keys(fmt, k), _Values(fmt, v), convert_weights)
 
