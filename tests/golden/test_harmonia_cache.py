@@ -9,7 +9,7 @@ from golden import bfp
 from golden.bits import decode
 from golden.harmonia import mixed
 from golden.harmonia.cache import KvCache
-from golden.harmonia.offset import offsets, signed_maximum, subtract
+from golden.harmonia.offset import largest_halved, offsets, signed_maximum, subtract
 from golden.harmonia.precision import cache_size, element_share, key_bits, value_bits
 from golden.params.formats import FP16
 from golden.params.harmonia import CacheParams
@@ -131,8 +131,8 @@ def test_a_channel_without_offset_keeps_its_bits():
 
 def test_offsets_are_finite():
     """A binade below the pattern: half of what it would be if the exponent went on."""
-    k = np.array([[0x7C00, 0xFC00, 0x7E00, 0xBC00]], np.uint16).view(np.float16)
-    assert offsets(CacheParams(offset_channels=4), k).tolist() == [0x7800, 0xF800, 0x7A00, 0xB800]
+    window = np.array([[0x7C00, 0xFC00, 0x7E00, 0xBC00]], np.uint16)
+    assert largest_halved(window, 4).tolist() == [0x7800, 0xF800, 0x7A00, 0xB800]
 
 
 def test_softmax_does_not_see_the_offsets():
