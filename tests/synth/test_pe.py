@@ -188,7 +188,7 @@ def test_command_prints_elements_and_claims(capsys):
     assert "FIGNA-M11" in text and "Anda m8" in text and "area vs figna" in text
     assert main(["compare", "pe", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert set(data) == set(TECHNOLOGIES)
+    assert set(data) == {*TECHNOLOGIES, "survives"}
     first = data["asap7"]["elements"][0]
     assert first["name"] == "FP-FP" and first["area_x"] == first["energy_efficiency_x"] == 1
 
