@@ -203,7 +203,7 @@ class _Writer:
         self.b.convert(
             Conversion.KEYS,
             source=self.row(Memory.HALVES, words),
-            elements=elements,
+            elements=choose.randint(1, elements),  # what lies beyond them has no offset
             destination=0,
             lows=self.rows(Memory.OPERANDS) // 2,
             part=choose.randrange(p.parts),
