@@ -3,10 +3,13 @@
 import pytest
 
 from golden.params.resolve import resolve
-from synth.technology import load_technology
+from synth.record import RECORDS
+from synth.technology import TECHNOLOGIES, load_technology
 from tilewright.bench import pe_compare
 from tilewright.bench.pe_compare import Claim, Comparison, Element, Survival
 from tilewright.bench.pe_energy import ELEMENTS, VARIANTS
+from tilewright.report.page import Context
+from tilewright.report.pages import elements
 
 
 def element(name, area, energy):
@@ -67,3 +70,23 @@ def test_decompression_is_of_the_whole_of_deca():
     assert found.weights_per_cycle == found.lanes == resolve("deca:paper").lanes
     assert found.area_per_weight == pytest.approx(found.area / 32)
     assert pe_compare._decompression("deca:small", load_technology("asap7")) is None
+
+
+def test_page_shows_the_comparison_and_what_survives():
+    context = Context(records=RECORDS, cases=1)
+    context.__dict__["stale"] = {}  # a question of its own, and a long one
+    built = elements.build(context)
+    for shown in ("Side by side", "Beside the papers", "What survives the change of node"):
+        assert f"<h2>{shown}</h2>" in built.body
+    assert built.body.count("<svg") == 2
+    assert set(built.data["comparison"]) == set(TECHNOLOGIES)
+    for shown in (">DECA lane<", ">FIGNA-C<", ">Anda m1<", ">Harmonia m8m8<", "a lane,"):
+        assert shown in built.body
+
+
+def test_page_without_records_says_how_to_make_them(monkeypatch):
+    monkeypatch.setattr(pe_compare, "load_energy", lambda *_: None)
+    context = Context(records=RECORDS, cases=1)
+    context.__dict__["stale"] = {}
+    body = elements.build(context).body
+    assert "tilewright compare pe --update-records --element pe_fp_fp:discrete" in body
