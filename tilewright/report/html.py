@@ -24,11 +24,11 @@ COLOURS = """\
 :root { color-scheme: light dark; --paper: #fdfdfb; --ink: #1d1f21; --faint: #666a70;
   --line: #d9dad5; --shade: #f1f1ec; --link: #0b57a4; --good: #1a7f37; --bad: #b3261e;
   --series-0: #0b6bb3; --series-1: #c4511d; --series-2: #2c7d4a; --series-3: #8a4fa8;
-  --series-4: #a67c00; --series-5: #a8325e; }
+  --series-4: #a67c00; --series-5: #a8325e; --series-6: #1d7f86; --series-7: #6b6157; }
 @media (prefers-color-scheme: dark) { :root { --paper: #16181a; --ink: #e4e5e2; --faint: #9ba0a6;
   --line: #3a3e42; --shade: #202326; --link: #7cb7f2; --good: #56c271; --bad: #ff8a80;
   --series-0: #6fb5f0; --series-1: #f2955f; --series-2: #6fca8d; --series-3: #c99be6;
-  --series-4: #dcb54a; --series-5: #ee7fa5; } }
+  --series-4: #dcb54a; --series-5: #ee7fa5; --series-6: #5cc6cc; --series-7: #b5a897; } }
 """
 
 DIAGRAMS = """\

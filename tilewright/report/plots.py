@@ -13,11 +13,11 @@ __all__ = ["Series", "curves", "dot_rows", "panels", "scatter"]
 # Stand-ins that nothing else draws with; `_inline` turns them into the page's own colours, so one
 # drawing serves light and dark.
 INK, LINE = "#010203", "#040506"
-SERIES = [f"#0708{k:02x}" for k in range(6)]
+SERIES = [f"#0708{k:02x}" for k in range(8)]
 _PAGE_COLOURS = {INK: "currentColor", LINE: "var(--line)"} | {
     colour: f"var(--series-{k})" for k, colour in enumerate(SERIES)
 }
-MARKERS = "osD^vP"
+MARKERS = "osD^vPX*"
 
 Series = Sequence[tuple[float, float]]  # x, y
 
