@@ -90,7 +90,7 @@ MUTATIONS = {
         "hw.harmonia_system.controller",
         "m.d.sync += weights.eq(x.weights)",
         "m.d.sync += weights.eq(weights + lines)",
-        "head_of_attention",
+        "external_memory_accesses",
     ),
     "a range that may be a row too long": (
         "hw.harmonia_system.controller:Controller",

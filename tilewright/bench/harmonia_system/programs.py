@@ -10,6 +10,7 @@ from golden.anda.weights import quantise
 from golden.harmonia import traffic
 from golden.harmonia_system.attention import heavy_tailed
 from golden.harmonia_system.builder import Builder
+from golden.harmonia_system.executor import Machine
 from golden.harmonia_system.isa import ProductLines
 from golden.params.harmonia_system import Dataflow, HarmoniaParams, Memory
 from tilewright.bench import job
@@ -62,9 +63,12 @@ async def external_memory_accesses(dut: Any) -> None:
         source = b.place_activations(heavy_tailed(rng, tokens, inputs))
         b.product(source, tokens, weights, dataflow, keep)
         b.halt()
-        host = Host(clock, params, b.memory)
+        memory, wanted = b.memory, b.memory
+        Machine(params, wanted).run(b.program)
+        host = Host(clock, params, memory)
         await host.start()
         await host.run_program(b.program)
+        assert np.array_equal(memory, wanted), f"{dataflow.name}: the result is not golden's"
         sizes = ProductLines.of(params, groups)
         placed = next(x["weights"] for x in b.program if "weights" in x.fields)
         a_lines = params.lines(Memory.MANTISSAS, groups)
