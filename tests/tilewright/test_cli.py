@@ -136,6 +136,7 @@ def test_interrupt_leaves_no_half_written_file(tmp_path):
     """A real SIGINT at the worst moment: between writing a file and putting it in its place."""
     script = (
         "import os, signal, sys; from tilewright.cli import main; from tilewright import files;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # background jobs ignore it
         "files.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
         "sys.exit(main(['verilog', 'join', '-o', sys.argv[1]]))"
     )
