@@ -17,6 +17,12 @@ PRESETS = [
     if cocotb_tests(cls()) == STREAM_BENCH
     for preset in cls.PRESETS
 ]
+# Elements take long to compile: sizes that no paper has are for the long runs.
+LONG = [
+    name
+    for name in PRESETS
+    if name.startswith(("pe_", "harmonia_pe")) and name.endswith((":small", ":single", ":wide"))
+]
 
 
 def run(block, simulator, **options):
@@ -26,7 +32,10 @@ def run(block, simulator, **options):
     return run_bench(to_verilog(params), params.slug, tests, simulator=simulator, job=job.as_dict())
 
 
-@pytest.mark.parametrize("block", PRESETS)
+@pytest.mark.parametrize(
+    "block",
+    [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in PRESETS],
+)
 def test_verilog_equals_golden(block):
     """The same cycles on both, too: what a bench sees does not depend on who simulates."""
     results = [run(block, simulator) for simulator in SIMULATORS]

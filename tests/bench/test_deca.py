@@ -43,7 +43,9 @@ def run(block, **options):
 # Fast.
 
 
-@pytest.mark.parametrize("block", ["deca:small", "deca:paper"])
+@pytest.mark.parametrize(
+    "block", [pytest.param("deca:small", marks=pytest.mark.full), "deca:paper"]
+)
 def test_everything_in_short(block):
     """Every test on the emitted Verilog; the paper's size is the one that matters."""
     result = run(block, cases=30)
