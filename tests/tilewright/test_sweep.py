@@ -219,7 +219,6 @@ def test_dask_is_asked_for_where_it_is_missing(capsys, monkeypatch):
 @pytest.fixture
 def cluster(tmp_path):
     """A scheduler and two workers, each a process of its own."""
-    pytest.importorskip("distributed")
     file = tmp_path / "scheduler.json"
     common = ["--no-dashboard", "--scheduler-file", str(file)]
     scheduler = ["scheduler", "--host", "127.0.0.1", "--port", "0", *common]
@@ -273,7 +272,6 @@ def test_workers_with_other_sources_are_refused(capsys, cluster, monkeypatch):
 
 
 def test_no_scheduler(capsys, monkeypatch):
-    pytest.importorskip("distributed")
     monkeypatch.setattr(runners, "CONNECT_SECONDS", 0.3)
     code, _, err = sweep(capsys, *ARGV, "--dask", "tcp://127.0.0.1:1")
     assert code == 2
