@@ -1,4 +1,4 @@
-"""The PyTorch engine against the numpy one: the same conversions, perplexities to five digits."""
+"""The PyTorch engine against the numpy one: the same conversions, perplexities but for sums."""
 
 from importlib import import_module
 

@@ -1,34 +1,25 @@
 """Wrong instructions stop the machine with golden's code and number, and the next program runs."""
 
-import time
-from random import Random
 from typing import Any
 
 import cocotb
-import numpy as np
 
 from golden.anda_system.assembler import assemble
-from golden.anda_system.executor import Machine
 from golden.anda_system.isa import Formats, Instruction, decode, judge
-from golden.params.anda_system import (
-    INSTRUCTION_FIELDS,
-    OPCODE_BITS,
-    AndaParams,
-    Error,
-    Opcode,
+from golden.params.anda_system import INSTRUCTION_FIELDS, AndaParams, Error
+from tilewright.bench.program.errors import (
+    BAD_LINE,
+    LINES,
+    check_errors,
+    check_last_rows,
+    check_random_words,
+    stopping_programs,
 )
-from tilewright.bench import job
-from tilewright.bench.program.check import check_stop
-from tilewright.bench.program.host import Host
-from tilewright.bench.streams import Bench
 
 __all__ = ["every_error", "last_rows_are_usable", "random_words"]
 
-LINES = 64  # of external memory
-BAD_LINE = 5
 
-
-def wrong_programs(params: AndaParams) -> dict[str, tuple[list[Instruction | int], Error]]:
+def wrong_programs(params: AndaParams) -> dict[str, tuple[list, Error]]:
     """Programs by what is wrong with them."""
     last, weights, scales = params.activation_rows, params.weight_rows, params.scale_rows
     texts = {
@@ -85,24 +76,9 @@ def wrong_programs(params: AndaParams) -> dict[str, tuple[list[Instruction | int
             Error.BUS,
         ),
     }
-    programs: dict[str, tuple[list[Instruction | int], Error]] = {
-        name: ([*assemble(text), *assemble("halt")], error) for name, (text, error) in texts.items()
-    }
-    (reduction,) = assemble("largest s0, r0, elements=4")
     (load,) = assemble("load activations, row=0, rows=1, line=0")
-    change = {
-        "operation 11": (reduction, "operation", 11),
-        "kind 3": (reduction, "a_kind", 3),
-        "reduction of a scalar": (reduction, "a_kind", 1),
-        "memory 5": (load, "memory", 5),
-    }
-    for name, (instruction, field, value) in change.items():
-        fields = instruction.fields | {field: value}
-        programs[name] = [Instruction(instruction.opcode, fields)], Error.OPERAND
-    programs["empty memory"] = [0], Error.OPCODE
-    programs["opcode 15"] = [15], Error.OPCODE
-    programs["no halt"] = assemble("configure source=1, result=1") * params.instructions, Error.END
-    return programs
+    changed = {"memory 5": (load, "memory", 5)}
+    return stopping_programs(params, texts, changed, "configure source=1, result=1")
 
 
 def _gemm(mantissa: int = 0, **changes: int) -> str:
@@ -120,22 +96,7 @@ def _gemm(mantissa: int = 0, **changes: int) -> str:
 
 @cocotb.test
 async def every_error(dut: Any) -> None:
-    asked, start = job.load(), time.perf_counter()
-    params, clock = asked.params, Bench(dut)
-    host = Host(clock, params, _memory(params), bad_lines=frozenset({BAD_LINE}))
-    await host.start()
-    seen = set()
-    for name, (program, error) in wrong_programs(params).items():
-        await check_stop(host, name, program, error, _memory(params), frozenset({BAD_LINE}))
-        seen.add(error)
-    assert seen == set(Error) - {Error.NONE}
-    status = await host.run_program(assemble("add s0, s0, #1\nhalt"))
-    assert (status.error, status.instruction) == (Error.NONE, 1)
-    job.report(cases=len(seen), cycles=clock.cycle, seconds=time.perf_counter() - start)
-
-
-def _memory(params: AndaParams) -> np.ndarray:
-    return np.zeros(LINES * params.line_bytes, np.uint8)
+    await check_errors(dut, wrong_programs)
 
 
 def last_rows(params: AndaParams) -> list[Instruction]:
@@ -168,57 +129,17 @@ def last_rows(params: AndaParams) -> list[Instruction]:
 @cocotb.test
 async def last_rows_are_usable(dut: Any) -> None:
     """Ends are errors from the first row behind them on, not before."""
-    asked = job.load()
-    params, clock = asked.params, Bench(dut)
-    memory, wanted = _memory(params), _memory(params)
-    program = last_rows(params)
-    golden = Machine(params, wanted).run(program)
-    host = Host(clock, params, memory)
-    await host.start()
-    status = await host.run_program(program)
-    got, want = (status.error, status.instruction), (golden.error, golden.instruction)
-    assert got == want == (Error.NONE, len(program) - 1), f"got {got}, expected {want}"
-    assert np.array_equal(memory, wanted)
+    await check_last_rows(dut, last_rows)
 
 
 @cocotb.test
 async def random_words(dut: Any) -> None:
-    """Instructions of random fields, many at the ends of their ranges: each stops as in golden."""
-    asked, start = job.load(), time.perf_counter()
-    params, clock = asked.params, Bench(dut)
-    choose = Random(asked.seed)
-    host = Host(clock, params, _memory(params))
-    await host.start()
-    tried: dict[Error, int] = {}
-    for _ in range(asked.cases):
-        word = random_word(params, choose)
-        error = judge(params, Formats(), decode(word))
-        if error is Error.NONE:
-            continue  # what right instructions do is tested elsewhere
-        status = await host.run_program([word])
-        got = (status.error, status.instruction)
-        assert got == (error, 0), f"{word:#034x}: got {got}, expected {error!r} at 0"
-        tried[error] = tried.get(error, 0) + 1
-    if asked.cases >= 300:
-        assert len(tried) >= 5, f"only these errors came up: {tried}"
-    job.report(cases=sum(tried.values()), cycles=clock.cycle, seconds=time.perf_counter() - start)
+    await check_random_words(dut, _judge, INSTRUCTION_FIELDS, _ends, kinds=5)
 
 
-def random_word(params: AndaParams, choose: Random) -> int:
-    """An instruction word; a field is small, near an end of a memory, or anything."""
-    code = choose.randrange(1 << OPCODE_BITS)
-    word, shift = code, OPCODE_BITS
-    fields = INSTRUCTION_FIELDS[Opcode(code)] if code in Opcode.__members__.values() else ()
-    ends = (params.activation_rows, params.weight_rows, params.scale_rows)
-    for field in fields:
-        value = choose.choice(
-            (
-                choose.randrange(1 << field.bits),
-                choose.randrange(4),
-                choose.choice(ends) - choose.randrange(40),
-                choose.randrange(1, 40),
-            )
-        )
-        word |= (value & ((1 << field.bits) - 1)) << shift
-        shift += field.bits
-    return word
+def _judge(params: AndaParams, word: int) -> Error:
+    return judge(params, Formats(), decode(word))
+
+
+def _ends(params: AndaParams) -> tuple[int, ...]:
+    return params.activation_rows, params.weight_rows, params.scale_rows

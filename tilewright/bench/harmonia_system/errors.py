@@ -1,11 +1,8 @@
 """Wrong instructions stop the machine with golden's code and number, and the next program runs."""
 
-import time
-from random import Random
 from typing import Any
 
 import cocotb
-import numpy as np
 
 from golden.harmonia_system.assembler import assemble
 from golden.harmonia_system.isa import Instruction, decode, judge
@@ -15,22 +12,21 @@ from golden.params.harmonia_system import (
     Error,
     HarmoniaParams,
     Memory,
-    Opcode,
     Operand,
 )
-from golden.params.program import OPCODE_BITS
-from tilewright.bench import job
-from tilewright.bench.program.check import check_program, check_stop
-from tilewright.bench.program.host import Host
-from tilewright.bench.streams import Bench
+from tilewright.bench.program.errors import (
+    BAD_LINE,
+    LINES,
+    check_errors,
+    check_last_rows,
+    check_random_words,
+    stopping_programs,
+)
 
 __all__ = ["every_error", "last_rows_are_usable", "random_words"]
 
-LINES = 64  # of external memory
-BAD_LINE = 5
 
-
-def wrong_programs(params: HarmoniaParams) -> dict[str, tuple[list[Instruction | int], Error]]:
+def wrong_programs(params: HarmoniaParams) -> dict[str, tuple[list, Error]]:
     """Programs by what is wrong with them."""
     p = params
     activations, halves, operands = p.activation_rows, p.halves_rows, p.operand_rows
@@ -117,25 +113,9 @@ def wrong_programs(params: HarmoniaParams) -> dict[str, tuple[list[Instruction |
     }
     if (groups := (1 << COUNT_FIELD) - 1) > operands:
         texts["product of too many groups"] = (_product(groups=groups), Error.ADDRESS)
-    programs: dict[str, tuple[list[Instruction | int], Error]] = {
-        name: ([*assemble(text), *assemble("halt")], error) for name, (text, error) in texts.items()
-    }
-    (reduction,) = assemble("largest s0, r0, elements=4")
     (gemm,), (convert,) = assemble(_gemm("keys")), assemble(_convert("keys"))
-    change = {
-        "operation 11": (reduction, "operation", 11),
-        "kind 3": (reduction, "a_kind", 3),
-        "reduction of a scalar": (reduction, "a_kind", 1),
-        "operand 3": (gemm, "operand", 3),
-        "conversion 3": (convert, "conversion", 3),
-    }
-    for name, (instruction, field, value) in change.items():
-        fields = instruction.fields | {field: value}
-        programs[name] = [Instruction(instruction.opcode, fields)], Error.OPERAND
-    programs["empty memory"] = [0], Error.OPCODE
-    programs["opcode 15"] = [15], Error.OPCODE
-    programs["no halt"] = assemble("configure lanes=1") * params.instructions, Error.END
-    return programs
+    changed = {"operand 3": (gemm, "operand", 3), "conversion 3": (convert, "conversion", 3)}
+    return stopping_programs(params, texts, changed, "configure lanes=1")
 
 
 def _move(memory: str, row: int, rows: int, name: str = "load", line: int = 0) -> str:
@@ -164,23 +144,7 @@ def _product(**changes: int) -> str:
 
 @cocotb.test
 async def every_error(dut: Any) -> None:
-    asked, start = job.load(), time.perf_counter()
-    params, clock = asked.params, Bench(dut)
-    bad = frozenset({BAD_LINE})
-    host = Host(clock, params, _memory(params), bad_lines=bad)
-    await host.start()
-    seen = set()
-    for name, (program, error) in wrong_programs(params).items():
-        await check_stop(host, name, program, error, _memory(params), bad)
-        seen.add(error)
-    assert seen == set(Error) - {Error.NONE}
-    status = await host.run_program(assemble("add s0, s0, #1\nhalt"))
-    assert (status.error, status.instruction) == (Error.NONE, 1)
-    job.report(cases=len(seen), cycles=clock.cycle, seconds=time.perf_counter() - start)
-
-
-def _memory(params: HarmoniaParams) -> np.ndarray:
-    return np.zeros(LINES * params.line_bytes, np.uint8)
+    await check_errors(dut, wrong_programs)
 
 
 def last_rows(params: HarmoniaParams) -> list[Instruction]:
@@ -223,50 +187,17 @@ def last_rows(params: HarmoniaParams) -> list[Instruction]:
 @cocotb.test
 async def last_rows_are_usable(dut: Any) -> None:
     """Ends are errors from the first row behind them on, not before."""
-    params = job.load().params
-    await check_program(
-        Bench(dut), params, last_rows(params), _memory(params), seed=job.load().seed, stall=0.0
-    )
+    await check_last_rows(dut, last_rows)
 
 
 @cocotb.test
 async def random_words(dut: Any) -> None:
-    """Instructions of random fields, many at the ends of their ranges: each stops as in golden."""
-    asked, start = job.load(), time.perf_counter()
-    params, clock = asked.params, Bench(dut)
-    choose = Random(asked.seed)
-    host = Host(clock, params, _memory(params))
-    await host.start()
-    tried: dict[Error, int] = {}
-    for _ in range(asked.cases):
-        word = random_word(params, choose)
-        error = judge(params, decode(word))
-        if error is Error.NONE:
-            continue  # what right instructions do is tested elsewhere
-        status = await host.run_program([word])
-        got = (status.error, status.instruction)
-        assert got == (error, 0), f"{word:#034x}: got {got}, expected {error!r} at 0"
-        tried[error] = tried.get(error, 0) + 1
-    if asked.cases >= 300:
-        assert len(tried) >= 4, f"only these errors came up: {tried}"
-    job.report(cases=sum(tried.values()), cycles=clock.cycle, seconds=time.perf_counter() - start)
+    await check_random_words(dut, _judge, INSTRUCTION_FIELDS, _ends, kinds=4)
 
 
-def random_word(params: HarmoniaParams, choose: Random) -> int:
-    """An instruction word; a field is small, near an end of a memory, or anything."""
-    code = choose.randrange(1 << OPCODE_BITS)
-    word, shift = code, OPCODE_BITS
-    fields = INSTRUCTION_FIELDS[Opcode(code)] if code in Opcode.__members__.values() else ()
-    ends = (params.activation_rows, params.halves_rows, params.operand_rows)
-    for field in fields:
-        value = choose.choice(
-            (
-                choose.randrange(1 << field.bits),
-                choose.randrange(4),
-                choose.choice(ends) - choose.randrange(40),
-                choose.randrange(1, 40),
-            )
-        )
-        word |= (value & ((1 << field.bits) - 1)) << shift
-        shift += field.bits
-    return word
+def _judge(params: HarmoniaParams, word: int) -> Error:
+    return judge(params, decode(word))
+
+
+def _ends(params: HarmoniaParams) -> tuple[int, ...]:
+    return params.activation_rows, params.halves_rows, params.operand_rows
