@@ -4,6 +4,7 @@ Norms, softmax and activation functions are short sequences of vector instructio
 here once. A *tensor* is one token tile in the activation buffer.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,7 @@ from golden.bits import encode
 from golden.params.anda_system import SCALARS, AndaParams, Kind, Memory, Opcode, group_rows
 from golden.params.anda_vector import Operation
 from golden.params.formats import FP16
+from golden.program.builder import BaseBuilder
 
 
 @dataclass(frozen=True)
@@ -64,27 +66,22 @@ class Output:
 Operand = Tensor | Scalar | float
 
 
-class Builder:
+class Builder(BaseBuilder[Instruction]):
     """Collects a program and the external memory it starts with.
 
     Rows are handed out one after the other; ``release`` takes back everything from a row on.
     """
 
+    INSTRUCTION, OPCODE = Instruction, Opcode
+    params: AndaParams
+
     def __init__(self, params: AndaParams):
-        self.params = params
-        self.program: list[Instruction] = []
+        super().__init__(params)
         self.outputs: list[Output] = []
-        self._chunks: list[NDArray[np.uint8]] = []
-        self._line = 0
         self._row = self._weight_row = self._scale_row = 0
         self._formats: tuple[int, int] | None = None
 
     # Memory.
-
-    @property
-    def memory(self) -> NDArray[np.uint8]:
-        """External memory as the program finds it."""
-        return np.concatenate([np.zeros(0, np.uint8), *self._chunks])
 
     def mark(self) -> int:
         """The next row of the activation buffer."""
@@ -107,32 +104,16 @@ class Builder:
     def groups_of(self, tensor: Tensor) -> int:
         return -(-tensor.elements // self.params.group)
 
-    def _place(self, data: NDArray[np.uint8]) -> int:
-        line = self._line
-        self._chunks.append(data)
-        self._line += len(data) // self.params.line_bytes
-        return line
-
     # Instructions.
 
-    def emit(self, opcode: Opcode, **fields: int) -> None:
-        self.program.append(Instruction(opcode, fields))
+    def first_hazard(self, program: Sequence[Instruction]) -> str | None:
+        return first_hazard(self.params, program)
 
     def configure(self, source: int = 0, result: int = 0) -> None:
         """Formats of what follows, where they change."""
         if self._formats != (source, result):
             self.emit(Opcode.CONFIGURE, source_mantissa=source, result_mantissa=result)
             self._formats = source, result
-
-    def wait(self) -> None:
-        self.emit(Opcode.WAIT)
-
-    def halt(self) -> None:
-        """The end of the program; one whose result depends on timing is refused."""
-        self.emit(Opcode.HALT)
-        hazard = first_hazard(self.params, self.program)
-        if hazard:
-            raise ValueError(hazard)
 
     def _load(self, memory: Memory, rows: NDArray, row: int, stride: int = 1) -> None:
         line = self._place(to_bytes(self.params, memory, rows))

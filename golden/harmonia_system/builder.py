@@ -1,6 +1,6 @@
 """Programs from Python: places data in external memory and writes the instructions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,26 +37,22 @@ from golden.params.harmonia_system import (
 )
 from golden.params.program import Kind
 from golden.program.assembly import ONE
+from golden.program.builder import BaseBuilder
 
 ACTIVATION_MEMORIES = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
 
 
-class Builder:
+class Builder(BaseBuilder[Instruction]):
     """Collects a program and the external memory it starts with."""
 
+    INSTRUCTION, OPCODE = Instruction, Opcode
+    params: HarmoniaParams
+
     def __init__(self, params: HarmoniaParams):
-        self.params = params
-        self.program: list[Instruction] = []
-        self._chunks: list[NDArray[np.uint8]] = []
-        self._line = 0
+        super().__init__(params)
         self._settings = Settings()
 
     # External memory.
-
-    @property
-    def memory(self) -> NDArray[np.uint8]:
-        """External memory as the program finds it."""
-        return np.concatenate([np.zeros(0, np.uint8), *self._chunks])
 
     def reserve(self, lines: int) -> int:
         """Lines of zeros; the first one's number."""
@@ -69,16 +65,10 @@ class Builder:
         ]
         return self._place(np.concatenate(pieces))
 
-    def _place(self, data: NDArray[np.uint8]) -> int:
-        line = self._line
-        self._chunks.append(data)
-        self._line += len(data) // self.params.line_bytes
-        return line
-
     # Instructions.
 
-    def emit(self, opcode: Opcode, **fields: int) -> None:
-        self.program.append(Instruction(opcode, fields))
+    def first_hazard(self, program: Sequence[Instruction]) -> str | None:
+        return first_hazard(self.params, program)
 
     def configure(
         self,
@@ -106,16 +96,6 @@ class Builder:
 
     def store(self, memory: Memory, row: int, rows: int, line: int) -> None:
         self.emit(Opcode.STORE, memory=int(memory), row=row, rows=rows, line=line)
-
-    def wait(self) -> None:
-        self.emit(Opcode.WAIT)
-
-    def halt(self) -> None:
-        """The end of the program; one whose result depends on timing is refused."""
-        self.emit(Opcode.HALT)
-        hazard = first_hazard(self.params, self.program)
-        if hazard:
-            raise ValueError(hazard)
 
     def gemm(
         self,
