@@ -7,15 +7,12 @@ script (driven and loaded as the technology says), constants to tie cells.
 
 import json
 import re
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
 
-from synth.full_adders import inverted_adders
-from synth.function import parse_function, truth_table
+from synth.full_adders import FullAdder, find_full_adder, inverted_adders
 from synth.liberty import cached_liberty
 from synth.liberty_reader import read_text
 from synth.memory import find_macros, macro_cell, macro_port_module
@@ -23,7 +20,7 @@ from synth.netlist import Netlist, no_cell_for, read_netlist
 from synth.parts import area_by_part, part_names, part_of_each
 from synth.technology import Cell, Technology
 from synth.timing import TimingPath, longest_paths
-from synth.yosys import SynthesisError, run_yosys, without_banner
+from synth.yosys import SynthesisError, without_banner, yosys_files
 
 __all__ = [
     "DEFAULT_GOAL",
@@ -101,18 +98,14 @@ def synthesise(
     With ``keep_hierarchy`` nothing is optimised across the modules of the design, which costs area
     and delay but tells the area of each part exactly.
     """
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
-        folder = Path(name)
-        liberty, cells = _prepare(rtlil, technology, goal, folder)
-        _map(top, technology, goal, keep_hierarchy, liberty, folder, ["flatten", *_WRITE])
-        netlist = read_netlist((folder / "netlist.json").read_text(), top, technology, cells)
-        verilog = without_banner((folder / "netlist.v").read_text())
+    found = _map(rtlil, top, technology, goal, keep_hierarchy, ["flatten", *_WRITE])
+    netlist = read_netlist(found[_JSON], top, technology, _macro_cells(rtlil, technology))
     return Synthesis(
         technology=technology,
         goal=goal,
         netlist=netlist,
         paths=longest_paths(netlist, technology),
-        verilog=verilog,
+        verilog=without_banner(found[_VERILOG]),
         part_of=part_of_each(netlist, part_names(rtlil, top), flattened=not keep_hierarchy),
     )
 
@@ -123,11 +116,8 @@ def map_modules(rtlil: str, top: str, technology: Technology) -> dict[str, list[
     Cells, macros and the names of other modules. For a design of thousands of equal parts: a part
     is mapped once, and nothing is flattened.
     """
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
-        folder = Path(name)
-        liberty, macros = _prepare(rtlil, technology, Goal.AREA, folder)
-        _map(top, technology, Goal.AREA, True, liberty, folder, _WRITE)
-        modules = json.loads((folder / "netlist.json").read_text())["modules"]
+    modules = json.loads(_map(rtlil, top, technology, Goal.AREA, True, _WRITE)[_JSON])["modules"]
+    macros = _macro_cells(rtlil, technology)
     known = {**technology.cells, **macros}
     return {
         name: [known.get(cell["type"], cell["type"]) for cell in module["cells"].values()]
@@ -136,71 +126,83 @@ def map_modules(rtlil: str, top: str, technology: Technology) -> dict[str, list[
     }
 
 
-_WRITE = ("opt_clean -purge", "write_json netlist.json", "write_verilog -noattr -noexpr netlist.v")
+_JSON, _VERILOG = "netlist.json", "netlist.v"
+_WRITE = ("opt_clean -purge", f"write_json {_JSON}", f"write_verilog -noattr -noexpr {_VERILOG}")
+_BEGIN = "libcache -scl -disable"  # its cache outlives a run and trusts file times
 
 
-def _prepare(
-    rtlil: str, technology: Technology, goal: Goal, folder: Path
-) -> tuple[str, dict[str, Cell]]:
-    """Write all that the commands read; the options that name the cells, and the macros."""
-    (folder / "top.il").write_text(rtlil)
-    macros = {macro.name: macro for macro in find_macros(rtlil)}
-    (folder / "macros.v").write_text("".join(map(macro_port_module, macros.values())))
-    script = "; ".join((_START, _MAPPING[goal], _FINISH))
-    (folder / "abc.script").write_text(script.replace("; ", "\n") + "\n")
-    (folder / "abc.constr").write_text(
-        f"set_driving_cell {technology.drive_cell}\n"
-        f"set_load {technology.output_load} [all_outputs]\n"
-    )
-    cells = {name: macro_cell(macro, technology) for name, macro in macros.items()}
-    return _write_liberty(technology, folder), cells
+def _macro_cells(rtlil: str, technology: Technology) -> dict[str, Cell]:
+    return {macro.name: macro_cell(macro, technology) for macro in find_macros(rtlil)}
 
 
 def _map(
+    rtlil: str,
     top: str,
     technology: Technology,
     goal: Goal,
     keep_hierarchy: bool,
-    liberty: str,
-    folder: Path,
     finish: Sequence[str],
-) -> None:
-    """Map ``top.il`` to cells, and do what is to be done with it."""
+) -> dict[str, str]:
+    """Map ``top`` to cells; the netlist as ``finish`` writes it, in both its forms."""
+    files = {"top.il": rtlil, "macros.v": "".join(map(macro_port_module, find_macros(rtlil)))}
     start = [
-        "libcache -scl -disable",  # its cache outlives this run and trusts file times
+        _BEGIN,
         "read_verilog -lib macros.v",
         "read_rtlil top.il",
         f"synth {'' if keep_hierarchy else '-flatten'} -top {top} -noabc",
         "opt -purge",
         "rename -wire",  # registers are called as the signals they hold
     ]
-    adder = _full_adder(technology) if goal is Goal.AREA else None
+    adder = find_full_adder(technology) if goal is Goal.AREA else None
     if adder:
-        _run([*start, *_EXTRACT], technology, folder)
-        start = ["libcache -scl -disable", *_map_full_adders(adder, folder)]
-    _run(
-        [
-            *start,
-            f"dfflibmap {liberty}",
-            "opt",
-            "setundef -zero",
-            f"abc {liberty} -constr abc.constr -script abc.script",
-            *_tie_constants(technology),
-            *finish,
-        ],
-        technology,
-        folder,
+        found = _run([*start, *_EXTRACT], files, (_ADDERS, _ADDERS_JSON), technology)
+        files = _with_full_adders(found, adder)
+        start = [_BEGIN, *_MAP_FULL_ADDERS]
+    cells = _liberty_files(technology)
+    liberty = " ".join(
+        [f"-liberty {name}" for name in cells]
+        + [f"-dont_use {pattern}" for pattern in technology.dont_use]
     )
+    commands = [
+        *start,
+        f"dfflibmap {liberty}",
+        "opt",
+        "setundef -zero",
+        f"abc {liberty} -constr abc.constr -script abc.script",
+        *_tie_constants(technology),
+        *finish,
+    ]
+    files |= cells | {"abc.script": _abc_script(goal), "abc.constr": _constraints(technology)}
+    return _run(commands, files, (_JSON, _VERILOG), technology)
 
 
-def _run(commands: Sequence[str], technology: Technology, folder: Path) -> None:
+def _run(
+    commands: Sequence[str], files: Mapping[str, str], names: Sequence[str], technology: Technology
+) -> dict[str, str]:
     try:
-        run_yosys(commands, folder)
+        return yosys_files(commands, files, names)
     except SynthesisError as error:
         unmapped = re.search(r"\(type (\S+)\) cannot be legalized", str(error))
         if unmapped is None:
             raise
         raise no_cell_for([unmapped[1]], technology) from None
+
+
+def _liberty_files(technology: Technology) -> dict[str, str]:
+    """Copies under short names: Yosys splits paths at spaces, and ABC does not read gzip."""
+    sources: Sequence[Path] = technology.liberty or (cached_liberty(technology),)
+    return {f"cells{k}.lib": read_text(source) for k, source in enumerate(sources)}
+
+
+def _abc_script(goal: Goal) -> str:
+    return "; ".join((_START, _MAPPING[goal], _FINISH)).replace("; ", "\n") + "\n"
+
+
+def _constraints(technology: Technology) -> str:
+    return (
+        f"set_driving_cell {technology.drive_cell}\n"
+        f"set_load {technology.output_load} [all_outputs]\n"
+    )
 
 
 def synthesise_for_clock(
@@ -219,31 +221,27 @@ def synthesise_for_clock(
     return min(tried, key=lambda result: result.delay)
 
 
-def _write_liberty(technology: Technology, folder: Path) -> str:
-    """Put the Liberty files into ``folder``; returns the options that name them."""
-    sources: Sequence[Path] = technology.liberty or (cached_liberty(technology),)
-    options = []
-    for k, source in enumerate(sources):
-        # Copies: Yosys splits paths at spaces, and ABC does not read gzip.
-        (folder / f"cells{k}.lib").write_text(read_text(source))
-        options.append(f"-liberty cells{k}.lib")
-    return " ".join([*options, *(f"-dont_use {pattern}" for pattern in technology.dont_use)])
-
-
-_EXTRACT = ("extract_fa -fa", "write_rtlil adders.il", "write_json adders.json")
+_ADDERS, _ADDERS_JSON = "adders.il", "adders.json"
+_EXTRACT = ("extract_fa -fa", f"write_rtlil {_ADDERS}", f"write_json {_ADDERS_JSON}")
 _INVERTED = "full_adder_inverted"  # a module's name in place of $fa
+_MAP_FULL_ADDERS = (
+    f"read_rtlil {_ADDERS}",
+    "techmap -map full_adder.v",
+    "techmap",
+    "opt -fast -purge",
+)
 
 
-def _map_full_adders(adder: "_FullAdder", folder: Path) -> list[str]:
-    """Commands that turn every full adder found in the gates into a full-adder cell.
+def _with_full_adders(found: Mapping[str, str], adder: FullAdder) -> dict[str, str]:
+    """Files for turning every full adder found in the gates into a full-adder cell.
 
     ABC then sees the cells' pins as inputs and outputs of what it maps, so it does not weigh paths
     through them; the timing afterwards does.
     """
-    text = (folder / "adders.il").read_text()
+    text = found[_ADDERS]
     modules = [_full_adder_module(r"\$fa", adder, inverted=False)]
     if adder.gives_inverse:
-        inverted = inverted_adders((folder / "adders.json").read_text())
+        inverted = inverted_adders(found[_ADDERS_JSON])
         text = re.sub(
             r"^  cell \$fa (\S+)$",
             lambda m: (
@@ -253,45 +251,10 @@ def _map_full_adders(adder: "_FullAdder", folder: Path) -> list[str]:
             flags=re.MULTILINE,
         )
         modules.append(_full_adder_module(_INVERTED, adder, inverted=True))
-    (folder / "adders.il").write_text(text)
-    (folder / "full_adder.v").write_text("".join(modules))
-    return ["read_rtlil adders.il", "techmap -map full_adder.v", "techmap", "opt -fast -purge"]
+    return {_ADDERS: text, "full_adder.v": "".join(modules)}
 
 
-_SUM, _CARRY, _ALL = 0b10010110, 0b11101000, 0b11111111
-
-
-class _FullAdder(NamedTuple):
-    """A cell with a sum and a carry, inverted or not."""
-
-    cell: Cell
-    outputs: tuple[tuple[str, bool], ...]  # of every output, the port of $fa and if it is inverted
-
-    @property
-    def gives_inverse(self) -> bool:
-        return all(inverse for _, inverse in self.outputs)
-
-
-def _full_adder(technology: Technology) -> _FullAdder | None:
-    """The smallest there is."""
-    roles = {
-        _SUM: ("Y", False),
-        _SUM ^ _ALL: ("Y", True),
-        _CARRY: ("X", False),
-        _CARRY ^ _ALL: ("X", True),
-    }
-    for cell in sorted(technology.cells.values(), key=lambda cell: (cell.area, cell.name)):
-        if cell.state or cell.weak or len(cell.inputs) != 3 or len(cell.outputs) != 2:
-            continue
-        pins = tuple(cell.inputs)
-        tables = [truth_table(parse_function(f), pins) for f in cell.outputs.values()]
-        outputs = tuple(roles[table] for table in tables if table in roles)
-        if len({port for port, _ in outputs}) == 2:
-            return _FullAdder(cell, outputs)
-    return None
-
-
-def _full_adder_module(name: str, adder: _FullAdder, *, inverted: bool) -> str:
+def _full_adder_module(name: str, adder: FullAdder, *, inverted: bool) -> str:
     """Verilog of Yosys's ``$fa``; ``inverted``: its operands reach the cell inverted."""
     inputs = [
         f".{pin}({'~' if inverted else ''}{port}[k])"

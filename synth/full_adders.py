@@ -1,16 +1,53 @@
-"""Which full adders take their operands inverted, where the cell gives its results inverted.
+"""The full-adder cell of a technology, and which adders take their operands inverted.
 
-A full adder of inverted bits gives inverted bits. So a cell whose results are both inverted needs
-no inverter behind it if another full adder takes these bits as they come, and gives true ones.
-Adders choose one after the other, operands before results, what leaves fewer inverters in front of
-them; that is not the best there is for all of them together, but near it in trees.
+Some cells give their results inverted. A full adder of inverted bits gives inverted bits, so a cell
+whose results are both inverted needs no inverter behind it if another full adder takes these bits
+as they come, and gives true ones. Adders choose one after the other, operands before results, what
+leaves fewer inverters in front of them; that is not the best there is for all of them together, but
+near it in trees.
 """
 
 import json
 from graphlib import TopologicalSorter
 from typing import Any, NamedTuple
 
-__all__ = ["inverted_adders"]
+from synth.function import parse_function, truth_table
+from synth.technology import Cell, Technology
+
+__all__ = ["FullAdder", "find_full_adder", "inverted_adders"]
+
+_SUM, _CARRY, _ALL = 0b10010110, 0b11101000, 0b11111111
+
+
+class FullAdder(NamedTuple):
+    """A cell with a sum and a carry, inverted or not."""
+
+    cell: Cell
+    outputs: tuple[tuple[str, bool], ...]  # of every output, the port of $fa and if it is inverted
+
+    @property
+    def gives_inverse(self) -> bool:
+        return all(inverse for _, inverse in self.outputs)
+
+
+def find_full_adder(technology: Technology) -> FullAdder | None:
+    """The smallest that the technology has."""
+    roles = {
+        _SUM: ("Y", False),
+        _SUM ^ _ALL: ("Y", True),
+        _CARRY: ("X", False),
+        _CARRY ^ _ALL: ("X", True),
+    }
+    for cell in sorted(technology.cells.values(), key=lambda cell: (cell.area, cell.name)):
+        if cell.state or cell.weak or len(cell.inputs) != 3 or len(cell.outputs) != 2:
+            continue
+        pins = tuple(cell.inputs)
+        tables = [truth_table(parse_function(f), pins) for f in cell.outputs.values()]
+        outputs = tuple(roles[table] for table in tables if table in roles)
+        if len({port for port, _ in outputs}) == 2:
+            return FullAdder(cell, outputs)
+    return None
+
 
 _Bit = int | str  # a net, or a constant
 

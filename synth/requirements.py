@@ -2,7 +2,8 @@
 
 import re
 
-from synth.flow import Goal, _full_adder
+from synth.flow import Goal
+from synth.full_adders import find_full_adder
 from synth.technology import Technology
 from synth.yosys import SynthesisError
 
@@ -17,7 +18,7 @@ def require_full_adder(rtlil: str, technology: Technology, goal: Goal) -> None:
     Gates in their place would give an area that says nothing about the library.
     """
     wanted = goal is Goal.AREA and _ARITHMETIC.search(rtlil) is not None
-    if wanted and technology.liberty and _full_adder(technology) is None:
+    if wanted and technology.liberty and find_full_adder(technology) is None:
         raise SynthesisError(
             f"{technology.name}: lacks a full adder, a cell with sum and carry of three inputs;"
             " the goals balanced and fastest do without"
