@@ -6,25 +6,24 @@ with the golden machine, the products also with the golden GeMM.
 """
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tilewright.console import print_table, progress
-from tilewright.errors import CommandError
+from tilewright.console import print_table
 from tilewright.workloads import llm_block
-from tilewright.workloads.llm_block import finish, read_layer
+from tilewright.workloads.llm_block import block_asked_for, finish, read_layer, run_parts, verdict
 from tilewright.workloads.program import run_program
 
 if TYPE_CHECKING:
     from golden.llm.block import Module
     from golden.params.anda_system import AndaParams
 
-DEFAULT_BLOCK = "anda"
 TOLERANCE = 0.01  # of the search whose lengths are taken
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     llm_block.add_arguments(parser)
-    group = parser.add_argument_group("anda.block", f"on {DEFAULT_BLOCK} without --block")
+    group = parser.add_argument_group("anda.block", "on anda without --block")
     group.add_argument(
         "--mantissas",
         metavar="QKV,O,U,D",
@@ -34,35 +33,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from golden.llm.on_anda import mantissas_of
-    from golden.params.anda_system import AndaParams
-    from golden.params.resolve import resolve
 
-    args.on = args.on or DEFAULT_BLOCK
-    params = resolve(args.on)
-    if not isinstance(params, AndaParams):
-        raise CommandError(f"anda.block runs on a block anda, not {params.block}")
+    params = block_asked_for(args)
     args.mantissas = args.mantissas or _searched()
     lengths = mantissas_of(args.mantissas)
     modules, _ = read_layer(args, params.rows)
-    results = []
-    with progress("anda.block", len(modules)) as tick:
-        for name, module in modules.items():
-            tick(name, steps=0)
-            result = _run_module(args, params, name, module, getattr(lengths, name))
-            if result is None:
-                return 1
-            results.append(result)
-            tick()
-    equal = all(result["equal"] for result in results)
+    parts = [
+        (name, partial(_run_module, args, params, name, module, getattr(lengths, name)))
+        for name, module in modules.items()
+    ]
     answer = {
         "block": params.slug,
         "model": args.model,
         "layer": args.layer,
         "tokens": params.rows,
-        "equal": equal,
-        "modules": results,
     }
-    return finish(args, f" --mantissas {args.mantissas}", answer, _print)
+    options = f" --mantissas {args.mantissas}"
+    return finish(args, options, answer, ("modules", run_parts(args, parts)), _print)
 
 
 def _searched() -> str:
@@ -105,10 +92,9 @@ def _run_module(
 
 
 def _print(answer: dict[str, Any]) -> None:
-    verdict = "equal golden's" if answer["equal"] else "DIFFER from golden's"
     print(
         f"layer {answer['layer']} of {answer['model']}, {answer['tokens']} tokens"
-        f" on {answer['block']}: memory, products and cycles {verdict}\n"
+        f" on {answer['block']}: memory, products and cycles {verdict(answer)}\n"
     )
     print_table(
         ("MODULE", "M", "INPUTS", "OUTPUTS", "CYCLES", "OF GEMM", "LINES READ", "EQUAL"),

@@ -6,12 +6,13 @@ compared with golden's, bit for bit.
 """
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tilewright.console import print_table, progress
+from tilewright.console import print_table
 from tilewright.errors import CommandError
 from tilewright.workloads.deca_gemm import run_matrix
-from tilewright.workloads.llm_block import finish, read_layer
+from tilewright.workloads.llm_block import block_asked_for, finish, read_layer, run_parts, verdict
 
 if TYPE_CHECKING:
     from golden.llm.block import Module
@@ -30,39 +31,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from golden.params.deca import DecaParams
-    from golden.params.resolve import resolve
-
-    args.on = args.on or "deca"
-    params = resolve(args.on)
-    if type(params) is not DecaParams:
-        raise CommandError(f"deca.block runs on a block deca, not {params.block}")
+    params = block_asked_for(args)
     schemes = [_scheme(text) for text in args.schemes.split(",")]
     modules, _ = read_layer(args, TOKENS)
-    work = [
-        (module, name, *scheme)
-        for scheme in schemes
+    parts = [
+        (f"{name} in {scheme}", partial(_run_matrix, args, params, module, name, scheme, density))
+        for scheme, density in schemes
         for module in modules.values()
         for name in module.weights
     ]
-    results = []
-    with progress("deca.block", len(work)) as tick:
-        for module, name, scheme, density in work:
-            tick(f"{name} in {scheme}", steps=0)
-            result = _run_matrix(args, params, module, name, scheme, density)
-            if result is None:
-                return 1
-            results.append({"matrix": name, "density": density, **result})
-            tick()
-    equal = all(result["equal"] for result in results)
-    answer = {
-        "block": params.slug,
-        "model": args.model,
-        "layer": args.layer,
-        "equal": equal,
-        "matrices": results,
-    }
-    return finish(args, f" --schemes {args.schemes}", answer, _print)
+    answer = {"block": params.slug, "model": args.model, "layer": args.layer}
+    options = f" --schemes {args.schemes}"
+    return finish(args, options, answer, ("matrices", run_parts(args, parts)), _print)
 
 
 def _scheme(text: str) -> tuple[str, float | None]:
@@ -91,13 +71,14 @@ def _run_matrix(
     if matrix.scheme.config.int8:
         raise CommandError(f"{scheme}: the activations of a language model are no int8")
     activations = encode(BF16, module.activations.view(np.float16).T.astype(np.float64))
-    return run_matrix(args, params, matrix, activations)
+    result = run_matrix(args, params, matrix, activations)
+    return result and {"matrix": name, "density": density, **result}
 
 
 def _print(answer: dict[str, Any]) -> None:
-    verdict = "equal golden's" if answer["equal"] else "DIFFER from golden's"
     print(
-        f"layer {answer['layer']} of {answer['model']} on {answer['block']}: products {verdict}\n"
+        f"layer {answer['layer']} of {answer['model']} on {answer['block']}:"
+        f" products {verdict(answer)}\n"
     )
     print_table(
         ("MATRIX", "SHAPE", "SCHEME", "DENSITY", "TILES", "BYTES", "CYCLES", "A TILE", "EQUAL"),

@@ -1,10 +1,10 @@
-"""Operands of one decoder layer of a language model, for the workloads that stream them."""
+"""What the workloads on a decoder layer of a language model share: operands, runs, the answer."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.console import print_json
+from tilewright.console import print_json, progress
 from tilewright.errors import CommandError
 from tilewright.workloads.deca_presets import write_record
 
@@ -26,6 +26,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="GGUF file, Hugging Face folder or name [smollm2]",
     )
     group.add_argument("--layer", type=int, default=0, metavar="L", help="of the model [0]")
+
+
+def block_asked_for(args: argparse.Namespace) -> Any:
+    """Parameters of the accelerator, by ``--block`` or else its default preset."""
+    from golden.params.resolve import resolve
+
+    name = args.block.removesuffix(".block")
+    args.on = args.on or name
+    params = resolve(args.on)
+    if params.block != name:
+        raise CommandError(f"{args.block} runs on a block {name}, not {params.block}")
+    return params
 
 
 def read_layer(
@@ -50,15 +62,47 @@ def read_layer(
         raise CommandError(str(error)) from None
 
 
+def run_parts(
+    args: argparse.Namespace, parts: Sequence[tuple[str, Callable[[], dict[str, Any] | None]]]
+) -> list[dict[str, Any]] | None:
+    """Results of the named parts, one after the other; None as soon as a bench failed."""
+    results = []
+    with progress(args.block, len(parts)) as tick:
+        for name, run in parts:
+            tick(name, steps=0)
+            result = run()
+            if result is None:
+                return None
+            results.append(result)
+            tick()
+    return results
+
+
 def finish(
     args: argparse.Namespace,
     options: str,
     answer: dict[str, Any],
+    parts: tuple[str, list[dict[str, Any]] | None],
     show: Callable[[dict[str, Any]], None],
 ) -> int:
-    """Prints the answer, writes it down if asked to; ``options`` make the same run again."""
+    """Prints the answer with its named parts, writes it down if asked to.
+
+    ``options`` make the same run again. The exit code: all parts are there and equal golden's.
+    """
+    name, results = parts
+    if results is None:
+        return 1
+    answer = {
+        **answer,
+        "equal": all(result["equal"] for result in results),
+        name: results,
+    }
     if args.update_record:
         command = f"tilewright simulate {args.block}{options} --update-record"
         write_record(args.block.replace(".", "_"), {"command": command, **answer})
     print_json(answer) if args.json else show(answer)
     return 0 if answer["equal"] else 1
+
+
+def verdict(answer: dict[str, Any]) -> str:
+    return "equal golden's" if answer["equal"] else "DIFFER from golden's"
