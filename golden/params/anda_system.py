@@ -26,6 +26,7 @@ from golden.params.program import REGISTER_BITS as REGISTER_BITS
 from golden.params.program import REGISTER_SPACE_BITS as REGISTER_SPACE_BITS
 from golden.params.program import SCALARS as SCALARS
 from golden.params.program import STATUS_FIELDS as STATUS_FIELDS
+from golden.params.program import Error as Error
 from golden.params.program import Kind as Kind
 from golden.params.program import Register as Register
 
@@ -100,19 +101,6 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
         Field("elements", SIZE_FIELD),
     ),
 }
-
-
-class Error(IntEnum):
-    """Why a program stopped; the first that applies, in this order."""
-
-    NONE = 0
-    OPCODE = 1  # unknown
-    OPERAND = 2  # unknown operation, kind or memory, or one that does not go together
-    SIZE = 3  # nothing to do: zero rows, elements, inputs, outputs or stride
-    MANTISSA = 4  # above 16, or not configured
-    ADDRESS = 5  # beyond the end of a buffer or of the scalar registers
-    END = 6  # the instruction memory ended without a halt
-    BUS = 7  # the external memory answered with an error
 
 
 FP16_ROWS = FP16.bits  # rows of one group in fp16: as many as a value has bits

@@ -29,6 +29,7 @@ from golden.params.program import (
     VECTOR_FIELDS,
     ProgramPorts,
 )
+from golden.params.program import Error as Error
 
 MEMORY_BITS = 3
 COUNT_FIELD = 10  # groups, tiles
@@ -166,18 +167,6 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
         Field("keep", TILE_FIELD),  # tiles that stay on chip at a time
     ),
 }
-
-
-class Error(IntEnum):
-    """Why a program stopped; the first that applies, in this order. Codes as Anda's."""
-
-    NONE = 0
-    OPCODE = 1  # unknown
-    OPERAND = 2  # unknown operation, kind, memory or part, or one that does not go together
-    SIZE = 3  # nothing to do: zero rows, elements, groups, tiles or tokens; or too many tokens
-    ADDRESS = 5  # beyond the end of a memory, of the scalar registers or of the offsets
-    END = 6  # the instruction memory ended without a halt
-    BUS = 7  # the external memory answered with an error
 
 
 class Counter(IntEnum):

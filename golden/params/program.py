@@ -69,6 +69,19 @@ STATUS_FIELDS = (
 )
 
 
+class Error(IntEnum):
+    """Why a program stopped; the first that applies, in this order."""
+
+    NONE = 0
+    OPCODE = 1  # unknown
+    OPERAND = 2  # an unknown choice (operation, kind, memory, ...), or two that do not go together
+    SIZE = 3  # nothing to do, such as zero rows or elements, or more than there can be
+    MANTISSA = 4  # of Anda alone: above 16 bits, or not configured
+    ADDRESS = 5  # beyond the end of a memory or of the scalar registers
+    END = 6  # the instruction memory ended without a halt
+    BUS = 7  # the external memory answered with an error
+
+
 class ProgramPorts:
     """Ports of an accelerator with ``dma_lines`` lines under way and ``address_bits`` of bytes."""
 

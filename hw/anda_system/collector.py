@@ -14,7 +14,7 @@ from golden.params.anda_system import (
 )
 from golden.params.formats import FP16
 from hw.anda.compressor import Compressor
-from hw.anda_system.buffers import WritePort
+from hw.program.banks import WritePort
 from hw.unit import payload_layout
 
 __all__ = ["Collector"]

@@ -18,7 +18,7 @@ from golden.params.anda_system import (
     Opcode,
 )
 from golden.params.anda_vector import Operation
-from hw.anda_system.sequencer import InstructionSet, Sequencer, among
+from hw.program.sequencer import InstructionSet, Sequencer, among
 
 __all__ = ["INSTRUCTIONS", "Controller", "fields_of"]
 

@@ -16,13 +16,14 @@ from golden.params.anda_system import (
 from golden.params.anda_vector import Operation
 from golden.params.formats import FP16
 from hw.anda.mxu import Mxu
-from hw.anda_system.address_generator import MatrixFeeder, VectorFeeder
+from hw.anda_system.address_generator import MatrixFeeder
 from hw.anda_system.buffers import ActivationBuffer, WeightBuffer
 from hw.anda_system.collector import Collector
 from hw.anda_system.controller import INSTRUCTIONS, Controller, fields_of
-from hw.anda_system.dma import Dma
-from hw.anda_system.registers import Registers
 from hw.anda_system.vector_unit import VectorUnit
+from hw.program.dma import Dma
+from hw.program.registers import Registers
+from hw.program.vector_feeder import VectorFeeder
 from hw.unit import Unit
 
 __all__ = ["Anda"]
@@ -39,7 +40,7 @@ class Anda(Unit):
     def elaborate(self, platform):
         m = Module()
         p = self.params
-        m.submodules.registers = self.registers = Registers(p)
+        m.submodules.registers = self.registers = Registers(p, Counter)
         m.submodules.controller = self.controller = Controller(p)
         m.submodules.dma = self.dma = Dma(p, INSTRUCTIONS)
         m.submodules.activations = self.activations = ActivationBuffer(p)

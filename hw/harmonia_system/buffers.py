@@ -8,7 +8,7 @@ from golden.params.formats import FP16
 from golden.params.harmonia import ACTIVATION_BITS
 from golden.params.harmonia_system import HarmoniaParams
 from golden.params.program import EXPONENT_BYTE
-from hw.anda_system.buffers import Banks, ReadPort, bank_signature
+from hw.program.banks import Banks, ReadPort, bank_signature
 from hw.shared import Shared
 from hw.sram import Sram
 

@@ -15,8 +15,8 @@ from golden.params.harmonia_system import (
     Operand,
 )
 from golden.params.program import OPCODE_BITS, SCALARS, SIZE_FIELD, Kind
-from hw.anda_system.sequencer import InstructionSet, Sequencer, among
 from hw.harmonia_system.product import ProductController
+from hw.program.sequencer import InstructionSet, Sequencer, among
 
 __all__ = ["INSTRUCTIONS", "Controller", "fields_of"]
 

@@ -7,12 +7,12 @@ from amaranth.lib.wiring import In, Out
 from golden.params.formats import FP16
 from golden.params.harmonia_system import Conversion, HarmoniaParams
 from golden.params.program import ROW_FIELD, SIZE_FIELD
-from hw.anda_system.buffers import ReadPort
 from hw.arith.float_unpack import wire
 from hw.harmonia.converter import Converter
 from hw.harmonia.offset import OffsetGenerator
 from hw.harmonia_system.buffers import halves_row
 from hw.harmonia_system.group_writer import GroupWriter, command_layout, group_writes
+from hw.program.banks import ReadPort
 
 __all__ = ["ConversionPath", "HalvesFeeder"]
 

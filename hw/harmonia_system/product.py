@@ -16,8 +16,8 @@ from golden.params.harmonia_system import (
     Operand,
 )
 from golden.params.program import INSTRUCTION_BITS, LINE_FIELD, OPCODE_BITS, ROW_FIELD
-from hw.anda_system.dma import lines_of
 from hw.arith.float_unpack import wire
+from hw.program.dma import lines_of
 from hw.unit import field_shape
 
 __all__ = ["PRODUCT", "ProductController"]

@@ -9,14 +9,14 @@ from amaranth.lib.wiring import connect, flipped
 
 from golden.params.harmonia_system import Conversion, Counter, Memory, Opcode
 from golden.params.program import COUNTER_BITS, OPCODE_BITS
-from hw.anda_system.dma import Dma
-from hw.anda_system.registers import Registers
 from hw.harmonia_system.buffers import ActivationBuffer, HalvesBuffer
 from hw.harmonia_system.controller import INSTRUCTIONS, Controller, fields_of
 from hw.harmonia_system.conversion import ConversionPath
 from hw.harmonia_system.dataflow import ResultWriter, SumFeeder
 from hw.harmonia_system.operands import OperandArray
 from hw.harmonia_system.vector import VectorPath
+from hw.program.dma import Dma
+from hw.program.registers import Registers
 from hw.unit import Unit
 
 __all__ = ["Harmonia"]

@@ -8,10 +8,10 @@ from golden.params.anda_vector import OPERATION_BITS
 from golden.params.formats import FP16
 from golden.params.harmonia_system import HarmoniaParams
 from golden.params.program import ROW_FIELD, SCALARS, SIZE_FIELD, Kind
-from hw.anda_system.address_generator import VectorFeeder
-from hw.anda_system.buffers import ReadPort
 from hw.anda_system.vector_unit import MINUS_INFINITY, VectorUnit
 from hw.harmonia_system.buffers import MaskedWritePort, halves_row
+from hw.program.banks import ReadPort
+from hw.program.vector_feeder import VectorFeeder
 
 __all__ = ["VECTOR", "VectorPath"]
 

@@ -11,7 +11,8 @@ from amaranth import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda_system import (
+from golden.params.block import BlockParams, Field
+from golden.params.program import (
     INSTRUCTION_BITS,
     LINE_FIELD,
     OPCODE_BITS,
@@ -20,7 +21,6 @@ from golden.params.anda_system import (
     STATUS_FIELDS,
     Error,
 )
-from golden.params.block import BlockParams, Field
 from hw.unit import field_shape
 
 __all__ = ["STATUS", "InstructionSet", "Sequencer", "among"]
@@ -65,7 +65,7 @@ class Sequencer(wiring.Component):
     """Runs the program from instruction 0 until it halts or an instruction is wrong.
 
     Every instruction is fetched, decoded, measured and judged, a cycle each; one that is wrong
-    (:class:`golden.params.anda_system.Error`) stops the program before it does anything. A load or
+    (:class:`golden.params.program.Error`) stops the program before it does anything. A load or
     store then goes to the memory port when that is idle; loads in the background run on by
     themselves, and an error of the memory stops the program at the next instruction that needs the
     port, with the number of the load. Other instructions pulse ``go`` and run until ``running``

@@ -6,10 +6,10 @@ from amaranth import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda_system import ROW_FIELD, SIZE_FIELD
 from golden.params.block import BlockParams
-from hw.anda_system.sequencer import InstructionSet
+from golden.params.program import ROW_FIELD, SIZE_FIELD
 from hw.deca.line_queue import LineQueue
+from hw.program.sequencer import InstructionSet
 from hw.unit import payload_layout
 
 __all__ = ["Dma", "lines_of"]

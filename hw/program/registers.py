@@ -6,17 +6,16 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda_system import (
+from golden.params.block import BlockParams
+from golden.params.program import (
     COUNTER_BITS,
     INSTRUCTION_BASE,
     INSTRUCTION_BITS,
     REGISTER_BITS,
     SCALARS,
-    Counter,
     Register,
 )
-from golden.params.block import BlockParams
-from hw.anda_system.sequencer import STATUS
+from hw.program.sequencer import STATUS
 from hw.sram import Sram
 from hw.unit import payload_layout
 
@@ -24,7 +23,7 @@ __all__ = ["Registers"]
 
 
 class Registers(wiring.Component):
-    """64-bit registers at the byte offsets of :class:`golden.params.anda_system.Register`.
+    """64-bit registers at the byte offsets of :class:`golden.params.program.Register`.
 
     A request to an unknown offset, a write to what can only be read, and a start or an access to
     the instruction memory while a program runs change nothing and answer with ``error``.
@@ -33,7 +32,7 @@ class Registers(wiring.Component):
     request at a time. A program starts in the cycle after its request was taken.
     """
 
-    def __init__(self, params: BlockParams, counters: type[IntEnum] = Counter):
+    def __init__(self, params: BlockParams, counters: type[IntEnum]):
         self.params, self.counter_codes = params, counters
         ports = {p.name: payload_layout(p) for p in (*params.inputs, *params.outputs)}
         super().__init__(

@@ -1,0 +1,1 @@
+"""What the programmable accelerators share: control, registers, memory port, vector operands."""
