@@ -1,20 +1,22 @@
 """Results kept by content: what they were made from is their name.
 
-One JSON file per result in the user's cache, written whole or not at all; a damaged one counts as
-absent. Sources of the flow are part of the content, so a changed recipe finds nothing.
+One file per result in the user's cache, gzipped JSON, written whole or not at all; a damaged one
+counts as absent. Sources of the flow are part of the content, so a changed recipe finds nothing.
 """
 
+import gzip
 import hashlib
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["cache_folder", "content_key", "keep", "kept", "kept_or_made", "source_of"]
+__all__ = ["cache_folder", "content_key", "keep", "kept", "kept_or_made", "kept_path", "source_of"]
 
 
 def cache_folder() -> Path:
@@ -34,18 +36,22 @@ def content_key(ingredients: Iterable[str]) -> str:
 def kept(key: str) -> Any | None:
     """The result under ``key``, or None."""
     try:
-        return json.loads((cache_folder() / f"{key}.json").read_text())
-    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+        return json.loads(gzip.decompress(kept_path(key).read_bytes()))
+    except (OSError, EOFError, zlib.error, ValueError):
         return None
 
 
 def keep(key: str, result: Any) -> None:
-    path = cache_folder() / f"{key}.json"
+    path = kept_path(key)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, partial = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w") as file:
-        json.dump(result, file)
+    with os.fdopen(handle, "wb") as file:
+        file.write(gzip.compress(json.dumps(result).encode(), compresslevel=1))
     os.replace(partial, path)
+
+
+def kept_path(key: str) -> Path:
+    return cache_folder() / f"{key}.json.gz"
 
 
 def kept_or_made(ingredients: Iterable[str], make: Callable[[], Any]) -> Any:

@@ -4,10 +4,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["SynthesisError", "run_yosys", "without_banner"]
+from synth.kept import kept_or_made
+
+__all__ = ["SynthesisError", "run_yosys", "without_banner", "yosys_files"]
 
 # Each line of standard input is one Yosys command. An interrupt ends it at once: Python would wait
 # for the command to return.
@@ -41,6 +45,26 @@ def run_yosys(commands: Sequence[str], folder: Path) -> str:
     if done.returncode:
         raise SynthesisError(_reason(done.stdout, done.returncode))
     return done.stdout
+
+
+def yosys_files(
+    commands: Sequence[str], files: Mapping[str, str], names: Sequence[str]
+) -> dict[str, str]:
+    """The files ``names`` that ``commands`` write in a folder where only ``files`` are.
+
+    The same commands on the same files run once: results are kept by content.
+    """
+
+    def make() -> dict[str, str]:
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+            folder = Path(name)
+            for file, text in files.items():
+                (folder / file).write_text(text)
+            run_yosys(commands, folder)
+            return {file: (folder / file).read_text() for file in names}
+
+    given = (part for item in sorted(files.items()) for part in item)
+    return kept_or_made((f"Yosys {version('pyosys')}", *commands, *names, *given), make)
 
 
 def without_banner(verilog: str) -> str:

@@ -34,10 +34,11 @@ def test_table_and_files(capsys, tmp_path):
     assert verilog.count("FAx1_ASAP7_75t_R") == record["cells_by_kind"]["FAx1_ASAP7_75t_R"]
 
 
-def test_json_and_clock(capsys):
-    code, out, _ = run(capsys, "popcount:odd", "--tech", "asap7", "--clock", "390", "--json")
+@pytest.mark.parametrize("clock", ["390", "0.39 ns", "2564.2MHz", "2.5642ghz"])
+def test_json_and_clock(capsys, clock):
+    code, out, _ = run(capsys, "popcount:odd", "--tech", "asap7", "--clock", clock, "--json")
     (record,) = json.loads(out)
-    assert code == 0
+    assert code == 0 and record["seconds"] >= 0
     assert record["goal"] == "balanced"
     assert record["metrics"]["delay"]["value"] <= 390
 
@@ -77,6 +78,13 @@ def test_nothing_stale_is_nothing_to_do(capsys):
             "records are of the project's technologies, flattened, for a goal",
         ),
         (("--check-technology", "x.lib"), "--check-technology needs --tech"),
+        *(
+            (
+                ("popcount", "--clock", clock),
+                f"{clock!r} is no clock: say 800 (ps), 0.8ns, 1250MHz or 1.25GHz",
+            )
+            for clock in ("fast", "0", "0MHz", "1e999", "nan", "3 furlongs", "1.2.3")
+        ),
     ],
 )
 def test_refusals(capsys, argv, message):

@@ -50,7 +50,7 @@ def test_clock_takes_the_smallest_that_meets_it(multiplier, by_goal):
         assert (result.goal, result.delay) == (goal, by_goal[goal].delay)
 
 
-def test_same_twice(multiplier, by_goal):
+def test_same_twice(multiplier, by_goal, empty_cache):
     again = synthesise(multiplier, "multiplier", ASAP7)
     assert again.verilog == by_goal[Goal.AREA].verilog
     assert again.paths == by_goal[Goal.AREA].paths

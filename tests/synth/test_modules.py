@@ -11,10 +11,7 @@ from synth.technology import load_technology
 
 ASAP7 = load_technology("asap7")
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("empty_cache")
 
 
 def part(name, number, operation="$and"):
@@ -135,6 +132,9 @@ def test_results_are_kept_whole_or_not_at_all():
     assert kept_or_made(("ab", "c"), make) == {"value": 2}  # not the same content
     keep("key", [1])
     assert kept("key") == [1] and kept("other") is None
-    (cache_folder() / "key.json").write_text("[1")
-    assert kept("key") is None
-    assert not [p for p in cache_folder().iterdir() if p.suffix != ".json"]
+    path = cache_folder() / "key.json.gz"
+    whole = path.read_bytes()
+    for damaged in (b"[1", whole[:-9], whole[:-1] + b"!"):
+        path.write_bytes(damaged)
+        assert kept("key") is None
+    assert not [p for p in cache_folder().iterdir() if p.suffix != ".gz"]

@@ -128,7 +128,7 @@ def test_other_goals_have_their_own_files():
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES)
 @pytest.mark.parametrize("spec", ["popcount:odd", "queue:tiny"])
-def test_synthesis_gives_the_record_again(spec, technology):
+def test_synthesis_gives_the_record_again(spec, technology, empty_cache):
     params = resolve(spec)
     cells = load_technology(technology)
     rtlil = to_rtlil(params)

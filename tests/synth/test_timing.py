@@ -5,7 +5,7 @@ import re
 import pytest
 from amaranth.back import rtlil
 
-import synth.flow
+import synth.yosys
 from synth.flow import Goal, synthesise
 from synth.netlist import Instance, Netlist, in_signal_order
 from synth.reference import REFERENCE_DESIGNS
@@ -143,15 +143,15 @@ def test_loop_is_refused():
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES)
 @pytest.mark.parametrize("design", ["multiplier", "barrel_shifter", "maximum_tree"])
-def test_agrees_with_abc(technology, design, monkeypatch):
+def test_agrees_with_abc(technology, design, monkeypatch, empty_cache):
     """On combinational netlists without full-adder cells ABC times the same graph."""
     logs = []
 
-    def logged(commands, folder, run=synth.flow.run_yosys):
+    def logged(commands, folder, run=synth.yosys.run_yosys):
         logs.append(run(commands, folder))
         return logs[-1]
 
-    monkeypatch.setattr(synth.flow, "run_yosys", logged)
+    monkeypatch.setattr(synth.yosys, "run_yosys", logged)
     text = rtlil.convert(REFERENCE_DESIGNS[design](), name=design, emit_src=False)
     result = synthesise(text, design, load_technology(technology), Goal.BALANCED)
     by_abc = float(re.findall(r"Delay = *([\d.]+) ps", logs[0])[-1])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from synth.yosys import SynthesisError, run_yosys
+import synth.yosys
+from synth.yosys import SynthesisError, run_yosys, yosys_files
 
 
 def test_prints_nothing_and_returns_the_log(tmp_path, capfd):
@@ -33,3 +34,29 @@ def test_sudden_death_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("synth.yosys._CHILD", "import os; print('last words'); os.abort()")
     with pytest.raises(SynthesisError, match=r"^Yosys ended with signal 6: "):
         run_yosys([], tmp_path)
+
+
+def test_the_same_run_is_not_made_again(empty_cache, monkeypatch):
+    runs = []
+
+    def counted(commands, folder, run=run_yosys):
+        runs.append(commands)
+        return run(commands, folder)
+
+    monkeypatch.setattr(synth.yosys, "run_yosys", counted)
+    gate = "module t(input a, b, output y); assign y = a {} b; endmodule"
+    commands = ["read_verilog t.v", "write_verilog -noattr out.v"]
+
+    def written(operator, *more):
+        return yosys_files([*commands, *more], {"t.v": gate.format(operator)}, ["out.v"])["out.v"]
+
+    first = written("&")
+    assert "a & b" in first and written("&") == first and len(runs) == 1
+    assert "a | b" in written("|") and len(runs) == 2  # other files
+    assert written("&", "log done") == first and len(runs) == 3  # other commands
+
+
+def test_what_failed_is_not_kept(empty_cache):
+    for _ in range(2):
+        with pytest.raises(SynthesisError, match="No such command"):
+            yosys_files(["nonsense"], {}, [])

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.clock import clock_period
 from tilewright.console import print_json, print_table, progress, remark
 from tilewright.errors import CommandError
 
@@ -44,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--goal", choices=("area", "balanced", "fastest"), help="what to strive for; default area"
     )
     parser.add_argument(
-        "--clock", metavar="PS", type=float, help="clock period to meet: the smallest that does"
+        "--clock",
+        metavar="CLOCK",
+        type=clock_period,
+        help="to meet, as 800 (ps), 0.8ns or 1250MHz: the smallest that does",
     )
     parser.add_argument(
         "--simulate", action="store_true", help="run each variant's bench on its Verilog too"
@@ -89,8 +93,6 @@ def _sweep(args: argparse.Namespace) -> int:
 
     if args.cases < 1:
         raise CommandError(f"--cases must be at least 1, not {args.cases}")
-    if args.clock is not None and args.clock <= 0:
-        raise CommandError(f"--clock must be above 0, not {args.clock:g}")
     if args.clock is not None and args.goal:
         raise CommandError("--clock chooses the goal itself: leave out --goal")
     axes = [parse_axis(text) for text in args.vary]

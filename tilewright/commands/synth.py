@@ -2,10 +2,12 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tilewright.clock import clock_period
 from tilewright.console import print_json, print_table, progress
 from tilewright.errors import CommandError
 
@@ -46,9 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--clock",
-        metavar="PS",
-        type=float,
-        help="clock period to meet, in ps: takes the smallest result that does",
+        metavar="CLOCK",
+        type=clock_period,
+        help="to meet, as 800 (ps), 0.8ns or 1250MHz: takes the smallest result that does",
     )
     parser.add_argument("--parts", action="store_true", help="show the area of each part")
     parser.add_argument(
@@ -125,12 +127,13 @@ def _synthesise(args: argparse.Namespace) -> int:
     if args.netlist and (args.all or len(technologies) > 1):
         raise CommandError("--netlist needs one BLOCK and one technology")
     jobs = list(_jobs(args, technologies))
-    records, results, proofs = [], [], []
+    records, results, proofs, seconds = [], [], [], []
     with progress("synthesis", len(jobs)) as tick:
-        for job, result, proof in _run_jobs(jobs, args):
+        for job, result, proof, took in _run_jobs(jobs, args):
             records.append(block_record(job.spec, job.params, job.rtlil, result))
             results.append(result)
             proofs.append(proof)
+            seconds.append(took)
             if args.update_records:
                 path = record_path(job.params, job.technology, job.goal)
                 write_atomic(path, record_text(records[-1]))
@@ -142,9 +145,10 @@ def _synthesise(args: argparse.Namespace) -> int:
     if args.output:
         write_atomic(args.output, record_text(records[0] if len(records) == 1 else records))
     if args.json:
-        print_json(records)
+        # Times are no part of a record, which is the same on every run.
+        print_json([r | {"seconds": round(s, 2)} for r, s in zip(records, seconds, strict=True)])
         return 0
-    _print_records(records, args.clock)
+    _print_records(records, args.clock, seconds)
     if args.prove:
         _print_proofs(records, proofs)
     for result in results:
@@ -261,8 +265,8 @@ def _has_fresh_record(job: Job) -> bool:
 
 def _run_jobs(
     jobs: Sequence[Job], args: argparse.Namespace
-) -> "Iterator[tuple[Job, Synthesis, Equivalence | None]]":
-    """Jobs with their results, in order, computed side by side."""
+) -> "Iterator[tuple[Job, Synthesis, Equivalence | None, float]]":
+    """Jobs with their results and seconds, in order, computed side by side."""
     from concurrent.futures import ThreadPoolExecutor
 
     from synth.equivalence import check_equivalence
@@ -274,9 +278,11 @@ def _run_jobs(
             return synthesise_for_clock(job.rtlil, top, job.technology, args.clock, **options)
         return synthesise(job.rtlil, top, job.technology, job.goal, **options)
 
-    def work(job: Job) -> "tuple[Synthesis, Equivalence | None]":
+    def work(job: Job) -> "tuple[Synthesis, Equivalence | None, float]":
+        start = perf_counter()
         result = mapped(job)
-        return result, check_equivalence(job.rtlil, result.netlist) if args.prove else None
+        proof = check_equivalence(job.rtlil, result.netlist) if args.prove else None
+        return result, proof, perf_counter() - start
 
     # Threads suffice: the work is in Yosys processes, which an interrupt reaches as it reaches us.
     pool = ThreadPoolExecutor(WORKERS)
@@ -288,10 +294,12 @@ def _run_jobs(
         pool.shutdown(cancel_futures=True)
 
 
-def _print_records(records: Iterable[dict[str, Any]], clock: float | None) -> None:
+def _print_records(
+    records: Sequence[dict[str, Any]], clock: float | None, seconds: Sequence[float]
+) -> None:
     header = ["BLOCK", "TECHNOLOGY", "GOAL", "CELLS", "AREA UM2", "REGISTERS", "DELAY PS"]
     rows = []
-    for record in records:
+    for record, took in zip(records, seconds, strict=True):
         value = {name: metric["value"] for name, metric in record["metrics"].items()}
         path = record["longest_path"]
         row = [
@@ -305,8 +313,10 @@ def _print_records(records: Iterable[dict[str, Any]], clock: float | None) -> No
         ]
         if clock is not None:
             row.append(f"{clock - value['delay']:.1f}")
+        row.append(f"{took:.1f}")
         rows.append([*row, f"{path['start']} -> {path['end']}" if path else ""])
-    print_table([*header, *(["SLACK PS"] if clock is not None else []), "LONGEST PATH"], rows)
+    header += ["SLACK PS"] if clock is not None else []
+    print_table([*header, "RUN S", "LONGEST PATH"], rows)
 
 
 def _record_proof(name: str, record: dict[str, Any], proof: "Equivalence") -> None:

@@ -1,8 +1,8 @@
 """One variant of a sweep: synthesised and simulated in a process of its own.
 
 A variant that crashes takes nothing else with it, and the same call serves a local thread and a
-worker of a cluster. Results are plain JSON data, kept by content (:mod:`synth.kept`): synthesis by
-RTLIL, cells, tools and recipe; the whole of it also by the sources it came from.
+worker of a cluster. Results are plain JSON data, kept by the sources they came from
+(:mod:`synth.kept`); where sources changed, what Yosys gave is still found by its own content.
 """
 
 import json
@@ -25,10 +25,6 @@ SOURCES = (
     "tilewright/bench",
     "tilewright/simulators",
     "tilewright/sweeps",
-)
-RECIPE = (
-    *("flow", "full_adders", "function", "liberty", "memory", "modules", "netlist", "parts"),
-    *("record", "system", "timing", "yosys"),
 )
 
 
@@ -99,32 +95,19 @@ def _last_words(text: str, code: int) -> str:
 def _run(job: Job) -> dict[str, Any]:
     from golden.params.resolve import resolve
     from synth.emit import to_rtlil
-    from synth.kept import kept_or_made, source_of
-    from synth.liberty import to_liberty
-    from synth.record import sha256, tool_versions
+    from synth.record import sha256
     from synth.technology import load_technology
 
     sources = sources_key()
     params, technology = resolve(job.spec), load_technology(job.technology)
     rtlil = to_rtlil(params, memory_macros=True)
-    asked = {"goal": job.goal, "clock": job.clock, "by_modules": job.by_modules}
-    ingredients = (
-        json.dumps(asked),
-        job.spec,
-        rtlil,
-        to_liberty(technology),
-        repr(technology.memory),
-        repr(tool_versions()),
-        source_of(*(f"synth.{name}" for name in RECIPE)),
-    )
-    synthesis = kept_or_made(ingredients, lambda: _synthesise(job, params, rtlil, technology))
     return {
         "sources": sources,
         "spec": job.spec,
         "technology": job.technology,
         "parameters": params.as_dict(),
         "rtlil_sha256": sha256(rtlil),
-        **synthesis,
+        **_synthesise(job, params, rtlil, technology),
         "simulation": _simulate(job) if job.simulate else None,
     }
 
