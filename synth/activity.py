@@ -2,9 +2,7 @@
 
 The netlist is evaluated cell by cell without delays, so a net toggles at most once a cycle: there
 are no glitches. A net's value is an integer with one bit per stream, so that many independent
-streams of data go through at once. Streams run in step: the handshake of a block must not depend
-on its data, and the outputs are always ready. Memory macros hold a word for every address in every
-stream.
+streams of data go through at once. Memory macros hold a word for every address in every stream.
 """
 
 import re
@@ -16,7 +14,7 @@ from synth.memory import parse_macro
 from synth.netlist import Instance, Net, Netlist, in_signal_order
 from synth.technology import State
 
-__all__ = ["Activity", "UnsupportedCellError", "measure"]
+__all__ = ["Activity", "Simulator", "UnsupportedCellError", "measure"]
 
 Beat = Sequence[int]  # one integer per payload bit, lowest first; one bit per stream
 RESET_CYCLES = 2
@@ -39,24 +37,51 @@ class Activity:
     accesses: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
+class Simulator:
+    """A netlist that runs cycle by cycle, all state 0 at first, and counts where it is told to."""
+
+    def __init__(self, netlist: Netlist, streams: int = 1):
+        self.netlist, self.streams = netlist, streams
+        self.ones = (1 << streams) - 1
+        self._program = _Program(netlist)
+        self._machine = self._program.run(self.ones)
+        next(self._machine)
+
+    def counters(self) -> list[int]:
+        """New ones, all zero, for :meth:`step`."""
+        return [0] * self._program.counters
+
+    def step(self, values: Mapping[str, Sequence[int]], counters: list[int]) -> dict[str, Beat]:
+        """One clock cycle with these values of all input ports; those of the output ports."""
+        return self._machine.send((self._program.flat(values), counters))
+
+    def activity(
+        self, counters: list[int], cycles: int, results: dict[str, list[Beat]] | None = None
+    ) -> Activity:
+        """What ``counters`` have counted in ``cycles`` cycles."""
+        nets = self._program.nets
+        toggles = dict(zip(nets, counters[: len(nets)], strict=True))
+        accesses = self._program.accesses(counters)
+        return Activity(self.streams, cycles, toggles, results or {}, accesses)
+
+
 def measure(
     netlist: Netlist, streams: int, inputs: Mapping[str, Sequence[Beat]], counted: range
 ) -> Activity:
     """Send ``inputs`` (port to beats) through and count while the first port is at ``counted``.
 
-    Ends when every beat is taken and nothing has come out for DRAIN cycles.
+    Streams run in step: the handshake of the block must not depend on its data, and its outputs are
+    always ready. Ends when every beat is taken and nothing has come out for DRAIN cycles.
     """
-    ones = (1 << streams) - 1
-    program = _Program(netlist)
-    machine = program.run(ones)
-    next(machine)
-    counters, ignored = ([0] * program.counters for _ in range(2))
+    simulator = Simulator(netlist, streams)
+    ones = simulator.ones
+    counters, ignored = simulator.counters(), simulator.counters()
     position = dict.fromkeys(inputs, 0)
     first = next(iter(inputs))
     givers = [p.removesuffix("__valid") for p in netlist.outputs if p.endswith("__valid")]
     results: dict[str, list[Beat]] = {port: [] for port in givers}
     for _ in range(RESET_CYCLES):
-        machine.send((program.flat(_quiet(netlist, inputs, rst=ones)), ignored))
+        simulator.step(_quiet(netlist, inputs, rst=ones), ignored)
     cycles = idle = 0
     while idle < DRAIN or any(position[p] < len(inputs[p]) for p in inputs):
         values = _quiet(netlist, inputs, rst=0)
@@ -68,7 +93,7 @@ def measure(
             values[f"{port}__ready"] = [ones]
         counting = position[first] in counted
         cycles += counting
-        out = machine.send((program.flat(values), counters if counting else ignored))
+        out = simulator.step(values, counters if counting else ignored)
         idle += 1
         for port in inputs:
             if (
@@ -84,8 +109,7 @@ def measure(
         if idle > PATIENCE:
             taken = ", ".join(f"{p}: {position[p]} of {len(inputs[p])}" for p in inputs)
             raise RuntimeError(f"{netlist.name} stands still; beats taken: {taken}")
-    toggles = dict(zip(program.nets, counters[: len(program.nets)], strict=True))
-    return Activity(streams, cycles, toggles, results, program.accesses(counters))
+    return simulator.activity(counters, cycles, results)
 
 
 def _quiet(
@@ -137,7 +161,7 @@ class _Program:
         """One integer per input net."""
         return [values[port][k] for port, k, _ in self.inputs]
 
-    def run(self, ones: int) -> Generator[dict[str, list[int]], tuple[list[int], list[int]], None]:
+    def run(self, ones: int) -> Generator[dict[str, Beat], tuple[list[int], list[int]], None]:
         scope: dict = {"access": _access}
         exec(compile(self._source(), f"<{self.netlist.name}>", "exec"), scope)
         return scope["run"](ones)

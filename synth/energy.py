@@ -46,11 +46,24 @@ class Energy:
     clock: float
     memory: float
     leakage: float
-    by_part: dict[str, float]  # sums to the total; "" is the top, where its input nets count too
+    # Of ``clock``, what flip-flops use in cycles in which they change: all that would be left if
+    # each one's clock stood still in all others. Real gates for the clock save less.
+    needed_clock: float
+    # They sum to the whole; "" is the top, where its input nets count too. Parts have none again.
+    parts: dict[str, "Energy"]
 
     @property
     def total(self) -> float:
         return sum(getattr(self, name) for name in COMPONENTS)
+
+    @property
+    def least(self) -> float:
+        """The total with no more than ``needed_clock``."""
+        return self.total - self.clock + self.needed_clock
+
+    @property
+    def by_part(self) -> dict[str, float]:
+        return {name: part.total for name, part in self.parts.items()}
 
 
 def energy_of(
@@ -82,33 +95,37 @@ def energy_of(
         switching = half_square * sum(
             loads[pins[pin]] * count for pin, count in changes.items() if count
         )
-        clock = 0.0
+        clock = needed = 0.0
         if cell.clock_pin is not None:
-            edges = 2 * half_square * (cell.inputs[cell.clock_pin] + wire)
-            clock = activity.cycles * (cell.clock_energy + edges)
+            once = cell.clock_energy + 2 * half_square * (cell.inputs[cell.clock_pin] + wire)
+            clock = activity.cycles * once
+            # Macros are clocked in every cycle.
+            needed = clock if cell.memory_bits else max(changes.values()) * once
         reads, writes = activity.accesses.get(instance.name, (0.0, 0.0))
         memory = (reads * cell.read_energy + writes * cell.write_energy) / activity.streams
         leakage = activity.cycles * cell.leakage * period * 1e-6  # nW * ps is 1e-6 fJ
-        return internal, switching, clock, memory, leakage
+        return internal, switching, clock, memory, leakage, needed
 
-    sums = [0.0] * len(COMPONENTS)
-    parts: defaultdict[str, float] = defaultdict(float)
+    parts: dict[str, list[float]] = {"": [0.0] * (len(COMPONENTS) + 1)}
     for instance, part in zip(
         netlist.instances, part_of or [""] * len(netlist.instances), strict=True
     ):
         values = components(instance)
-        sums = [total + value for total, value in zip(sums, values, strict=True)]
-        parts[part] += sum(values)
-    entering = half_square * sum(
+        sums = parts.get(part, [0.0] * len(values))
+        parts[part] = [total + value for total, value in zip(sums, values, strict=True)]
+    parts[""][COMPONENTS.index("switching")] += half_square * sum(
         loads[net] * transitions(net)
         for port, nets in netlist.inputs.items()
         for net in nets
         if port != "clk"
     )
-    sums[COMPONENTS.index("switching")] += entering
-    parts[""] += entering
-    named = dict(zip(COMPONENTS, sums, strict=True))
-    return Energy(**named, by_part=dict(sorted(parts.items())))
+    whole = [sum(values) for values in zip(*parts.values(), strict=True)]
+    return _energy(whole, {name: _energy(sums, {}) for name, sums in sorted(parts.items())})
+
+
+def _energy(sums: Sequence[float], parts: dict[str, Energy]) -> Energy:
+    internal, switching, clock, memory, leakage, needed_clock = sums
+    return Energy(internal, switching, clock, memory, leakage, needed_clock, parts)
 
 
 def net_loads(netlist: Netlist, technology: Technology, wire: float) -> defaultdict[Net, float]:

@@ -21,7 +21,7 @@ from synth.technology import Cell, Technology
 
 __all__ = ["SYSTEMS", "Area", "load_system", "system_area", "system_path", "system_record"]
 
-SYSTEMS = ("anda",)  # those with a committed record
+SYSTEMS = ("anda", "harmonia")  # those with a committed record
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,11 @@ from synth.system import SYSTEMS, Area, load_system, system_area
 from synth.technology import TECHNOLOGIES, load_technology
 from tests.support.claims import claim
 from tilewright.cli import main
-from tilewright.report.pages.anda import PARTS, by_paper_part
+from tilewright.report.pages import anda, harmonia
+from tilewright.report.system_area import area_by_part
 
 ASAP7 = load_technology("asap7")
+PAGES = {"anda": anda, "harmonia": harmonia}
 PORTS = wiring.Signature({"x": In(8), "y": Out(8)})
 
 
@@ -87,20 +89,24 @@ def test_areas_add():
 
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES)
-def test_record_of_anda_has_every_part_of_the_papers_table(technology):
-    record = load_system("anda", load_technology(technology))
-    by_part = by_paper_part(record)
-    assert set(by_part) == set(PARTS) == set(claim("anda.area"))
+@pytest.mark.parametrize("spec", SYSTEMS)
+def test_every_module_of_a_record_has_a_part(spec, technology):
+    record = load_system(spec, load_technology(technology))
+    by_part = area_by_part(record, PAGES[spec].PARTS)
     assert all(area > 0 for area in by_part.values())
     total = sum(a["logic"] + a["memory"] for a in record["parts"].values())
     assert sum(by_part.values()) * 1e6 == pytest.approx(total)
 
 
+def test_parts_of_anda_are_those_of_the_papers_table():
+    assert set(anda.PARTS) == set(claim("anda.area"))
+
+
 def test_a_module_without_a_part_is_refused():
     record = load_system("anda", ASAP7)
     record["parts"]["toaster"] = {"logic": 1.0, "memory": 0.0}
-    with pytest.raises(ValueError, match=r"^no part of the paper for toaster$"):
-        by_paper_part(record)
+    with pytest.raises(ValueError, match=r"^no part for toaster$"):
+        area_by_part(record, anda.PARTS)
 
 
 @pytest.mark.full

@@ -1,0 +1,82 @@
+"""Area of a whole accelerator by part, beside what its paper says."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from synth.scaling import area_factor
+from synth.system import load_system
+from synth.technology import TECHNOLOGIES, load_technology
+from tilewright.report.claims import Claim, claims_source
+from tilewright.report.html import Markup, code, join, note, paragraph, section, table
+
+__all__ = ["area_by_part", "area_section", "recorded_areas"]
+
+UM2_PER_MM2 = 1e6
+
+Parts = Mapping[str, tuple[str, ...]]  # a part, and the modules of ours that do its work
+
+
+def recorded_areas(spec: str, parts: Parts) -> dict[str, dict[str, float]]:
+    """mm2 of each part, by technology; technologies without a record are left out."""
+    return {
+        name: area_by_part(record, parts)
+        for name in TECHNOLOGIES
+        if (record := load_system(spec, load_technology(name))) is not None
+    }
+
+
+def area_by_part(record: dict[str, Any], parts: Parts) -> dict[str, float]:
+    """mm2 of each part; every module of the record is in one of them."""
+    modules = {name: a["logic"] + a["memory"] for name, a in record["parts"].items()}
+    areas = {part: sum(modules.pop(n) for n in names) for part, names in parts.items()}
+    if modules:
+        raise ValueError(f"no part for {', '.join(modules)}")
+    return {part: area / UM2_PER_MM2 for part, area in areas.items()}
+
+
+def area_section(
+    spec: str, areas: Mapping[str, dict[str, float]], claim: Claim, node: int
+) -> Markup:
+    """``areas`` as :func:`recorded_areas` gives them beside ``claim``, at ``node`` nm.
+
+    The claim has the area of each part, or of all of them only.
+    """
+    if not areas:
+        return Markup("")
+    theirs = claim.value if isinstance(claim.value, dict) else {}
+    whole = sum(theirs.values()) if theirs else claim.value
+    columns = {f"paper, {node} nm": theirs, **areas}
+    totals = [whole, *(sum(values.values()) for values in areas.values())]
+    rows = []
+    for part in next(iter(areas.values())):
+        row: list[Any] = [part.replace("_", " ")]
+        for values, total in zip(columns.values(), totals, strict=True):
+            area = values.get(part)
+            row += ["", ""] if area is None else [round(area, 4), round(100 * area / total, 1)]
+        rows.append(row)
+    rows.append(["all", *(x for total in totals for x in (round(total, 4), 100.0))])
+    scaled = [whole * area_factor(node, load_technology(name).node) for name in areas]
+    rows.append(
+        [
+            "paper's all at this node",
+            *(x for area in (whole, *scaled) for x in (round(area, 4), "")),
+        ]
+    )
+    header = ["Part", *(h for name in columns for h in (f"{name}: mm2", "%"))]
+    command = code(f"tilewright synth {spec} --system --update-records")
+    return section(
+        "Area of the accelerator",
+        paragraph(
+            "Every module mapped by itself for the least area, memories by the technology's model;"
+            " nothing is placed. Shares compare across nodes, areas do not; the last row is the"
+            " paper's total by the factors of",
+            code("synth/scaling.py"),
+        ),
+        table(header, rows),
+        join(
+            [
+                note("Source:", code("synth/records/system"), "made by", command),
+                claims_source(claim.id.partition(".")[0], claim),
+            ]
+        ),
+    )
