@@ -95,6 +95,8 @@ def synth(session: nox.Session) -> None:
         session.env["XDG_CACHE_HOME"] = cache
         session.run("tilewright", "synth", "--all", "--update-records", *session.posargs)
         session.run("tilewright", "compare", "pe", "--update-records")
-        session.run("tilewright", "synth", "anda", "--system", "--update-records")
+        session.run("tilewright", "synth", "deca", "--energy", "--update-records")
+        for system in ("anda", "harmonia"):
+            session.run("tilewright", "synth", system, "--system", "--update-records")
         for frontier in ("prefix_sum", "adder_tree", "harmonia", "deca"):
             session.run("tilewright", "sweep", "--frontier", frontier, "--update-records")

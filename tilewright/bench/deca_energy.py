@@ -1,15 +1,13 @@
 """Record of the energy of a whole DECA element: its netlist under the bench's core and memory.
 
 Tiles follow each other as fast as the element takes them, with their lines there in time and every
-row read: full activity. Weights are normally distributed, as those of a language model nearly
-are, quantised and pruned by golden's compressor; every row that comes out is compared with
-golden's, and the cycles with its model.
+row read: full activity. Weights are those of a language model, quantised and pruned by golden's
+compressor; every row that comes out is compared with golden's, and the cycles with its model.
 """
 
-import json
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -36,22 +34,31 @@ from synth.energy import (
     wire_capacitance,
 )
 from synth.flow import Goal, Synthesis, synthesise
-from synth.record import RECORDS, block_record, energy_sha256
+from synth.record import block_record, energy_sha256, is_of_this_flow
 from synth.technology import Technology
+from synth.yosys import SynthesisError
 from tilewright.bench.deca_pe.core import Core
 from tilewright.bench.deca_pe.memory import Memory, Store
 from tilewright.bench.deca_pe.workload import TileJob, in_regions, tile_jobs
+from tilewright.bench.deca_weights import SAMPLES, samples
 from tilewright.bench.netlist_bench import NetlistBench, run_program
 
-__all__ = ["CASES", "Case", "deca_energy_path", "deca_energy_record", "load_deca_energy"]
+__all__ = [
+    "CASES",
+    "IDLE",
+    "PERIOD",
+    "Case",
+    "deca_energy_record",
+    "is_fresh_deca_energy",
+    "run_cases",
+]
 
 GOAL = Goal.FASTEST  # the netlist that meets the paper's clock
 PERIOD = 400.0  # ps: the paper's 2.5 GHz, docs/claims/deca.toml
 PREFETCH = 2  # tiles ahead
-SPREAD = 0.02  # of the weights
 SEED = 6
 # Tiles before those that count, so that both loaders and the pipeline are full; those that count;
-# tiles behind them, so that the loaders still have work.
+# tiles behind them, so that the loaders still have work. There are weights for all of them.
 BEFORE, COUNTED, BEHIND = 4, 16, 4
 IDLE_CYCLES = 100
 IDLE = "idle"
@@ -62,13 +69,13 @@ SUMS = ("total", "least")
 class Case:
     """A scheme and what stands in its codes.
 
-    ``weights``: quantised weights; ``random``: any bits; ``zero``: the code 0. Bitmasks and scales
+    ``real``: quantised weights; ``random``: any bits; ``zero``: the code 0. Bitmasks and scales
     are those of the weights for all three.
     """
 
     scheme: str
     density: float | None = None
-    data: str = "weights"
+    data: str = "real"
 
     def __str__(self) -> str:
         density = "" if self.density is None else f"@{self.density:g}"
@@ -90,36 +97,33 @@ CASES = (
 )
 
 
-def deca_energy_path(params: DecaParams, technology: Technology) -> Path:
-    return RECORDS / "energy" / f"{params.slug}.{technology.name}.json"
+def deca_energy_record(
+    spec: str, technology: Technology, tick: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
+    """Power and energy of the element ``spec`` in every case, and idle.
 
-
-def load_deca_energy(params: DecaParams, technology: Technology) -> dict[str, Any] | None:
-    """The committed record, or None."""
-    path = deca_energy_path(params, technology)
-    return json.loads(path.read_text()) if path.exists() else None
-
-
-def deca_energy_record(spec: str, technology: Technology) -> dict[str, Any]:
-    """Power and energy of the element ``spec`` in every case, and idle."""
+    ``tick`` is told each run that is done.
+    """
     params = resolve(spec)
     rtlil = to_rtlil(params, memory_macros=True)
     result = synthesise(rtlil, params.slug, technology, GOAL)
+    if result.delay > PERIOD:
+        raise SynthesisError(
+            f"{spec} in {technology.name}: its longest path takes {result.delay:.1f} ps;"
+            f" energy is at the paper's clock, {PERIOD:g} ps"
+        )
     record = block_record(spec, params, rtlil, result)
+    runs = {}
+    for name, figures in run_cases(params, result):
+        runs[name] = figures
+        tick(name)
     kept = ("block", "spec", "parameters", "technology", "goal")
     kept += ("rtlil_sha256", "liberty_sha256", "flow_sha256", "tools")
     return {
         **{key: record[key] for key in kept},
         "energy_sha256": energy_sha256(technology.name),
         "period_ps": PERIOD,
-        "workload": {
-            "before": BEFORE,
-            "counted": COUNTED,
-            "behind": BEHIND,
-            "prefetch": PREFETCH,
-            "spread": SPREAD,
-            "seed": SEED,
-        },
+        "workload": _workload(),
         "wire": {
             "rent_exponent": RENT_EXPONENT,
             "utilisation": UTILISATION,
@@ -127,7 +131,28 @@ def deca_energy_record(spec: str, technology: Technology) -> dict[str, Any]:
         },
         "units": {"power": "mW", "pj_per_tile": "pJ", "fj_per_weight": "fJ"},
         "metrics": {n: record["metrics"][n]["value"] for n in ("area", "delay", "leakage")},
-        "runs": dict(run_cases(params, result)),
+        "runs": runs,
+    }
+
+
+def is_fresh_deca_energy(record: dict[str, Any]) -> bool:
+    """Whether flow, energies and workload are still those of the record; not the element itself."""
+    technology = record["technology"]
+    return (
+        is_of_this_flow(record, technology)
+        and record["energy_sha256"] == energy_sha256(technology)
+        and record["workload"] == _workload()
+    )
+
+
+def _workload() -> dict[str, Any]:
+    return {
+        "before": BEFORE,
+        "counted": COUNTED,
+        "behind": BEHIND,
+        "prefetch": PREFETCH,
+        "seed": SEED,
+        "weights_sha256": hashlib.sha256(SAMPLES.read_bytes()).hexdigest(),
     }
 
 
@@ -188,12 +213,10 @@ def run_cases(
 
 def case_tiles(case: Case) -> tuple[CompressedTiles, np.ndarray]:
     """The tiles of a case, and the table that they need."""
-    rng = np.random.default_rng(SEED)
-    count = BEFORE + COUNTED + BEHIND
-    weights = rng.normal(0, SPREAD, (16, 32 * count)).astype(np.float32)
-    matrix = compress(weights, resolve_scheme(case.scheme), case.density)
+    matrix = compress(samples(), resolve_scheme(case.scheme), case.density)
     tiles, config = decode_tiles(matrix.tiles), matrix.scheme.config
-    if case.data != "weights":
+    if case.data != "real":
+        rng = np.random.default_rng(SEED)
         anything = rng.integers(0, 1 << config.code_bits, tiles.codes.shape)
         codes = np.where(tiles.mask, anything, 0) * (case.data == "random")
         tiles = tiles._replace(codes=codes)

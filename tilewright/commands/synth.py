@@ -80,6 +80,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only the area of each part, every module by itself: for whole accelerators",
     )
     parser.add_argument(
+        "--energy",
+        action="store_true",
+        help="power and energy of a DECA element at the paper's clock, in asap7: minutes",
+    )
+    parser.add_argument(
         "--prove",
         action="store_true",
         help="prove that each netlist is equivalent to its RTL, where ABC can",
@@ -110,6 +115,8 @@ def run(args: argparse.Namespace) -> int:
             return _check_technology(args)
         if args.system:
             return _system(args)
+        if args.energy:
+            return _energy(args)
         return _synthesise(args)
     except SynthesisError as error:
         raise CommandError(str(error)) from error
@@ -187,6 +194,42 @@ def _system(args: argparse.Namespace) -> int:
         for name, a in r["parts"].items()
     ]
     print_table(["TECHNOLOGY", "PART", "LOGIC UM2", "MEMORY UM2"], rows)
+    return 0
+
+
+def _energy(args: argparse.Namespace) -> int:
+    from golden.params.deca import DecaParams
+    from golden.params.resolve import resolve
+    from synth.record import record_text
+    from synth.technology import load_technology
+    from tilewright.bench.deca_energy import CASES, IDLE, PERIOD, deca_energy_record
+    from tilewright.bench.pe_energy import energy_path
+    from tilewright.files import write_atomic
+
+    if args.block is None or not isinstance(params := resolve(args.block), DecaParams):
+        raise CommandError("--energy needs a BLOCK that is a DECA element, such as deca:small")
+    technology = load_technology(args.tech or "asap7")
+    with progress("energy", len([*CASES, IDLE])) as tick:
+        record = deca_energy_record(args.block, technology, tick)
+    if args.update_records:
+        write_atomic(energy_path(params, technology), record_text(record))
+    if args.json:
+        print_json(record)
+        return 0
+    names = ("internal", "switching", "clock", "memory", "leakage", "total", "least")
+    print(f"{args.block} in {technology.name} at {1e3 / PERIOD:g} GHz; power in mW\n")
+    print_table(
+        ("RUN", "CYCLES A TILE", "PJ A TILE", *map(str.upper, names)),
+        [
+            (
+                name,
+                run.get("cycles_per_tile", "-"),
+                run.get("pj_per_tile", "-"),
+                *(f"{run['power'][part]:.3f}" for part in names),
+            )
+            for name, run in record["runs"].items()
+        ],
+    )
     return 0
 
 
