@@ -152,6 +152,7 @@ class AndaParams(ProgramPorts, BlockParams):
     activation_rows: int = 8192  # 1 MB, and 0.125 MB of exponents
     weight_rows: int = 4096  # 1 MB
     instructions: int = 1024
+    line_bytes: int = 64  # of the memory port
     dma_lines: int = 8  # lines under way at a time
     address_bits: int = 48
 
@@ -165,11 +166,7 @@ class AndaParams(ProgramPorts, BlockParams):
             self.group % self.columns == 0,
             f"columns must divide the group of {self.group}, not be {self.columns!r}",
         )
-        for name in ("activation_rows", "weight_rows"):
-            value = getattr(self, name)
-            require(
-                16 <= value <= 1 << ROW_FIELD, f"{name} must be 16..{1 << ROW_FIELD}, not {value!r}"
-            )
+        self.check_depths("activation_rows", "weight_rows")
         self.check_ports()
 
     @property

@@ -221,6 +221,7 @@ class HarmoniaParams(ProgramPorts, BlockParams):
     halves_rows: int = 2048  # 128 KB
     operand_rows: int = 2048  # 512 KB of operands, 224 KB of signs, exponents and scales
     instructions: int = 2048
+    line_bytes: int = 64  # of the memory port
     dma_lines: int = 8  # lines under way at a time
     address_bits: int = 48
 
@@ -245,11 +246,7 @@ class HarmoniaParams(ProgramPorts, BlockParams):
             self.channels % self.group == 0,
             f"channels must be a multiple of the group {self.group}, not {self.channels!r}",
         )
-        for name in ("activation_rows", "halves_rows", "operand_rows"):
-            value = getattr(self, name)
-            require(
-                16 <= value <= 1 << ROW_FIELD, f"{name} must be 16..{1 << ROW_FIELD}, not {value!r}"
-            )
+        self.check_depths("activation_rows", "halves_rows", "operand_rows")
         self.check_ports()
 
     @property
@@ -338,10 +335,6 @@ class HarmoniaParams(ProgramPorts, BlockParams):
             Memory.OPERAND_EXPONENTS: self.columns * EXPONENT_BYTE,
             Memory.SCALES: self.columns * FP16.bits,
         }[memory]
-
-    def lines(self, memory: Memory, rows: int) -> int:
-        """Lines that ``rows`` rows take in external memory, from the start of a line on."""
-        return -(-rows * self.row_bits(memory) // self.line_bits)
 
     @property
     def timing(self) -> Timing:

@@ -1,11 +1,11 @@
 """What the programmable accelerators share: instruction words, vector operands, registers, ports.
 
 An accelerator has an instruction memory, 64-bit registers and counters behind a small port, and a
-memory port that moves 64-byte lines. Its own parameter file says what its instructions are.
+memory port that moves lines. Its own parameter file says what its instructions are.
 """
 
 from enum import IntEnum
-from typing import ClassVar
+from typing import Any
 
 from golden.params.anda_vector import OPERATION_BITS
 from golden.params.block import Field, Port, require
@@ -83,26 +83,45 @@ class Error(IntEnum):
 
 
 class ProgramPorts:
-    """Ports of an accelerator with ``dma_lines`` lines under way and ``address_bits`` of bytes."""
+    """Ports of an accelerator, and what goes through them: instructions, rows of its memories.
+
+    Lines of ``line_bytes`` bytes, ``dma_lines`` of them under way, ``address_bits`` for a byte.
+    """
 
     instructions: int
+    line_bytes: int
     dma_lines: int
     address_bits: int
 
-    line_bytes: ClassVar[int] = 64
-
     def check_ports(self) -> None:
         """Refuse an instruction memory or a memory port that cannot be built."""
-        most = (1 << REGISTER_SPACE_BITS) - INSTRUCTION_BASE
-        most //= INSTRUCTION_BITS // 8
-        require(
-            2 <= self.instructions <= most,
-            f"instructions must be 2..{most}, not {self.instructions!r}",
-        )
-        require(2 <= self.dma_lines <= 64, f"dma_lines must be 2..64, not {self.dma_lines!r}")
-        require(
-            16 <= self.address_bits <= 48, f"address_bits must be 16..48, not {self.address_bits!r}"
-        )
+        most = ((1 << REGISTER_SPACE_BITS) - INSTRUCTION_BASE) // (INSTRUCTION_BITS // 8)
+        for name, low, high in (
+            ("instructions", 2, most),
+            ("line_bytes", 16, 1024),
+            ("dma_lines", 2, 64),
+            ("address_bits", 16, 48),
+        ):
+            self._check_range(name, low, high)
+        size = self.line_bytes
+        require(size & (size - 1) == 0, f"line_bytes must be a power of two, not {size!r}")
+
+    def check_depths(self, *names: str) -> None:
+        """Refuse memories whose last row an instruction could not name."""
+        for name in names:
+            self._check_range(name, 16, 1 << ROW_FIELD)
+
+    def _check_range(self, name: str, low: int, high: int) -> None:
+        value = getattr(self, name)
+        require(low <= value <= high, f"{name} must be {low}..{high}, not {value!r}")
+
+    def row_bits(self, memory: Any) -> int:
+        """Bits of a row of one of the accelerator's memories, as it lies in external memory."""
+        raise NotImplementedError
+
+    def lines(self, memory: Any, rows: int) -> int:
+        """Lines that ``rows`` rows take in external memory, from the start of a line on."""
+        return -(-rows * self.row_bits(memory) // self.line_bits)
 
     @property
     def line_bits(self) -> int:
