@@ -10,6 +10,7 @@ from tilewright.report.page import Context
 
 __all__ = [
     "area_by_group",
+    "by_group",
     "design_records",
     "figures_table",
     "longest_paths",
@@ -37,7 +38,7 @@ def records_wanted(records: Mapping[str, dict[str, Any]], specs: Sequence[str]) 
         return Markup("")
     return join(
         [
-            paragraph("Not recorded yet:"),
+            paragraph("Without a record as one netlist, which takes long for a whole accelerator:"),
             table(
                 ("Block", "To make its records"),
                 [
@@ -144,18 +145,21 @@ def relative_table(records: Mapping[str, dict[str, Any]], reference: str) -> Mar
 def area_by_group(
     record: dict[str, Any], groups: Mapping[str, str], rest: str
 ) -> dict[str, float] | None:
-    """Area of the parts whose name matches each group's pattern, first match first.
-
-    ``rest`` takes what no pattern matches. None where the record does not know its parts.
-    """
+    """:func:`by_group` of a record's area; None where the record does not know its parts."""
     parts = record["area_by_part"]
-    if not parts:
-        return None
-    areas = dict.fromkeys([*groups, rest], 0.0)
-    for part, area in parts.items():
+    return by_group(parts, groups, rest) if parts else None
+
+
+def by_group(parts: Mapping[str, float], groups: Mapping[str, str], rest: str) -> dict[str, float]:
+    """Sums over the parts whose name matches each group's pattern, first match first.
+
+    ``rest`` takes what no pattern matches.
+    """
+    sums = dict.fromkeys([*groups, rest], 0.0)
+    for part, value in parts.items():
         group = next((name for name, pattern in groups.items() if re.match(pattern, part)), rest)
-        areas[group] += area
-    return areas
+        sums[group] += value
+    return sums
 
 
 def parts_table(record: dict[str, Any]) -> Markup:

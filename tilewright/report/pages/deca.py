@@ -1,4 +1,4 @@
-"""The DECA processing element: formats, cycles, area and coverage, beside the paper's figures."""
+"""The DECA processing element: formats, cycles, area, power, coverage, beside the paper's."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from golden.deca import (
     tile_cycles,
 )
 from golden.params.deca import DECA_BLOCKS, TILE_BYTES, DecaParams, ScaleKind, TileConfig
+from synth.technology import load_technology
 from tilewright.bench.coverage import Coverage
 from tilewright.bench.deca_pe.memory import Memory, Store
 from tilewright.bench.deca_pe.workload import (
@@ -26,7 +27,9 @@ from tilewright.bench.deca_pe.workload import (
     random_tiles,
     tile_jobs,
 )
+from tilewright.bench.pe_energy import load_energy
 from tilewright.report.claims import Claim, claims_source, load_claims
+from tilewright.report.deca_power import power_section
 from tilewright.report.deca_run import run_tiles
 from tilewright.report.drawings.deca import draw
 from tilewright.report.hardware import (
@@ -53,7 +56,7 @@ from tilewright.report.page import Context, Page
 from tilewright.report.plots import Series, curves
 
 TITLE = "DECA"
-POSITION = 50
+POSITION = 10
 
 SEED = 3
 CYCLES, COVERAGE = "deca_cycles", "deca_coverage"  # records of benches
@@ -80,6 +83,7 @@ def build(context: Context) -> Page:
     cycles = _cycles(context, claims)
     live = _live()
     records = design_records(context, [cls.block for cls in DECA_BLOCKS])
+    energy = load_energy("deca", load_technology("asap7"))
     coverage = load_measured(COVERAGE, context.measured)
     body = join(
         [
@@ -93,6 +97,7 @@ def build(context: Context) -> Page:
             _cycle_sections(context, cycles, claims),
             _live_section(live),
             _hardware(context, records, claims),
+            power_section(energy, claims, PAPER_PARTS),
             _coverage(coverage),
         ]
     )
@@ -104,6 +109,7 @@ def build(context: Context) -> Page:
             "cycles_per_tile": cycles,
             "live": live,
             "synthesis": records,
+            "energy": energy,
             "coverage": coverage,
         },
         failures=[

@@ -1,0 +1,97 @@
+"""Power of the DECA element at the paper's clock, beside the paper's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from synth.energy import COMPONENTS
+from tilewright.bench.deca_energy import CASES, IDLE
+from tilewright.report.claims import Claim, claims_source
+from tilewright.report.hardware import by_group
+from tilewright.report.html import Markup, code, note, paragraph, section, table
+
+__all__ = ["ELEMENTS", "busiest", "power_by_group", "power_section"]
+
+ELEMENTS = 56  # of the paper's processor: its power is of all of them
+BOUNDS = ("least", "total")
+
+
+def busiest(record: dict[str, Any]) -> str:
+    """Of the runs on real weights, the one that takes most power: the paper's full activity."""
+    real = [str(case) for case in CASES if case.data == "real"]
+    return max(real, key=lambda name: record["runs"][name]["power"]["total"])
+
+
+def power_by_group(
+    record: dict[str, Any], run: str, groups: Mapping[str, str]
+) -> dict[str, dict[str, float]]:
+    """mW of each group of parts in a run, the least and all of it."""
+    parts = record["runs"][run]["power_by_part"]
+    sums = {
+        bound: by_group({name: p[bound] for name, p in parts.items()}, groups, "rest")
+        for bound in BOUNDS
+    }
+    return {group: {bound: sums[bound][group] for bound in BOUNDS} for group in sums["total"]}
+
+
+def power_section(
+    record: dict[str, Any] | None, claims: Mapping[str, Claim], groups: Mapping[str, str]
+) -> Markup:
+    """Every run of the energy record, and the busiest one as the paper divides it."""
+    title = "Power and energy"
+    command = code("tilewright synth deca --energy --update-records")
+    if record is None:
+        return section(title, paragraph("Not recorded yet; made by", command))
+    runs, run = record["runs"], busiest(record)
+    total, shares = claims["deca.power.total_56"], claims["deca.power.share"]
+    theirs = 1e3 * total.value / ELEMENTS
+    ours = power_by_group(record, run, groups)
+    sums = {bound: sum(values[bound] for values in ours.values()) for bound in BOUNDS}
+    rows = [
+        (
+            group,
+            *(x for bound in BOUNDS for x in (values[bound], 100 * values[bound] / sums[bound])),
+            theirs * shares.value[group] / 100,
+            shares.value[group],
+        )
+        for group, values in ours.items()
+    ]
+    whole = ("all", *(x for bound in BOUNDS for x in (sums[bound], 100)), theirs, 100)
+    return section(
+        title,
+        paragraph(
+            f"The netlist at {1e3 / record['period_ps']:g} GHz, tile after tile, its lines there in"
+            " time, toggles of every net counted. No clock is gated: every flip-flop is clocked in"
+            " every cycle. The last column is what would be left if each were clocked only in"
+            " cycles in which it changes; an element with gated clocks lies between.",
+        ),
+        table(
+            (
+                *("Tiles", "Cycles a tile", "pJ a tile", "fJ a weight"),
+                *(f"{name.capitalize()}, mW" for name in COMPONENTS),
+                *("All, mW", "Least, mW"),
+            ),
+            [
+                (
+                    name,
+                    *(
+                        figures.get(k, "")
+                        for k in ("cycles_per_tile", "pj_per_tile", "fj_per_weight")
+                    ),
+                    *(figures["power"][k] for k in (*COMPONENTS, "total", "least")),
+                )
+                for name, figures in runs.items()
+            ],
+        ),
+        paragraph(
+            f"The busiest of them, {run}, as the paper divides its power of {total.value:g}"
+            f" {total.unit} for {ELEMENTS} elements. The paper's is an estimate, memories by CACTI"
+            " and logic from the literature; it has no registers between stages and no control."
+            f" Idle, ours takes {runs[IDLE]['power']['total']:.1f} mW, nearly all of it clock.",
+        ),
+        table(
+            ("Part", "Least, mW", "%", "Ungated, mW", "%", "Paper, mW", "%"),
+            [*rows, whole],
+        ),
+        note("Source:", code("synth/records/energy/deca.asap7.json"), "made by", command),
+        claims_source("deca", total, shares),
+    )
