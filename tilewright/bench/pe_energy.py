@@ -1,5 +1,6 @@
 """Records of area, delay and energy of processing elements on one workload."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,8 @@ from synth.energy import (
 from synth.flow import Synthesis, synthesise
 from synth.record import RECORDS, block_record, energy_sha256, is_of_this_flow, sha256
 from synth.technology import Technology
-from tilewright.bench.pe_workload import DOTS, KINDS, LENGTH, SEED, STREAMS, words_of, workload
+from tilewright.bench.pe_tensors import DOTS, LENGTH, SAMPLES, STREAMS
+from tilewright.bench.pe_workload import KINDS, SEED, words_of, workload
 
 __all__ = [
     "CLOCK_MHZ",
@@ -76,8 +78,15 @@ def is_fresh_energy(spec: str, technology: Technology) -> bool:
         record is not None
         and is_of_this_flow(record, technology.name)
         and record.get("energy_sha256") == energy_sha256(technology.name)
+        and record["workload"] == _workload()
         and record["rtlil_sha256"] == sha256(to_rtlil(resolve(spec), memory_macros=True))
     )
+
+
+def _workload() -> dict[str, Any]:
+    tensors = hashlib.sha256(SAMPLES.read_bytes()).hexdigest()
+    sizes = {"streams": STREAMS, "dots": DOTS, "length": LENGTH}
+    return {**sizes, "seed": SEED, "tensors_sha256": tensors}
 
 
 def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -95,7 +104,7 @@ def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dic
         **{key: record[key] for key in ("rtlil_sha256", "liberty_sha256", "flow_sha256", "tools")},
         "energy_sha256": energy_sha256(technology.name),
         "clock_mhz": CLOCK_MHZ,
-        "workload": {"streams": STREAMS, "dots": DOTS, "length": LENGTH, "seed": SEED},
+        "workload": _workload(),
         "wire": {
             "rent_exponent": RENT_EXPONENT,
             "utilisation": UTILISATION,

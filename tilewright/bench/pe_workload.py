@@ -1,8 +1,8 @@
 """One dot-product workload in the form that each processing element takes.
 
-Streams of dot products, each of ``LENGTH`` elements: heavy-tailed activations with some outlier
-channels and weights quantised to 4 bits with a scale per 128 (``real``), random bits (``random``),
-or nothing but zeros (``zero``). Every element gets the same tensors.
+Streams of dot products, each of ``LENGTH`` elements: activations and 4-bit weights of a language
+model (``real``, :mod:`tilewright.bench.pe_tensors`), random bits (``random``), or nothing but zeros
+(``zero``). Every element gets the same tensors.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from golden.bits import decode, encode
 from golden.harmonia.element import results as harmonia_results
 from golden.harmonia.element import split_operand
 from golden.pack import Columns
-from golden.params.anda import AndaApuParams
+from golden.params.anda import WEIGHT_GROUP, AndaApuParams
 from golden.params.block import BlockParams, Port
 from golden.params.formats import BF16, FP16, BlockFormat
 from golden.params.harmonia import HarmoniaPeParams, Mode
@@ -40,10 +40,11 @@ from golden.pe import (
     fp_fp_dot,
     fp_int_dot,
 )
+from tilewright.bench.pe_tensors import DOTS, LENGTH, STREAMS, samples
 
 KINDS = ("real", "random", "zero")
-STREAMS, DOTS, LENGTH, GROUP, WEIGHT_GROUP = 64, 3, 256, 64, 128
-SEED = 7
+GROUP = 64
+SEED = 7  # of random data
 
 __all__ = ["KINDS", "Workload", "per_bit", "workload"]
 
@@ -117,12 +118,11 @@ def _tensors(kind: str) -> Tensors:
         weight = rng.integers(-8, 8, shape)
         scale = rng.integers(0x2000, 0x3000, (STREAMS, DOTS, LENGTH // WEIGHT_GROUP))
     else:
-        outlier = np.where(rng.random(LENGTH) < 0.02, 16.0, 1.0)
-        activation = encode(FP16, rng.standard_t(4, shape) * outlier).astype(np.int64)
-        real = rng.normal(0, 0.02, (STREAMS, DOTS, LENGTH // WEIGHT_GROUP, WEIGHT_GROUP))
-        scale = encode(FP16, np.abs(real).max(axis=-1) / 7).astype(np.int64)
-        steps = real / decode(FP16, scale)[..., np.newaxis]
-        weight = np.clip(np.rint(steps), -8, 7).astype(np.int64).reshape(shape)
+        real = {name: samples()[name].astype(np.int64) for name in samples().dtype.names}
+        activation = real["activation"]
+        weight, scale = (  # the same for all dot products of a stream
+            np.repeat(real[name][:, np.newaxis], DOTS, axis=1) for name in ("weight", "scale")
+        )
     return Tensors(activation, weight, np.repeat(scale, WEIGHT_GROUP // GROUP, axis=-1))
 
 

@@ -1,0 +1,37 @@
+"""Samples of a language model for the energy of processing elements."""
+
+import numpy as np
+import pytest
+
+from golden.llm.load import smollm2_path
+from golden.llm.model import ModelError
+from tilewright.bench import pe_tensors
+from tilewright.bench.pe_tensors import DOTS, LENGTH, STREAMS, samples
+
+
+def floats(patterns):
+    return patterns.astype(np.uint16).view(np.float16).astype(np.float64)
+
+
+def test_samples_are_what_elements_take():
+    found = samples()
+    assert found["activation"].shape == (STREAMS, DOTS, LENGTH)
+    assert np.isfinite(floats(found["activation"])).all()
+    assert found["weight"].min() >= -8 and found["weight"].max() == 7
+    assert (floats(found["scale"]) > 0).all()
+    # Nothing is constant: no stream, no dot product, no place in one.
+    for axis in range(3):
+        assert (np.ptp(floats(found["activation"]), axis=axis) > 0).all()
+    assert (np.ptp(found["weight"], axis=1) >= 7).all()
+
+
+@pytest.mark.full
+def test_samples_are_those_of_the_model():
+    try:
+        smollm2_path()
+    except ModelError as error:
+        pytest.skip(str(error))
+    ours, anew = samples(), pe_tensors.sampled()
+    # Up to the order of summation of this machine's BLAS, which may also turn a choice of scale.
+    np.testing.assert_allclose(floats(ours["activation"]), floats(anew["activation"]), 0.02, 0.01)
+    assert (ours["weight"] == anew["weight"]).mean() > 0.99
