@@ -22,13 +22,26 @@ from sim.evaluations import EVALUATIONS, FROM_RECORDS
 from sim.names import unknown
 from sim.records import NoRecordError
 
-__all__ = ["RECORD", "REPRODUCED", "VERDICTS", "Result", "evaluate", "papers", "record", "summary"]
+__all__ = [
+    "KINDS",
+    "RECORD",
+    "REPRODUCED",
+    "VERDICTS",
+    "Result",
+    "evaluate",
+    "kinds",
+    "papers",
+    "record",
+    "summary",
+]
 
 CLAIMS = Path(__file__).parents[1] / "docs" / "claims"
 SUFFIX = "_system"
 REPRODUCED, OFF, NOT_MODELLED = "reproduced", "off", "not modelled"
 VERDICTS = (REPRODUCED, OFF, NOT_MODELLED)
 MODES = ("relative", "absolute", "at_least", "at_most", "inside", "true")
+BOUNDS = ("at least", "at most", "true")  # as `Result.tolerance` has them
+KINDS = ("figure", "fitted", "bound")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +62,13 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def kind(self) -> str:
+        """What agreement is worth: a figure met freely, one fitted to, or a bound or statement."""
+        if self.fitted:
+            return "fitted"
+        return "bound" if self.tolerance in BOUNDS else "figure"
 
 
 @cache
@@ -264,3 +284,9 @@ def summary(results: dict[str, list[Result]]) -> dict[str, dict[str, int]]:
         paper: {verdict: sum(r.verdict == verdict for r in rows) for verdict in VERDICTS}
         for paper, rows in results.items()
     }
+
+
+def kinds(results: Iterable[Result]) -> dict[str, int]:
+    """How many of those that are reproduced are of each kind."""
+    good = [r.kind for r in results if r.verdict == REPRODUCED]
+    return {kind: good.count(kind) for kind in KINDS}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from golden.params.resolve import BLOCKS
 from hw.catalog import CATALOG
-from sim.scoreboard import NOT_MODELLED, REPRODUCED, evaluate, summary
+from sim.scoreboard import NOT_MODELLED, REPRODUCED, evaluate, kinds, summary
 from synth.record import load_records
 from tilewright.commands.list import family
 from tilewright.files import write_atomic
@@ -42,12 +42,18 @@ DESIGNS = {
 
 def design_table() -> str:
     """Every design, and how many of its paper's figures the model answers within tolerance."""
-    lines = ["| paper | what is here | claims reproduced |", "|---|---|---|"]
-    verdicts_of = summary(evaluate(DESIGNS))
+    lines = [
+        "| paper | what is here | claims reproduced | of these |",
+        "|---|---|---|---|",
+    ]
+    results = evaluate(DESIGNS)
+    verdicts_of = summary(results)
     for paper, (name, text) in DESIGNS.items():
         verdicts = verdicts_of[paper]
         evaluated = sum(verdicts.values()) - verdicts[NOT_MODELLED]
-        lines.append(f"| {name} | {text} | {verdicts[REPRODUCED]} of {evaluated} |")
+        figures, fitted, bounds = kinds(results[paper]).values()
+        parts = f"{figures} figures, {fitted} fitted, {bounds} bounds"
+        lines.append(f"| {name} | {text} | {verdicts[REPRODUCED]} of {evaluated} | {parts} |")
     return "\n".join(lines)
 
 

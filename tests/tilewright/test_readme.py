@@ -2,11 +2,12 @@
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sim.scoreboard import papers
+from sim.scoreboard import evaluate, kinds, papers
 from tests.support.examples import console_examples, run_examples
 from tilewright import cli
 from tilewright.readme import DESIGNS, block_table, with_tables
@@ -50,6 +51,16 @@ def test_tables_are_those_of_now():
     assert sorted(DESIGNS) == papers()
     with pytest.raises(ValueError, match=r"^no place for the table of designs$"):
         with_tables("words")
+
+
+def test_kinds_of_agreement():
+    result = evaluate(["sparamx"])["sparamx"][0]
+    kept = [
+        replace(result, verdict=verdict, tolerance=tolerance, fitted=fitted)
+        for verdict in ("reproduced", "off")
+        for tolerance, fitted in (("5%", False), ("0.1", False), ("5%", True), ("at least", False))
+    ]
+    assert kinds(kept) == {"figure": 2, "fitted": 1, "bound": 1}
 
 
 def test_import_rule_is_the_one_of_the_architecture():

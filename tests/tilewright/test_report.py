@@ -423,7 +423,7 @@ def test_claims_are_complete():
 
 def test_claims_of_a_page():
     made = claims_section("deca")
-    for shown in (">deca.clock<", ">2.5<", ">GHz<", "buffers: 55"):
+    for shown in (">deca.clock<", ">2.5<", ">GHz<", "buffers 55, lut 22"):
         assert shown in made
     assert claims_section("nobody") == ""
 
@@ -446,6 +446,20 @@ def test_a_design_with_records_shows_them():
     (record,) = [r for n, r in page.data["synthesis"].items() if n == "queue.asap7.json"]
     assert html.number(record["metrics"]["area"]["value"]) in page.body
     assert record["longest_path"]["start"] in page.body
+
+
+def test_long_words_of_a_table_may_be_broken():
+    made = html.table(("a", "b" * 99), [(1, "short"), (2, "many words " * 9)])
+    assert made.count('class="words"') == 1
+    assert '<td class="words">many words ' in made
+
+
+@pytest.mark.parametrize(("top", "labels"), [(1000, "100 200 500"), (170, "60 70 80 90 100")])
+def test_a_logarithmic_axis_has_enough_numbers(top, labels):
+    line = {"a": [(0, 60), (1, top)]}
+    drawn = plots.curves("name", line, line, x_label="x", y_label="y", logarithmic=True)
+    assert {f">{label}<" for label in labels.split()} <= set(re.findall(r">\d+<", drawn))
+    assert ">300<" not in drawn
 
 
 def test_areas_relative_to_a_reference():

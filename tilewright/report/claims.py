@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from tilewright.report.html import Markup, code, join, note, paragraph, section, table
+from tilewright.report.html import Markup, code, note, paragraph, section, table
 
 __all__ = ["CLAIMS", "Claim", "claims_section", "claims_source", "load_claims"]
 
@@ -36,7 +36,7 @@ def load_claims(system: str) -> dict[str, Claim]:
 def claims_source(system: str, *claims: Claim) -> Markup:
     """Where the paper's figures of a table come from."""
     places = "; ".join(dict.fromkeys(claim.where for claim in claims))
-    return note("Paper:", f"{places} (", code(f"docs/claims/{system}.toml"), ").")
+    return note("Paper:", places, Markup(f"({code(f'docs/claims/{system}.toml')})."))
 
 
 def claims_section(system: str) -> Markup:
@@ -55,10 +55,12 @@ def claims_section(system: str) -> Markup:
     )
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: Any) -> str:
     match value:
         case dict():
-            return join(f"{key}: {_shown(part)}" for key, part in value.items())
+            return ", ".join(f"{key} {_shown(part)}" for key, part in value.items())
+        case bool():
+            return "yes" if value else "no"
         case list():
             return " to ".join(map(str, value))
         case float():

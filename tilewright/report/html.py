@@ -63,6 +63,7 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .75rem .3rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--line); white-space: nowrap; }
+td.words { white-space: normal; min-width: 18rem; }
 th { font-weight: 600; border-bottom-width: 2px; vertical-align: bottom; white-space: normal; }
 main > table { margin: .8rem 0; }
 main > table td { white-space: normal; }
@@ -82,6 +83,8 @@ svg text { font-family: system-ui, sans-serif; }
 """
 
 STYLE = f"\n{COLOURS}{_PAGE}{DIAGRAMS}"
+
+LONG = 40  # letters of a cell that may be broken into lines
 
 
 class Markup(str):
@@ -159,7 +162,9 @@ def _row(tag: str, cells: Sequence[Any], numeric: Sequence[bool]) -> Markup:
     made = []
     for cell, right in zip(cells, numeric, strict=True):
         shown = "\N{EN DASH}" if cell is None else number(cell) if _is_number(cell) else cell
-        made.append(element(tag, shown, class_="number") if right else element(tag, shown))
+        long = isinstance(cell, str) and not isinstance(cell, Markup) and len(cell) > LONG
+        kind = "number" if right else "words" if long and tag == "td" else ""
+        made.append(element(tag, shown, class_=kind) if kind else element(tag, shown))
     return element("tr", Markup("".join(made)))
 
 

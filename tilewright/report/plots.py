@@ -37,10 +37,12 @@ def curves(
     """
     with _figure(name, height=3.8) as (figure, axes, svg):
         for k, (group, line) in enumerate(lines.items()):
-            axes.plot(*zip(*line, strict=True), color=SERIES[k], linewidth=1.4, label=group)
+            look: dict[str, Any] = {"color": SERIES[k], "linewidth": 1.4}
+            axes.plot(*zip(*line, strict=True), **look)
             if points.get(group):
-                x, y = zip(*points[group], strict=True)
-                axes.scatter(x, y, color=SERIES[k], marker=MARKERS[k], s=26)
+                look |= {"marker": MARKERS[k], "markersize": 5}
+                axes.plot(*zip(*points[group], strict=True), **look | {"linestyle": ""})
+            axes.plot([], [], label=group, **look)  # for the legend: line and marker in one
         axes.set(xlabel=x_label, ylabel=y_label)
         if logarithmic:
             axes.set(yscale="log")
@@ -94,9 +96,19 @@ def scatter(
     *,
     x_label: str,
     y_label: str,
+    diagonal: bool = False,
 ) -> Markup:
-    """Labelled points on two logarithmic axes, one colour and marker per group."""
+    """Labelled points on two logarithmic axes, one colour and marker per group.
+
+    ``diagonal`` draws the line on which x and y are equal.
+    """
     with _figure(name, height=4.6) as (figure, axes, svg):
+        if diagonal:
+            values = [
+                value for points in groups.values() for point in points for value in point[1:]
+            ]
+            ends = min(values), max(values)
+            axes.plot(ends, ends, color=INK, linewidth=0.6)
         for k, (group, points) in enumerate(groups.items()):
             axes.scatter(
                 [x for _, x, _ in points],
@@ -246,7 +258,10 @@ def _finish(figure: Any, axes: Any, logarithmic: list[Any]) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     for axis in logarithmic:
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        low, high = axis.get_view_interval()
+        coarse = [k * 10.0**e for e in range(-12, 12) for k in (1, 2, 5)]
+        enough = sum(low <= value <= high for value in coarse) > 2
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if enough else range(1, 10)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         axis.set_minor_formatter(NullFormatter())
     axes.set_axisbelow(True)

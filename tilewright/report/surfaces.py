@@ -31,16 +31,14 @@ def region_diagram(name: str, surface: Surface, points: Sequence[Kernel]) -> Mar
     border = surface.borders
     corner_x, corner_y = border["mem_mtx_x"], border["vec_mtx_y"]
     with _figure(name, height=4.2) as (figure, axes, svg):
-        x = np.geomspace(x_low, x_high, 200)
+        corner = np.clip(corner_x, x_low, x_high)  # where two regions meet, so that both reach it
+        x = np.union1d(np.geomspace(x_low, x_high, 200), corner)
         diagonal = np.minimum(border["mem_vec_slope"] * x, corner_y)
         axes.fill_between(x, y_low, diagonal, color=SERIES[1], alpha=0.16, linewidth=0)
-        above = x < corner_x
-        axes.fill_between(
-            x[above], diagonal[above], y_high, color=SERIES[0], alpha=0.16, linewidth=0
-        )
-        axes.fill_between(
-            x[~above], diagonal[~above], y_high, color=SERIES[2], alpha=0.16, linewidth=0
-        )
+        for side, colour in ((x <= corner, SERIES[0]), (x >= corner, SERIES[2])):
+            axes.fill_between(
+                x[side], diagonal[side], y_high, color=colour, alpha=0.16, linewidth=0
+            )
         for k, domain in enumerate(DOMAINS):
             chosen = [p for p in points if surface.bound(p) == domain]
             axes.scatter(
@@ -98,8 +96,8 @@ def surface_drawing(
                     linewidth=0.2,
                     alpha=0.55,
                 )
-        for k, domain in enumerate(DOMAINS):
-            axes.fill([], [], color=SERIES[k], alpha=0.55, label=domain)
+        for k in np.unique(regions).astype(int):
+            axes.fill([], [], color=SERIES[k], alpha=0.55, label=f"bound by {DOMAINS[k]}")
         for label, (point, height) in points.items():
             a = 1 - np.log(point.memory / x_low) / np.log(x_high / x_low)
             b = 1 - np.log(point.vector / y_low) / np.log(y_high / y_low)

@@ -16,7 +16,7 @@ from tilewright.report.html import code, join, note, paragraph, section, table, 
 from tilewright.report.page import Context, Page
 
 TITLE = "Live checks"
-POSITION = 30
+POSITION = 60
 
 SEED = 20  # any number: the same operands on every run
 RTL_CASES = 300  # per block; seconds for all of them in Amaranth's simulator

@@ -15,7 +15,7 @@ from tilewright.report.page import Context, Page
 from tilewright.report.plots import bars
 
 TITLE = "Processing elements"
-POSITION = 65
+POSITION = 20
 EFFICIENCIES = {"area_efficiency": "TOPS/mm²", "energy_efficiency": "TOPS/W"}
 
 

@@ -8,7 +8,7 @@ from tilewright.report.html import Markup, code, join, note, paragraph, section,
 from tilewright.report.page import Context, Page
 
 TITLE = "Formats"
-POSITION = 40
+POSITION = 50
 
 BLOCK_FORMATS = [
     BlockFormat(group=group, mantissa_bits=m) for group in (32, 64) for m in (4, 6, 8, 11)

@@ -19,7 +19,7 @@ from tilewright.sweeps.frontiers import (
 )
 
 TITLE = "Frontiers"
-POSITION = 68
+POSITION = 35
 
 
 def build(context: Context) -> Page:

@@ -52,7 +52,8 @@ def _schemes() -> list[WeightScheme]:
 
 
 def _source(*commands: str) -> Markup:
-    return note("Computed while this page was built; by hand:", *(code(c) for c in commands))
+    by_hand = Markup(", ".join(code(command) for command in commands))
+    return note("Computed while this page was built; by hand:", by_hand)
 
 
 def _systems() -> tuple[Markup, dict[str, Any]]:

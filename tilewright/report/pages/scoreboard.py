@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from sim.calibration import table as calibration
-from sim.scoreboard import REPRODUCED, Result, evaluate, papers, summary
+from sim.scoreboard import (
+    NOT_MODELLED,
+    REPRODUCED,
+    VERDICTS,
+    Result,
+    evaluate,
+    kinds,
+    papers,
+    summary,
+)
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.html import verdict as coloured
 from tilewright.report.page import Context, Page
@@ -16,6 +25,8 @@ from tilewright.report.plots import scatter
 TITLE = "Scoreboard"
 POSITION = 5
 
+_OTHERS = [verdict.capitalize() for verdict in VERDICTS if verdict != REPRODUCED]
+
 
 def build(context: Context) -> Page:
     results: dict[str, list[Result]] = {}
@@ -23,9 +34,11 @@ def build(context: Context) -> Page:
         results |= evaluate([paper])
     counts = summary(results)
     good = sum(count[REPRODUCED] for count in counts.values())
+    answered = sum(sum(count.values()) - count[NOT_MODELLED] for count in counts.values())
+    fitted = kinds(r for rows in results.values() for r in rows)["fitted"]
     body = join(
         [
-            _summary(counts),
+            _summary(results),
             _drawing(results),
             *(_paper(paper, rows) for paper, rows in results.items()),
             _constants(),
@@ -37,7 +50,8 @@ def build(context: Context) -> Page:
         "constants": calibration(),
     }
     return Page(
-        summary=f"{good} of {sum(map(len, results.values()))} published figures reproduced.",
+        summary=f"{good} of {answered} published figures reproduced, {fitted} of them fitted;"
+        " those that are off say why.",
         body=body,
         data=json.loads(json.dumps(data, default=_plain)),
     )
@@ -48,18 +62,23 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
-def _summary(counts: dict[str, dict[str, int]]) -> Markup:
-    verdicts = list(next(iter(counts.values())))
+def _summary(results: dict[str, list[Result]]) -> Markup:
+    rows = []
+    for paper, count in summary(results).items():
+        good, *others = count.values()
+        _, fitted, bounds = kinds(results[paper]).values()
+        rows.append((paper, good, fitted, bounds, *others, sum(count.values())))
     return section(
         "In short",
         paragraph(
             "Every figure of the papers that the performance model can answer, evaluated while"
             " this page was built. A figure is reproduced when it lies within the tolerance that"
-            " was stated for it beforehand; what is off, or not modelled, says why."
+            " was stated for it beforehand; what is off, or not modelled, says why. To some of"
+            " those reproduced, a constant of the model was fitted; others are bounds (at least,"
+            " at most) or statements that hold, which is less than meeting a figure."
         ),
         table(
-            ("Paper", *(verdict.capitalize() for verdict in verdicts), "Claims"),
-            [(paper, *count.values(), sum(count.values())) for paper, count in counts.items()],
+            ("Paper", "Reproduced", "of these fitted", "of these bounds", *_OTHERS, "Claims"), rows
         ),
     )
 
@@ -78,11 +97,12 @@ def _drawing(results: dict[str, list[Result]]) -> Markup:
         {paper: found for paper, found in points.items() if found},
         x_label="published",
         y_label="ours",
+        diagonal=True,
     )
     return figure(
         drawing,
         "Every positive figure, whatever its unit; names of those that are off, where there is"
-        " room. Both axes logarithmic.",
+        " room. On the line the two are equal. Both axes logarithmic.",
     )
 
 

@@ -20,10 +20,10 @@ from tilewright.report.page import Context, Page
 from tilewright.report.plots import Series, curves, scatter
 
 TITLE = "SparAMX"
-POSITION = 75
+POSITION = 16
 
 COMMAND = "tilewright kernels bench -o kernels/records/MACHINE.json"
-GB = 1e9
+GB, MILLION = 1e9, 1e6
 
 
 def build(context: Context) -> Page:
@@ -126,19 +126,23 @@ def _surface(name: str, record: dict[str, Any]) -> Markup:
         return Markup("")
     points = {
         kernel: [
-            (_point(row), row["predicted"], row["tiles_per_second"])
+            (_point(row), row["predicted"] / MILLION, row["tiles_per_second"] / MILLION)
             for row in rows
             if row["kernel"] == kernel
         ]
         for kernel in _unique(row["kernel"] for row in rows)
     }
     drawing = scatter(
-        f"{name}-surface", points, x_label="predicted tiles/s", y_label="measured tiles/s"
+        f"{name}-surface",
+        points,
+        x_label="predicted, million tiles/s",
+        y_label="measured, million tiles/s",
+        diagonal=True,
     )
     return figure(
         drawing,
         "Roof-Surface: tiles a second predicted from memory, vector and matrix rates of this"
-        " machine and the kernels' instructions, and measured.",
+        " machine and the kernels' instructions, and measured; on the line the two are equal.",
     )
 
 

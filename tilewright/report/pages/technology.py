@@ -10,7 +10,7 @@ from tilewright.report.html import Markup, code, join, note, paragraph, section,
 from tilewright.report.page import Context, Page
 
 TITLE = "Technologies"
-POSITION = 20
+POSITION = 40
 
 RECORD = "technology_deviation.json"
 ABOUT = ("title", "corner", "licence", "supply_v", "fo4_delay_ps", "source")

@@ -20,7 +20,7 @@ from tilewright.report.page import Context, Page
 from tilewright.report.plots import dot_rows, scatter
 
 TITLE = "Units"
-POSITION = 10
+POSITION = 30
 
 REFERENCE = "float_mul:bf16"  # what the others are compared with
 FAMILIES = {"arith": "Arithmetic", "stream": "Streams"}  # others appear under their own name
