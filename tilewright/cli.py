@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType
+from typing import NoReturn
 
 from tilewright import commands
 from tilewright.errors import CommandError
@@ -35,7 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     traceback_wanted = "--traceback" in argv
     try:
-        args = _parser(argv).parse_args(argv)
+        args, unknown = _parser(argv).parse_known_args(argv)
+        if unknown:
+            raise CommandError(f"unknown argument {unknown[0]!r}; see {args.prog} --help")
         code = args.run(args)
         sys.stdout.flush()  # here, so that a reader who has gone is noticed below
         return code
@@ -53,8 +56,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return REFUSED
 
 
+class Parser(argparse.ArgumentParser):
+    """Refuses in one line, as every other refusal; argparse would print its whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(f"{message}; see {self.prog} --help")
+
+
 def _parser(argv: list[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="tilewright",
         description="Open hardware for compressed-LLM inference: one parameter object per block,"
         " from golden model to Verilog, simulation, synthesis and report.",
@@ -76,7 +86,7 @@ def _parser(argv: list[str]) -> argparse.ArgumentParser:
         sub.add_argument("--json", action="store_true", help="print the result as JSON")
         _add_traceback(sub)
         command.add_arguments(sub)
-        sub.set_defaults(run=command.run)
+        sub.set_defaults(run=command.run, prog=sub.prog)
     return parser
 
 

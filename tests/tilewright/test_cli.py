@@ -14,7 +14,7 @@ def run(capsys, *argv):
     """Exit code, stdout and stderr of one command line."""
     try:
         code = cli.main(argv)
-    except SystemExit as leave:  # how argparse ends --help and usage errors
+    except SystemExit as leave:  # how argparse ends --help
         code = leave.code
     out, err = capsys.readouterr()
     return code, out, err
@@ -70,6 +70,12 @@ def test_version(capsys):
         (["verilog", "-o", "out"], "name one BLOCK, or --all"),
         (["verilog", "join", "--all", "-o", "out"], "name one BLOCK, or --all"),
         (["report", "--cases", "0"], "--cases must be at least 1, not 0"),
+        (
+            ["llm", "m", "--batch", "y"],
+            "argument --batch: invalid int value: 'y'; see tilewright llm ",
+        ),
+        (["verilog", "join"], "the following arguments are required: -o/--output; see tilewright "),
+        (["compare", "pe", "--x"], "unknown argument '--x'; see tilewright compare pe --help"),
     ],
 )
 def test_refusals_are_one_line_with_near_matches(capsys, argv, message):
@@ -80,9 +86,8 @@ def test_refusals_are_one_line_with_near_matches(capsys, argv, message):
 
 
 def test_no_command_is_a_usage_error(capsys):
-    code, _, err = run(capsys)
-    assert code == 2
-    assert "COMMAND" in err
+    required = "the following arguments are required: COMMAND"
+    assert run(capsys) == (2, "", f"tilewright: {required}; see tilewright --help\n")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--json", action="store_true", default=argparse.SUPPRESS, help="print JSON"
         )
         module.add_arguments(kind)
-        kind.set_defaults(compare=module.run)
+        kind.set_defaults(compare=module.run, prog=kind.prog)
 
 
 def run(args: argparse.Namespace) -> int:
