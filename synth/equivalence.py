@@ -10,24 +10,28 @@ Memory macros are cut in the same way: their inputs are outputs here, what they 
 """
 
 import json
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pyosys
 
 from synth.function import parse_function, truth_table
+from synth.kept import kept_or_made, source_of
 from synth.memory import find_macros, macro_port_module
 from synth.netlist import Instance, Net, Netlist
-from synth.record import RECORDS
+from synth.record import RECORDS, code_of
 from synth.technology import State
 from synth.yosys import run_yosys
 
 __all__ = [
+    "COMPARED",
     "EQUIVALENCE_RECORD",
     "Equivalence",
     "Verdict",
@@ -37,11 +41,13 @@ __all__ = [
 ]
 
 EQUIVALENCE_RECORD = RECORDS / "equivalence.json"
+COMPARED = ("rtlil_sha256", "liberty_sha256", "netlist_sha256")  # what a verdict is about
 
 
 class Verdict(Enum):
     PROVED = "proved"
     PROVED_FROM_GATES = "proved from generic gates"  # behind Yosys's `synth`, without ABC
+    BENCHED = "passes its bench"  # where no proof was found
     DIFFERENT = "different"
     UNDECIDED = "not decided"  # within the time
     UNMATCHED = "registers differ"  # a register that only one side has
@@ -63,8 +69,7 @@ def load_equivalence() -> dict[str, dict[str, Any]]:
 def equivalence_entry(record: dict[str, Any], found: Equivalence) -> dict[str, Any]:
     """For the netlist that ``record`` is of."""
     return {
-        "rtlil_sha256": record["rtlil_sha256"],
-        "flow_sha256": record["flow_sha256"],
+        **{key: record[key] for key in COMPARED},
         "verdict": found.verdict.value,
         "outputs": found.outputs,
         "registers": found.registers,
@@ -92,26 +97,36 @@ class _Logic:
         return "\n".join([*lines, ".end", ""])
 
 
-def check_equivalence(rtlil: str, netlist: Netlist, timeout_s: float = 60) -> Equivalence:
+def check_equivalence(rtlil: str, netlist: Netlist, seconds: int = 60) -> Equivalence:
     """Whether ``netlist`` is equivalent to the module of its name in ``rtlil``.
 
-    ``timeout_s`` is for each of the two readings of the RTL.
+    ABC may take ``seconds`` of processor time with the RTL as generic gates, and ten at most with
+    the RTL as it is: what that proves, it proves soon. What was found is kept by content.
     """
-    top = netlist.name
-    plain = _check(rtlil, netlist, _PLAIN, timeout_s)
-    if plain.verdict in (Verdict.PROVED, Verdict.DIFFERENT):
-        return plain
-    mapped = _check(rtlil, netlist, (f"synth -flatten -top {top} -noabc",), timeout_s)
-    if mapped.verdict is Verdict.PROVED:
-        return replace(mapped, verdict=Verdict.PROVED_FROM_GATES)
-    return mapped
+    logic = _of_netlist(netlist)
+    ingredients = (
+        *("equivalence", rtlil, logic.blif(netlist.name), str(seconds)),
+        *(version("pyosys"), code_of(source_of(__name__))),
+    )
+    found = kept_or_made(ingredients, lambda: _found(rtlil, netlist.name, logic, seconds))
+    return Equivalence(**found | {"verdict": Verdict(found["verdict"])})
 
 
-def _check(rtlil: str, netlist: Netlist, reading: Sequence[str], timeout_s: float) -> Equivalence:
+def _found(rtlil: str, top: str, netlist: _Logic, seconds: int) -> dict[str, Any]:
+    found = _check(rtlil, top, netlist, _PLAIN, min(seconds, 10))
+    if found.verdict not in (Verdict.PROVED, Verdict.DIFFERENT):
+        found = _check(rtlil, top, netlist, (f"synth -flatten -top {top} -noabc",), seconds)
+        if found.verdict is Verdict.PROVED:
+            found = replace(found, verdict=Verdict.PROVED_FROM_GATES)
+    return asdict(found) | {"verdict": found.verdict.value}
+
+
+def _check(
+    rtlil: str, top: str, found: _Logic, reading: Sequence[str], seconds: int
+) -> Equivalence:
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
-        wanted = _of_rtl(rtlil, netlist.name, reading, folder)
-        found = _of_netlist(netlist)
+        wanted = _of_rtl(rtlil, top, reading, folder)
         registers = sum(output.startswith("next:") for output in found.outputs)
         sizes = len(found.outputs), registers
         for kind, one, other in (
@@ -125,17 +140,17 @@ def _check(rtlil: str, netlist: Netlist, reading: Sequence[str], timeout_s: floa
         for side, logic in (("rtl", wanted), ("netlist", found)):
             same = _Logic(inputs, dict(sorted(logic.outputs.items())), logic.tables)
             (folder / f"{side}.blif").write_text(same.blif(side))
-        return Equivalence(_compare(folder, timeout_s), *sizes)
+        return Equivalence(_compare(folder, seconds), *sizes)
 
 
-def _compare(folder: Path, timeout_s: float) -> Verdict:
-    abc = Path(pyosys.__file__).with_name("yosys-abc")
-    command = [str(abc), "-c", "cec rtl.blif netlist.blif"]
-    try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False
-        )
-    except subprocess.TimeoutExpired:
+def _compare(folder: Path, seconds: int) -> Verdict:
+    abc = str(Path(pyosys.__file__).with_name("yosys-abc"))
+    # Processor time: on a busy machine the same is proved.
+    limited = f'ulimit -t {seconds}; exec "$0" -c "cec rtl.blif netlist.blif"'
+    done = subprocess.run(
+        ["sh", "-c", limited, abc], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         return Verdict.UNDECIDED
     if "Networks are equivalent" in done.stdout:
         return Verdict.PROVED

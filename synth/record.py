@@ -112,6 +112,7 @@ def block_record(spec: str, params: BlockParams, rtlil: str, result: Synthesis) 
         "rtlil_sha256": sha256(rtlil),
         "liberty_sha256": None if technology.liberty else sha256(to_liberty(technology)),
         "flow_sha256": None if technology.liberty else flow_sha256(technology.name),
+        "netlist_sha256": sha256(result.verilog),
         "tools": tool_versions(),
         "metrics": _metrics(result),
         "longest_path": _path(result),

@@ -7,12 +7,12 @@ import pytest
 from golden.params.arith import ARITH_BLOCKS
 from golden.params.resolve import resolve
 from golden.params.stream import STREAM_BLOCKS
-from synth.cell_models import cell_models
 from synth.emit import to_rtlil
 from synth.flow import Goal, synthesise
 from synth.technology import TECHNOLOGIES, load_technology
 from tilewright.bench import cocotb_tests
 from tilewright.bench.job import Job
+from tilewright.bench.netlist import netlist_verilog as with_cells
 from tilewright.simulators import run_bench
 
 ALL = [f"{cls.block}:{p}" for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS) for p in cls.PRESETS]
@@ -21,9 +21,7 @@ ALL = [f"{cls.block}:{p}" for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS) for p in cl
 def netlist_verilog(spec, technology, goal=Goal.AREA):
     params = resolve(spec)
     rtlil = to_rtlil(params, memory_macros=True)
-    result = synthesise(rtlil, params.slug, load_technology(technology), goal)
-    models = cell_models(result.technology, result.netlist.cell_counts)
-    return result.verilog + models
+    return with_cells(synthesise(rtlil, params.slug, load_technology(technology), goal))
 
 
 def run(spec, verilog, simulator="icarus"):

@@ -7,7 +7,6 @@ import pytest
 
 from golden.params.resolve import resolve
 from synth.activity import Activity, UnsupportedCellError, measure
-from synth.cell_models import cell_models
 from synth.emit import to_rtlil
 from synth.energy import COMPONENTS, connection_length, energy_of, wire_capacitance
 from synth.flow import synthesise
@@ -15,13 +14,11 @@ from synth.netlist import Instance, Netlist
 from synth.record import record_path
 from synth.technology import TECHNOLOGIES, load_technology
 from tests.support.claims import claim
-from tilewright.bench import cocotb_tests
-from tilewright.bench.job import Job
+from tilewright.bench.netlist import bench_netlist
 from tilewright.bench.pe_compare import compare
 from tilewright.bench.pe_energy import CLOCK_MHZ, ELEMENTS, is_fresh_energy, load_energy
 from tilewright.bench.pe_workload import KINDS, STREAMS, per_bit, words_of, workload
 from tilewright.cli import main
-from tilewright.simulators import run_bench
 
 ASAP7 = load_technology("asap7")
 BASELINES = [spec for spec in ELEMENTS.values() if spec.startswith("pe_")]
@@ -33,10 +30,7 @@ def mapped(spec, technology=ASAP7, **options):
 
 
 def netlist_passes(spec, technology):
-    params, result = resolve(spec), mapped(spec, load_technology(technology))
-    verilog = result.verilog + cell_models(result.technology, result.netlist.cell_counts)
-    job = Job(spec, cases=60, stalls=(0.0, 0.5)).as_dict()
-    return run_bench(verilog, params.slug, cocotb_tests(params), simulator="icarus", job=job)
+    return bench_netlist(spec, mapped(spec, load_technology(technology)))
 
 
 def test_netlist_passes_the_bench():

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from synth.equivalence import Equivalence
     from synth.flow import Goal, Synthesis
     from synth.technology import Technology
+    from tilewright.simulators import BenchResult
 
 NAME = "synth"
 HELP = "map a block to standard cells: cells, area, longest path"
 EXAMPLE = "tilewright synth popcount:odd --tech asap7"
 
+RAN = ("cases", "cycles")  # of a bench; its seconds differ from run to run
 WORKERS = 2  # Yosys runs at a time; each is one process
 
 
@@ -87,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prove",
         action="store_true",
-        help="prove that each netlist is equivalent to its RTL, where ABC can",
+        help="prove that each netlist is equivalent to its RTL; where ABC cannot, run its bench",
     )
     parser.add_argument(
         "--compare",
@@ -312,7 +314,6 @@ def _run_jobs(
     """Jobs with their results and seconds, in order, computed side by side."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from synth.equivalence import check_equivalence
     from synth.flow import synthesise, synthesise_for_clock
 
     def mapped(job: Job) -> "Synthesis":
@@ -324,7 +325,7 @@ def _run_jobs(
     def work(job: Job) -> "tuple[Synthesis, Equivalence | None, float]":
         start = perf_counter()
         result = mapped(job)
-        proof = check_equivalence(job.rtlil, result.netlist) if args.prove else None
+        proof = _prove(job, result) if args.prove else None
         return result, proof, perf_counter() - start
 
     # Threads suffice: the work is in Yosys processes, which an interrupt reaches as it reaches us.
@@ -335,6 +336,33 @@ def _run_jobs(
             yield job, *future.result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _prove(job: Job, result: "Synthesis") -> "Equivalence":
+    """The block's own bench runs on its netlist where no proof is found."""
+    from dataclasses import replace
+
+    from synth.equivalence import Verdict, check_equivalence
+    from tilewright.bench.netlist import bench_netlist
+    from tilewright.simulators import MissingToolError
+
+    found = check_equivalence(job.rtlil, result.netlist)
+    if found.verdict not in (Verdict.UNDECIDED, Verdict.UNMATCHED):
+        return found
+    try:
+        bench = bench_netlist(job.spec, result)
+    except MissingToolError as error:
+        return replace(found, detail=f"{found.detail}; {error}".removeprefix("; "))
+    if not bench.passed:
+        first = (bench.failure or "no reason given").splitlines()[0]
+        return replace(found, verdict=Verdict.DIFFERENT, detail=f"bench: {first}")
+    return replace(found, verdict=Verdict.BENCHED, detail=f"{found.verdict.value}; {_ran(bench)}")
+
+
+def _ran(bench: "BenchResult") -> str:
+    """What a bench did, in the same words on every run."""
+    tests = [f"{len(bench.tests)} tests"] if len(bench.tests) > 1 else []
+    return ", ".join([*tests, *(f"{n} {what}" for what, n in bench.numbers.items() if what in RAN)])
 
 
 def _print_records(
