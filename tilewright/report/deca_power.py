@@ -73,10 +73,7 @@ def power_section(
             [
                 (
                     name,
-                    *(
-                        figures.get(k, "")
-                        for k in ("cycles_per_tile", "pj_per_tile", "fj_per_weight")
-                    ),
+                    *(figures.get(k) for k in ("cycles_per_tile", "pj_per_tile", "fj_per_weight")),
                     *(figures["power"][k] for k in (*COMPONENTS, "total", "least")),
                 )
                 for name, figures in runs.items()

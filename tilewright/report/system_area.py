@@ -52,17 +52,17 @@ def area_section(
         row: list[Any] = [part.replace("_", " ")]
         for values, total in zip(columns.values(), totals, strict=True):
             area = values.get(part)
-            row += ["", ""] if area is None else [round(area, 4), round(100 * area / total, 1)]
+            row += [None, None] if area is None else [round(area, 4), round(100 * area / total, 1)]
         rows.append(row)
     rows.append(["all", *(x for total in totals for x in (round(total, 4), 100.0))])
     scaled = [whole * area_factor(node, load_technology(name).node) for name in areas]
     rows.append(
         [
             "paper's all at this node",
-            *(x for area in (whole, *scaled) for x in (round(area, 4), "")),
+            *(x for area in (whole, *scaled) for x in (round(area, 4), None)),
         ]
     )
-    header = ["Part", *(h for name in columns for h in (f"{name}: mm2", "%"))]
+    header = ["Part", *(h for name in columns for h in (f"{name}: mm²", "%"))]
     command = code(f"tilewright synth {spec} --system --update-records")
     return section(
         "Area of the accelerator",
