@@ -6,6 +6,7 @@ against the RTL, cycle for cycle.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from golden.anda_system.executor import Outcome
@@ -123,6 +124,7 @@ class GemmCycles(NamedTuple):
     result_waits: int  # cycles in which a row of results waits for the collector
 
 
+@lru_cache(maxsize=1024)  # long programs repeat a few sizes
 def gemm_cycles(
     params: AndaParams, source: int, result: int, inputs: int, outputs: int
 ) -> GemmCycles:

@@ -3,6 +3,7 @@
 The memory takes a request or a line in every cycle and offers its answer ``latency`` cycles later.
 """
 
+from functools import lru_cache
 from typing import Any
 
 
@@ -11,6 +12,7 @@ def lines_of(params: Any, memory: Any, rows: int) -> int:
     return -(-rows * params.row_bits(memory) // params.line_bits)
 
 
+@lru_cache(maxsize=1024)  # long programs repeat a few sizes
 def load_cycles(params: Any, memory: Any, rows: int, latency: int) -> int:
     """Cycles from the one in which the port takes a load to the first in which it is idle."""
     lines = lines_of(params, memory, rows)

@@ -1,0 +1,156 @@
+"""Products of any size as programs: results of the untiled product, no hazards, all of a memory."""
+
+import numpy as np
+import pytest
+
+from golden import anda
+from golden.anda.weights import quantise
+from golden.anda_system import executor as anda_executor
+from golden.anda_system import product as anda_product
+from golden.anda_system.block import heavy_tailed
+from golden.anda_system.hazards import first_hazard as anda_hazard
+from golden.anda_system.layout import anda_rows
+from golden.bfp import encode
+from golden.harmonia_system import executor as harmonia_executor
+from golden.harmonia_system import product as harmonia_product
+from golden.harmonia_system.builder import Builder
+from golden.harmonia_system.hazards import first_hazard as harmonia_hazard
+from golden.params.anda_system import AndaParams
+from golden.params.formats import BlockFormat
+from golden.params.harmonia_system import Dataflow, HarmoniaParams
+from golden.program.tiling import Step, beside_weights, cut, packed, steps
+
+ANDA = AndaParams.preset("small", activation_rows=128, weight_rows=128, instructions=40)
+SHORT = AndaParams.preset("small", activation_rows=64, weight_rows=128)
+HARMONIA = HarmoniaParams.preset(
+    "small", operand_rows=64, activation_rows=32, halves_rows=64, instructions=64
+)
+SHAPES = [(1, 16, 2), (2, 40, 70), (9, 20, 37), (15, 40, 33), (33, 17, 101)]
+
+
+def operands(shape, group, seed=1):
+    tokens, inputs, outputs = shape
+    rng = np.random.default_rng(seed)
+    weights = rng.standard_normal((outputs, inputs))
+    whole = -(-inputs // group) * group
+    return heavy_tailed(rng, tokens, inputs), quantise(weights, 4, group=whole)
+
+
+def execute(machine, hazard, params, product, memory):
+    for program in product.programs():
+        assert hazard(params, program) is None
+        assert len(program) <= params.instructions
+        assert machine.run(program).error == 0
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("stay", [False, True])
+def test_a_tiled_product_of_anda_is_the_product(shape, stay):
+    tokens, inputs, outputs = shape
+    values, weights = operands(shape, ANDA.group)
+    product = anda_product.Product(
+        params=ANDA, tokens=tokens, inputs=inputs, outputs=outputs, mantissa=5, weights_stay=stay
+    )
+    memory = product.memory(values, weights)
+    machine = anda_executor.Machine(ANDA, memory)
+    execute(machine, anda_hazard, ANDA, product, memory)
+    blocks = encode(BlockFormat(group=ANDA.group, mantissa_bits=5), values, saturate=True)
+    want = anda.gemm(ANDA.mxu.numerics, 5, blocks, weights)
+    assert np.array_equal(product.results(memory), want)
+
+
+def test_results_are_compressed_where_asked():
+    """One token tile and one part: what is stored is the untiled results in Anda format."""
+    values, weights = operands((2, 16, 16), ANDA.group)
+    size = {"params": ANDA, "tokens": 2, "inputs": 16, "outputs": 16, "mantissa": 5}
+    stored = {}
+    for result in (0, 3):
+        product = anda_product.Product(**size, result=result)
+        memory = product.memory(values, weights)
+        machine = anda_executor.Machine(ANDA, memory)
+        execute(machine, anda_hazard, ANDA, product, memory)
+        stored[result] = product, memory, machine
+    product, memory, machine = stored[3]
+    with pytest.raises(ValueError, match=r"^only fp16 results are read back as values$"):
+        product.results(memory)
+    plain, memory, _ = stored[0]
+    want = anda_rows(ANDA, 3, plain.results(memory))
+    (gemm,) = [x for program in product.programs() for x in program if "destination" in x.fields]
+    found = machine.activations[gemm["destination"] :][: len(want.rows)]
+    assert np.array_equal(found, want.rows)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dataflow", Dataflow)
+def test_a_tiled_product_of_harmonia_is_that_of_its_instruction(shape, dataflow):
+    tokens, inputs, outputs = shape
+    values, weights = operands(shape, HARMONIA.group)
+    product = harmonia_product.Product(
+        params=HARMONIA, tokens=tokens, inputs=inputs, outputs=outputs, dataflow=dataflow
+    )
+    memory = product.memory(values, weights)
+    machine = harmonia_executor.Machine(HARMONIA, memory)
+    execute(machine, harmonia_hazard, HARMONIA, product, memory)
+    builder = Builder(HARMONIA)
+    line = builder.product(builder.place_activations(values), tokens, weights, dataflow, 1)
+    builder.halt()
+    other = builder.memory
+    harmonia_executor.Machine(HARMONIA, other).run(builder.program)
+    want = builder.product_results(other, line, tokens, outputs)
+    assert np.array_equal(product.results(memory), want)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"inputs": 65}, r"^inputs must be at most 64 on anda__.*, not 65$"),
+        ({"tokens": 0}, r"^tokens must be at least 1, not 0$"),
+        ({"mantissa": 17}, r"^mantissa must be 1\.\.16, not 17$"),
+        (
+            {"inputs": 64, "mantissa": 16, "params": SHORT},
+            r"^64 inputs and results of a part do not fit 64 rows$",
+        ),
+    ],
+)
+def test_refused_products_of_anda(sizes, message):
+    given = {"params": ANDA, "tokens": 1, "inputs": 16, "outputs": 16, "mantissa": 5}
+    with pytest.raises(ValueError, match=message):
+        anda_product.Product(**given | sizes)
+
+
+def test_refused_products_of_harmonia():
+    with pytest.raises(ValueError, match=r"^inputs must be at most 256 on harmonia__.*, not 257$"):
+        harmonia_product.Product(params=HARMONIA, tokens=1, inputs=257, outputs=1)
+    product = harmonia_product.Product(params=HARMONIA, tokens=1, inputs=8, outputs=4)
+    values, weights = operands((1, 9, 4), HARMONIA.group)
+    with pytest.raises(ValueError, match=r"^values \(1, 9\) and weights \(4, 9\) are not of this"):
+        product.memory(values, weights)
+
+
+def test_order_of_steps():
+    assert list(steps(2, 2, weights_stay=False)) == [
+        Step(block=0, part=0, fetch=True, half=0, ahead=1),
+        Step(block=0, part=1, fetch=False, half=1, ahead=0),
+        Step(block=1, part=0, fetch=True, half=0, ahead=1),
+        Step(block=1, part=1, fetch=False, half=1, ahead=None),
+    ]
+    assert list(steps(2, 2, weights_stay=True)) == [
+        Step(block=0, part=0, fetch=True, half=0, ahead=1),
+        Step(block=1, part=0, fetch=True, half=0, ahead=None),
+        Step(block=0, part=1, fetch=True, half=1, ahead=None),
+        Step(block=1, part=1, fetch=True, half=1, ahead=None),
+    ]
+    # All weights are there: they come once.
+    assert [step.ahead for step in steps(3, 1, weights_stay=False)] == [None] * 3
+
+
+def test_scales_come_beside_the_last_units():
+    assert beside_weights(8, 100, weights=500, scales=150) == 6
+    assert beside_weights(8, 100, weights=800, scales=150) == 0  # the port is the bound
+    assert beside_weights(1, 100, weights=50, scales=10) == 0  # one unit cannot be cut
+
+
+def test_pieces_and_programs():
+    assert cut(10, 4) == [4, 4, 2]
+    programs = packed([[1, 2], [3, 4], [5, 6]], [0], 9, 6)
+    assert programs == [[0, 1, 2, 3, 4, 9], [0, 5, 6, 9]]

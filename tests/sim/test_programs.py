@@ -1,0 +1,146 @@
+"""Whole products with their transfers: the model's cycles are those of the simulated Verilog."""
+
+import json
+
+import pytest
+
+from golden.harmonia_system.attention import random_attention
+from golden.harmonia_system.cycles import program_cycles
+from golden.harmonia_system.executor import Machine
+from golden.params.anda_system import AndaParams
+from golden.params.harmonia_system import Counter, Dataflow, HarmoniaParams
+from golden.params.resolve import resolve
+from sim.programs import attention_time, product_programs, product_time
+from sim.workload import Gemm
+from tilewright.bench.job import Job
+from tilewright.simulators import run_bench
+from tilewright.simulators.verilog import block_verilog
+
+BENCH = "tilewright.bench.program.products"
+LENGTH = 5
+
+# Tokens, inputs, outputs: one tile; parts of the weights while others are used; several blocks of
+# tokens, ragged everywhere; more instructions than the memory holds. Buffers are small.
+SMALL = {
+    "anda:small,activation_rows=128,weight_rows=128,instructions=40": [
+        *((1, 16, 2), (2, 40, 70), (9, 20, 37), (15, 40, 33))
+    ],
+    "harmonia:small,operand_rows=64,activation_rows=32,halves_rows=64,instructions=64": [
+        *((1, 8, 4), (2, 40, 70), (9, 100, 37), (33, 20, 101))
+    ],
+}
+PAPER = [(1, 512, 256), (40, 1000, 600)]
+
+
+def gemm(shape):
+    rows, inner, outer = shape
+    return Gemm(name="p", module="o", rows=rows, inner=inner, outer=outer)
+
+
+def options(params, shape, flow):
+    """Of golden's product."""
+    size = dict(zip(("tokens", "inputs", "outputs"), shape, strict=True))
+    if params.block == "anda":
+        stay = flow is Dataflow.COLUMN_MAJOR
+        return size | {"mantissa": LENGTH, "result": LENGTH, "weights_stay": stay}
+    return size | {"dataflow": int(flow)}
+
+
+def verilog_cycles(spec, shapes, latency, attention=False):
+    """Cycles of every shape in both dataflows, then of a head of attention."""
+    params = resolve(spec)
+    asked = [options(params, shape, flow) for shape in shapes for flow in Dataflow]
+    task = {"latency": latency, "products": asked, "attention": attention}
+    result = run_bench(
+        block_verilog(spec),
+        params.slug,
+        BENCH,
+        simulator="verilator",
+        job=Job(spec, stalls=(0.0,)).as_dict(),
+        environment={"TILEWRIGHT_TASK": json.dumps(task)},
+    )
+    assert result.passed, result.failure
+    return result.numbers["program_cycles"]
+
+
+def model_cycles(spec, shapes, latency):
+    params = resolve(spec)
+    return [
+        product_time(params, gemm(shape), length=LENGTH, latency=latency, flow=flow).cycles
+        for shape in shapes
+        for flow in Dataflow
+    ]
+
+
+def head_time(spec, latency):
+    """The model's word on the head that the bench runs."""
+    params = resolve(spec)
+    program = random_attention(params, 1)
+    return attention_time(
+        params,
+        program.tokens,
+        params.initial + 2 * params.local,
+        params.channels,
+        2 * params.columns + 2,
+        latency=latency,
+    )
+
+
+@pytest.mark.parametrize("spec", SMALL)
+def test_shapes_ask_for_everything(spec):
+    cut = [
+        product_programs(resolve(spec), gemm(shape), flow, LENGTH)
+        for shape in SMALL[spec]
+        for flow in Dataflow
+    ]
+    assert {len(product.blocks) > 1 for product in cut} == {True, False}
+    assert {len(product.parts) > 1 for product in cut} == {True, False}
+    assert {len(product.programs()) > 1 for product in cut} == {True, False}
+
+
+@pytest.mark.parametrize("spec", SMALL)
+def test_products_take_the_cycles_of_the_verilog(spec):
+    assert verilog_cycles(spec, SMALL[spec], 10) == model_cycles(spec, SMALL[spec], 10)
+
+
+def test_a_head_of_attention_takes_the_cycles_of_its_program():
+    """Those that the accelerator's bench holds against the Verilog."""
+    params = resolve("harmonia:small")
+    builder = random_attention(params, 1).builder
+    outcome = Machine(params, builder.memory).run(builder.program)
+    assert (
+        program_cycles(params, outcome, 10)[Counter.CYCLES]
+        == head_time("harmonia:small", 10).cycles
+    )
+
+
+def test_the_faster_order_is_taken():
+    params, product = HarmoniaParams(), gemm((2048, 768, 768))
+    both = [product_time(params, product, flow=flow).cycles for flow in Dataflow]
+    assert product_time(params, product).cycles == min(both) < max(both)
+
+
+def test_time_adds_up_by_what_the_controller_waits_for():
+    time = product_time(AndaParams(), gemm((64, 4096, 4096)))
+    assert time.cycles == time.control + time.memory + time.gemm + time.vector
+    assert time.gemm > time.memory > time.control > time.vector == 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("spec", SMALL)
+@pytest.mark.parametrize("latency", [1, 3, 30])
+def test_products_at_other_latencies(spec, latency):
+    assert verilog_cycles(spec, SMALL[spec], latency) == model_cycles(spec, SMALL[spec], latency)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("spec", ["anda", "anda:wide"])
+def test_products_take_the_cycles_of_the_verilog_of_the_papers_size(spec):
+    assert verilog_cycles(spec, PAPER, 30) == model_cycles(spec, PAPER, 30)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("spec", ["harmonia", "harmonia:wide"])
+def test_harmonia_of_the_papers_size(spec):
+    found = verilog_cycles(spec, PAPER, 30, attention=True)
+    assert found == [*model_cycles(spec, PAPER, 30), head_time(spec, 30).cycles]
