@@ -61,9 +61,10 @@ class Equivalence:
     detail: str = ""
 
 
-def load_equivalence() -> dict[str, dict[str, Any]]:
+def load_equivalence(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
     """What was proved about which record, by its file's name."""
-    return json.loads(EQUIVALENCE_RECORD.read_text()) if EQUIVALENCE_RECORD.exists() else {}
+    path = folder / EQUIVALENCE_RECORD.name
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def equivalence_entry(record: dict[str, Any], found: Equivalence) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""Netlists against their RTL: what was proved of each, and what its bench shows instead."""
+
+from collections import Counter
+from typing import Any
+
+from synth.equivalence import COMPARED, Verdict, load_equivalence
+from tilewright.report.html import Markup, code, join, note, paragraph, section, table
+from tilewright.report.page import Context, Page
+
+TITLE = "Netlists"
+POSITION = 38
+
+COMMAND = "tilewright synth --all --prove --update-records"
+GOOD = (Verdict.PROVED, Verdict.PROVED_FROM_GATES, Verdict.BENCHED)
+MEANING = {
+    Verdict.PROVED: "equivalent to the RTL as Yosys reads it",
+    Verdict.PROVED_FROM_GATES: "equivalent to the generic gates that Yosys makes of the RTL",
+    Verdict.BENCHED: "no proof within the time; the block's own bench passes on the netlist",
+}
+
+
+def build(context: Context) -> Page:
+    records, entries = context.synthesised, load_equivalence(context.records)
+    known = {name: entries[name] for name in records if name in entries}
+    counts = Counter(Verdict(entry["verdict"]) for entry in known.values())
+    missing = len(records) - len(known)
+    stale = [name for name, entry in known.items() if _is_stale(entry, records[name])]
+    problems = [f"{missing} netlists have no verdict; to get it: {COMMAND}"] if missing else []
+    problems += [
+        f"{name}: its verdict is of another netlist; to renew it: {COMMAND}" for name in stale
+    ]
+    return Page(
+        summary=f"{sum(counts[v] for v in GOOD[:2])} of {len(records)} netlists are proved"
+        f" equivalent to their RTL; {counts[Verdict.BENCHED]} pass their bench instead.",
+        body=join([_counts(counts), _all(records, known)]),
+        data=known,
+        failures=[
+            f"{name}: {entry['verdict']}"
+            for name, entry in known.items()
+            if Verdict(entry["verdict"]) not in GOOD
+        ],
+        problems=problems,
+    )
+
+
+def _is_stale(entry: dict[str, Any], record: dict[str, Any]) -> bool:
+    return any(entry[key] != record.get(key) for key in COMPARED)
+
+
+def _counts(counts: Counter[Verdict]) -> Markup:
+    return section(
+        "What is known",
+        paragraph(
+            "Netlist and RTL are cut at registers and memories, which keep their names; outputs and"
+            " next states are compared for all inputs and all states. Assumptions are in"
+            " docs/synthesis.md."
+        ),
+        table(
+            ("Verdict", "Netlists", "Meaning"),
+            [(verdict.value, counts[verdict], MEANING[verdict]) for verdict in GOOD],
+        ),
+        note("Source:", code("synth/records/equivalence.json"), "made by", code(COMMAND)),
+    )
+
+
+def _all(records: dict[str, dict[str, Any]], known: dict[str, dict[str, Any]]) -> Markup:
+    rows = [
+        (
+            code(records[name]["spec"]),
+            records[name]["technology"],
+            records[name]["goal"],
+            entry["verdict"],
+            entry["outputs"],
+            entry["registers"],
+            entry["detail"],
+        )
+        for name, entry in known.items()
+    ]
+    head = ("Block", "Technology", "Goal", "Verdict", "Bits compared", "Registers", "")
+    return section("Every netlist", table(head, rows))
