@@ -103,6 +103,7 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
 }
 
 
+ERRORS = tuple(Error)  # with which a program can stop
 FP16_ROWS = FP16.bits  # rows of one group in fp16: as many as a value has bits
 
 

@@ -169,6 +169,10 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
 }
 
 
+# With which a program can stop; mantissas are of one length.
+ERRORS = tuple(error for error in Error if error is not Error.MANTISSA)
+
+
 class Counter(IntEnum):
     """What is counted while a program runs."""
 

@@ -7,6 +7,7 @@ import pytest
 from golden.harmonia_system.assembler import assemble
 from golden.harmonia_system.cycles import convert_cycles, learn_cycles
 from golden.params.harmonia_system import (
+    ERRORS,
     INSTRUCTION_FIELDS,
     Counter,
     Error,
@@ -40,9 +41,9 @@ def test_instructions():
     ]
 
 
-@pytest.mark.parametrize(("name", "enum"), [("counters", Counter), ("errors", Error)])
-def test_codes(name, enum):
-    codes = [[str(int(code)), code.name] for code in enum if code is not Error.NONE]
+@pytest.mark.parametrize(("name", "declared"), [("counters", Counter), ("errors", ERRORS)])
+def test_codes(name, declared):
+    codes = [[str(int(code)), code.name] for code in declared if code is not Error.NONE]
     assert [row[:2] for row in table(PAGE, name)] == codes
 
 

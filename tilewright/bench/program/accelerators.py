@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from golden.params.block import BlockParams
+from golden.params.program import Error
 
 __all__ = ["Accelerator", "accelerator_of"]
 
@@ -24,7 +25,7 @@ class Accelerator:
     program_cycles: Callable[..., dict]
     assemble: Callable[[str], list]
     disassemble: Callable[[Any], str]
-    error: type[IntEnum]
+    errors: tuple[Error, ...]  # with which a program can stop
     counter: type[IntEnum]
     first_hazard: Callable[..., str | None]  # (params, program); what the hardware does not check
 
@@ -37,7 +38,7 @@ def accelerator_of(params: BlockParams) -> Accelerator:
         import_module(f"{golden}.cycles").program_cycles,
         assembler.assemble,
         assembler.disassemble,
-        import_module(declared).Error,
+        import_module(declared).ERRORS,
         import_module(declared).Counter,
         import_module(f"{golden}.hazards").first_hazard,
     )

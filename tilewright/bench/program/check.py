@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from golden.params.program import Register
+from golden.params.program import Error, Register
 from tilewright.bench.program.accelerators import accelerator_of
 from tilewright.bench.program.host import Host
 from tilewright.bench.streams import Bench
@@ -31,12 +31,12 @@ async def check_program(
     system = accelerator_of(params)
     memory, wanted = memory.copy(), memory.copy()
     outcome = system.machine(params, wanted).run(program)
-    assert outcome.error is system.error.NONE, f"golden stops with {outcome.error.name}"
+    assert outcome.error is Error.NONE, f"golden stops with {outcome.error.name}"
     latency = LATENCIES[seed % len(LATENCIES)]
     host = Host(clock, params, memory, latency=latency, stall=stall, seed=seed)
     await host.start()
     status = await host.run_program(program)
-    assert (status.error, status.instruction) == (system.error.NONE, outcome.instruction), (
+    assert (status.error, status.instruction) == (Error.NONE, outcome.instruction), (
         f"ended with {status.error.name} at instruction {status.instruction},"
         f" expected a halt at {outcome.instruction}"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from golden.params.block import Field
-from golden.params.program import OPCODE_BITS
+from golden.params.program import OPCODE_BITS, Error
 from tilewright.bench import job
 from tilewright.bench.program.accelerators import accelerator_of
 from tilewright.bench.program.check import check_program, check_stop
@@ -23,12 +23,12 @@ __all__ = [
 
 LINES = 64  # of external memory
 BAD_LINE = 5
-Programs = dict[str, tuple[list, IntEnum]]  # by what is wrong with them: program, error
+Programs = dict[str, tuple[list, Error]]  # by what is wrong with them: program, error
 
 
 def stopping_programs(
     params: Any,
-    texts: Mapping[str, tuple[str, IntEnum]],
+    texts: Mapping[str, tuple[str, Error]],
     changed: Mapping[str, tuple[Any, str, int]],
     harmless: str,
 ) -> Programs:
@@ -50,10 +50,10 @@ def stopping_programs(
     }
     for name, (instruction, field, value) in wrong_fields.items():
         wrong = type(instruction)(instruction.opcode, instruction.fields | {field: value})
-        programs[name] = [wrong], system.error.OPERAND
-    programs["empty memory"] = [0], system.error.OPCODE
-    programs["opcode 15"] = [15], system.error.OPCODE
-    programs["no halt"] = system.assemble(harmless) * params.instructions, system.error.END
+        programs[name] = [wrong], Error.OPERAND
+    programs["empty memory"] = [0], Error.OPCODE
+    programs["opcode 15"] = [15], Error.OPCODE
+    programs["no halt"] = system.assemble(harmless) * params.instructions, Error.END
     return programs
 
 
@@ -68,9 +68,9 @@ async def check_errors(dut: Any, wrong_programs: Callable[[Any], Programs]) -> N
     for name, (program, error) in wrong_programs(params).items():
         await check_stop(host, name, program, error, _memory(params), bad)
         seen.add(error)
-    assert seen == set(system.error) - {system.error.NONE}
+    assert seen == set(system.errors) - {Error.NONE}
     status = await host.run_program(system.assemble("add s0, s0, #1\nhalt"))
-    assert (status.error, status.instruction) == (system.error.NONE, 1)
+    assert (status.error, status.instruction) == (Error.NONE, 1)
     job.report(cases=len(seen), cycles=clock.cycle, seconds=time.perf_counter() - start)
 
 
@@ -85,7 +85,7 @@ async def check_last_rows(dut: Any, program: Callable[[Any], list]) -> None:
 
 async def check_random_words(
     dut: Any,
-    judge: Callable[[Any, int], IntEnum],
+    judge: Callable[[Any, int], Error],
     fields: Mapping[IntEnum, Sequence[Field]],
     ends: Callable[[Any], tuple[int, ...]],
     kinds: int,
@@ -100,11 +100,11 @@ async def check_random_words(
     choose = Random(asked.seed)
     host = Host(clock, params, _memory(params))
     await host.start()
-    tried: dict[IntEnum, int] = {}
+    tried: dict[Error, int] = {}
     for _ in range(asked.cases):
         word = _random_word(fields, ends(params), choose)
         error = judge(params, word)
-        if error is accelerator_of(params).error.NONE:
+        if error is Error.NONE:
             continue  # what right instructions do is tested elsewhere
         status = await host.run_program([word])
         got = (status.error, status.instruction)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden.params.block import Port
-from golden.params.program import INSTRUCTION_BASE, STATUS_FIELDS, Register
+from golden.params.program import INSTRUCTION_BASE, STATUS_FIELDS, Error, Register
 from golden.program.instruction import BaseInstruction
 from tilewright.bench.program.accelerators import accelerator_of
 from tilewright.bench.streams import Bench, StreamDriver, StreamMonitor
@@ -26,7 +26,7 @@ class Status:
 
     busy: bool
     done: bool
-    error: IntEnum  # of the accelerator
+    error: Error
     instruction: int
 
 
@@ -173,7 +173,7 @@ class Host:
         return Status(
             bool(fields["busy"]),
             bool(fields["done"]),
-            self.system.error(fields["error"]),
+            Error(fields["error"]),
             fields["instruction"],
         )
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from golden.params.program import INSTRUCTION_BASE, SCALARS, Register
+from golden.params.program import INSTRUCTION_BASE, SCALARS, Error, Register
 from tilewright.bench import job
 from tilewright.bench.program.accelerators import accelerator_of
 from tilewright.bench.program.host import Host
@@ -67,7 +67,7 @@ async def check_registers(dut: Any, move: str, overflow: str) -> None:
     assert first[counter.INSTRUCTIONS] == 21 and first[counter.LINES_READ] >= 20
 
     status = await host.run_program(assemble("halt"))
-    assert (status.error, status.instruction) == (system.error.NONE, 0)
+    assert (status.error, status.instruction) == (Error.NONE, 0)
     counters = await host.counters()
     assert counters[counter.INSTRUCTIONS] == 1 and counters[counter.LINES_READ] == 0
 
