@@ -13,6 +13,8 @@ from golden.params.resolve import resolve
 from synth.emit import to_verilog
 from tilewright.bench.job import Job
 from tilewright.simulators import cache, run_bench
+from tilewright.simulators.find import find_compiler
+from tilewright.simulators.programs import is_gcc
 from tilewright.simulators.run import build_simulation
 
 
@@ -73,11 +75,12 @@ def test_unused_entries_go(folder):
 
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])
 def test_second_run_starts_no_compiler(simulator, monkeypatch):
-    started = []
+    started, commands = [], []
     run = subprocess.run
 
     def noting(command, **options):
         started.append(os.path.basename(command[0]))
+        commands.append(command)
         return run(command, **options)
 
     params = resolve("popcount")
@@ -88,6 +91,9 @@ def test_second_run_starts_no_compiler(simulator, monkeypatch):
     first = run_bench(verilog, params.slug, module, **setting)
     compilers = [name for name in started if name not in ("sim", "vvp")]
     assert compilers
+    if simulator == "verilator" and is_gcc(find_compiler()):
+        (header,) = (c[c.index("-include") + 1] for c in commands if "-include" in c)
+        assert os.path.getsize(f"{header}.gch") > 1 << 20  # compiled, beside it
     started.clear()
     second = run_bench(verilog, params.slug, module, **setting)
     assert started in (["sim"], ["vvp"])

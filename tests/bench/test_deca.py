@@ -1,14 +1,12 @@
 """The DECA processing element as emitted Verilog: results, cycles, errors, squashes, coverage."""
 
-import json
-
 import numpy as np
 import pytest
 
 from golden.deca import expected_cycles
 from golden.params.deca import DecaParams, ScaleKind, TileConfig
 from golden.params.resolve import resolve
-from tests.support.benches import run_block
+from tests.support.benches import names_of, run_on_both, run_passing, simulate
 from tests.support.claims import claim
 from tilewright.bench.coverage import Coverage
 from tilewright.bench.deca_pe.workload import Squash, tile_coverage
@@ -33,13 +31,6 @@ TESTS = {
 }
 
 
-def run(block, **options):
-    result = run_block(block, **options)
-    assert result.passed, result.failure
-    assert result.numbers["cases"] > 0
-    return result
-
-
 # Fast.
 
 
@@ -48,31 +39,26 @@ def run(block, **options):
 )
 def test_everything_in_short(block):
     """Every test on the emitted Verilog; the paper's size is the one that matters."""
-    result = run(block, cases=30)
-    assert {test.name.rpartition(".")[2] for test in result.tests} == TESTS
+    result = run_passing(block, cases=30)
+    assert names_of(result) == TESTS
     coverage = Coverage.from_dict(result.numbers["coverage"])
     assert sum(coverage.hits) > 100
 
 
 def test_both_simulators_see_the_same_cycles():
-    """Icarus Verilog also finds what depends on undefined bits."""
     only = "every_configuration|squash_at_any_time|registers_keep_and_refuse|every_error"
-    results = [
-        run("deca:small", simulator=simulator, only=only, cases=6)
-        for simulator in ("verilator", "icarus")
-    ]
-    assert len({result.numbers["cycles"] for result in results}) == 1
+    results = run_on_both("deca:small", only=only, cases=6)
     assert [len(result.tests) for result in results] == [4, 4]
 
 
 def test_axi():
-    result = run("deca_axi:small", cases=8)
+    result = run_passing("deca_axi:small", cases=8)
     assert len(result.tests) == 4
 
 
 def test_speculative_tepls():
     """Issued, flushed and completed into tile registers, by the TEPL unit and the element."""
-    result = run("deca_tepl:small", cases=30)
+    result = run_passing("deca_tepl:small", cases=30)
     assert len(result.tests) == 2
     assert result.numbers["flushes"] >= 10
     assert Coverage.from_dict(result.numbers["coverage"]).axes.keys() == {"dropped", "stall"}
@@ -90,7 +76,8 @@ def cycle_row(table, config, density):
 
 def test_cycles_of_dense_tiles():
     """With data there: 64.0 cycles a tile of 8-bit codes, 16.0 of 4-bit ones."""
-    table = run("deca:paper", only="cycles_equal_the_model", cases=300).numbers["cycle_table"]
+    result = run_passing("deca:paper", only="cycles_equal_the_model", cases=300)
+    table = result.numbers["cycle_table"]
     dense = claim("deca.cycles_per_tile.dense")
     for bits, scale in ((8, ScaleKind.NONE), (4, ScaleKind.E8M0), (7, ScaleKind.NONE)):
         config = TileConfig(code_bits=bits, scale=scale)
@@ -162,11 +149,6 @@ def test_recorded_coverage_has_no_hole():
 
 
 # Workloads.
-
-
-def simulate(capsys, *words):
-    code = main(["simulate", *words, "--json"])
-    return code, json.loads(capsys.readouterr().out)
 
 
 def test_small_gemm(capsys):
@@ -252,31 +234,31 @@ def test_cycle_record_can_be_made_again(capsys):
 def test_thousands_of_everything(preset, cases, seed):
     """Schemes, configurations, errors, contexts, and thousands of squashes."""
     only = "|".join(TESTS - {"every_combination", "cycles_equal_the_model"})
-    run(f"deca:{preset}", only=only, cases=cases, seed=seed, optimize="-O1")
+    run_passing(f"deca:{preset}", only=only, cases=cases, seed=seed, optimize="-O1")
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("block", ["deca:paper", "deca:large"])
 def test_full_size_on_icarus(block):
-    run(block, simulator="icarus", cases=6)
+    run_passing(block, simulator="icarus", cases=6)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("block", ["deca_axi:paper", "deca_axi:large"])
 def test_axi_at_full_size(block):
-    run(block, cases=40)
+    run_passing(block, cases=40)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("preset", DecaParams.PRESETS)
 def test_hundreds_of_flushed_tepls(preset):
-    result = run(f"deca_tepl:{preset}", cases=600, optimize="-O1")
+    result = run_passing(f"deca_tepl:{preset}", cases=600, optimize="-O1")
     assert result.numbers["flushes"] >= 200
 
 
 @pytest.mark.full
 def test_tepls_on_icarus():
-    run("deca_tepl:small", simulator="icarus", cases=24)
+    run_passing("deca_tepl:small", simulator="icarus", cases=24)
 
 
 @pytest.mark.full

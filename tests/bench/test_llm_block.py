@@ -1,7 +1,5 @@
 """A decoder layer of a language model on the RTL: a tiny one here, SmolLM2's in the long run."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -12,15 +10,11 @@ from golden.llm.on_anda import mantissas_of
 from golden.llm.on_harmonia import head_program, head_results
 from golden.llm.tiny import tiny_model
 from golden.params.resolve import resolve
+from tests.support.benches import simulate
 from tilewright.cli import main
 from tilewright.report.measured import load_measured
 
 TINY = ("--model", "tiny-llama")
-
-
-def simulate(capsys, workload, *words):
-    code = main(["simulate", workload, *words, "--json"])
-    return code, json.loads(capsys.readouterr().out)
 
 
 def test_linear_modules_on_anda(capsys):

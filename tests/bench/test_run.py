@@ -10,8 +10,8 @@ from synth.emit import to_verilog
 from tilewright.bench import bench_of, cocotb_tests
 from tilewright.bench.job import Job
 from tilewright.simulators import SimulationError, run_bench
-from tilewright.simulators.find import find_verilators, require_simulator
-from tilewright.simulators.programs import BuildError
+from tilewright.simulators.find import find_compiler, find_verilators, require_simulator
+from tilewright.simulators.programs import BuildError, is_gcc
 from tilewright.simulators.run import wave_format
 from tilewright.simulators.verilator import can_write_fst, with_public_ports
 
@@ -77,6 +77,15 @@ def test_bad_verilog_is_an_error_with_the_complaint(simulator):
     text = f"module {PARAMS.slug}(input a);\n  assign b = ;\nendmodule\n"
     with pytest.raises(BuildError, match=r"ended with exit code \d+:\n  .*top\.v:\d"):
         run_bench(text, PARAMS.slug, "tilewright.bench.stream_bench", simulator=simulator)
+
+
+@pytest.mark.parametrize(("macros", "gcc"), [("-U__clang__", True), ("-D__clang__=17", False)])
+def test_only_gcc_compiles_headers_ahead(macros, gcc, tmp_path):
+    """Clang does not take a compiled header that was moved."""
+    compiler = tmp_path / "compiler"
+    compiler.write_text(f'#!/bin/sh\nexec "{find_compiler()}" -D__GNUC__=12 {macros} "$@"\n')
+    compiler.chmod(0o755)
+    assert is_gcc(compiler) is gcc
 
 
 def test_only_ports_of_the_top_are_marked():

@@ -9,7 +9,6 @@ from amaranth.back import rtlil
 from golden.arith import add
 from golden.params.anda import ANDA_BLOCKS, AndaApuParams, AndaMxuParams, AndaNumerics
 from golden.params.formats import BF16, FP32
-from golden.params.resolve import resolve
 from hw.anda.accumulate import HIGHEST, LOWEST, Accumulate
 from hw.anda.aligner import Aligner
 from hw.anda.apu import ApuDatapath
@@ -20,12 +19,12 @@ from hw.anda.packager import Packager
 from hw.anda.plane_dot import PlaneDot
 from hw.anda.sequencer import Sequencer
 from hw.anda.weight_dispatcher import WeightDispatcher
-from synth.emit import to_verilog
-from tests.support.benches import run_block
+from tests.support.benches import run_changed_block, run_on_both, run_passing
 from tests.support.gates import Gates, from_planes, to_planes
-from tests.support.mutate import mutant
+from tests.support.mutate import mutant, plant
 
 CASES = 24  # every M, then a few
+STALLS = (0.0, 0.4)
 SMALL = (
     "anda_compressor:small",
     "anda_compressor_lane:small",
@@ -48,38 +47,28 @@ PAPER = {
 }
 
 
-def run(spec, simulator, cases, stalls=(0.0, 0.4), verilog=None):
-    return run_block(spec, simulator, cases=cases, stalls=stalls, verilog=verilog)
-
-
 @pytest.mark.parametrize("spec", MORE)
 def test_small_block_equals_golden(spec):
-    result = run(spec, "icarus", CASES)
-    assert result.passed, result.failure
+    result = run_passing(spec, "icarus", cases=CASES, stalls=STALLS)
     assert result.numbers["cases"] == CASES
 
 
 @pytest.mark.parametrize("spec", QUICK)
 def test_both_simulators_take_the_same_cycles(spec):
-    results = [run(spec, simulator, CASES) for simulator in ("verilator", "icarus")]
-    for result in results:
-        assert result.passed, result.failure
-    assert results[0].numbers["cycles"] == results[1].numbers["cycles"]
+    run_on_both(spec, cases=CASES, stalls=STALLS)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("spec", SMALL)
 @pytest.mark.parametrize(("simulator", "cases"), [("verilator", 300), ("icarus", 40)])
 def test_small_block_on_long_runs(spec, simulator, cases):
-    result = run(spec, simulator, cases, stalls=(0.0, 0.3, 0.8))
-    assert result.passed, result.failure
+    run_passing(spec, simulator, cases=cases, stalls=(0.0, 0.3, 0.8))
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("spec", PAPER)
 def test_published_size_equals_golden(spec):
-    result = run(spec, "verilator", PAPER[spec], stalls=(0.0, 0.3))
-    assert result.passed, result.failure
+    run_passing(spec, cases=PAPER[spec], stalls=(0.0, 0.3))
 
 
 def test_every_preset_is_run():
@@ -222,9 +211,8 @@ ERRORS = {
 
 @pytest.mark.parametrize(("spec", "place", "old", "new"), ERRORS.values(), ids=ERRORS)
 def test_planted_error_is_caught(spec, place, old, new, monkeypatch):
-    cls, user = place
-    monkeypatch.setattr(f"{user}.{cls.__name__}", mutant(cls, old, new))
-    result = run(spec, "icarus", CASES, (0.0,), verilog=to_verilog(resolve(spec)))
+    plant(monkeypatch, *place, old, new)
+    result = run_changed_block(spec, "icarus", cases=CASES, stalls=(0.0,))
     assert not result.passed
 
 

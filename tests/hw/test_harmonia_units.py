@@ -7,14 +7,12 @@ import pytest
 from amaranth.sim import Simulator
 
 from golden.params.harmonia import HARMONIA_BLOCKS, HarmoniaOffsetParams
-from golden.params.resolve import resolve
 from hw.harmonia.array import HarmoniaArray
 from hw.harmonia.converter import Converter
 from hw.harmonia.int8_quantiser import Int8Quantiser
 from hw.harmonia.offset import OffsetGenerator
-from synth.emit import to_verilog
-from tests.support.benches import run_block
-from tests.support.mutate import mutant
+from tests.support.benches import run_changed_block, run_on_both, run_passing
+from tests.support.mutate import plant
 from tilewright.bench import STREAM_BENCH, cocotb_tests
 
 SMALL = {
@@ -31,31 +29,22 @@ PAPER = {
 }
 
 
-def run(spec, simulator, cases, stalls=(0.0, 0.4), verilog=None):
-    return run_block(spec, simulator, cases=cases, stalls=stalls, verilog=verilog)
-
-
 @pytest.mark.parametrize("spec", SMALL)
 def test_small_block_equals_golden_on_both_simulators(spec):
-    results = [run(spec, simulator, SMALL[spec]) for simulator in ("verilator", "icarus")]
-    for result in results:
-        assert result.passed, result.failure
+    for result in run_on_both(spec, cases=SMALL[spec], stalls=(0.0, 0.4)):
         assert result.numbers["cases"] == SMALL[spec]
-    assert results[0].numbers["cycles"] == results[1].numbers["cycles"]
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("spec", PAPER)
 def test_published_size_equals_golden(spec):
-    result = run(spec, "verilator", PAPER[spec], stalls=(0.0, 0.3, 0.8))
-    assert result.passed, result.failure
+    run_passing(spec, cases=PAPER[spec], stalls=(0.0, 0.3, 0.8))
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("fold", [1, 2, 4])
 def test_element_of_every_fold(fold):
-    result = run(f"harmonia_pe,fold={fold}", "verilator", 3000, stalls=(0.0, 0.3, 0.8))
-    assert result.passed, result.failure
+    run_passing(f"harmonia_pe,fold={fold}", cases=3000, stalls=(0.0, 0.3, 0.8))
 
 
 def test_every_preset_is_run():
@@ -130,8 +119,8 @@ ERRORS = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_planted_error_is_caught(name, monkeypatch):
     spec, cls, old, new = ERRORS[name]
-    monkeypatch.setattr(f"{cls.__module__}.{cls.__name__}", mutant(cls, old, new))
-    result = run(spec, "icarus", SMALL[spec], (0.0, 0.8), verilog=to_verilog(resolve(spec)))
+    plant(monkeypatch, cls, cls.__module__, old, new)
+    result = run_changed_block(spec, "icarus", cases=SMALL[spec], stalls=(0.0, 0.8))
     assert not result.passed
 
 

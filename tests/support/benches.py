@@ -1,12 +1,20 @@
-"""Benches of blocks, run on their Verilog."""
+"""Benches of blocks, run on their Verilog; workloads of the command line."""
+
+import json
 
 from golden.params.resolve import resolve
+from synth.emit import to_verilog
 from tilewright.bench import cocotb_tests
 from tilewright.bench.job import Job
+from tilewright.cli import main
 from tilewright.simulators import run_bench
+from tilewright.simulators.find import SIMULATORS
 from tilewright.simulators.verilog import block_verilog
 
-__all__ = ["run_block"]
+__all__ = [
+    *("names_of", "run_block", "run_changed_block", "run_on_both", "run_passing"),
+    "simulate",
+]
 
 
 def run_block(spec, simulator="verilator", *, verilog=None, only=None, optimize="-O0", **options):
@@ -24,3 +32,38 @@ def run_block(spec, simulator="verilator", *, verilog=None, only=None, optimize=
         optimize=optimize,
         environment={"COCOTB_TEST_FILTER": f"({only})$"} if only else {},
     )
+
+
+def run_passing(spec, simulator="verilator", **options):
+    """The result of a bench all of whose tests must pass, on at least one case."""
+    result = run_block(spec, simulator, **options)
+    assert result.passed, f"{result.simulator.title}: {result.failure}"
+    assert result.numbers["cases"] > 0
+    return result
+
+
+def run_on_both(spec, *, verilog=None, **options):
+    """The results on both simulators, which must pass and see the same cycles.
+
+    Icarus Verilog also finds what depends on undefined bits.
+    """
+    verilog = block_verilog(spec) if verilog is None else verilog
+    results = [run_passing(spec, name, verilog=verilog, **options) for name in SIMULATORS]
+    assert results[0].numbers["cycles"] == results[1].numbers["cycles"]
+    return results
+
+
+def run_changed_block(spec, simulator="verilator", **options):
+    """The result on the Verilog that this process writes, with the components it replaced."""
+    return run_block(spec, simulator, verilog=to_verilog(resolve(spec)), **options)
+
+
+def names_of(result):
+    """The tests that ran, without their module."""
+    return {test.name.rpartition(".")[2] for test in result.tests}
+
+
+def simulate(capsys, workload, *words):
+    """Exit code and result of ``tilewright simulate``."""
+    code = main(["simulate", workload, *words, "--json"])
+    return code, json.loads(capsys.readouterr().out)

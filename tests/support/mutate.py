@@ -4,18 +4,28 @@ import inspect
 import sys
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from amaranth.lib import wiring
+from pytest import MonkeyPatch
 
 from golden.params.block import BlockParams
 from hw.catalog import CATALOG
 
-__all__ = ["mutant", "mutant_of"]
+__all__ = ["mutant", "mutant_of", "plant"]
 
 
-def mutant(cls: type, old: str, new: str) -> type:
-    """``cls`` as its module would define it with ``old``, which must occur once, as ``new``."""
-    return getattr(_mutated(sys.modules[cls.__module__], old, new), cls.__name__)
+def mutant(component: Any, old: str, new: str) -> Any:
+    """``component``, a class or function, as its module would define it with ``old`` as ``new``.
+
+    ``old`` must occur once.
+    """
+    return getattr(_mutated(sys.modules[component.__module__], old, new), component.__name__)
+
+
+def plant(monkeypatch: MonkeyPatch, component: Any, user: str, old: str, new: str) -> None:
+    """Module ``user`` uses ``component``, a class or function, with ``old`` as ``new``."""
+    monkeypatch.setattr(f"{user}.{component.__name__}", mutant(component, old, new))
 
 
 def mutant_of(params: BlockParams, old: str, new: str) -> wiring.Component:

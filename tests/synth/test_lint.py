@@ -6,21 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from golden.params.anda import ANDA_BLOCKS
+from golden.params.anda_vector import AndaVectorParams
 from golden.params.arith import ARITH_BLOCKS
-from golden.params.deca import DECA_BLOCKS
-from golden.params.harmonia import HARMONIA_BLOCKS
 from golden.params.pe import PE_BLOCKS
-from golden.params.resolve import resolve
+from golden.params.resolve import BLOCKS, resolve
 from golden.params.stream import STREAM_BLOCKS
 from synth.emit import to_verilog
 from tilewright.simulators.find import find_verilators, require_simulator
 from tilewright.simulators.verilog import block_verilog
 
 WAIVERS = Path(__file__).parents[2] / "synth" / "lint_waivers.vlt"
-
-
 VERILATORS = find_verilators()
+UNITS = (*STREAM_BLOCKS, *ARITH_BLOCKS, *PE_BLOCKS, AndaVectorParams)
 
 
 def lint(verilator, top, verilog, folder):
@@ -42,9 +39,7 @@ def test_there_is_a_verilator():
     require_simulator("verilator")
 
 
-@pytest.mark.parametrize(
-    "cls", [*STREAM_BLOCKS, *ARITH_BLOCKS, *PE_BLOCKS], ids=lambda cls: cls.block
-)
+@pytest.mark.parametrize("cls", UNITS, ids=lambda cls: cls.block)
 def test_presets_are_clean(cls, tmp_path):
     for name in cls.PRESETS:
         params = cls.preset(name)
@@ -56,7 +51,8 @@ def test_presets_are_clean(cls, tmp_path):
 # Large ones: only the small preset in the short run.
 LARGE = [
     pytest.param(f"{cls.block}:{name}", marks=() if name == "small" else pytest.mark.full)
-    for cls in (*DECA_BLOCKS, *ANDA_BLOCKS, *HARMONIA_BLOCKS)
+    for cls in BLOCKS.values()
+    if cls not in UNITS
     for name in cls.PRESETS
 ]
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 from tilewright.errors import CommandError
 
-__all__ = ["BuildError", "can_include", "cocotb_libraries", "cocotb_module", "run_program"]
+__all__ = [
+    *("BuildError", "can_include", "cocotb_libraries", "cocotb_module"),
+    *("is_gcc", "run_program"),
+]
 
 QUOTED_LINES = 5  # of what a failing tool printed
 
@@ -42,7 +45,15 @@ def run_program(
 
 def can_include(compiler: Path, headers: Sequence[str]) -> bool:
     """Whether the compiler finds all ``headers``."""
-    text = "".join(f"#include <{name}>\n" for name in headers)
+    return _preprocesses(compiler, "".join(f"#include <{name}>\n" for name in headers))
+
+
+def is_gcc(compiler: Path) -> bool:
+    """Whether the compiler is GCC itself and not Clang, which also calls itself GNU C."""
+    return _preprocesses(compiler, "#if !defined(__GNUC__) || defined(__clang__)\n#error\n#endif\n")
+
+
+def _preprocesses(compiler: Path, text: str) -> bool:
     command = [str(compiler), "-x", "c++", "-E", "-"]
     return subprocess.run(command, input=text.encode(), capture_output=True).returncode == 0
 
