@@ -49,6 +49,13 @@ def test_throughput_of_deca_is_that_of_the_cycle_model():
     assert 512 / cycles["100"] < rate(paper, {}) < 512 / cycles["5"]
 
 
+def test_deca_is_swept_over_all_powers_of_two():
+    """As many tables as lanes at most, from eight lanes on."""
+    swept = {(p.lanes, p.luts) for p in map(resolve, FRONTIERS["deca"].specs)}
+    sizes = [1 << k for k in range(7)]
+    assert swept == {(w, luts) for w in sizes[3:] for luts in sizes if luts <= w}
+
+
 def test_papers_designs_are_designs_of_the_frontier():
     for frontier in FRONTIERS.values():
         swept = {resolve(job.spec) for job in jobs_of(frontier)}
@@ -172,11 +179,12 @@ def test_styles_pay_for_speed_with_area(technology):
     assert ripple.area < kogge.area and ripple.throughput < kogge.throughput
 
 
-def test_one_sub_element_is_smaller_than_four_that_share():
+@pytest.mark.parametrize("technology", FRONTIERS["harmonia"].technologies)
+def test_one_sub_element_is_smaller_than_four_that_share(technology):
     """At equal throughput; among those that share, the larger fold is the smaller design."""
     areas = {
         (p.sub_elements, p.fold): d.area
-        for d in load_frontier("harmonia", "asap7")
+        for d in load_frontier("harmonia", technology)
         if (p := resolve(d.spec)).group == 32
     }
     assert areas[1, 1] < areas[4, 4] < areas[4, 2] < areas[4, 1]

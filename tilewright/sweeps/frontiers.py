@@ -96,9 +96,6 @@ def _all(block: str, *axes: str) -> tuple[str, ...]:
     return expand(block, [parse_axis(text) for text in axes]).specs
 
 
-# W and L. Fewer tables than lanes cost cycles, more than lanes are refused.
-_DECA = ((8, 1), (8, 2), (8, 4), (8, 8), (16, 4), (16, 8), (32, 4), (32, 8), (64, 64))
-
 _ALL_GOALS = ("area", "balanced", "fastest")
 
 FRONTIERS = {
@@ -107,7 +104,8 @@ FRONTIERS = {
         Frontier(
             name="deca",
             title="DECA: lanes W and tables L",
-            specs=tuple(f"deca,lanes={lanes},luts={luts}" for lanes, luts in _DECA),
+            # More tables than lanes are refused; fewer cost cycles.
+            specs=_all("deca", "lanes=8,16,32,64", "luts=1,2,4,8,16,32,64"),
             throughput=_weights_per_cycle,
             unit="weights/cycle",
             technologies=("asap7",),
@@ -119,7 +117,6 @@ FRONTIERS = {
             specs=_all("harmonia_pe", "group=16,32", "sub_elements=1,2,4", "fold=1,2,4"),
             throughput=_macs_per_cycle,
             unit="MAC/cycle",
-            technologies=("asap7",),
         ),
         Frontier(
             name="prefix_sum",
