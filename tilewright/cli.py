@@ -10,11 +10,10 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import version
 from types import ModuleType
 from typing import NoReturn
 
-from tilewright import commands
+from tilewright import __version__, commands
 from tilewright.errors import CommandError
 
 __all__ = ["command_names", "load_command", "main"]
@@ -71,7 +70,7 @@ def _parser(argv: list[str]) -> argparse.ArgumentParser:
         epilog="BLOCK is NAME[:PRESET][,FIELD=VALUE]..., for example float_mul:fp16,latency=2."
         " Each command has its own --help with an example.",
     )
-    parser.add_argument("--version", action="version", version=f"tilewright {_version()}")
+    parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
     _add_traceback(parser)
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in _wanted(argv):
@@ -116,7 +115,3 @@ def _add_traceback(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="show where an error came from",
     )
-
-
-def _version() -> str:
-    return version("tilewright")

@@ -1,12 +1,15 @@
 """The command line as a user meets it: exit codes, one-line refusals, JSON, what gets imported."""
 
+import importlib.metadata
 import json
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 
 import pytest
 
-from tilewright import cli
+from tilewright import __version__, cli
 from tilewright.errors import CommandError
 
 
@@ -54,7 +57,20 @@ def test_help_names_every_command(capsys):
 
 def test_version(capsys):
     code, out, _ = run(capsys, "--version")
-    assert (code, out.split()[0]) == (0, "tilewright")
+    assert (code, out) == (0, f"tilewright {__version__}\n")
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    assert f"version = {{{__version__}}}" in readme
+
+
+def test_a_checkout_needs_no_metadata_of_its_own(capsys, monkeypatch):
+    """`python -m tilewright` where the package was not installed."""
+
+    def not_installed(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata.Distribution, "from_name", not_installed)
+    assert run(capsys, "list", "float_mul")[0] == 0
+    assert run(capsys, "--version")[0] == 0
 
 
 @pytest.mark.parametrize(

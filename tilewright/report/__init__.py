@@ -7,10 +7,10 @@ navigation, lowest first) and ``build(context) -> Page``; nothing else has to kn
 import json
 import pkgutil
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
+from tilewright import __version__
 from tilewright.files import replace_directory
 from tilewright.report import pages
 from tilewright.report.html import Markup, code, document, element, join, link, note, paragraph
@@ -80,6 +80,6 @@ def _index(built: dict[str, Page], titles: dict[str, str]) -> Markup:
             ),
             *(warnings if problems else []),
             element("ul", join(cards), class_="cards"),
-            note("Tilewright", version("tilewright"), "built with", code("tilewright report")),
+            note("Tilewright", __version__, "built with", code("tilewright report")),
         ]
     )

@@ -1,8 +1,8 @@
 """What the report was built with."""
 
 import platform
-from importlib.metadata import version
 
+from tilewright import __version__
 from tilewright.commands.doctor import find_tools
 from tilewright.report.html import code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
@@ -15,7 +15,7 @@ def build(context: Context) -> Page:
     tools = [
         {"tool": t.name, "version": t.version, "needed_for": t.needed_for} for t in find_tools()
     ]
-    data = {"tilewright": version("tilewright"), "machine": platform.machine(), "tools": tools}
+    data = {"tilewright": __version__, "machine": platform.machine(), "tools": tools}
     body = join(
         [
             section(
