@@ -37,6 +37,7 @@ __all__ = [
     "Verdict",
     "check_equivalence",
     "equivalence_entry",
+    "is_about",
     "load_equivalence",
 ]
 
@@ -65,6 +66,11 @@ def load_equivalence(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
     """What was proved about which record, by its file's name."""
     path = folder / EQUIVALENCE_RECORD.name
     return json.loads(path.read_text()) if path.exists() else {}
+
+
+def is_about(entry: dict[str, Any], record: dict[str, Any]) -> bool:
+    """Whether an entry of the table is of the netlist that ``record`` is of."""
+    return all(entry.get(key) == record.get(key) for key in COMPARED)
 
 
 def equivalence_entry(record: dict[str, Any], found: Equivalence) -> dict[str, Any]:
@@ -98,12 +104,15 @@ class _Logic:
         return "\n".join([*lines, ".end", ""])
 
 
-def check_equivalence(rtlil: str, netlist: Netlist, seconds: int = 60) -> Equivalence:
+def check_equivalence(rtlil: str, netlist: Netlist, seconds: int | None = None) -> Equivalence:
     """Whether ``netlist`` is equivalent to the module of its name in ``rtlil``.
 
-    ABC may take ``seconds`` of processor time with the RTL as generic gates, and ten at most with
-    the RTL as it is: what that proves, it proves soon. What was found is kept by content.
+    ABC may take ``seconds`` of processor time, by default a minute and one more per 500 cells, with
+    the RTL as generic gates, and ten at most with the RTL as it is: what that proves, it proves
+    soon. What was found is kept by content.
     """
+    if seconds is None:
+        seconds = 60 + len(netlist.instances) // 500
     logic = _of_netlist(netlist)
     ingredients = (
         *("equivalence", rtlil, logic.blif(netlist.name), str(seconds)),

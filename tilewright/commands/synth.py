@@ -74,7 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="every preset of the stream and arithmetic blocks, and what else has a record",
     )
     parser.add_argument(
-        "--stale", action="store_true", help="of these, only what has no up-to-date record"
+        "--stale",
+        action="store_true",
+        help="of these, only what has no up-to-date record, or with --prove no verdict",
     )
     parser.add_argument(
         "--system",
@@ -297,15 +299,18 @@ def _jobs(args: argparse.Namespace, technologies: "Sequence[Technology]") -> Ite
             if args.clock is None:
                 require_full_adder(rtlil, technology, goal)
             job = Job(spec, params, rtlil, technology, goal)
-            if not (args.stale and _has_fresh_record(job)):
+            if not (args.stale and _has_fresh_record(job, args.prove)):
                 yield job
 
 
-def _has_fresh_record(job: Job) -> bool:
+def _has_fresh_record(job: Job, with_verdict: bool) -> bool:
+    from synth.equivalence import is_about, load_equivalence
     from synth.record import is_fresh, record_path, sha256
 
     path = record_path(job.params, job.technology, job.goal)
-    return path.exists() and is_fresh(_read_record(path), sha256(job.rtlil))
+    if not path.exists() or not is_fresh(record := _read_record(path), sha256(job.rtlil)):
+        return False
+    return not with_verdict or is_about(load_equivalence().get(path.name, {}), record)
 
 
 def _run_jobs(

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from synth.equivalence import COMPARED, Verdict, load_equivalence
+from synth.equivalence import Verdict, is_about, load_equivalence
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
 
@@ -24,7 +24,7 @@ def build(context: Context) -> Page:
     known = {name: entries[name] for name in records if name in entries}
     counts = Counter(Verdict(entry["verdict"]) for entry in known.values())
     missing = len(records) - len(known)
-    stale = [name for name, entry in known.items() if _is_stale(entry, records[name])]
+    stale = [name for name, entry in known.items() if not is_about(entry, records[name])]
     problems = [f"{missing} netlists have no verdict; to get it: {COMMAND}"] if missing else []
     problems += [
         f"{name}: its verdict is of another netlist; to renew it: {COMMAND}" for name in stale
@@ -41,10 +41,6 @@ def build(context: Context) -> Page:
         ],
         problems=problems,
     )
-
-
-def _is_stale(entry: dict[str, Any], record: dict[str, Any]) -> bool:
-    return any(entry[key] != record.get(key) for key in COMPARED)
 
 
 def _counts(counts: Counter[Verdict]) -> Markup:
