@@ -24,12 +24,14 @@ def open_atomic(path: str | Path) -> Iterator[BinaryIO]:
     """A new file to write; it takes the place of ``path`` when the block ends well."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with _said_of(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
         os.chmod(name, 0o666 & ~_umask())  # mkstemp gives the owner alone access
-        os.replace(name, path)
+        with _said_of(path):
+            os.replace(name, path)
     except BaseException:
         os.unlink(name)
         raise
@@ -48,7 +50,8 @@ def replace_directory(path: str | Path) -> Iterator[Path]:
     if path.exists() and any(path.iterdir()) and not (path / MARK).exists():
         raise FileExistsError(f"{path} holds files that are not ours to replace: name another")
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    with _said_of(path):
+        fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
         fresh.chmod(0o777 & ~_umask())
         (fresh / MARK).write_text("This folder is replaced as a whole when it is written again.\n")
@@ -57,6 +60,15 @@ def replace_directory(path: str | Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
+
+
+@contextmanager
+def _said_of(path: Path) -> Iterator[None]:
+    """An error about a temporary name says the name that the user gave."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _take_place(fresh: Path, path: Path) -> None:

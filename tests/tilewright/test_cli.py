@@ -78,6 +78,7 @@ def test_a_checkout_needs_no_metadata_of_its_own(capsys, monkeypatch):
     [
         (["simulat"], "unknown command 'simulat'; did you mean simulate?"),
         (["zzz"], f"unknown command 'zzz'; commands: {', '.join(cli.command_names())}"),
+        (["simulate", "deca.gem"], "unknown workload 'deca.gem'; did you mean deca.gemm"),
         (["list", "float_mull"], "unknown block 'float_mull'; did you mean float_mul"),
         (["list", "float_mul:bf61"], "unknown preset of float_mul 'bf61'; did you mean bf16"),
         (["list", "queue,dept=3"], "unknown field of queue 'dept'; did you mean depth"),

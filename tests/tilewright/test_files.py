@@ -26,6 +26,27 @@ def test_write_has_the_permissions_of_any_new_file(tmp_path):
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "theirs").stat().st_mode
 
 
+def test_a_refusal_names_the_file_that_was_asked_for(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError) as refusal:
+        write_atomic(tmp_path / "folder", "x")
+    assert refusal.value.filename == str(tmp_path / "folder")
+    assert names(tmp_path) == ["folder"]
+
+    def no_room(**_):
+        raise PermissionError(13, "Permission denied", ".x.random")
+
+    monkeypatch.setattr("tempfile.mkstemp", no_room)
+    monkeypatch.setattr("tempfile.mkdtemp", no_room)
+    with pytest.raises(PermissionError, match=r"Permission denied: '.*/a'$"):
+        write_atomic(tmp_path / "a", "x")
+    with (
+        pytest.raises(PermissionError, match=r"Permission denied: '.*/b'$"),
+        replace_directory(tmp_path / "b"),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError])
 def test_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch, interruption):
     path = tmp_path / "record.json"

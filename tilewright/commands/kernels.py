@@ -17,7 +17,10 @@ DEFAULT_RECORD = Path("out/kernels.json")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "what", choices=("info", "bench"), help="info: what can run here; bench: measure it all"
+        "what",
+        metavar="WHAT",
+        choices=("info", "bench"),
+        help="info: what can run here; bench: measure it all",
     )
     parser.add_argument(
         "-o",

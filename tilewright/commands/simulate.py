@@ -49,6 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.block in WORKLOADS:
         return import_module(WORKLOADS[args.block]).run(args)
+    if "." in args.block.partition(",")[0]:  # no block has a point in its name
+        from sim.names import unknown
+
+        raise ValueError(unknown("workload", args.block, WORKLOADS))
     return _run_bench(args)
 
 
