@@ -1,13 +1,13 @@
 """``tilewright sweep``: many variants of a block through synthesis, and simulation if asked."""
 
 import argparse
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.clock import clock_period
 from tilewright.console import print_json, print_table, progress, remark
+from tilewright.cores import available_cores
 from tilewright.errors import CommandError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _run_jobs(jobs: "Sequence[Job]", args: argparse.Namespace) -> "Iterator[tupl
     if args.dask:
         running = run_on_cluster(jobs, args.dask)
     else:
-        running = run_here(jobs, args.jobs or _cores())
+        running = run_here(jobs, args.jobs or available_cores())
     failed = 0
     with progress("sweep", len(jobs)) as tick:
         for job, outcome in running:
@@ -151,13 +151,6 @@ def _run_jobs(jobs: "Sequence[Job]", args: argparse.Namespace) -> "Iterator[tupl
                 failed += 1
             tick(f"{job.spec} {job.technology}" + (f", {failed} failed" if failed else ""))
             yield job, outcome
-
-
-def _cores() -> int:
-    """That this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not everywhere
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _file_name(job: "Job") -> str:

@@ -171,6 +171,8 @@ def _synthesise(args: argparse.Namespace) -> int:
 
 
 def _system(args: argparse.Namespace) -> int:
+    from concurrent.futures import ThreadPoolExecutor
+
     from synth.record import record_text
     from synth.system import system_path, system_record
     from tilewright.files import write_atomic
@@ -179,9 +181,11 @@ def _system(args: argparse.Namespace) -> int:
         raise CommandError("--system needs one BLOCK")
     technologies = _technologies(args)
     records = []
-    with progress("area by part", len(technologies)) as tick:
-        for technology in technologies:
-            records.append(system_record(args.block, technology))
+    pool = ThreadPoolExecutor(WORKERS)  # the work is in Yosys processes
+    with progress("area by part", len(technologies)) as tick, pool:
+        made = pool.map(lambda technology: system_record(args.block, technology), technologies)
+        for technology, record in zip(technologies, made, strict=True):
+            records.append(record)
             if args.update_records:
                 if technology.liberty:
                     raise CommandError("records are of the project's technologies")

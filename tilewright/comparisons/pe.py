@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.console import print_json, print_table, progress
+from tilewright.cores import available_cores
 from tilewright.errors import CommandError
 
 if TYPE_CHECKING:
@@ -105,6 +106,9 @@ def _print_survival(comparisons: "list[Comparison]") -> None:
 
 
 def _update(chosen: list[str] | None, technologies: list, stale: bool) -> None:
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     from golden.params.resolve import resolve
     from synth.record import record_path, record_text
     from tilewright.bench.pe_energy import ELEMENTS, energy_path, is_fresh_energy, make_records
@@ -120,9 +124,11 @@ def _update(chosen: list[str] | None, technologies: list, stale: bool) -> None:
         for t in technologies
         if not (stale and is_fresh_energy(spec, t))
     ]
-    with progress("elements", len(jobs)) as tick:
-        for spec, technology in jobs:
-            record, energy = make_records(spec, technology)
+    # Processes, as a netlist is simulated in Python; not forked, as there are threads.
+    workers = ProcessPoolExecutor(available_cores(), get_context("spawn"))
+    with progress("elements", len(jobs)) as tick, workers as pool:
+        made = pool.map(make_records, *zip(*jobs, strict=True)) if jobs else ()
+        for (spec, technology), (record, energy) in zip(jobs, made, strict=True):
             params = resolve(spec)
             path = energy_path(params, technology)
             path.parent.mkdir(exist_ok=True)

@@ -1,0 +1,12 @@
+"""How many processes run side by side."""
+
+import os
+
+__all__ = ["available_cores"]
+
+
+def available_cores() -> int:
+    """That this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not everywhere
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
