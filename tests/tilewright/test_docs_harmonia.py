@@ -1,27 +1,17 @@
-"""The page about the Harmonia accelerator: its tables are the declarations, its example runs."""
+"""The page about the Harmonia accelerator: its memories and cycles."""
 
 from pathlib import Path
-
-import pytest
 
 from golden.harmonia_system.assembler import assemble
 from golden.harmonia_system.cycles import convert_cycles, learn_cycles
 from golden.params.harmonia_system import (
-    ERRORS,
-    INSTRUCTION_FIELDS,
-    Counter,
-    Error,
     HarmoniaParams,
     Memory,
 )
-from tests.support.examples import blocks, console_examples, run_examples, table
+from tests.support.examples import table
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "harmonia-system.md").read_text()
-
-
-def fields(declared):
-    return ", ".join(f"{f.name} {f.bits}" for f in declared)
 
 
 def test_memories():
@@ -32,30 +22,6 @@ def test_memories():
     for row, memory in zip(rows, Memory, strict=True):
         assert int(row[3]) == p.row_bits(memory)
         assert depths[row[4]] == p.depth(memory)
-
-
-def test_instructions():
-    assert table(PAGE, "instructions") == [
-        [str(int(opcode)), opcode.name.lower(), fields(declared)]
-        for opcode, declared in INSTRUCTION_FIELDS.items()
-    ]
-
-
-@pytest.mark.parametrize(("name", "declared"), [("counters", Counter), ("errors", ERRORS)])
-def test_codes(name, declared):
-    codes = [[str(int(code)), code.name] for code in declared if code is not Error.NONE]
-    assert [row[:2] for row in table(PAGE, name)] == codes
-
-
-def test_assembly_of_the_page():
-    (text,) = blocks(PAGE, "asm")
-    assert len(assemble(text)) == 13
-
-
-@pytest.mark.parametrize("examples", console_examples(PAGE), ids=lambda block: block[0][0])
-def test_commands(examples, monkeypatch, capsys):
-    monkeypatch.chdir(ROOT)
-    run_examples(examples, capsys)
 
 
 def test_cycles_of_the_page():

@@ -76,6 +76,7 @@ def run_program(
     """
     import numpy as np
 
+    from golden.params.program import Error
     from golden.params.resolve import resolve
     from tilewright.bench.program.accelerators import accelerator_of
 
@@ -92,7 +93,7 @@ def run_program(
         print(failure)
         return None
     expected = dict(outcome.counts)
-    halted = outcome.error is system.error.NONE
+    halted = outcome.error is Error.NONE
     if halted:
         expected |= system.program_cycles(params, outcome, args.latency)
     status = {"error": outcome.error.name.lower(), "instruction": outcome.instruction}
