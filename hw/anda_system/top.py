@@ -2,10 +2,9 @@
 
 from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import connect, flipped
+from amaranth.lib.wiring import connect
 
 from golden.params.anda_system import (
-    COUNTER_BITS,
     EXPONENT_BYTE,
     OPCODE_BITS,
     SCALARS,
@@ -21,6 +20,7 @@ from hw.anda_system.buffers import ActivationBuffer, WeightBuffer
 from hw.anda_system.collector import Collector
 from hw.anda_system.controller import INSTRUCTIONS, Controller, fields_of
 from hw.anda_system.vector_unit import VectorUnit
+from hw.program.control import connect_control, connect_ports, count
 from hw.program.dma import Dma
 from hw.program.registers import Registers
 from hw.program.vector_feeder import VectorFeeder
@@ -52,28 +52,12 @@ class Anda(Unit):
         m.submodules.collector = self.collector = Collector(p)
         registers, controller, dma = self.registers, self.controller, self.dma
 
-        connect(m, registers.request, flipped(self.mmio_request))
-        connect(m, registers.response, flipped(self.mmio_response))
-        connect(m, dma.mem_request, flipped(self.mem_request))
-        connect(m, dma.mem_response, flipped(self.mem_response))
-        connect(m, dma.mem_write, flipped(self.mem_write))
-        connect(m, dma.mem_written, flipped(self.mem_written))
-        connect(m, controller.move, dma.command)
+        connect_ports(m, self, registers, controller, dma)
         connect(m, self.matrix_feeder.planes_out, self.matrix.i0)
         connect(m, self.matrix_feeder.weights_out, self.matrix.i1)
         connect(m, self.matrix.o, self.collector.matrix)
         connect(m, self.vector_feeder.beats, self.vector.i)
-        m.d.comb += [
-            controller.start.eq(registers.start),
-            dma.forgive.eq(registers.start),
-            registers.status.eq(controller.status),
-            registers.fetch.eq(controller.fetch),
-            registers.fetch_address.eq(controller.fetch_address),
-            controller.fetched.eq(registers.fetched),
-            registers.saturated.eq(self.collector.saturated),
-            controller.dma_idle.eq(dma.idle),
-            controller.dma_failed.eq(dma.failed),
-        ]
+        connect_control(m, registers, controller, dma, self.collector.saturated)
         opcode = controller.word[:OPCODE_BITS]
         is_gemm, is_compress = opcode == Opcode.GEMM, opcode == Opcode.COMPRESS
         writing = self._vector(m, is_gemm, is_compress)
@@ -229,27 +213,11 @@ class Anda(Unit):
             ]
 
     def _count(self, m, is_gemm):
-        p = self.params
-        controller, matrix = self.controller, self.matrix
-        counters = Signal(data.ArrayLayout(COUNTER_BITS, len(Counter)))
-        running = controller.status.busy & ~controller.in_control & ~controller.in_memory
-        planes, results = matrix.i0, matrix.o
-        steps = {
-            Counter.CYCLES: controller.status.busy,
-            Counter.INSTRUCTIONS: controller.finished,
+        planes, results = self.matrix.i0, self.matrix.o
+        own = {
             Counter.MATRIX_BUSY: planes.valid & planes.ready,
             Counter.MATRIX_WAITS: planes.valid & ~planes.ready,
             Counter.RESULT_WAITS: results.valid & ~results.ready,
-            Counter.CONTROL: controller.in_control,
-            Counter.MEMORY: controller.in_memory,
-            Counter.GEMM: running & is_gemm,
-            Counter.VECTOR: running & ~is_gemm,
-            Counter.LINES_READ: self.mem_request.valid & self.mem_request.ready,
-            Counter.LINES_WRITTEN: self.mem_write.valid & self.mem_write.ready,
-            Counter.GROUPS_COMPRESSED: Mux(self.collector.compressed, p.rows, 0),
+            Counter.GROUPS_COMPRESSED: Mux(self.collector.compressed, self.params.rows, 0),
         }
-        m.d.comb += self.registers.counters.eq(counters)
-        for counter, step in steps.items():
-            m.d.sync += counters[counter].eq(counters[counter] + step)
-        with m.If(self.registers.start):
-            m.d.sync += counters.eq(0)
+        count(m, self, self.registers, self.controller, is_gemm, own)

@@ -3,18 +3,18 @@
 from functools import reduce
 from operator import or_
 
-from amaranth import Cat, Module, Mux, Signal
-from amaranth.lib import data
-from amaranth.lib.wiring import connect, flipped
+from amaranth import Cat, Module, Mux
+from amaranth.lib.wiring import connect
 
 from golden.params.harmonia_system import Conversion, Counter, Memory, Opcode
-from golden.params.program import COUNTER_BITS, OPCODE_BITS
+from golden.params.program import OPCODE_BITS
 from hw.harmonia_system.buffers import ActivationBuffer, HalvesBuffer
 from hw.harmonia_system.controller import INSTRUCTIONS, Controller, fields_of
 from hw.harmonia_system.conversion import ConversionPath
 from hw.harmonia_system.dataflow import ResultWriter, SumFeeder
 from hw.harmonia_system.operands import OperandArray
 from hw.harmonia_system.vector import VectorPath
+from hw.program.control import connect_control, connect_ports, count
 from hw.program.dma import Dma
 from hw.program.registers import Registers
 from hw.unit import Unit
@@ -57,27 +57,11 @@ class Harmonia(Unit):
         m.submodules.vector = self.vector = VectorPath(p)
         registers, controller, dma = self.registers, self.controller, self.dma
 
-        connect(m, registers.request, flipped(self.mmio_request))
-        connect(m, registers.response, flipped(self.mmio_response))
-        connect(m, dma.mem_request, flipped(self.mem_request))
-        connect(m, dma.mem_response, flipped(self.mem_response))
-        connect(m, dma.mem_write, flipped(self.mem_write))
-        connect(m, dma.mem_written, flipped(self.mem_written))
-        connect(m, controller.move, dma.command)
+        connect_ports(m, self, registers, controller, dma)
         connect(m, self.feeder.sums, self.array.i)
         connect(m, self.array.o, self.results.results)
-        m.d.comb += [
-            controller.start.eq(registers.start),
-            dma.forgive.eq(registers.start),
-            registers.status.eq(controller.status),
-            registers.fetch.eq(controller.fetch),
-            registers.fetch_address.eq(controller.fetch_address),
-            controller.fetched.eq(registers.fetched),
-            registers.saturated.eq(self.conversion.saturated),
-            controller.dma_idle.eq(dma.idle),
-            controller.dma_failed.eq(dma.failed),
-            controller.converting.eq(self.conversion.busy),
-        ]
+        connect_control(m, registers, controller, dma, self.conversion.saturated)
+        m.d.comb += controller.converting.eq(self.conversion.busy)
         opcode = controller.word[:OPCODE_BITS]
         gemm_runs = self.feeder.busy | self.results.busy
         others_run = self.conversion.busy | self.vector.busy
@@ -222,28 +206,13 @@ class Harmonia(Unit):
     # Counters.
 
     def _count(self, m, opcode):
-        controller, sums = self.controller, self.array.i
-        counters = Signal(data.ArrayLayout(COUNTER_BITS, len(Counter)))
-        running = controller.status.busy & ~controller.in_control & ~controller.in_memory
-        is_gemm = opcode == Opcode.GEMM
+        sums, memory = self.array.i, self.dma.written.memory
         line_read = self.mem_request.valid & self.mem_request.ready
-        steps = {
-            Counter.CYCLES: controller.status.busy,
-            Counter.INSTRUCTIONS: controller.finished,
+        own = {
             Counter.MATRIX_BUSY: sums.valid & sums.ready,
             Counter.MATRIX_WAITS: sums.valid & ~sums.ready,
-            Counter.CONTROL: controller.in_control,
-            Counter.MEMORY: controller.in_memory,
-            Counter.GEMM: running & is_gemm,
-            Counter.VECTOR: running & ~is_gemm,
-            Counter.LINES_READ: line_read,
-            Counter.LINES_WRITTEN: self.mem_write.valid & self.mem_write.ready,
-            Counter.MANTISSA_LINES: line_read & (self.dma.written.memory == Memory.MANTISSAS),
-            Counter.OPERAND_LINES: line_read & (self.dma.written.memory == Memory.OPERANDS),
+            Counter.MANTISSA_LINES: line_read & (memory == Memory.MANTISSAS),
+            Counter.OPERAND_LINES: line_read & (memory == Memory.OPERANDS),
             Counter.GROUPS_CONVERTED: self.conversion.converted,
         }
-        m.d.comb += self.registers.counters.eq(counters)
-        for counter, step in steps.items():
-            m.d.sync += counters[counter].eq(counters[counter] + step)
-        with m.If(self.registers.start):
-            m.d.sync += counters.eq(0)
+        count(m, self, self.registers, self.controller, opcode == Opcode.GEMM, own)
