@@ -25,6 +25,7 @@ from tests.support.mutate import mutant_of
 
 ELEMENTS = ["pe_fp_fp", "pe_fp_fp:discrete", "pe_fp_int", "pe_ifpu", "pe_figna"]
 ELEMENTS += ["pe_figna_c", "pe_deca"]
+ONE, INFINITY, NAN, MINUS = 0x3C00, 0x7C00, 0x7E00, 0x8000  # fp16
 
 
 def columns_of(params, activation, weight, scale, ends):
@@ -156,6 +157,34 @@ def test_zero_products_do_not_raise_the_exponent(spec):
     assert want[0] & 0x7FFF
     assert run(params, columns)[0] == want
     assert run(params, columns, dut=mutant_of(params, line, "field"))[0] != want
+
+
+# By what is special: activations, weights, the result.
+SPECIALS = {
+    "infinity": ([INFINITY, ONE, ONE, ONE], [1, 2, -1, 0], INFINITY),
+    "times minus one": ([ONE, INFINITY, ONE, ONE], [1, -1, 2, 0], INFINITY | MINUS),
+    "two signs": ([ONE, ONE, INFINITY | MINUS, ONE], [1, -1, -2, 0], INFINITY),
+    "infinity times 0": ([ONE, ONE, ONE, INFINITY], [1, 2, -1, 0], NAN),
+    "infinity times 0 alone": ([0, 0, INFINITY | MINUS, 0], [0, 0, 0, 0], NAN),
+    "infinities that differ": ([INFINITY, ONE, INFINITY, ONE], [1, 2, -1, 0], NAN),
+    "infinities that agree": ([INFINITY, ONE, INFINITY, ONE], [1, 2, 2, 0], INFINITY),
+    "NaN times 0": ([ONE, NAN, ONE, ONE], [1, 0, 2, -1], NAN),
+}
+
+
+@pytest.mark.parametrize("spec", ["pe_fp_fp", "pe_fp_fp:discrete", "pe_fp_int"])
+def test_special_values_alone_in_their_sums(spec):
+    """Beside others, which random operands have, one may hide another."""
+    params = resolve(spec)
+    activation, weight, want = map(np.array, zip(*SPECIALS.values(), strict=True))
+    if isinstance(params, FpFpParams):
+        weight = encode(FP16, weight.astype(float)).astype(int)
+    ends = np.ones((len(want), 1), int)
+    columns = columns_of(params, activation[:, None], weight[:, None], ONE * ends, ends)
+    assert np.array_equal(expected(params, columns), want)
+    assert dict(zip(SPECIALS, run(params, columns)[0], strict=True)) == dict(
+        zip(SPECIALS, want, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
