@@ -19,15 +19,30 @@ from golden.harmonia.traffic import Dataflow, Product
 from golden.params.block import require
 from golden.params.formats import FP16, BlockFormat
 from golden.params.harmonia import ACTIVATION_BITS, CacheParams, HarmoniaPeParams, Mode
+from golden.program.tiling import LEAST_PARTS
 from sim.models import Model
 from sim.workload import Gemm
 
-__all__ = ["ACCELERATORS", "Accelerator", "ProductTime", "anda", "baseline", "harmonia", "run"]
+__all__ = [
+    *("ACCELERATORS", "Accelerator", "Port", "ProductTime"),
+    *("anda", "baseline", "harmonia", "run"),
+]
 
 MEGABYTE = 1 << 20
 WEIGHT_BITS = 4 + FP16.bits / 128  # INT4 and a scale for 128 of them
 REFERENCE_CYCLES = 16  # of a group of 64 in an fp16 element of equal throughput: 4 lanes
 VECTOR_LANES = 64  # Anda paper, Table III: FPUs of the vector unit, which has the attention
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port:
+    """The memory port of an accelerator as built: only weights come while the array works.
+
+    Bits are those that the port could have moved in the time that it takes.
+    """
+
+    weight_bits: float  # of a weight, with a scale for every group
+    result_bits: Callable[[float], float]  # of a stored result, of its bits in the formula
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +70,7 @@ class Accelerator:
     activation_buffer: int = MEGABYTE
     weight_buffer: int = MEGABYTE
     bandwidth: float = 256e9  # HBM2, bytes a second
+    port: Port | None = None  # of the machine as built; else all transfers overlap with computing
     capacity: float = 16e9  # bytes; of two stacks
     memory_pj_per_bit: float = 3.9
     buffer_pj_per_bit: float  # of the SRAM buffers
@@ -79,13 +95,14 @@ class ProductTime:
     compute: float
     transfer: float  # cycles in which external memory is busy
     first: float  # cycles until the first tile is there
+    alone: float = 0.0  # cycles of ``transfer`` in which the array waits
     memory_bits: float
     buffer_bits: float
     dataflow: Dataflow | None
 
     @property
     def cycles(self) -> float:
-        return max(self.compute, self.transfer) + self.first
+        return max(self.compute, self.transfer - self.alone) + self.alone + self.first
 
     @property
     def bound(self) -> str:
@@ -114,12 +131,25 @@ def _linear(machine: Accelerator, product: Gemm) -> ProductTime:
         tile_rows=_resident(machine.activation_buffer, product.inner * bits, product.rows),
         tile_columns=_resident(machine.weight_buffer, product.inner * WEIGHT_BITS, product.outer),
     )
-    order = min(Dataflow, key=lambda flow: shape.bits(flow, bits, WEIGHT_BITS))
-    written = product.rows * product.outer * bits
-    memory = shape.bits(order, bits, WEIGHT_BITS) + written
     first = machine.group * (machine.rows * bits + machine.columns * WEIGHT_BITS)
     reads = tiles * groups * first
-    return _times(machine, product, compute, memory, first, reads, order)
+    results = product.rows * product.outer
+    if machine.port is None:
+        order = min(Dataflow, key=lambda flow: shape.bits(flow, bits, WEIGHT_BITS))
+        memory = shape.bits(order, bits, WEIGHT_BITS) + results * bits
+        return _times(machine, product, compute, memory, first, reads, order)
+    weight_bits = machine.port.weight_bits
+    # As programs do it: a quarter of the weights, or half of their buffer, comes before the rest.
+    first = min(
+        product.inner * product.outer * weight_bits / LEAST_PARTS, 4 * machine.weight_buffer
+    )
+    written = results * machine.port.result_bits(bits)
+    both = []
+    for order in Dataflow:
+        memory = shape.bits(order, bits, weight_bits) + written
+        alone = memory - shape.bits(order, 0, weight_bits)
+        both.append(_times(machine, product, compute, memory, first, reads, order, alone))
+    return min(both, key=lambda time: time.cycles)
 
 
 def _resident(buffer: int, unit_bits: float, most: int) -> int:
@@ -151,6 +181,7 @@ def _times(
     first: float,
     reads: float,
     order: Dataflow | None,
+    alone: float = 0.0,
 ) -> ProductTime:
     per_cycle = 8 * machine.bandwidth / machine.clock
     return ProductTime(
@@ -158,6 +189,7 @@ def _times(
         compute=product.count * compute,
         transfer=product.count * memory / per_cycle,
         first=product.count * first / per_cycle,
+        alone=product.count * alone / per_cycle,
         memory_bits=product.count * memory,
         buffer_bits=product.count * reads,
         dataflow=order,

@@ -4,11 +4,11 @@
 allow and write its instructions; the golden cycle models, which tests hold against the RTL cycle
 for cycle, say how long they take behind the accelerator's own memory port. Nothing is computed.
 What the host needs to fill the instruction memory again, where one program is not enough, is not
-counted.
+counted. :func:`as_built` is the formula of ``sim.accelerator`` for the same port and buffers.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -26,11 +26,17 @@ from golden.harmonia_system.isa import Settings, expand
 from golden.harmonia_system.product import Product as HarmoniaProduct
 from golden.params import anda_system, harmonia_system
 from golden.params.anda_system import AndaParams
-from golden.params.formats import IntFormat
+from golden.params.formats import FP16, IntFormat
+from golden.params.harmonia import ACTIVATION_BITS
 from golden.params.harmonia_system import Dataflow, HarmoniaParams
-from sim.workload import Gemm
+from sim.accelerator import Accelerator, Port, anda, harmonia, run
+from sim.models import resolve_model
+from sim.workload import Gemm, linear
 
-__all__ = ["LATENCY", "ProgramTime", "attention_time", "product_programs", "product_time"]
+__all__ = [
+    *("LATENCY", "ProgramTime", "as_built", "attention_time"),
+    *("product_programs", "product_time", "residuals", "table_rows"),
+]
 
 LATENCY = 30  # cycles from a line's request to its answer: 100 ns of HBM at 285 to 300 MHz
 
@@ -120,6 +126,53 @@ def attention_time(
     return ProgramTime.of([program_counters(params, program.builder.program, latency)])
 
 
+def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
+    """The formula's machine with the memory port and the buffers of the accelerator.
+
+    At most ``dma_lines`` lines are under way, each for ``latency`` and two more cycles; a row is
+    written a cycle. Activations are not loaded ahead, so that they may fill their whole buffer.
+    """
+    memories: Any
+    if isinstance(params, AndaParams):
+        machine, memories, beats = anda(), anda_system.Memory, params.mxu.weight_beats
+        weights, results, plane_bits = memories.WEIGHTS, memories.ACTIVATIONS, 1.0
+    else:
+        machine, memories, beats = harmonia(), harmonia_system.Memory, 1
+        weights, results = memories.OPERANDS, memories.HALVES
+        plane_bits = machine.activation_bits(ACTIVATION_BITS)  # signs and exponents lie beside
+    share = min(1.0, params.dma_lines / (latency + 2))  # of the cycles brings a line
+    per_cycle = share * params.line_bits
+
+    def load_cycles(memory: Any) -> float:
+        """Of a row."""
+        return max(1.0, params.row_bits(memory) / per_cycle)
+
+    group_cycles = beats * load_cycles(weights) + load_cycles(memories.SCALES)
+    lines = params.row_bits(results) / params.line_bits
+    store_cycles = lines + (2 if lines < 1 else 1)  # of a row: read, placed, sent
+    stored = store_cycles * per_cycle / params.row_bits(results)
+
+    def result_bits(bits: float) -> float:
+        """Harmonia's results leave in fp16."""
+        return stored * (bits if isinstance(params, AndaParams) else FP16.bits)
+
+    return replace(
+        machine,
+        rows=params.rows,
+        columns=params.columns,
+        group=params.group,
+        bandwidth=per_cycle / 8 * machine.clock,
+        activation_buffer=round(
+            2 * params.activation_rows * params.rows * params.group * plane_bits / 8
+        ),
+        weight_buffer=params.depth(weights) * params.row_bits(weights) // 8,
+        port=Port(
+            weight_bits=group_cycles * per_cycle / (params.group * params.columns),
+            result_bits=result_bits,
+        ),
+    )
+
+
 def program_counters(params: AnyParams, program: Iterable[Any], latency: int) -> dict[Any, int]:
     """What the accelerator's counters of time say after a program that halts."""
     if isinstance(params, AndaParams):
@@ -151,3 +204,64 @@ def _harmonia_counters(
         harmonia_system.Error.NONE, len(trace) - 1, False, {}, trace
     )
     return dict(harmonia_cycles.program_cycles(params, outcome, latency))
+
+
+# Lines of so many bytes, so many of them under way: as built; enough for the memory's latency; and
+# as wide as the widest row, beyond which the buffers' write ports are the bound.
+PORTS: tuple[dict[str, int], ...] = ({}, {"dma_lines": 64}, {"line_bytes": 256, "dma_lines": 64})
+MODEL = "llama-2-7b"
+TOKENS = (1, 16, 512)
+
+
+def residuals() -> list[dict[str, str]]:
+    """Projections of one layer: programs beside the formulas, for decoding and a prompt."""
+    rows = []
+    for params_type, machine in ((AndaParams, anda()), (HarmoniaParams, harmonia())):
+        for tokens in TOKENS:
+            layer = [replace(p, count=1) for p in linear(resolve_model(MODEL), tokens)]
+            ideal = sum(time.cycles for time in run(machine, layer))
+            for port in PORTS:
+                params = params_type(**port)
+                exact = sum(
+                    product_time(params, p, length=machine.lengths[p.module]).cycles for p in layer
+                )
+                formula = sum(time.cycles for time in run(as_built(params), layer))
+                rows.append(
+                    {
+                        "system": machine.name,
+                        "tokens": str(tokens),
+                        "port": f"{params.line_bytes} bytes, {params.dma_lines} lines",
+                        "programs, million cycles": f"{exact / 1e6:.3f}",
+                        "formula for this port": f"{100 * (formula / exact - 1):+.1f}%",
+                        "programs over the formula at 256 GB/s": f"{exact / ideal:.2f}",
+                    }
+                )
+    return rows
+
+
+def table_rows(
+    params: AnyParams, products: Sequence[Gemm], length: int = 8, latency: int = LATENCY
+) -> list[dict[str, Any]]:
+    """Each product as the accelerator's own programs, with all of its repetitions."""
+    clock = (anda if isinstance(params, AndaParams) else harmonia)().clock
+    rows = []
+    for product in products:
+        time = product_time(params, product, length=length, latency=latency)
+        seconds = product.count * time.cycles / clock
+        use = {name: getattr(time, name) / time.cycles for name in ("gemm", "memory", "control")}
+        rows.append(
+            {
+                "name": product.name,
+                "rows": product.rows,
+                "inner": product.inner,
+                "outer": product.outer,
+                "count": product.count,
+                "milliseconds": 1e3 * seconds,
+                "tera_fma_per_second": product.macs / seconds / 1e12,
+                "utilisation": use,
+                "bound": max(use, key=lambda name: use[name]),
+                "cycles": time.cycles,
+                "programs": time.programs,
+            }
+        )
+    return rows

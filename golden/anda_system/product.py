@@ -85,15 +85,20 @@ class Product:
         """Tiles of columns whose results make up a group."""
         return self.params.group // self.params.columns
 
-    @property
+    @cached_property
     def groups(self) -> int:
         return -(-self.inputs // self.params.group)
+
+    @cached_property
+    def _weight_beats(self) -> int:
+        """Rows of the weight buffer for a group of a tile."""
+        return self.params.mxu.weight_beats
 
     @cached_property
     def _part_outputs(self) -> int:
         """Outputs of a part: whole groups of results in half of the weight buffer."""
         p = self.params
-        group = self.groups * p.mxu.weight_beats * self._tiles_of_group  # rows
+        group = self.groups * self._weight_beats * self._tiles_of_group  # rows
         overlapping = -(-self._result_groups(self.outputs) // LEAST_PARTS)
         return min(overlapping, p.weight_rows // 2 // group) * p.group
 
@@ -105,17 +110,17 @@ class Product:
         fit = p.activation_rows // (self.source_rows + results)
         return min(-(-self.tokens // p.rows), fit, p.instructions - OTHERS - 2)
 
-    @property
+    @cached_property
     def source_rows(self) -> int:
         """Rows of a token tile's activations."""
         return self.groups * group_rows(self.mantissa)
 
-    @property
+    @cached_property
     def blocks(self) -> list[int]:
         """Token tiles of every block."""
         return cut(-(-self.tokens // self.params.rows), self._block_tiles)
 
-    @property
+    @cached_property
     def parts(self) -> list[int]:
         """Outputs of every part."""
         return cut(self.outputs, self._part_outputs)
@@ -144,7 +149,7 @@ class Product:
         parts = []
         for outputs in self.parts:
             count = -(-outputs // self.params.columns) * self.groups
-            weights = move(Memory.WEIGHTS, 0, count * self.params.mxu.weight_beats)
+            weights = move(Memory.WEIGHTS, 0, count * self._weight_beats)
             parts.append([weights, move(Memory.SCALES, 0, count)])
         results = [
             [
@@ -228,7 +233,7 @@ class Product:
             Opcode.GEMM,
             {
                 "source": tile * self.source_rows,
-                "weights": step.half * (p.weight_rows // 2) + before * p.mxu.weight_beats,
+                "weights": step.half * (p.weight_rows // 2) + before * self._weight_beats,
                 "scales": step.half * (p.scale_rows // 2) + before,
                 "destination": self._results_row + results * group_rows(self.result),
                 "inputs": self.inputs,

@@ -8,6 +8,7 @@ judged to the one in which the next is fetched.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -131,8 +132,31 @@ def gemm_cycles(params: HarmoniaParams, settings: Settings, x: Instruction) -> G
 
     As :func:`golden.harmonia.array.cycles` has it.
     """
+    sizes = (x["groups"], x["tiles"], x["token_tiles"])
+    return _gemm_cycles(params, settings.dataflow, settings.tokens, Operand(x["operand"]), *sizes)
+
+
+@lru_cache(maxsize=1024)  # long programs repeat a few sizes
+def _gemm_cycles(
+    params: HarmoniaParams,
+    dataflow: Dataflow,
+    tokens: int,
+    operand: Operand,
+    groups: int,
+    tiles: int,
+    token_tiles: int,
+) -> GemmCycles:
+    units = {Operand.KEYS: tiles, Operand.VALUES: groups}.get(operand, 0)
+    lows = [int(params.has_low(operand, unit, tokens)) for unit in range(units)]
     taken, earliest, sums = -1, 0, 0
-    for count in _tile_sums(params, settings, x):
+    for tile in _tile_order(dataflow, tiles, token_tiles):
+        match operand:
+            case Operand.WEIGHTS:
+                count = groups
+            case Operand.KEYS:
+                count = groups * (1 + lows[tile])
+            case Operand.VALUES:
+                count = groups + sum(lows)
         taken = max(taken + count, earliest)
         earliest = taken + params.columns
         sums += count
@@ -140,24 +164,11 @@ def gemm_cycles(params: HarmoniaParams, settings: Settings, x: Instruction) -> G
     return GemmCycles(last_column + NOTICED, taken + 1 - sums)
 
 
-def _tile_sums(params: HarmoniaParams, settings: Settings, x: Instruction) -> Iterator[int]:
-    """Sums of every tile of results, in order."""
-    tiles, token_tiles = range(x["tiles"]), range(x["token_tiles"])
-    if settings.dataflow is Dataflow.COLUMN_MAJOR:
-        order = [tile for tile, _ in product(tiles, token_tiles)]
-    else:
-        order = [tile for _, tile in product(token_tiles, tiles)]
-    operand, groups = Operand(x["operand"]), x["groups"]
-    units = {Operand.KEYS: x["tiles"], Operand.VALUES: groups}.get(operand, 0)
-    lows = [int(params.has_low(operand, unit, settings.tokens)) for unit in range(units)]
-    for tile in order:
-        match operand:
-            case Operand.WEIGHTS:
-                yield groups
-            case Operand.KEYS:
-                yield groups * (1 + lows[tile])
-            case Operand.VALUES:
-                yield groups + sum(lows)
+def _tile_order(dataflow: Dataflow, tiles: int, token_tiles: int) -> Iterator[int]:
+    """Tiles of columns, as the results come."""
+    if dataflow is Dataflow.COLUMN_MAJOR:
+        return (tile for tile, _ in product(range(tiles), range(token_tiles)))
+    return (tile for _, tile in product(range(token_tiles), range(tiles)))
 
 
 def vector_cycles(params: HarmoniaParams, x: Instruction) -> int:

@@ -70,7 +70,7 @@ class Product:
 
     # Sizes.
 
-    @property
+    @cached_property
     def groups(self) -> int:
         return groups_of(self.params, self.inputs)
 
@@ -90,12 +90,12 @@ class Product:
         fit = min(p.operand_rows // 2 // self.groups, results, (1 << COUNT_FIELD) - 1)
         return min(overlapping, fit)
 
-    @property
+    @cached_property
     def blocks(self) -> list[int]:
         """Token tiles of every block."""
         return cut(-(-self.tokens // self.params.rows), self._block_tiles)
 
-    @property
+    @cached_property
     def parts(self) -> list[int]:
         """Tiles of columns of every part."""
         return cut(tiles_of(self.params, self.outputs), self._part_tiles)

@@ -10,9 +10,11 @@ from golden.harmonia_system.executor import Machine
 from golden.params.anda_system import AndaParams
 from golden.params.harmonia_system import Counter, Dataflow, HarmoniaParams
 from golden.params.resolve import resolve
-from sim.programs import attention_time, product_programs, product_time
+from sim.programs import as_built, attention_time, product_programs, product_time, residuals
+from sim.scoreboard import CLAIMS
 from sim.workload import Gemm
 from tilewright.bench.job import Job
+from tilewright.cli import main
 from tilewright.simulators import run_bench
 from tilewright.simulators.verilog import block_verilog
 
@@ -29,6 +31,7 @@ SMALL = {
         *((1, 8, 4), (2, 40, 70), (9, 100, 37), (33, 20, 101))
     ],
 }
+WIDE = "line_bytes=256,dma_lines=64"
 PAPER = [(1, 512, 256), (40, 1000, 600)]
 
 
@@ -126,21 +129,67 @@ def test_time_adds_up_by_what_the_controller_waits_for():
     assert time.gemm > time.memory > time.control > time.vector == 0
 
 
+def test_the_documented_programs_are_ours():
+    """Docs have the table of ``tilewright claims --programs``; the formula stays near programs."""
+    found = residuals()
+    text = CLAIMS.with_name("model.md").read_text()
+    for row in found:
+        assert f"| {' | '.join(row.values())} |" in text
+    off = [abs(float(row["formula for this port"].rstrip("%"))) for row in found]
+    assert max(off) < 15 and sum(off) / len(off) < 5
+
+
+def test_the_formula_has_the_ports_rate():
+    """Lines under way bound it where the memory is far."""
+    near = as_built(AndaParams(), latency=6)
+    far = as_built(AndaParams(), latency=30)
+    assert near.bandwidth == 64 * near.clock == 4 * far.bandwidth
+    wide = as_built(HarmoniaParams(line_bytes=256, dma_lines=64))
+    assert wide.bandwidth == 256 * wide.clock
+    # Weights of 4 bits, and a row of scales of 256 bits that takes as long as one of 2048.
+    assert wide.port.weight_bits == 8
+
+
+def test_gemm_on_a_block(capsys):
+    assert main(["gemm", "16", "512", "256", "--block", "anda", "--scheme", "5", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["cycles"] == product_time(AndaParams(), gemm((16, 512, 256)), length=5).cycles
+    assert row["milliseconds"] == pytest.approx(1e3 * row["cycles"] / 285e6)
+    assert main(["gemm", "16", "512", "256", "--block", "harmonia", "--latency", "1"]) == 0
+    assert "memory" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--block", "popcount"], "programs run on a block anda or harmonia, not popcount"),
+        (["--block", "anda", "--system", "spr-hbm"], "--block anda is the system; leave --system"),
+        (["--block", "anda", "--latency", "0"], "latency must be at least 1, not 0"),
+        (["--latency", "3"], "--latency goes with --block"),
+        (["--block", "anda", "--scheme", "7/7/6/5"], "must be a mantissa length, not '7/7/6/5'"),
+    ],
+)
+def test_refused_products_on_a_block(words, message, capsys):
+    assert main(["gemm", "1", "64", "64", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("spec", SMALL)
-@pytest.mark.parametrize("latency", [1, 3, 30])
-def test_products_at_other_latencies(spec, latency):
-    assert verilog_cycles(spec, SMALL[spec], latency) == model_cycles(spec, SMALL[spec], latency)
+@pytest.mark.parametrize(("latency", "port"), [(1, ""), (30, ""), (30, WIDE)])
+def test_products_behind_other_memories(spec, latency, port):
+    """Also lines of several rows, and more of them under way."""
+    asked = f"{spec},{port}" if port else spec
+    assert verilog_cycles(asked, SMALL[spec], latency) == model_cycles(asked, SMALL[spec], latency)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("spec", ["anda", "anda:wide"])
+@pytest.mark.parametrize("spec", ["anda", "harmonia", f"anda,{WIDE}", f"harmonia,{WIDE}"])
 def test_products_take_the_cycles_of_the_verilog_of_the_papers_size(spec):
     assert verilog_cycles(spec, PAPER, 30) == model_cycles(spec, PAPER, 30)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("spec", ["harmonia", "harmonia:wide"])
-def test_harmonia_of_the_papers_size(spec):
-    found = verilog_cycles(spec, PAPER, 30, attention=True)
-    assert found == [*model_cycles(spec, PAPER, 30), head_time(spec, 30).cycles]
+def test_a_head_of_attention_takes_the_cycles_of_the_verilog():
+    found = verilog_cycles("harmonia", [], 30, attention=True)
+    assert found == [head_time("harmonia", 30).cycles]

@@ -29,6 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sensitivity", action="store_true", help="what 10%% more of each constant changes most"
     )
     parser.add_argument(
+        "--programs",
+        action="store_true",
+        help="formulas for Anda and Harmonia beside the cycles of their programs",
+    )
+    parser.add_argument(
         "--update-record",
         action="store_true",
         help="write our figures to docs/claims/scoreboard.json, which the tests compare with",
@@ -44,6 +49,10 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(unknown("verdict", verdict, VERDICTS))
     if args.update_record:
         return _update_record()
+    if args.programs:
+        from sim.programs import residuals
+
+        return _print_rows(residuals(), args.json)
     if args.residuals or args.sensitivity:
         return _print_rows(residual_rows() if args.residuals else sensitivity_rows(), args.json)
     results = evaluate(args.paper)

@@ -7,6 +7,7 @@ from tilewright.console import print_json, print_table, remark
 
 NAME = "llm"
 HELP = "latency, tokens a second, bounds, energy and memory of a model on a system"
+DEFAULT_SYSTEM = "spr-hbm"
 EXAMPLE = "tilewright llm llama-2-70b --system spr-hbm --scheme mxfp4 --batch 1 --context 1024"
 
 
@@ -26,9 +27,8 @@ def add_system_arguments(parser: argparse.ArgumentParser) -> None:
     """Which machine, and how weights or activations are stored in it."""
     parser.add_argument(
         "--system",
-        default="spr-hbm",
         metavar="S",
-        help="spr-ddr, spr-hbm, anda, harmonia, fp-fp, ... [spr-hbm]",
+        help=f"spr-ddr, spr-hbm, anda, harmonia, fp-fp, ... [{DEFAULT_SYSTEM}]",
     )
     parser.add_argument(
         "--engine", metavar="E", help="of a Xeon: deca, software, optimal, ... [deca]"
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     found = answer(
         resolve_model(args.model),
-        args.system,
+        args.system or DEFAULT_SYSTEM,
         scheme=args.scheme,
         engine=args.engine,
         batch=args.batch,
