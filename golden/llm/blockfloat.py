@@ -5,14 +5,17 @@ zero included, but never leaves float32 and works in place on pieces that stay i
 float32 holds every value of the format: at most 16 mantissa bits.
 """
 
+from threading import local
+
 import numpy as np
-from numpy.typing import NDArray
 
 from golden.chunks import for_each_piece
+from golden.llm.sites import Floats
 from golden.params.block import require
 from golden.params.formats import FP16, FP32, BlockFormat
 
-_PIECE = 1 << 15  # elements; three float32 temporaries fit a core's second-level cache
+_kept = local()  # of a thread
+_PIECE = 1 << 16  # elements; with two temporaries they fit a core's second-level cache
 _EXPONENT = np.uint32(((1 << FP32.exponent_bits) - 1) << FP32.mantissa_bits)
 _SIGN = np.uint32(1 << (FP32.bits - 1))
 _SMALLEST_NORMAL = np.float32(2.0**FP16.min_exponent)
@@ -23,7 +26,7 @@ _LARGEST = np.float32(65504.0)
 _ROUNDER = np.float32(1.5 * 2.0 ** (FP32.mantissa_bits - FP16.mantissa_bits))
 
 
-def truncate(values: NDArray[np.float32], group: int, mantissa_bits: int) -> NDArray[np.float32]:
+def truncate(values: Floats, group: int, mantissa_bits: int) -> Floats:
     """``values`` in groups along the last axis, in place where they are contiguous.
 
     They are rounded to fp16 first, beyond its range to its largest magnitude. The last group may
@@ -37,13 +40,12 @@ def truncate(values: NDArray[np.float32], group: int, mantissa_bits: int) -> NDA
     result = np.ascontiguousarray(values)
     rows = result.reshape(-1, values.shape[-1])
     length = rows.shape[1]
-    groups = -(-length // group)
+    padding = -length % group
 
     def work(piece: slice) -> None:
         part = rows[piece]
-        if length % group:
-            grid = np.zeros((len(part), groups * group), np.float32)
-            grid[:, :length] = part
+        if padding:
+            grid = np.pad(part, ((0, 0), (0, padding)))
             _truncate_groups(grid.reshape(-1, group), mantissa_bits)
             part[...] = grid[:, :length]
         else:
@@ -53,50 +55,61 @@ def truncate(values: NDArray[np.float32], group: int, mantissa_bits: int) -> NDA
     return result
 
 
-def round_to_fp16(values: NDArray[np.float32]) -> NDArray[np.float32]:
+def round_to_fp16(values: Floats) -> Floats:
     """The nearest fp16 values, in place where ``values`` is contiguous; beyond fp16 as above."""
     result = np.ascontiguousarray(values)
     flat = result.reshape(-1)
 
     def work(piece: slice) -> None:
         _saturate(flat[piece])
-        _round(flat[piece])
+        _round(flat[piece], *_temporaries(flat[piece]))
 
     for_each_piece(work, flat.size, _PIECE)
     return result
 
 
-def _round(values: NDArray[np.float32]) -> None:
-    """To nearest even in place, values within fp16's range."""
-    rounder = (values.view(np.uint32) & _EXPONENT).view(np.float32)
-    np.maximum(rounder, _SMALLEST_NORMAL, out=rounder)  # subnormals share the smallest exponent
-    rounder *= _ROUNDER
-    rounded = values + rounder
-    rounded -= rounder
-    sign = values.view(np.uint32) & _SIGN  # a negative value that rounds to zero is -0
+def _round(values: Floats, rounded: Floats, spare: Floats) -> None:
+    """To nearest even, ``values`` within fp16's range, by way of two arrays of their shape."""
+    np.bitwise_and(values.view(np.uint32), _EXPONENT, out=spare.view(np.uint32))
+    np.maximum(spare, _SMALLEST_NORMAL, out=spare)  # subnormals share the smallest exponent
+    spare *= _ROUNDER
+    np.add(values, spare, out=rounded)
+    rounded -= spare
+    sign = spare.view(np.uint32)
+    np.bitwise_and(values.view(np.uint32), _SIGN, out=sign)  # -0 of a negative one
     np.bitwise_or(rounded.view(np.uint32), sign, out=values.view(np.uint32))
 
 
-def _truncate_groups(values: NDArray[np.float32], mantissa_bits: int) -> None:
+def _truncate_groups(values: Floats, mantissa_bits: int) -> None:
     """Rows are groups."""
-    largest = _largest(np.abs(values))
+    first, second = _temporaries(values)
+    largest = _largest(np.abs(values, out=first))
     if not (largest <= _LARGEST).all():
         _saturate(values)
-        largest = _largest(np.abs(values))
-    _round(values)
-    _round(largest)  # the largest of the rounded ones: rounding keeps the order
-    step = mantissa_step(largest, mantissa_bits)
-    values *= 1 / step  # a power of two: exact
-    np.trunc(values, out=values)
-    values *= step
+        largest = _largest(np.abs(values, out=first))
+    _round(values, first, second)
+    _round(largest, *_temporaries(largest))  # of the rounded ones: rounding keeps the order
+    # A step for each value: numpy is slow where it repeats one for the few of a group.
+    first[...] = mantissa_step(largest, mantissa_bits)[:, np.newaxis]
+    np.divide(values, first, out=second)  # by a power of two: exact
+    np.trunc(second, out=second)
+    np.multiply(second, first, out=values)
 
 
-def _saturate(values: NDArray[np.float32]) -> None:
+def _temporaries(values: Floats) -> tuple[Floats, Floats]:
+    """Two arrays of that shape, the same ones every time: fresh memory costs more than the work."""
+    if not hasattr(_kept, "room") or _kept.room.shape[1] < values.size:
+        _kept.room = np.empty((2, values.size), np.float32)
+    first, second = _kept.room[:, : values.size].reshape(2, *values.shape)
+    return first, second
+
+
+def _saturate(values: Floats) -> None:
     """Beyond fp16, and NaN, to its largest magnitude; signs are kept."""
     np.copysign(np.fmin(np.abs(values), _LARGEST), values, out=values)
 
 
-def mantissa_step(largest: NDArray[np.float32], mantissa_bits: int) -> NDArray[np.float32]:
+def mantissa_step(largest: Floats, mantissa_bits: int) -> Floats:
     """What a mantissa's last bit is worth where ``largest`` is a group's largest magnitude."""
     step = (largest.view(np.uint32) & _EXPONENT).view(np.float32)
     np.maximum(step, _SMALLEST_NORMAL, out=step)
@@ -104,9 +117,11 @@ def mantissa_step(largest: NDArray[np.float32], mantissa_bits: int) -> NDArray[n
     return step
 
 
-def _largest(magnitudes: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Of each row, (rows, 1); whole rows are halved, far faster than numpy's own reduction."""
-    while magnitudes.shape[1] % 2 == 0:
-        half = magnitudes.shape[1] // 2
-        magnitudes = np.maximum(magnitudes[:, :half], magnitudes[:, half:])
-    return magnitudes.max(axis=1, keepdims=True)
+def _largest(magnitudes: Floats) -> Floats:
+    """Of each row; neighbours are compared pair by pair, far faster than numpy's own reduction."""
+    rows, length = magnitudes.shape
+    found = magnitudes.reshape(-1)
+    while length % 2 == 0:
+        found = np.maximum(found[0::2], found[1::2])
+        length //= 2
+    return found.reshape(rows, length).max(axis=1)

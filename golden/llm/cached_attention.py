@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.chunks import for_each_piece
 from golden.harmonia.offset import largest_halved
 from golden.harmonia.precision import CacheSize
 from golden.llm.blockfloat import mantissa_step, round_to_fp16, truncate
-from golden.llm.sites import Floats
+from golden.llm.sites import Floats, softmax
 from golden.params.block import require
 from golden.params.formats import BlockFormat
 from golden.params.harmonia import CacheParams
@@ -27,7 +26,6 @@ from golden.params.harmonia import CacheParams
 # Groups of queries at a time: the products with all old tokens are few and large, as BLAS likes
 # them; those with recent ones are small enough to stay on one core.
 _BLOCK_GROUPS = 32
-_PIECE = 1 << 15  # elements of an elementwise piece, which stays in a core's cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +102,9 @@ def attend(
 ) -> Floats:
     """Causal attention of q (heads, T, C), converted already, with k and v (key heads, S, C).
 
-    ``convert_weights`` converts rows of softmax's results along their last axis, in place; the
-    axis begins with the first token of the sequence. What it returns is used up; k and v are left
-    as they are.
+    ``convert_weights`` converts softmax's results (heads, queries, tokens) as ``Site.P``, in place,
+    for some of the queries and all tokens up to the last of them. What it returns is used up; k
+    and v are left as they are.
     """
     return _attend(fmt, q, _Keys(fmt, k), _Values(fmt, v), convert_weights)
 
@@ -132,26 +130,10 @@ def _attend(
         low, high = max(first, start), min(first + block, keys.tokens)
         rows = slice(low - start, high - start)
         flat = np.ascontiguousarray(queries[:, :, rows]).reshape(keys.heads, -1, channels)
-        weights = convert_weights(_softmax(keys.scores(flat, low, high), low, high))
+        scores = keys.scores(flat, low, high).reshape(heads, -1, high)
+        weights = convert_weights(softmax(scores)).reshape(keys.heads, -1, high)
         result[:, :, rows] = values.weighted(weights, low, high)
     return result.reshape(heads, count, channels)
-
-
-def _softmax(scores: Floats, low: int, high: int) -> Floats:
-    """Rows are queries low..high - 1, once for each of the heads that share a key head."""
-    rows = scores.reshape(-1, high)
-    positions = np.arange(high)
-
-    def work(piece: slice) -> None:
-        part = rows[piece]
-        query = low + np.arange(len(rows))[piece] % (high - low)
-        np.copyto(part, -np.inf, where=positions > query[:, np.newaxis])
-        part -= part.max(axis=1, keepdims=True)
-        np.exp(part, out=part)
-        part /= part.sum(axis=1, keepdims=True)
-
-    for_each_piece(work, len(rows), max(1, _PIECE // high))
-    return scores
 
 
 def _groups(fmt: CacheFormat, low: int, high: int) -> Iterator[tuple[int, slice, slice]]:

@@ -12,7 +12,7 @@ Costs are bit operations. A module counts by its share of the multiply-adds; of 
 combination comes first whose lengths are smaller from the left.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import product
@@ -75,46 +75,36 @@ def search(
     reference: float,
     tolerance: float,
     iterations: int = ITERATIONS,
-    starts: Iterable[int] = STARTS,
+    starts: Collection[int | Lengths] = STARTS,
     shortest: int | None = None,
     progress: Callable[[Trial], None] | None = None,
 ) -> Outcome:
     """The cheapest combination found whose perplexity is at most reference * (1 + tolerance).
 
-    Lengths never fall below ``shortest``, the smallest start unless given. ``cost`` must grow with
+    A start that is a number stands for that length in every module. Lengths never fall below
+    ``shortest``, the smallest start unless given. ``cost`` must grow with
     every length. ``evaluate`` may answer from memory: that is how an interrupted search resumes.
     """
-    uniform = sorted(set(starts))
-    check_tolerance(tolerance)
     require(modules >= 1, f"modules must be at least 1, not {modules!r}")
     require(iterations >= 1, f"iterations must be at least 1, not {iterations!r}")
-    require(bool(uniform) and uniform[0] >= 1, f"starts must be at least 1, not {uniform}")
-    require(
-        isfinite(reference) and reference > 0,
-        f"reference perplexity must be positive and finite, not {reference!r}",
-    )
-    floor = uniform[0] if shortest is None else shortest
-    limit = reference * (1 + tolerance)
-    waiting = [(cost(start), start) for m in uniform for start in [(m,) * modules]]
+    first = {(s,) * modules if isinstance(s, int) else s for s in starts}
+    shortest_start = min((min(lengths) for lengths in first), default=0)
+    require(shortest_start >= 1, f"starts must be at least 1, not {list(starts)}")
+    look = _Look(evaluate, reference, tolerance, progress)
+    floor = shortest_start if shortest is None else shortest
+    waiting = [(cost(lengths), lengths) for lengths in first]
     heapify(waiting)
-    seen = {lengths for _, lengths in waiting}
-    trials: list[Trial] = []
+    seen = set(first)
     best_cost = float("inf")
-    while waiting and waiting[0][0] < best_cost and len(trials) < iterations:
+    while waiting and waiting[0][0] < best_cost and len(look.trials) < iterations:
         price, lengths = heappop(waiting)
-        perplexity = evaluate(lengths)
-        within = perplexity <= limit
-        trials.append(Trial(lengths, price, perplexity, within, within))
-        if progress is not None:
-            progress(trials[-1])
-        if within:
+        if look(price, lengths):
             best_cost = price
             for candidate in _neighbours(lengths, floor):
                 if candidate not in seen:
                     seen.add(candidate)
                     heappush(waiting, (cost(candidate), candidate))
-    exhausted = not waiting or waiting[0][0] >= best_cost
-    return Outcome(reference, tolerance, tuple(trials), exhausted)
+    return look.outcome(exhausted=not waiting or waiting[0][0] >= best_cost)
 
 
 def check_tolerance(tolerance: float) -> None:
@@ -138,18 +128,43 @@ def brute_force(
     They are looked at from the cheapest up, so the first within the tolerance is the optimum and
     the last that is looked at.
     """
-    check_tolerance(tolerance)
-    limit = reference * (1 + tolerance)
-    trials: list[Trial] = []
+    look = _Look(evaluate, reference, tolerance, progress)
     for price, lengths in sorted((cost(c), c) for c in product(*ranges)):
-        perplexity = evaluate(lengths)
-        within = perplexity <= limit
-        trials.append(Trial(lengths, price, perplexity, within, within))
-        if progress is not None:
-            progress(trials[-1])
-        if within:
+        if look(price, lengths):
             break
-    return Outcome(reference, tolerance, tuple(trials), True)
+    return look.outcome(exhausted=True)
+
+
+class _Look:
+    """Looks at combinations that each cost less than all found within the tolerance before."""
+
+    def __init__(
+        self,
+        evaluate: Callable[[Lengths], float],
+        reference: float,
+        tolerance: float,
+        progress: Callable[[Trial], None] | None,
+    ):
+        check_tolerance(tolerance)
+        require(
+            isfinite(reference) and reference > 0,
+            f"reference perplexity must be positive and finite, not {reference!r}",
+        )
+        self.evaluate, self.progress = evaluate, progress
+        self.reference, self.tolerance = reference, tolerance
+        self.trials: list[Trial] = []
+
+    def __call__(self, cost: float, lengths: Lengths) -> bool:
+        """Whether the combination is within the tolerance, and so the best."""
+        perplexity = self.evaluate(lengths)
+        within = perplexity <= self.reference * (1 + self.tolerance)
+        self.trials.append(Trial(lengths, cost, perplexity, within, within))
+        if self.progress is not None:
+            self.progress(self.trials[-1])
+        return within
+
+    def outcome(self, *, exhausted: bool) -> Outcome:
+        return Outcome(self.reference, self.tolerance, tuple(self.trials), exhausted)
 
 
 def _neighbours(lengths: Lengths, shortest: int) -> Iterator[Lengths]:

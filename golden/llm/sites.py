@@ -23,7 +23,7 @@ from golden.chunks import for_each_piece
 from golden.llm.model import Linear
 
 Floats = NDArray[np.float32]
-_PIECE = 1 << 15  # elements of an elementwise piece, which stays in a core's cache
+_PIECE = 1 << 16  # elements of an elementwise piece, which stays in a core's cache
 
 
 class Site(Enum):
@@ -104,12 +104,14 @@ def softmax(scores: Floats) -> Floats:
     last = np.arange(seen - tokens, seen)  # the newest position that each token sees
 
     def work(piece: slice) -> None:
-        part = rows[piece]
+        whole = rows[piece]
         limit = last[np.arange(len(rows))[piece] % tokens]
-        np.copyto(part, -np.inf, where=np.arange(seen) > limit[:, np.newaxis])
+        part = whole[:, : limit.max() + 1]
+        np.copyto(part, -np.inf, where=np.arange(part.shape[1]) > limit[:, np.newaxis])
         part -= part.max(axis=1, keepdims=True)
         np.exp(part, out=part)
-        part /= part.sum(axis=1, keepdims=True)
+        whole[:, part.shape[1] :] = 0
+        part /= whole.sum(axis=1, keepdims=True)  # in an order that no piece decides
 
     for_each_piece(work, len(rows), max(1, _PIECE // seen))
     return scores

@@ -78,16 +78,15 @@ def test_all_queries_at_once_see_what_each_sees_alone(name):
     picks = np.array([[rng.integers(0, t + 1) for t in range(tokens)] for _ in range(6)])
 
     def picked(weights):
-        """(key heads, sharing heads * queries, tokens so far): ones at the picks."""
-        key_heads, rows, high = weights.shape
-        count = rows // 3
-        where = picks.reshape(key_heads, 3, tokens)[:, :, high - count : high]
-        return (np.arange(high) == where.reshape(key_heads, -1, 1)).astype(np.float32)
+        """(heads, queries, tokens so far): ones at the picks."""
+        _, queries, high = weights.shape
+        where = picks[:, high - queries : high, np.newaxis]
+        return (np.arange(high) == where).astype(np.float32)
 
     together = attend(fmt, q, keys, values, picked)
     for t in range(tokens):
-        one = np.zeros((2, 3, t + 1), np.float32)
-        np.put_along_axis(one, picks[:, t].reshape(2, 3, 1), 1, axis=2)
+        one = np.zeros((6, 1, t + 1), np.float32)
+        np.put_along_axis(one, picks[:, t].reshape(6, 1, 1), 1, axis=2)
         alone = attend(
             fmt, q[:, :1], keys[:, : t + 1], values[:, : t + 1], lambda _, one=one: one
         )  # fmt: skip
