@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from golden.llm.block import captured
-from golden.llm.load import smollm2_path
-from golden.llm.model import ModelError
 from golden.llm.on_anda import mantissas_of
 from golden.llm.on_harmonia import head_program, head_results
 from golden.llm.tiny import tiny_model
 from golden.params.resolve import resolve
 from tests.support.benches import simulate
+from tests.support.smollm2 import smollm2_or_skip
 from tilewright.cli import main
 from tilewright.report.measured import load_measured
 
@@ -110,29 +109,22 @@ def test_refused_operands():
 # Long: the whole layer of a real model at the papers' sizes.
 
 
-@pytest.fixture
-def real_model():
-    try:
-        smollm2_path()
-    except ModelError as error:
-        pytest.skip(str(error))
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("workload", ["anda.block", "deca.block"])
-def test_a_layer_of_smollm2(workload, real_model, capsys):
-    """Everything equals golden, and is as the committed record says, if there is one."""
+def test_a_layer_of_smollm2(workload, capsys):
+    """Everything equals golden, and is as the committed record says."""
+    smollm2_or_skip()
     code, result = simulate(capsys, workload)
     assert code == 0
     assert result["equal"]
     record = load_measured(workload.replace(".", "_"))
-    if record is not None:
-        assert {"command": record["command"], **result} == record
+    assert {"command": record["command"], **result} == record
 
 
 @pytest.mark.full
-def test_attention_of_smollm2(real_model, capsys):
+def test_attention_of_smollm2(capsys):
     """All heads; those that the committed record has are as there."""
+    smollm2_or_skip()
     record = load_measured("harmonia_block")
     code, result = simulate(capsys, *record["command"].split()[2:-1], "--heads", "9")
     assert code == 0

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from golden.llm.load import smollm2_path
-from golden.llm.model import ModelError
+from tests.support.smollm2 import smollm2_or_skip
 from tilewright.bench import pe_tensors
 from tilewright.bench.pe_tensors import DOTS, LENGTH, STREAMS, samples
 
@@ -27,10 +26,7 @@ def test_samples_are_what_elements_take():
 
 @pytest.mark.full
 def test_samples_are_those_of_the_model():
-    try:
-        smollm2_path()
-    except ModelError as error:
-        pytest.skip(str(error))
+    smollm2_or_skip()
     ours, anew = samples(), pe_tensors.sampled()
     # Up to the order of summation of this machine's BLAS, which may also turn a choice of scale.
     np.testing.assert_allclose(floats(ours["activation"]), floats(anew["activation"]), 0.02, 0.01)

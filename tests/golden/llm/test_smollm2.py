@@ -9,10 +9,10 @@ import pytest
 
 from golden.llm.blockfloat import truncate
 from golden.llm.engine import Evaluation, Session
-from golden.llm.load import smollm2_path
-from golden.llm.model import Model, ModelError
+from golden.llm.model import Model
 from golden.llm.sites import Format
 from golden.llm.weights import quantised
+from tests.support.smollm2 import smollm2_or_skip
 
 pytestmark = pytest.mark.full
 RECORD = json.loads(Path(__file__).with_name("llama_cpp.json").read_text())
@@ -20,10 +20,7 @@ RECORD = json.loads(Path(__file__).with_name("llama_cpp.json").read_text())
 
 @pytest.fixture(scope="module")
 def model():
-    try:
-        path = smollm2_path()
-    except ModelError as error:
-        pytest.skip(str(error))
+    path = smollm2_or_skip()
     assert sha256(path.read_bytes()).hexdigest() == RECORD["sha256"]
     return Model.load(path)
 

@@ -1,0 +1,16 @@
+"""The real language model, where it is installed."""
+
+from pathlib import Path
+
+import pytest
+
+from golden.llm.load import smollm2_path
+from golden.llm.model import ModelError
+
+
+def smollm2_or_skip() -> Path:
+    """Its file; the test that asks is skipped if there is none."""
+    try:
+        return smollm2_path()
+    except ModelError as missing:
+        pytest.skip(str(missing))
