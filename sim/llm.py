@@ -13,7 +13,8 @@ from sim import accelerator as acc
 from sim import xeon
 from sim.models import Model
 from sim.names import unknown
-from sim.scheme import resolve_weight_scheme
+from sim.records import deca_power_mw, deca_runs
+from sim.scheme import OTHER_NAMES, WeightScheme, resolve_weight_scheme
 from sim.workload import Gemm, decode, prefill
 
 __all__ = ["PHASES", "answer", "product_times", "system_names"]
@@ -22,8 +23,7 @@ PHASES = ("decode", "prefill")
 DEFAULT_ENGINE = "deca"
 DEFAULT_SCHEME = "mxfp4"
 HBM_PJ_PER_BIT = 3.9  # Anda and Harmonia papers; of the servers' memories none is published
-# DECA paper, Section 7: design power of the package, and of 56 DECAs that are always busy.
-PACKAGE_WATTS, DECA_WATTS = 350.0, 3.1
+PACKAGE_WATTS = 350.0  # DECA paper, Section 7: design power
 LENGTHS = re.compile(r"\d+(?:/\d+){0,3}")
 
 
@@ -135,10 +135,18 @@ def _on_xeon(
     # HBM is in the package and shares its design power; DDR is outside, and none of its is known.
     energy = {"memory": 8 * read * HBM_PJ_PER_BIT * 1e-12} if system == "spr-hbm" else {}
     energy["package at most"] = PACKAGE_WATTS * time.seconds - energy.get("memory", 0.0)
-    if engine == "deca":
-        energy["deca"] = DECA_WATTS * share["vector"] * time.seconds
     without = "" if "memory" in energy else ", memory not counted"
     remarks.append(f"energy is a bound: the package at its design power{without}")
+    if engine == "deca":
+        always, gated = (
+            machine.cores * time.seconds * _deca_watts(weights, share["vector"], figure)
+            for figure in ("total", "least")
+        )
+        energy["deca"] = always
+        remarks.append(
+            "energy of deca is that of its netlist, always clocked;"
+            f" no less than {gated:.2g} J with the clock of every idle register off"
+        )
     return {
         "scheme": scheme,
         "seconds": time.seconds,
@@ -153,6 +161,20 @@ def _on_xeon(
         },
         "remarks": remarks,
     }
+
+
+def _deca_watts(weights: WeightScheme, busy: float, figure: str) -> float:
+    """Of one DECA that works for a share of the time, from its energy record at 7 nm.
+
+    Where the record has no run of the scheme, the mean of those on real weights.
+    """
+    kept = "" if weights.density == 1 else f"@{float(weights.density):g}"
+    head = weights.name.partition("_")[0].lower()
+    name = f"{OTHER_NAMES.get(head, head)}{kept} real"
+    runs = deca_runs()
+    work = [name] if name in runs else [run for run in runs if run.endswith(" real")]
+    working = sum(deca_power_mw(run, figure) for run in work) / len(work)
+    return (busy * working + (1 - busy) * deca_power_mw("idle", figure)) / 1e3
 
 
 def _on_accelerator(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NoRecordError", "area_um2", "energy_fj"]
+__all__ = ["NoRecordError", "area_um2", "deca_power_mw", "deca_runs", "deca_tile_pj", "energy_fj"]
 
 RECORDS = Path(__file__).parents[1] / "synth" / "records"
 TECHNOLOGY = "asap7"
@@ -46,3 +46,30 @@ def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None)
     known = sorted((int(n.removeprefix(prefix)), n) for n in runs if n.startswith(prefix))
     lengths = [length for length, _ in known]
     return float(np.interp(mantissa, lengths, [runs[name]["total"] for _, name in known]))
+
+
+def deca_power_mw(run: str, figure: str = "total") -> float:
+    """Of a DECA element at full activity; ``run`` is a scheme and its data, such as ``bf8 real``.
+
+    ``figure``: ``total`` with every flip-flop clocked in every cycle, ``least`` with none clocked
+    but where it changes.
+    """
+    return float(_deca_run(run)["power"][figure])
+
+
+def deca_tile_pj(run: str, figure: str = "total") -> float:
+    """Energy of a tile in such a run."""
+    found = _deca_run(run)
+    return float(found["pj_per_tile"] * found["power"][figure] / found["power"]["total"])
+
+
+def deca_runs() -> dict[str, dict[str, Any]]:
+    """By name."""
+    runs: dict[str, dict[str, Any]] = _record(RECORDS / "energy", "deca", "energy")["runs"]
+    return runs
+
+
+def _deca_run(run: str) -> dict[str, Any]:
+    if run not in deca_runs():
+        raise NoRecordError(f"no energy record of deca in {TECHNOLOGY}, {run}")
+    return deca_runs()[run]

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from sim.records import deca_power_mw, deca_runs
 from tests.tilewright.test_cli import modules_after, run
 
 
@@ -25,7 +26,21 @@ def test_llm_gives_latency_rate_bounds_energy_and_memory(capsys):
     seconds, energy = found["latency_ms"] / 1e3, found["energy_joules"]
     assert energy["memory"] > 0
     assert energy["memory"] + energy["package at most"] == pytest.approx(350 * seconds)
-    assert 0 < energy["deca"] < 3.1 * seconds
+    # Of 56 DECAs, from their energy record: more than idle, less than always at work.
+    idle, work = (56e-3 * deca_power_mw(run) * seconds for run in ("idle", "mxfp4 real"))
+    assert idle < energy["deca"] < work
+    assert any("energy of deca is that of its netlist" in line for line in found["remarks"])
+
+
+def test_energy_of_deca_without_a_run_of_the_scheme_is_the_mean(capsys):
+    """Of bf8 at 30% the record has none."""
+    found = as_json(capsys, "llm", "llama-2-70b", "--scheme", "bf8_30%")
+    same = as_json(capsys, "llm", "llama-2-70b", "--scheme", "q8_30%")
+    assert found["energy_joules"]["deca"] == same["energy_joules"]["deca"]
+    real = [deca_power_mw(run) for run in deca_runs() if run.endswith(" real")]
+    busy, seconds = found["utilisation"]["vector"], found["latency_ms"] / 1e3
+    watts = 56e-3 * (busy * sum(real) / len(real) + (1 - busy) * deca_power_mw("idle"))
+    assert found["energy_joules"]["deca"] == pytest.approx(watts * seconds)
 
 
 def test_llm_prints_the_same_as_text(capsys):
