@@ -1,6 +1,8 @@
 """Top controller: sizes and errors of the instructions."""
 
-from amaranth import Cat, Mux, Signal, Value
+from functools import partial
+
+from amaranth import Cat, Mux, Signal
 from amaranth.lib.wiring import Out
 
 from golden.params.anda import MAX_MANTISSA_BITS
@@ -9,20 +11,24 @@ from golden.params.anda_system import (
     INSTRUCTION_FIELDS,
     MANTISSA_BITS,
     OPCODE_BITS,
-    SCALARS,
     SIZE_FIELD,
     AndaParams,
     Error,
-    Kind,
     Memory,
     Opcode,
 )
-from golden.params.anda_vector import Operation
-from hw.program.sequencer import InstructionSet, Sequencer, among
+from hw.program.sequencer import (
+    END_BITS,
+    InstructionSet,
+    Sequencer,
+    among,
+    first_wrong,
+    parts_of,
+)
+from hw.program.vector_operands import VectorOperands
 
 __all__ = ["INSTRUCTIONS", "Controller", "fields_of"]
 
-END_BITS = 36  # holds the sum of a row and any product of sizes
 INSTRUCTIONS = InstructionSet(Opcode, INSTRUCTION_FIELDS, Memory)
 fields_of = INSTRUCTIONS.fields_of
 
@@ -48,9 +54,6 @@ class Controller(Sequencer):
                 "tiles": Out(SIZE_FIELD),
                 "result_groups": Out(SIZE_FIELD),
                 "words": Out(SIZE_FIELD + 1),
-                "scalars_only": Out(1),
-                "takes_b": Out(1),
-                "reduces": Out(1),
             },
         )
 
@@ -70,7 +73,8 @@ class Controller(Sequencer):
         word = self.word
         opcode = word[:OPCODE_BITS]
         gemm, compress = fields_of(Opcode.GEMM, word), fields_of(Opcode.COMPRESS, word)
-        vector, move = fields_of(Opcode.VECTOR, word), fields_of(Opcode.LOAD, word)
+        vector = VectorOperands(self, fields_of(Opcode.VECTOR, word))
+        move = fields_of(Opcode.LOAD, word)
         configure = fields_of(Opcode.CONFIGURE, word)
 
         elements, outputs = Signal(SIZE_FIELD), Signal(SIZE_FIELD)
@@ -78,16 +82,12 @@ class Controller(Sequencer):
             Signal(SIZE_FIELD, name=n) for n in ("groups_now", "tiles_now", "result_groups_now")
         )
         result_rows = Mux(self.result_mantissa.any(), self.result_mantissa + 1, FP16_ROWS)
-        tensor_a = vector.a_kind == Kind.TENSOR
-        tensor_b = self.takes_b & (vector.b_kind == Kind.TENSOR)
         m.d.comb += [
             outputs.eq(gemm.outputs),
-            groups.eq((elements + (p.group - 1)) >> _log2(p.group)),
-            tiles.eq((outputs + (p.columns - 1)) >> _log2(p.columns)),
-            result_groups.eq((outputs + (p.group - 1)) >> _log2(p.group)),
-            self.takes_b.eq(among(vector.operation, [o for o in Operation if o.takes_b])),
-            self.reduces.eq(among(vector.operation, [o for o in Operation if o.reduces])),
-            self.scalars_only.eq(~tensor_a & ~tensor_b),
+            groups.eq(parts_of(elements, p.group)),
+            tiles.eq(parts_of(outputs, p.columns)),
+            result_groups.eq(parts_of(outputs, p.group)),
+            *vector.meanings(),
         ]
         # The row behind the last one of every range, by memory; 0 where there is none.
         activations = [Signal(END_BITS, name=f"end{k}") for k in range(3)]
@@ -119,25 +119,13 @@ class Controller(Sequencer):
                     self.result_groups.eq(groups),
                 ]
             with m.Case(Opcode.VECTOR):
-                m.d.comb += elements.eq(vector.elements)
-                with m.If(tensor_a):
-                    m.d.sync += activations[0].eq(vector.a + fp16_rows)
-                with m.If(tensor_b):
-                    m.d.sync += activations[1].eq(vector.b + fp16_rows)
-                with m.If(~self.reduces & ~self.scalars_only):
-                    m.d.sync += activations[2].eq(vector.destination + fp16_rows)
-                with m.If(self.scalars_only):
-                    m.d.sync += self.words.eq(1)
+                m.d.comb += elements.eq(vector.fields.elements)
+                vector.measure(m, activations, fp16_rows)
 
         over = Cat(end > p.activation_rows for end in activations).any()
         over |= (weights_end > p.weight_rows) | (scales_end > p.scale_rows)
         error = Signal(Error)
-
-        def check(*wrong: tuple[Value, Error]) -> None:
-            """The first that is wrong."""
-            for condition, code in reversed(wrong):
-                with m.If(condition):
-                    m.d.comb += error.eq(code)
+        check = partial(first_wrong, m, error)
 
         with m.Switch(opcode):
             with m.Case(Opcode.HALT, Opcode.WAIT):
@@ -177,24 +165,7 @@ class Controller(Sequencer):
                     (over, Error.ADDRESS),
                 )
             with m.Case(Opcode.VECTOR):
-                known = among(vector.operation, list(Operation))
-                kinds = [among(kind, list(Kind)) for kind in (vector.a_kind, vector.b_kind)]
-                scalar_destination = self.reduces | self.scalars_only
-                bad_scalar = (
-                    ((vector.a_kind == Kind.SCALAR) & (vector.a >= SCALARS))
-                    | (self.takes_b & (vector.b_kind == Kind.SCALAR) & (vector.b >= SCALARS))
-                    | (scalar_destination & (vector.destination >= SCALARS))
-                )
-                check(
-                    (~known | ~kinds[0] | ~kinds[1], Error.OPERAND),
-                    (self.reduces & ~tensor_a, Error.OPERAND),
-                    ((vector.elements == 0) & ~self.scalars_only, Error.SIZE),
-                    (over | bad_scalar, Error.ADDRESS),
-                )
+                check(*vector.errors(over))
             with m.Default():
                 m.d.comb += error.eq(Error.OPCODE)
         return error
-
-
-def _log2(number: int) -> int:
-    return number.bit_length() - 1

@@ -1,9 +1,10 @@
 """Top controller: sizes and errors of the instructions, and the parts of a product."""
 
+from functools import partial
+
 from amaranth import Cat, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda_vector import Operation
 from golden.params.harmonia_system import (
     INSTRUCTION_FIELDS,
     TOKENS_FIELD,
@@ -14,13 +15,20 @@ from golden.params.harmonia_system import (
     Opcode,
     Operand,
 )
-from golden.params.program import OPCODE_BITS, SCALARS, SIZE_FIELD, Kind
+from golden.params.program import OPCODE_BITS, SIZE_FIELD
 from hw.harmonia_system.product import ProductController
-from hw.program.sequencer import InstructionSet, Sequencer, among
+from hw.program.sequencer import (
+    END_BITS,
+    InstructionSet,
+    Sequencer,
+    among,
+    first_wrong,
+    parts_of,
+)
+from hw.program.vector_operands import VectorOperands
 
 __all__ = ["INSTRUCTIONS", "Controller", "fields_of"]
 
-END_BITS = 36  # holds the sum of a row and any product of sizes
 INSTRUCTIONS = InstructionSet(Opcode, INSTRUCTION_FIELDS, Memory)
 fields_of = INSTRUCTIONS.fields_of
 
@@ -50,9 +58,6 @@ class Controller(Sequencer):
                 "words": Out(SIZE_FIELD),
                 "groups": Out(SIZE_FIELD),
                 "tiles": Out(SIZE_FIELD),
-                "scalars_only": Out(1),
-                "takes_b": Out(1),
-                "reduces": Out(1),
             },
         )
 
@@ -110,7 +115,8 @@ class Controller(Sequencer):
         p, word = self.params, self.word
         opcode = word[:OPCODE_BITS]
         gemm, convert = fields_of(Opcode.GEMM, word), fields_of(Opcode.CONVERT, word)
-        vector, move = fields_of(Opcode.VECTOR, word), fields_of(Opcode.LOAD, word)
+        vector = VectorOperands(self, fields_of(Opcode.VECTOR, word))
+        move = fields_of(Opcode.LOAD, word)
         learn, clear = fields_of(Opcode.LEARN, word), fields_of(Opcode.CLEAR, word)
         product = fields_of(Opcode.PRODUCT, word)
         over = Signal()
@@ -123,12 +129,7 @@ class Controller(Sequencer):
             Cat(end > limits[name] for name, several in ends.items() for end in several).any()
         )
         error = Signal(Error)
-
-        def check(*wrong: tuple[Value, Error]) -> None:
-            """The first that is wrong."""
-            for condition, code in reversed(wrong):
-                with m.If(condition):
-                    m.d.comb += error.eq(code)
+        check = partial(first_wrong, m, error)
 
         def any_zero(*sizes: Value) -> Value:
             return Cat(size == 0 for size in sizes).any()
@@ -150,21 +151,7 @@ class Controller(Sequencer):
                     (over, Error.ADDRESS),
                 )
             with m.Case(Opcode.VECTOR):
-                known = among(vector.operation, Operation)
-                kinds = [among(kind, Kind) for kind in (vector.a_kind, vector.b_kind)]
-                tensor_a = vector.a_kind == Kind.TENSOR
-                scalar_destination = self.reduces | self.scalars_only
-                bad_scalar = (
-                    ((vector.a_kind == Kind.SCALAR) & (vector.a >= SCALARS))
-                    | (self.takes_b & (vector.b_kind == Kind.SCALAR) & (vector.b >= SCALARS))
-                    | (scalar_destination & (vector.destination >= SCALARS))
-                )
-                check(
-                    (~known | ~kinds[0] | ~kinds[1], Error.OPERAND),
-                    (self.reduces & ~tensor_a, Error.OPERAND),
-                    (any_zero(vector.elements) & ~self.scalars_only, Error.SIZE),
-                    (over | bad_scalar, Error.ADDRESS),
-                )
+                check(*vector.errors(over))
             with m.Case(Opcode.CONVERT):
                 keys = convert.conversion == Conversion.KEYS
                 values = convert.conversion == Conversion.VALUES
@@ -199,21 +186,18 @@ class Controller(Sequencer):
         p, word = self.params, self.word
         opcode = word[:OPCODE_BITS]
         gemm, convert = fields_of(Opcode.GEMM, word), fields_of(Opcode.CONVERT, word)
-        vector, move = fields_of(Opcode.VECTOR, word), fields_of(Opcode.LOAD, word)
+        vector = VectorOperands(self, fields_of(Opcode.VECTOR, word))
+        move = fields_of(Opcode.LOAD, word)
         learn, clear = fields_of(Opcode.LEARN, word), fields_of(Opcode.CLEAR, word)
         elements = Signal(SIZE_FIELD)
         words, groups, tiles = (
             Signal(SIZE_FIELD, name=n) for n in ("words_now", "groups_now", "tiles_now")
         )
-        tensor_a = vector.a_kind == Kind.TENSOR
-        tensor_b = self.takes_b & (vector.b_kind == Kind.TENSOR)
         m.d.comb += [
-            words.eq(_parts(elements, p.word_values)),
-            groups.eq(_parts(elements, p.group)),
-            tiles.eq(_parts(elements, p.columns)),
-            self.takes_b.eq(among(vector.operation, [o for o in Operation if o.takes_b])),
-            self.reduces.eq(among(vector.operation, [o for o in Operation if o.reduces])),
-            self.scalars_only.eq(~tensor_a & ~tensor_b),
+            words.eq(parts_of(elements, p.word_values)),
+            groups.eq(parts_of(elements, p.group)),
+            tiles.eq(parts_of(elements, p.columns)),
+            *vector.meanings(),
         ]
         ends = {
             name: [Signal(END_BITS, name=f"{name}_end{k}") for k in range(count)]
@@ -250,15 +234,8 @@ class Controller(Sequencer):
                     with m.If(gemm.operand == operand):
                         m.d.sync += operands[2].eq(gemm.lows + p.low_slots(operand) * across)
             with m.Case(Opcode.VECTOR):
-                m.d.comb += elements.eq(vector.elements)
-                with m.If(tensor_a):
-                    m.d.sync += halves[0].eq(vector.a + words)
-                with m.If(tensor_b):
-                    m.d.sync += halves[1].eq(vector.b + words)
-                with m.If(~self.reduces & ~self.scalars_only):
-                    m.d.sync += halves[2].eq(vector.destination + words)
-                with m.If(self.scalars_only):
-                    m.d.sync += self.words.eq(1)
+                m.d.comb += elements.eq(vector.fields.elements)
+                vector.measure(m, halves, words)
             with m.Case(Opcode.CONVERT):
                 m.d.comb += elements.eq(convert.elements)
                 spatial = convert.conversion == Conversion.VALUES
@@ -279,8 +256,3 @@ class Controller(Sequencer):
             with m.Case(Opcode.CLEAR):
                 m.d.sync += operands[0].eq(clear.lows + clear.rows)
         return ends
-
-
-def _parts(number: Value, size: int) -> Value:
-    """Parts of ``size``, a power of two, rounded up."""
-    return (number + (size - 1)) >> (size.bit_length() - 1)

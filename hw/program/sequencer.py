@@ -23,7 +23,11 @@ from golden.params.program import (
 )
 from hw.unit import field_shape
 
-__all__ = ["STATUS", "InstructionSet", "Sequencer", "among"]
+__all__ = [
+    *("END_BITS", "STATUS", "InstructionSet", "Sequencer", "among", "first_wrong", "parts_of"),
+]
+
+END_BITS = 36  # holds the sum of a row and any product of sizes
 
 STATUS = data.StructLayout({f.name: field_shape(f) for f in STATUS_FIELDS})
 
@@ -74,7 +78,8 @@ class Sequencer(wiring.Component):
     Members
     -------
     word : Out
-        The instruction; it holds while it runs. ``members`` are those of the accelerator.
+        The instruction; it holds while it runs. ``members`` are those of the accelerator, among
+        them ``words``: the beats of a vector instruction.
     """
 
     def __init__(self, params: BlockParams, instructions: InstructionSet, members: dict):
@@ -93,6 +98,9 @@ class Sequencer(wiring.Component):
                 "running": In(1),
                 "word": Out(INSTRUCTION_BITS),
                 **members,
+                "scalars_only": Out(1),  # of a vector instruction: it has no tensor
+                "takes_b": Out(1),
+                "reduces": Out(1),
                 "in_control": Out(1),  # what this cycle is spent on, for the counters
                 "in_memory": Out(1),
                 "finished": Out(1),  # an instruction is done
@@ -242,6 +250,18 @@ class Sequencer(wiring.Component):
     def _in_background(self, memory: Value) -> Value:
         codes = [code for code in self.instructions.memories if code.background]
         return reduce(or_, (memory == code for code in codes))
+
+
+def first_wrong(m: Module, error: Signal, *wrong: tuple[Value, Error]) -> None:
+    """Sets the code of the first condition that holds."""
+    for condition, code in reversed(wrong):
+        with m.If(condition):
+            m.d.comb += error.eq(code)
+
+
+def parts_of(number: Value, size: int) -> Value:
+    """Parts of ``size``, a power of two, rounded up."""
+    return (number + (size - 1)) >> (size.bit_length() - 1)
 
 
 def among(value: Value, codes: Iterable[IntEnum]) -> Value:
