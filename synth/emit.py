@@ -4,6 +4,7 @@ The same parameters give the same bytes on every run and machine: no path, date,
 hash order reaches the output.
 """
 
+import json
 import re
 import tempfile
 from pathlib import Path
@@ -17,8 +18,16 @@ from hw.shared import SharedModules
 from hw.sram import BlackBoxMemories
 from synth.yosys import run_yosys, without_banner
 
-__all__ = ["core_file", "interface", "to_rtlil", "to_verilog", "verilog_from_rtlil"]
+__all__ = [
+    "LINT_WAIVERS",
+    "core_file",
+    "interface",
+    "to_rtlil",
+    "to_verilog",
+    "verilog_from_rtlil",
+]
 
+LINT_WAIVERS = Path(__file__).with_name("lint_waivers.vlt")
 CLOCK, RESET = "clk", "rst"  # Amaranth's names for the sync domain of a component
 
 _REGISTER_VALUE = re.compile(
@@ -140,25 +149,29 @@ def _stream(port: Port, direction: str) -> dict[str, Any]:
 
 
 def core_file(params: BlockParams, release: str) -> str:
-    """FuseSoC package (CAPI2) of the Verilog file beside it."""
+    """FuseSoC package (CAPI2) of the Verilog file and the lint waivers beside it."""
     return f"""\
 CAPI=2:
 
 name: tilewright:{params.block}:{params.slug}:{release}
-description: {params.summary}
+description: {json.dumps(params.summary)}
 
 filesets:
   rtl:
     files:
       - {params.slug}.v
     file_type: verilogSource
+  waivers:
+    files:
+      - {LINT_WAIVERS.name}
+    file_type: vlt
 
 targets:
   default:
     filesets: [rtl]
     toplevel: {params.slug}
   lint:
-    filesets: [rtl]
+    filesets: [waivers, rtl]
     toplevel: {params.slug}
     default_tool: verilator
     tools:

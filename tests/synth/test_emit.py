@@ -95,6 +95,8 @@ def test_core_file_names_module_and_file():
     assert "name: tilewright:popcount:popcount__width_13:1.2.3" in lines
     assert "      - popcount__width_13.v" in lines
     assert lines.count("    toplevel: popcount__width_13") == 2
+    assert "      - lint_waivers.vlt" in lines
+    assert 'description: "number of set bits"' in lines  # in quotes: a summary may have a colon
 
 
 def test_written_files_are_the_same_twice(tmp_path):
@@ -103,6 +105,7 @@ def test_written_files_are_the_same_twice(tmp_path):
         "popcount__width_13.v",
         "popcount__width_13.json",
         "popcount__width_13.core",
+        "lint_waivers.vlt",
     ]
     for kind, path in first.items():
         assert path.read_bytes() == second[kind].read_bytes()

@@ -7,7 +7,7 @@ from tilewright.console import print_json, progress
 from tilewright.errors import CommandError
 
 NAME = "verilog"
-HELP = "write a block's Verilog, its interface as JSON and its FuseSoC core file"
+HELP = "write a block's Verilog, its interface as JSON, a FuseSoC core file and lint waivers"
 EXAMPLE = "tilewright verilog float_mul:fp16 -o build/verilog"
 
 
@@ -45,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write_block(params, folder: Path) -> dict[str, Path]:
-    """The three files of a block, the same bytes on every run and machine."""
+    """The files of a block, the same bytes on every run and machine; the waivers serve all."""
     import json
     from importlib.metadata import version
 
-    from synth.emit import core_file, interface, to_verilog
+    from synth.emit import LINT_WAIVERS, core_file, interface, to_verilog
     from tilewright.files import write_atomic
 
     verilog = to_verilog(params)
@@ -60,6 +60,7 @@ def write_block(params, folder: Path) -> dict[str, Path]:
             json.dumps(interface(params, verilog), indent=2) + "\n",
         ),
         "core": (f"{params.slug}.core", core_file(params, version("tilewright"))),
+        "waivers": (LINT_WAIVERS.name, LINT_WAIVERS.read_text()),
     }
     written = {}
     for kind, (name, text) in contents.items():
