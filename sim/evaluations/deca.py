@@ -8,7 +8,7 @@ from sim.calibration import constant
 from sim.core import CoreModel, simulate
 from sim.evaluations.registry import evaluation, evaluation_of_records
 from sim.models import resolve_model
-from sim.records import area_um2
+from sim.records import area_um2, deca_power_mw
 from sim.roofsurface import Surface, explore, kernel, smallest
 from sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
 from sim.workload import Gemm
@@ -332,3 +332,15 @@ def peak_tera_fma() -> float:
 def deca_area_mm2() -> float:
     """56 processing elements from the synthesis record at 7 nm, made for speed: 2.5 GHz."""
     return 56 * area_um2("deca", "fastest") / 1e6
+
+
+@evaluation_of_records
+def deca_power_w(run: str) -> float:
+    """56 processing elements at full activity and 2.5 GHz, from the energy record at 7 nm."""
+    return 56 * deca_power_mw(run) / 1e3
+
+
+@evaluation_of_records
+def deca_idle_percent(design_watts: float) -> float:
+    """56 idle processing elements, in percent of the processor's design power."""
+    return 100 * deca_power_w("idle") / design_watts

@@ -45,6 +45,7 @@ from tilewright.bench.netlist_bench import NetlistBench, run_program
 
 __all__ = [
     "CASES",
+    "FULL_ACTIVITY",
     "IDLE",
     "PERIOD",
     "Case",
@@ -95,6 +96,10 @@ CASES = (
     Case("bf8", 0.05),
     Case("bf16", 0.5),
 )
+
+
+# Every stage works in every cycle: a chunk through tables and multipliers, a row written and read.
+FULL_ACTIVITY = str(Case("mxfp4"))
 
 
 def deca_energy_record(

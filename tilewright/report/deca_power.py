@@ -4,28 +4,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from synth.energy import COMPONENTS
-from tilewright.bench.deca_energy import CASES, IDLE
+from tilewright.bench.deca_energy import FULL_ACTIVITY, IDLE
 from tilewright.report.claims import Claim, claims_source
 from tilewright.report.hardware import by_group
 from tilewright.report.html import Markup, code, note, paragraph, section, table
 
-__all__ = ["ELEMENTS", "busiest", "power_by_group", "power_section"]
+__all__ = ["ELEMENTS", "power_by_group", "power_section"]
 
 ELEMENTS = 56  # of the paper's processor: its power is of all of them
 BOUNDS = ("least", "total")
 
 
-def busiest(record: dict[str, Any]) -> str:
-    """Of the runs on real weights, the one that takes most power: the paper's full activity."""
-    real = [str(case) for case in CASES if case.data == "real"]
-    return max(real, key=lambda name: record["runs"][name]["power"]["total"])
-
-
 def power_by_group(
-    record: dict[str, Any], run: str, groups: Mapping[str, str]
+    record: dict[str, Any], groups: Mapping[str, str]
 ) -> dict[str, dict[str, float]]:
-    """mW of each group of parts in a run, the least and all of it."""
-    parts = record["runs"][run]["power_by_part"]
+    """mW of each group of parts at full activity, the least and all of it."""
+    parts = record["runs"][FULL_ACTIVITY]["power_by_part"]
     sums = {
         bound: by_group({name: p[bound] for name, p in parts.items()}, groups, "rest")
         for bound in BOUNDS
@@ -36,15 +30,15 @@ def power_by_group(
 def power_section(
     record: dict[str, Any] | None, claims: Mapping[str, Claim], groups: Mapping[str, str]
 ) -> Markup:
-    """Every run of the energy record, and the busiest one as the paper divides it."""
+    """Every run of the energy record, and full activity as the paper divides it."""
     title = "Power and energy"
     command = code("tilewright synth deca --energy --update-records")
     if record is None:
         return section(title, paragraph("Not recorded yet; made by", command))
-    runs, run = record["runs"], busiest(record)
+    runs = record["runs"]
     total, shares = claims["deca.power.total_56"], claims["deca.power.share"]
     theirs = 1e3 * total.value / ELEMENTS
-    ours = power_by_group(record, run, groups)
+    ours = power_by_group(record, groups)
     sums = {bound: sum(values[bound] for values in ours.values()) for bound in BOUNDS}
     rows = [
         (
@@ -80,7 +74,7 @@ def power_section(
             ],
         ),
         paragraph(
-            f"The busiest of them, {run}, as the paper divides its power of {total.value:g}"
+            f"Full activity, {FULL_ACTIVITY}, as the paper divides its power of {total.value:g}"
             f" {total.unit} for {ELEMENTS} elements. The paper's is an estimate, memories by CACTI"
             " and logic from the literature; it has no registers between stages and no control."
             f" Idle, ours takes {runs[IDLE]['power']['total']:.1f} mW, nearly all of it clock.",

@@ -1,0 +1,273 @@
+"""Energy of a whole DECA: its netlist on tiles of real weights, the record, the page."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from golden.deca import decode_tiles, tile_cycles
+from golden.params.deca import DecaParams
+from golden.params.resolve import resolve
+from synth.activity import measure
+from synth.emit import to_rtlil
+from synth.energy import COMPONENTS
+from synth.flow import Goal, synthesise
+from synth.record import load_records
+from synth.technology import load_technology
+from synth.yosys import SynthesisError
+from tests.support.claims import claim
+from tests.support.smollm2 import smollm2_or_skip
+from tilewright.bench import deca_energy
+from tilewright.bench.deca_energy import (
+    BEFORE,
+    CASES,
+    COUNTED,
+    IDLE,
+    PERIOD,
+    Case,
+    case_tiles,
+    is_fresh_deca_energy,
+    run_cases,
+)
+from tilewright.bench.deca_weights import SAMPLES, SHAPE, sampled, samples
+from tilewright.bench.netlist_bench import NetlistBench, run_program
+from tilewright.bench.pe_energy import load_energy
+from tilewright.bench.streams import StreamDriver, StreamMonitor
+from tilewright.cli import main
+from tilewright.report.deca_power import ELEMENTS, power_by_group
+from tilewright.report.pages.deca import PAPER_PARTS
+
+ASAP7 = load_technology("asap7")
+PAPER = DecaParams.preset("paper")
+RECORD = load_energy("deca", ASAP7)
+DOCS = Path(__file__).parents[2] / "docs"
+PER_TILE = {"cycles_per_tile": 2, "pj_per_tile": 0, "fj_per_weight": 0}
+WORDS = [0x00, 0xFF, 0x0F, 0x0F, 0x80, 0x00]
+
+
+@pytest.fixture(scope="module")
+def queue():
+    params = resolve("queue:tiny")
+    return synthesise(to_rtlil(params), params.slug, ASAP7).netlist
+
+
+# A netlist under the parts of a bench.
+
+
+def send(netlist, words):
+    """The words that come out, and what was counted from the first to the last cycle."""
+    clock = NetlistBench(netlist)
+    driver, monitor = (
+        make(clock.dut, name) for make, name in ((StreamDriver, "i"), (StreamMonitor, "o"))
+    )
+    run_program(clock.reset([driver, monitor]))
+    clock.count()
+    driver.send(words)
+    run_program(clock.run(lambda: len(monitor.words) == len(words)))
+    return monitor.words, clock.counted()
+
+
+def test_a_netlist_runs_under_a_bench(queue):
+    words = [word & ((1 << len(queue.inputs["i__payload"])) - 1) for word in WORDS]
+    given, activity = send(queue, words)
+    assert given == words
+    beats = [[word >> k & 1 for k in range(len(queue.inputs["i__payload"]))] for word in words]
+    elsewhere = measure(queue, 1, {"i": beats}, range(len(beats)))
+    for net in queue.inputs["i__payload"]:
+        assert activity.toggles[net] == elsewhere.toggles[net]
+
+
+def test_a_payload_that_is_not_valid_costs_nothing(queue):
+    """The driver puts random bits there once its last word is taken."""
+    _, activity = send(queue, [0])
+    assert all(activity.toggles[net] == 0 for net in queue.inputs["i__payload"])
+
+
+def test_nothing_counts_but_what_is_asked_for(queue):
+    clock = NetlistBench(queue)
+    run_program(clock.reset())
+    clock.count()
+    for _ in range(3):
+        clock.step()
+    assert clock.counted().cycles == 3
+    clock.step()
+    clock.count()
+    assert clock.counted().cycles == 0
+
+
+def test_a_program_that_waits_for_something_else_is_refused():
+    class Never:
+        def __await__(self):
+            yield
+
+    async def program():
+        await Never()
+
+    with pytest.raises(
+        RuntimeError, match=r"^the program waits for something other than the clock$"
+    ):
+        run_program(program())
+
+
+# Tiles.
+
+
+def test_weights_are_those_of_a_language_model():
+    weights = samples()
+    assert weights.shape == SHAPE
+    kurtosis = np.mean(weights**4) / np.mean(weights**2) ** 2
+    assert 3.2 < kurtosis < 6  # heavier tails than a normal distribution, which has 3
+
+
+@pytest.mark.full
+def test_weights_can_be_taken_from_the_model_again():
+    smollm2_or_skip()
+    np.testing.assert_array_equal(sampled(), np.load(SAMPLES))
+
+
+@pytest.mark.parametrize("scheme,density", [("mxfp4", None), ("bf8", 0.5)])
+def test_data_differ_in_nothing_but_codes(scheme, density):
+    real, random, zero = (
+        decode_tiles(case_tiles(Case(scheme, density, data))[0])
+        for data in ("real", "random", "zero")
+    )
+    for other in (random, zero):
+        assert np.array_equal(other.mask, real.mask)
+        assert np.array_equal(other.scales, real.scales)
+    assert not zero.codes.any()
+    assert np.mean(random.codes != real.codes) > 0.3
+    assert not random.codes[~real.mask].any()
+
+
+# The record.
+
+
+def test_the_record_is_of_the_present_element():
+    """That the synthesis record is fresh is another test."""
+    assert is_fresh_deca_energy(RECORD), "tilewright synth deca --energy --update-records"
+    synthesis = load_records()["deca.asap7.fastest.json"]
+    for key in ("parameters", "rtlil_sha256", "goal", "flow_sha256"):
+        assert RECORD[key] == synthesis[key], key
+    for name, value in RECORD["metrics"].items():
+        assert value == synthesis["metrics"][name]["value"]
+
+
+def test_the_clock_is_the_papers():
+    assert RECORD["period_ps"] == PERIOD == 1000 / claim("deca.clock")
+    assert RECORD["metrics"]["delay"] <= PERIOD
+
+
+def test_every_case_has_a_run():
+    assert list(RECORD["runs"]) == [*map(str, CASES), IDLE]
+
+
+@pytest.mark.parametrize("name", RECORD["runs"] if RECORD else [])
+def test_components_and_parts_are_the_whole(name):
+    run = RECORD["runs"][name]
+    power, parts = run["power"], run["power_by_part"].values()
+    assert sum(power[c] for c in COMPONENTS) == pytest.approx(power["total"], abs=1e-4)
+    for component in (*COMPONENTS, "total", "least"):
+        assert sum(p[component] for p in parts) == pytest.approx(power[component], abs=1e-3)
+    assert 0 < power["least"] < power["total"]
+    assert power["leakage"] == pytest.approx(RECORD["metrics"]["leakage"] * 1e-6, abs=1e-4)
+    if name != IDLE:
+        tile = power["total"] * run["cycles_per_tile"] * PERIOD * 1e-3
+        assert run["pj_per_tile"] == pytest.approx(tile, rel=1e-4)
+        assert run["fj_per_weight"] == pytest.approx(1e3 * tile / 512, rel=1e-4)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_cycles_are_goldens(case):
+    tiles, _ = case_tiles(case)
+    mask = decode_tiles(tiles).mask[BEFORE : BEFORE + COUNTED]
+    cycles = tile_cycles(PAPER, tiles.config, mask).total
+    assert RECORD["runs"][str(case)]["cycles_per_tile"] == cycles.mean()
+
+
+def power(name, figure="total"):
+    return RECORD["runs"][name]["power"][figure]
+
+
+@pytest.mark.parametrize("scheme", ["mxfp4", "bf8@0.5"])
+def test_data_make_a_difference(scheme):
+    """Random codes toggle most, zeros least; where nothing is to do, only the clock is left."""
+    random, real, zero = (power(f"{scheme} {data}") for data in ("random", "real", "zero"))
+    assert random > real > zero > power(IDLE)
+    assert power(IDLE) == pytest.approx(power(IDLE, "clock") + power(IDLE, "leakage"), rel=0.01)
+
+
+# The page.
+
+
+def lines_of_runs():
+    for name, run in RECORD["runs"].items():
+        tile = [f"{run[k]:,.{digits}f}" if k in run else "" for k, digits in PER_TILE.items()]
+        powers = [f"{run['power'][k]:.2f}" for k in (*COMPONENTS, "total", "least")]
+        yield "| " + " | ".join([name, *tile, *powers]) + " |"
+
+
+def lines_of_groups():
+    """Full activity beside the paper's power, by the paper's groups."""
+    groups = power_by_group(RECORD, PAPER_PARTS)
+    paper, share = 1e3 * claim("deca.power.total_56") / ELEMENTS, claim("deca.power.share")
+    all_of = {bound: sum(p[bound] for p in groups.values()) for bound in ("least", "total")}
+    for group, powers in groups.items():
+        ours = [x for b, whole in all_of.items() for x in (powers[b], 100 * powers[b] / whole)]
+        theirs = [paper * share[group] / 100, share[group]]
+        yield line_of_group(group, *ours, *theirs)
+    yield line_of_group("all", all_of["least"], 100, all_of["total"], 100, paper, 100)
+
+
+def line_of_group(name, *figures):
+    cells = [f"{x:.{1 - k % 2}f}" for k, x in enumerate(figures)]
+    return "| " + " | ".join([name, *cells]) + " |"
+
+
+def test_the_page_shows_the_record():
+    page = (DOCS / "synthesis.md").read_text()
+    for line in (*lines_of_runs(), *lines_of_groups()):
+        assert line in page, f"docs/synthesis.md lacks the line {line}"
+
+
+# What is refused.
+
+
+def test_a_clock_out_of_reach_is_refused(monkeypatch):
+    monkeypatch.setattr(deca_energy, "to_rtlil", lambda *_, **__: "")
+    monkeypatch.setattr(deca_energy, "synthesise", lambda *_: SimpleNamespace(delay=512.34))
+    message = (
+        "deca:small in asap7: its longest path takes 512.3 ps;"
+        " energy is at the paper's clock, 400 ps"
+    )
+    with pytest.raises(SynthesisError, match=f"^{re.escape(message)}$"):
+        deca_energy.deca_energy_record("deca:small", ASAP7)
+
+
+@pytest.mark.parametrize("block", [[], ["popcount"]])
+def test_the_command_needs_a_deca(block, capsys):
+    assert main(["synth", *block, "--energy"]) == 2
+    assert "--energy needs a BLOCK that is a DECA element" in capsys.readouterr().err
+
+
+# The small element, from RTL to energy.
+
+
+@pytest.mark.full
+def test_the_small_element_from_rtl_to_energy():
+    params = DecaParams.preset("small")
+    result = synthesise(to_rtlil(params, memory_macros=True), params.slug, ASAP7, Goal.FASTEST)
+    cases = (Case("mxfp4"), Case("mxfp4", data="zero"))
+    runs = dict(run_cases(params, result, cases))
+    real, zero, idle = (runs[name]["power"]["total"] for name in (*map(str, cases), IDLE))
+    assert real > zero > idle
+    # A netlist that computes something else is noticed: every row is compared.
+    broken = [
+        replace(i, pins=i.pins | {"A": "0"}) if "scaler" in part and "A" in i.pins else i
+        for i, part in zip(result.netlist.instances, result.part_of, strict=True)
+    ]
+    wrong = replace(result, netlist=replace(result.netlist, instances=broken))
+    with pytest.raises(AssertionError, match="expected"):
+        dict(run_cases(params, wrong, cases[:1]))
