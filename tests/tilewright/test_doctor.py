@@ -124,3 +124,9 @@ def test_install_with_nothing_missing_runs_nothing(machine, capsys):
 
 def test_versions_are_read_from_what_programs_say():
     assert re.fullmatch(r"\d+\.\d+(\.\d+)*", doctor._release(doctor.sys.executable))
+
+
+def test_packages_come_in_the_release_that_the_project_asks_for():
+    assert re.fullmatch(r"pip install 'cocotb==[\d.]+'", find.package_command("cocotb"))
+    assert re.fullmatch(r"pip install 'numpy>=[\d.]+'", find.package_command("numpy"))
+    assert find.package_command("unheard-of") == "pip install unheard-of"

@@ -25,7 +25,6 @@ PACKAGES = {  # Python package -> what it is needed for
     "rich": "progress bars",
     "cocotb": "simulate",
 }
-INSTALL_PACKAGES = "pip install -e '.[simulate]'"
 
 
 @dataclass(frozen=True)
@@ -91,12 +90,14 @@ def find_tools() -> list[Tool]:
 
 
 def _package(name: str, purpose: str) -> Tool:
+    from tilewright.simulators.find import package_command
+
     try:
         found = version(name)
     except PackageNotFoundError:
         found = None
     path = found and "Python package"
-    return Tool(name, purpose, path, found, True, INSTALL_PACKAGES)
+    return Tool(name, purpose, path, found, True, package_command(name))
 
 
 def _simulators() -> list[Tool]:
@@ -142,10 +143,12 @@ def _release(program: str) -> str:
 
 def _libpython() -> Tool:
     """The shared library of this Python, which the simulators load to run a bench."""
+    from tilewright.simulators.find import package_command
+
     try:
         from find_libpython import find_libpython
     except ImportError:  # it comes with cocotb
-        return Tool("libpython", "simulate", None, None, True, INSTALL_PACKAGES)
+        return Tool("libpython", "simulate", None, None, True, package_command("cocotb"))
     path, release = find_libpython(), platform.python_version()
     if shutil.which("apt-get") and sys.base_prefix == "/usr":  # Debian keeps it in its own package
         sudo = "" if os.geteuid() == 0 else "sudo "

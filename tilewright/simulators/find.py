@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import requires
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,6 +23,7 @@ __all__ = [
     "find_icarus",
     "find_verilator",
     "find_verilators",
+    "package_command",
     "require_simulator",
 ]
 
@@ -161,6 +163,15 @@ def find_compiler() -> Path:
             return Path(path)
     missing = f"CXX: no compiler {chosen!r}" if chosen else "no C++ compiler found"
     raise MissingToolError(f"{missing}; to get one: {install_command('compiler')}")
+
+
+def package_command(name: str) -> str:
+    """What to type to get a Python package, in the release that this project asks for."""
+    for requirement in requires("tilewright") or ():
+        wanted = requirement.partition(";")[0].strip()
+        if re.match(rf"{name}\b", wanted):
+            return f"pip install '{wanted}'"
+    return f"pip install {name}"
 
 
 def install_command(name: str) -> str:

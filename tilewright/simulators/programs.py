@@ -7,6 +7,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from tilewright.errors import CommandError
+from tilewright.simulators.find import package_command
 
 __all__ = [
     *("BuildError", "can_include", "cocotb_libraries", "cocotb_module"),
@@ -74,5 +75,5 @@ def cocotb_module() -> Path:
 def _cocotb() -> Path:
     spec = PathFinder.find_spec("cocotb")
     if spec is None or spec.origin is None:
-        raise BuildError("no cocotb found; to get it: pip install -e '.[simulate]'")
+        raise BuildError(f"no cocotb found; to get it: {package_command('cocotb')}")
     return Path(spec.origin).parent
