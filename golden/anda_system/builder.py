@@ -23,9 +23,10 @@ from golden.anda_system.layout import (
     weight_rows,
 )
 from golden.bits import encode
-from golden.params.anda_system import SCALARS, AndaParams, Kind, Memory, Opcode, group_rows
+from golden.params.anda_system import AndaParams, Memory, Opcode, group_rows
 from golden.params.anda_vector import Operation
 from golden.params.formats import FP16
+from golden.params.program import SCALARS, Kind
 from golden.program.builder import BaseBuilder
 
 

@@ -34,18 +34,10 @@ from golden.anda_system.layout import (
     word_dtype,
 )
 from golden.anda_system.vector import elementwise, reduce_tensor
-from golden.params.anda_system import (
-    SCALARS,
-    AndaParams,
-    Counter,
-    Error,
-    Kind,
-    Memory,
-    Opcode,
-    group_rows,
-)
+from golden.params.anda_system import AndaParams, Counter, Memory, Opcode, group_rows
 from golden.params.anda_vector import Operation
 from golden.params.formats import FP16, IntFormat
+from golden.params.program import SCALARS, Error, Kind
 
 
 @dataclass

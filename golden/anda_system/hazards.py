@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from itertools import product
 
 from golden.anda_system.isa import Extent, Formats, Instruction, extents, judge
-from golden.params.anda_system import AndaParams, Error, Memory, Opcode
+from golden.params.anda_system import AndaParams, Memory, Opcode
 from golden.params.anda_vector import Operation
+from golden.params.program import Error
 from golden.program.instruction import works_on_scalars
 
 

@@ -11,11 +11,11 @@ from golden.params.anda_system import (
     FP16_ROWS,
     INSTRUCTION_FIELDS,
     AndaParams,
-    Error,
     Memory,
     Opcode,
     group_rows,
 )
+from golden.params.program import Error
 from golden.program.instruction import (
     BaseInstruction,
     bad_scalar_register,

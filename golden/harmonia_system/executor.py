@@ -44,13 +44,12 @@ from golden.params.harmonia_system import (
     Conversion,
     Counter,
     Dataflow,
-    Error,
     HarmoniaParams,
     Memory,
     Opcode,
     Operand,
 )
-from golden.params.program import SCALARS, Kind
+from golden.params.program import SCALARS, Error, Kind
 from golden.program.instruction import works_on_scalars
 
 _MINUS_INFINITY = 0xFC00

@@ -21,12 +21,12 @@ from golden.params.anda_vector import Operation
 from golden.params.harmonia_system import (
     Conversion,
     Dataflow,
-    Error,
     HarmoniaParams,
     Memory,
     Opcode,
     Operand,
 )
+from golden.params.program import Error
 from golden.program.instruction import works_on_scalars
 
 _ACTIVATIONS: tuple[Memory, ...] = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)

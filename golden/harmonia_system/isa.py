@@ -12,12 +12,12 @@ from golden.params.harmonia_system import (
     LANES_FIELD,
     Conversion,
     Dataflow,
-    Error,
     HarmoniaParams,
     Memory,
     Opcode,
     Operand,
 )
+from golden.params.program import Error
 from golden.program.instruction import (
     BaseInstruction,
     bad_scalar_register,

@@ -14,21 +14,15 @@ from golden.params.anda import MANTISSA_FIELD_BITS, AndaCompressorParams, AndaMx
 from golden.params.anda_vector import AndaVectorParams
 from golden.params.block import BlockParams, Field, Timing, require
 from golden.params.formats import FP16
-from golden.params.program import COUNTER_BITS as COUNTER_BITS
-from golden.params.program import ERROR_BITS as ERROR_BITS
-from golden.params.program import EXPONENT_BYTE as EXPONENT_BYTE
-from golden.params.program import INSTRUCTION_BASE as INSTRUCTION_BASE
-from golden.params.program import INSTRUCTION_BITS as INSTRUCTION_BITS
-from golden.params.program import KIND_BITS as KIND_BITS
-from golden.params.program import LINE_FIELD, ROW_FIELD, SIZE_FIELD, VECTOR_FIELDS, ProgramPorts
-from golden.params.program import OPCODE_BITS as OPCODE_BITS
-from golden.params.program import REGISTER_BITS as REGISTER_BITS
-from golden.params.program import REGISTER_SPACE_BITS as REGISTER_SPACE_BITS
-from golden.params.program import SCALARS as SCALARS
-from golden.params.program import STATUS_FIELDS as STATUS_FIELDS
-from golden.params.program import Error as Error
-from golden.params.program import Kind as Kind
-from golden.params.program import Register as Register
+from golden.params.program import (
+    EXPONENT_BYTE,
+    LINE_FIELD,
+    ROW_FIELD,
+    SIZE_FIELD,
+    VECTOR_FIELDS,
+    Error,
+    ProgramPorts,
+)
 
 # Instruction set.
 

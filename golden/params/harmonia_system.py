@@ -27,9 +27,9 @@ from golden.params.program import (
     ROW_FIELD,
     SIZE_FIELD,
     VECTOR_FIELDS,
+    Error,
     ProgramPorts,
 )
-from golden.params.program import Error as Error
 
 MEMORY_BITS = 3
 COUNT_FIELD = 10  # groups, tiles

@@ -4,14 +4,9 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda_system import (
-    EXPONENT_BYTE,
-    MANTISSA_BITS,
-    ROW_FIELD,
-    SIZE_FIELD,
-    AndaParams,
-)
+from golden.params.anda_system import MANTISSA_BITS, AndaParams
 from golden.params.formats import FP16
+from golden.params.program import EXPONENT_BYTE, ROW_FIELD, SIZE_FIELD
 from hw.program.banks import ReadPort
 from hw.unit import payload_layout
 

@@ -4,8 +4,9 @@ from amaranth import Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 
-from golden.params.anda_system import EXPONENT_BYTE, AndaParams
+from golden.params.anda_system import AndaParams
 from golden.params.formats import FP16
+from golden.params.program import EXPONENT_BYTE
 from hw.program.banks import Banks, ReadPort, WritePort
 
 __all__ = ["ActivationBuffer", "WeightBuffer"]

@@ -4,15 +4,9 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda_system import (
-    EXPONENT_BYTE,
-    FP16_ROWS,
-    MANTISSA_BITS,
-    ROW_FIELD,
-    SIZE_FIELD,
-    AndaParams,
-)
+from golden.params.anda_system import FP16_ROWS, MANTISSA_BITS, AndaParams
 from golden.params.formats import FP16
+from golden.params.program import EXPONENT_BYTE, ROW_FIELD, SIZE_FIELD
 from hw.anda.compressor import Compressor
 from hw.program.banks import WritePort
 from hw.unit import payload_layout

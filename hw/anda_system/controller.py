@@ -10,13 +10,11 @@ from golden.params.anda_system import (
     FP16_ROWS,
     INSTRUCTION_FIELDS,
     MANTISSA_BITS,
-    OPCODE_BITS,
-    SIZE_FIELD,
     AndaParams,
-    Error,
     Memory,
     Opcode,
 )
+from golden.params.program import OPCODE_BITS, SIZE_FIELD, Error
 from hw.program.sequencer import (
     END_BITS,
     InstructionSet,

@@ -4,16 +4,10 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import connect
 
-from golden.params.anda_system import (
-    EXPONENT_BYTE,
-    OPCODE_BITS,
-    SCALARS,
-    Counter,
-    Memory,
-    Opcode,
-)
+from golden.params.anda_system import Counter, Memory, Opcode
 from golden.params.anda_vector import Operation
 from golden.params.formats import FP16
+from golden.params.program import EXPONENT_BYTE, OPCODE_BITS, SCALARS
 from hw.anda.mxu import Mxu
 from hw.anda_system.address_generator import MatrixFeeder
 from hw.anda_system.buffers import ActivationBuffer, WeightBuffer

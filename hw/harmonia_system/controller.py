@@ -9,13 +9,12 @@ from golden.params.harmonia_system import (
     INSTRUCTION_FIELDS,
     TOKENS_FIELD,
     Conversion,
-    Error,
     HarmoniaParams,
     Memory,
     Opcode,
     Operand,
 )
-from golden.params.program import OPCODE_BITS, SIZE_FIELD
+from golden.params.program import OPCODE_BITS, SIZE_FIELD, Error
 from hw.harmonia_system.product import ProductController
 from hw.program.sequencer import (
     END_BITS,

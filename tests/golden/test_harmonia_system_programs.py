@@ -38,11 +38,11 @@ from golden.params.harmonia_system import (
     Conversion,
     Counter,
     Dataflow,
-    Error,
     HarmoniaParams,
     Memory,
     Opcode,
 )
+from golden.params.program import Error
 
 SMALL, PAPER = HarmoniaParams.preset("small"), HarmoniaParams.preset("paper")
 PRESETS = pytest.mark.parametrize("params", [SMALL, PAPER], ids=["small", "paper"])

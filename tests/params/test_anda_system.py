@@ -3,15 +3,11 @@
 import pytest
 
 from golden.params.anda_system import (
-    INSTRUCTION_BITS,
     INSTRUCTION_FIELDS,
-    OPCODE_BITS,
-    REGISTER_SPACE_BITS,
     AndaParams,
     Counter,
     Memory,
     Opcode,
-    Register,
     group_rows,
 )
 from golden.params.anda_vector import (
@@ -23,6 +19,7 @@ from golden.params.anda_vector import (
     Operation,
     slope_range,
 )
+from golden.params.program import INSTRUCTION_BITS, OPCODE_BITS, REGISTER_SPACE_BITS, Register
 
 
 def test_buffers_have_the_papers_sizes():
@@ -80,6 +77,8 @@ def test_operations_know_what_they_take():
         ({"weight_rows": 1 << 17}, "weight_rows must be 16..65536, not 131072"),
         ({"instructions": 4096}, "instructions must be 2..2048, not 4096"),
         ({"dma_lines": 1}, "dma_lines must be 2..64, not 1"),
+        ({"line_bytes": 8}, "line_bytes must be 16..1024, not 8"),
+        ({"line_bytes": 96}, "line_bytes must be a power of two, not 96"),
         ({"address_bits": 64}, "address_bits must be 16..48, not 64"),
         ({"rows": 0}, "rows must be 1..64, not 0"),
     ],

@@ -3,14 +3,9 @@
 from pathlib import Path
 
 from golden.anda_system.cycles import load_cycles
-from golden.params.anda_system import (
-    INSTRUCTION_BASE,
-    STATUS_FIELDS,
-    AndaParams,
-    Memory,
-    Register,
-)
+from golden.params.anda_system import AndaParams, Memory
 from golden.params.anda_vector import Operation
+from golden.params.program import INSTRUCTION_BASE, STATUS_FIELDS, Register
 from sim.accelerator import Accelerator
 from tests.golden.test_anda_system_vector import BOUNDS
 from tests.support.claims import claim

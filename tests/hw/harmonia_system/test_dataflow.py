@@ -10,11 +10,11 @@ from golden.params.harmonia import Mode
 from golden.params.harmonia_system import (
     INSTRUCTION_FIELDS,
     Dataflow,
-    Error,
     HarmoniaParams,
     Opcode,
     Operand,
 )
+from golden.params.program import Error
 from hw.harmonia_system.controller import Controller
 from hw.harmonia_system.dataflow import SumFeeder
 from hw.harmonia_system.product import ProductController

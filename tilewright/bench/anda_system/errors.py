@@ -6,7 +6,8 @@ import cocotb
 
 from golden.anda_system.assembler import assemble
 from golden.anda_system.isa import Formats, Instruction, decode, judge
-from golden.params.anda_system import INSTRUCTION_FIELDS, AndaParams, Error
+from golden.params.anda_system import INSTRUCTION_FIELDS, AndaParams
+from golden.params.program import Error
 from tilewright.bench.program.errors import (
     BAD_LINE,
     LINES,

@@ -6,8 +6,9 @@ import numpy as np
 
 from golden.anda_system.block import heavy_tailed, random_weights
 from golden.anda_system.builder import Builder, Scalar, Tensor
-from golden.params.anda_system import SCALARS, AndaParams
+from golden.params.anda_system import AndaParams
 from golden.params.anda_vector import Operation
+from golden.params.program import SCALARS
 
 __all__ = ["random_program"]
 

@@ -9,11 +9,11 @@ from golden.harmonia_system.isa import Instruction, decode, judge
 from golden.params.harmonia_system import (
     COUNT_FIELD,
     INSTRUCTION_FIELDS,
-    Error,
     HarmoniaParams,
     Memory,
     Operand,
 )
+from golden.params.program import Error
 from tilewright.bench.program.errors import (
     BAD_LINE,
     LINES,
