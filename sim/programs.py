@@ -16,11 +16,9 @@ import numpy as np
 
 from golden.anda.weights import Weights
 from golden.anda_system import cycles as anda_cycles
-from golden.anda_system import executor as anda_executor
 from golden.anda_system.isa import Formats
 from golden.anda_system.product import Product as AndaProduct
 from golden.harmonia_system import cycles as harmonia_cycles
-from golden.harmonia_system import executor as harmonia_executor
 from golden.harmonia_system.attention import attention_program
 from golden.harmonia_system.isa import Settings, expand
 from golden.harmonia_system.product import Product as HarmoniaProduct
@@ -29,6 +27,7 @@ from golden.params.anda_system import AndaParams
 from golden.params.formats import FP16, IntFormat
 from golden.params.harmonia import ACTIVATION_BITS
 from golden.params.harmonia_system import Dataflow, HarmoniaParams
+from golden.program.machine import Outcome
 from sim.accelerator import Accelerator, Port, anda, harmonia, run
 from sim.models import resolve_model
 from sim.workload import Gemm, linear
@@ -186,7 +185,7 @@ def _anda_counters(params: AndaParams, program: Iterable[Any], latency: int) -> 
         if x.opcode is anda_system.Opcode.CONFIGURE:
             formats = Formats(x["source_mantissa"], x["result_mantissa"])
         trace.append((x, formats))
-    outcome = anda_executor.Outcome(anda_system.Error.NONE, len(trace) - 1, False, {}, trace)
+    outcome = Outcome(anda_system.Error.NONE, len(trace) - 1, False, {}, trace)
     return dict(anda_cycles.program_cycles(params, outcome, latency))
 
 
@@ -200,9 +199,7 @@ def _harmonia_counters(
         trace.append((x, settings))
         if x.opcode is harmonia_system.Opcode.PRODUCT:
             trace.extend((part, settings) for part in expand(params, settings, x))
-    outcome = harmonia_executor.Outcome(
-        harmonia_system.Error.NONE, len(trace) - 1, False, {}, trace
-    )
+    outcome = Outcome(harmonia_system.Error.NONE, len(trace) - 1, False, {}, trace)
     return dict(harmonia_cycles.program_cycles(params, outcome, latency))
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from golden.anda_system.executor import Outcome
 from golden.anda_system.isa import Formats, Instruction, groups_of, works_on_scalars
 from golden.params.anda_system import FP16_ROWS, AndaParams, Counter, Memory, Opcode, group_rows
 from golden.params.anda_vector import Operation
 from golden.params.program import Kind
+from golden.program.machine import Outcome
 from golden.program.moves import load_cycles, store_cycles
 
 CONTROL_CYCLES = 4  # fetch, decode, measure, judge

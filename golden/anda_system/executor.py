@@ -1,74 +1,44 @@
-"""Programs on the golden accelerator: what they leave in external memory, bit by bit.
-
-Instructions take effect one after the other, also loads that the hardware runs in the background:
-a program must ``wait`` before it uses what such a load brings. Ranges that one instruction reads
-and writes must not overlap, except a vector operation's that are the same. Whether a program keeps
-to that, :mod:`golden.anda_system.hazards` says.
-"""
+"""The Anda accelerator's instructions: what they leave in its memories, bit by bit."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from golden import anda
 from golden.anda.weights import Weights
-from golden.anda_system.isa import (
-    Formats,
-    Instruction,
-    decode,
-    extents,
-    groups_of,
-    judge,
-    works_on_scalars,
-)
+from golden.anda_system.isa import Formats, Instruction, extents, groups_of, judge
 from golden.anda_system.layout import (
     anda_rows,
     block_format,
     fp16_rows,
     fp16_values,
     from_bytes,
-    lines_of,
     to_bytes,
     word_dtype,
 )
-from golden.anda_system.vector import elementwise, reduce_tensor
 from golden.params.anda_system import AndaParams, Counter, Memory, Opcode, group_rows
-from golden.params.anda_vector import Operation
 from golden.params.formats import FP16, IntFormat
-from golden.params.program import SCALARS, Error, Kind
+from golden.params.program import Error
+from golden.program.machine import BaseMachine
 
 
-@dataclass
-class Outcome:
-    """How a program ended."""
+class Machine(BaseMachine):
+    """The accelerator's memories; ``run`` executes a program on them."""
 
-    error: Error
-    instruction: int  # the one that stopped it
-    saturated: bool
-    counts: dict[Counter, int]  # what does not depend on timing
-    trace: list[tuple[Instruction, Formats]] = field(default_factory=list)  # finished instructions
-
-
-class Machine:
-    """The accelerator's memories; ``run`` executes a program on them.
-
-    ``external`` is changed in place; its lines are numbered from 0. Lines beyond its end answer
-    with a bus error, and so does every line of ``bad_lines``.
-    """
+    INSTRUCTION: ClassVar = Instruction
+    SETTINGS: ClassVar = Formats
+    COUNTER: ClassVar = Counter
+    COUNTED: ClassVar = (
+        *(Counter.INSTRUCTIONS, Counter.MATRIX_BUSY, Counter.LINES_READ, Counter.LINES_WRITTEN),
+        Counter.GROUPS_COMPRESSED,
+    )
 
     def __init__(
-        self,
-        params: AndaParams,
-        external: NDArray[np.uint8],
-        bad_lines: Iterable[int] = (),
+        self, params: AndaParams, external: NDArray[np.uint8], bad_lines: Iterable[int] = ()
     ):
-        if external.dtype != np.uint8 or len(external) % params.line_bytes:
-            raise ValueError(f"external memory is whole lines of {params.line_bytes} bytes")
-        self.params = params
-        self.external = external.reshape(-1, params.line_bytes)
-        self.bad_lines = frozenset(bad_lines)
+        super().__init__(params, external, bad_lines)
         words = word_dtype(params)
         shape = (params.activation_rows, params.rows)
         self.activations = np.zeros(shape, words)
@@ -76,48 +46,14 @@ class Machine:
         columns = params.planes_per_beat * params.columns
         self.weights = np.zeros((params.weight_rows, columns), words)
         self.scales = np.zeros((params.scale_rows, params.columns), np.uint16)
-        self.scalars = np.zeros((SCALARS, params.rows), np.uint16)
 
-    def run(self, program: Iterable[Instruction | int]) -> Outcome:
-        """Execute from instruction 0 to a halt or an error."""
-        p = self.params
-        words = [x.encode() if isinstance(x, Instruction) else x for x in program]
-        if len(words) > p.instructions:
-            raise ValueError(f"{len(words)} instructions do not fit {p.instructions}")
-        words += [0] * (p.instructions - len(words))
-        self._formats, self._saturated = Formats(), False
-        counts = dict.fromkeys(
-            (
-                Counter.INSTRUCTIONS,
-                Counter.MATRIX_BUSY,
-                Counter.LINES_READ,
-                Counter.LINES_WRITTEN,
-                Counter.GROUPS_COMPRESSED,
-            ),
-            0,
-        )
-        self._counts = counts
-        outcome = Outcome(Error.END, p.instructions, False, counts)
-        for number, word in enumerate(words):
-            x = decode(word)
-            error = judge(p, self._formats, x)
-            if error is Error.NONE and x is not None:
-                error = self._execute(x)
-            if error is not Error.NONE or x is None:
-                outcome.error, outcome.instruction = error, number
-                break
-            counts[Counter.INSTRUCTIONS] += 1
-            outcome.trace.append((x, self._formats))
-            if x.opcode is Opcode.HALT:
-                outcome.error, outcome.instruction = Error.NONE, number
-                break
-        outcome.saturated = self._saturated
-        return outcome
+    def _judge(self, x: Instruction | None) -> Error:
+        return judge(self.params, self.settings, x)
 
     def _execute(self, x: Instruction) -> Error:
         match x.opcode:
             case Opcode.CONFIGURE:
-                self._formats = Formats(x["source_mantissa"], x["result_mantissa"])
+                self.settings = Formats(x["source_mantissa"], x["result_mantissa"])
             case Opcode.LOAD:
                 return self._load(x)
             case Opcode.STORE:
@@ -130,47 +66,24 @@ class Machine:
                 self._compress(x)
         return Error.NONE
 
-    def _memory(self, memory: Memory) -> NDArray:
-        return {
+    def _moved(self, x: Instruction) -> NDArray:
+        """The rows that a load or store names."""
+        (extent,) = extents(self.params, self.settings, x)
+        memory = {
             Memory.EXPONENTS: self.exponents,
             Memory.WEIGHTS: self.weights,
             Memory.SCALES: self.scales,
-        }.get(memory, self.activations)
+        }.get(extent.memory, self.activations)
+        return memory[extent.first : extent.end : extent.stride]
 
-    def _lines(self, x: Instruction) -> tuple[slice, Error]:
-        count = lines_of(self.params, Memory(x["memory"]), x["rows"])
-        lines = slice(x["line"], x["line"] + count)
-        bad = lines.stop > len(self.external) or not self.bad_lines.isdisjoint(
-            range(lines.start, lines.stop)
-        )
-        return lines, Error.BUS if bad else Error.NONE
+    def _put(self, x: Instruction, data: NDArray[np.uint8]) -> None:
+        self._moved(x)[:] = from_bytes(self.params, Memory(x["memory"]), data, x["rows"])
 
-    def _load(self, x: Instruction) -> Error:
-        memory = Memory(x["memory"])
-        lines, error = self._lines(x)
-        if error is not Error.NONE:
-            return error
-        (extent,) = extents(self.params, self._formats, x)
-        data = self.external[lines].reshape(-1)
-        rows = from_bytes(self.params, memory, data, x["rows"])
-        self._memory(memory)[extent.first : extent.end : extent.stride] = rows
-        self._counts[Counter.LINES_READ] += lines.stop - lines.start
-        return Error.NONE
-
-    def _store(self, x: Instruction) -> Error:
-        memory = Memory(x["memory"])
-        lines, error = self._lines(x)
-        if error is not Error.NONE:
-            return error
-        (extent,) = extents(self.params, self._formats, x)
-        rows = self._memory(memory)[extent.first : extent.end : extent.stride]
-        data = to_bytes(self.params, memory, rows)
-        self.external[lines] = data.reshape(-1, self.params.line_bytes)
-        self._counts[Counter.LINES_WRITTEN] += lines.stop - lines.start
-        return Error.NONE
+    def _get(self, x: Instruction) -> NDArray[np.uint8]:
+        return to_bytes(self.params, Memory(x["memory"]), self._moved(x))
 
     def _gemm(self, x: Instruction) -> None:
-        p, source = self.params, self._formats.source
+        p, source = self.params, self.settings.source
         groups, tiles = groups_of(p, x["inputs"]), -(-x["outputs"] // p.columns)
         inputs = groups * p.group
         taken = self.activations[x["source"] :][: groups * group_rows(source)]
@@ -190,8 +103,8 @@ class Machine:
             p.group,
         )
         values = anda.gemm(p.mxu.numerics, source, blocks, weights)
-        self._write_result(x["destination"], values, self._formats.result)
-        self._counts[Counter.MATRIX_BUSY] += tiles * groups * group_rows(source)
+        self._write_result(x["destination"], values, self.settings.result)
+        self._count(Counter.MATRIX_BUSY, tiles * groups * group_rows(source))
 
     def _weight_values(self, rows: NDArray, tiles: int, groups: int) -> NDArray[np.int8]:
         """(outputs, inputs) integers of rows of the weight buffer."""
@@ -206,20 +119,21 @@ class Machine:
 
     def _write_result(self, row: int, values: NDArray, mantissa: int) -> None:
         """fp16 patterns (banks, elements) as fp16, or in Anda format with ``mantissa`` bits."""
-        p = self.params
         if not mantissa:
-            rows = fp16_rows(p, values)
-            self.activations[row : row + len(rows)] = rows
+            self._write_tensor(row, values)
             return
-        planes = anda_rows(p, mantissa, values)
+        planes = anda_rows(self.params, mantissa, values)
         end = row + len(planes.rows)
         self.activations[row:end] = planes.rows
         self.exponents[row : end : group_rows(mantissa)] = planes.exponents
-        self._saturated |= bool(((values & 0x7FFF) > FP16.max_finite_bits).any())
-        self._counts[Counter.GROUPS_COMPRESSED] += planes.exponents.size
+        self.outcome.saturated |= bool(((values & 0x7FFF) > FP16.max_finite_bits).any())
+        self._count(Counter.GROUPS_COMPRESSED, planes.exponents.size)
+
+    def _write_tensor(self, row: int, values: NDArray[np.uint16]) -> None:
+        rows = fp16_rows(self.params, values)
+        self.activations[row : row + len(rows)] = rows
 
     def _tensor(self, row: int, elements: int) -> NDArray[np.uint16]:
-        """fp16 patterns (banks, whole groups) from ``row`` on, 0 beyond ``elements``."""
         p = self.params
         groups = groups_of(p, elements)
         rows = self.activations[row : row + groups * group_rows(0)]
@@ -229,30 +143,4 @@ class Machine:
 
     def _compress(self, x: Instruction) -> None:
         values = self._tensor(x["source"], x["elements"])
-        self._write_result(x["destination"], values, self._formats.result)
-
-    def _vector(self, x: Instruction) -> None:
-        p, operation = self.params, Operation(x["operation"])
-        scalars = works_on_scalars(x)
-        elements = 1 if scalars else x["elements"]
-        a = self._operand(x["a_kind"], x["a"], elements)
-        b = self._operand(x["b_kind"], x["b"], elements) if operation.takes_b else a
-        if operation.reduces:
-            self.scalars[x["destination"]] = reduce_tensor(
-                operation, a, b, elements, p.vector.row_lanes, x["scale"]
-            )
-            return
-        values = elementwise(operation, a, b)
-        if scalars:
-            self.scalars[x["destination"]] = values[:, 0]
-        else:
-            self._write_result(x["destination"], values[:, :elements], 0)
-
-    def _operand(self, kind: int, value: int, elements: int) -> NDArray[np.uint16]:
-        """(banks, whole groups)."""
-        shape = (self.params.rows, groups_of(self.params, elements) * self.params.group)
-        if kind == Kind.TENSOR:
-            return self._tensor(value, elements)
-        if kind == Kind.SCALAR:
-            return np.broadcast_to(self.scalars[value][:, np.newaxis], shape)
-        return np.full(shape, value, np.uint16)
+        self._write_result(x["destination"], values, self.settings.result)

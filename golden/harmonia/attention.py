@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from golden import bfp
-from golden.anda_system.vector import elementwise, reduce_rows
 from golden.bits import patterns
 from golden.harmonia.cache import KvCache
 from golden.harmonia.product import product
@@ -21,6 +20,7 @@ from golden.params.anda_vector import Operation
 from golden.params.block import require
 from golden.params.formats import FP16
 from golden.params.harmonia import HarmoniaNumerics
+from golden.program.vector import elementwise, reduce_rows
 
 ROW_LANES = 4  # fp16 values of one row in a word of 64 bits: the order of softmax's sum
 _ONE = 0x3C00

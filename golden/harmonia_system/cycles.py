@@ -13,7 +13,6 @@ from itertools import product
 from typing import NamedTuple
 
 from golden.harmonia.offset_stream import SELECTION_CYCLES
-from golden.harmonia_system.executor import Outcome
 from golden.harmonia_system.isa import Instruction, Settings, groups_of, tiles_of, words_of
 from golden.params.anda_vector import Operation
 from golden.params.harmonia_system import (
@@ -27,6 +26,7 @@ from golden.params.harmonia_system import (
 )
 from golden.params.program import Kind
 from golden.program.instruction import works_on_scalars
+from golden.program.machine import Outcome
 from golden.program.moves import load_cycles, store_cycles
 
 CONTROL_CYCLES = 4  # fetch, decode, measure, judge

@@ -1,20 +1,13 @@
-"""Programs on the golden accelerator: what they leave in external memory, bit by bit.
-
-Instructions take effect one after the other, also loads that the hardware runs in the background:
-a program must ``wait`` before it uses what such a load brings. Ranges that one instruction reads
-and writes must not overlap, except a vector operation's that are the same. Whether a program keeps
-to that, :mod:`golden.harmonia_system.hazards` says.
-"""
+"""The Harmonia accelerator's instructions: what they leave in its memories, bit by bit."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from golden import bfp
 from golden.anda.weights import Weights
-from golden.anda_system.vector import elementwise, reduce_tensor
 from golden.bfp import Blocks
 from golden.harmonia.mixed import MixedBlocks
 from golden.harmonia.offset import largest_halved, signed_maximum, subtract
@@ -22,7 +15,6 @@ from golden.harmonia.product import linear, product
 from golden.harmonia_system.isa import (
     Instruction,
     Settings,
-    decode,
     expand,
     judge,
     tiles_of,
@@ -37,7 +29,6 @@ from golden.harmonia_system.layout import (
     row_shape,
     to_bytes,
 )
-from golden.params.anda_vector import Operation
 from golden.params.formats import FP16
 from golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
 from golden.params.harmonia_system import (
@@ -49,47 +40,28 @@ from golden.params.harmonia_system import (
     Opcode,
     Operand,
 )
-from golden.params.program import SCALARS, Error, Kind
-from golden.program.instruction import works_on_scalars
+from golden.params.program import Error
+from golden.program.machine import BaseMachine
 
 _MINUS_INFINITY = 0xFC00
 _EXPONENT_MASK = np.uint8((1 << FP16.exponent_bits) - 1)
-_COUNTED = (
-    *(Counter.INSTRUCTIONS, Counter.MATRIX_BUSY, Counter.LINES_READ, Counter.LINES_WRITTEN),
-    *(Counter.MANTISSA_LINES, Counter.OPERAND_LINES, Counter.GROUPS_CONVERTED),
-)
 
 
-@dataclass
-class Outcome:
-    """How a program ended."""
+class Machine(BaseMachine):
+    """The accelerator's memories; ``run`` executes a program on them."""
 
-    error: Error
-    instruction: int  # the one that stopped it
-    saturated: bool
-    counts: dict[Counter, int]  # what does not depend on timing
-    # Finished instructions; a product is followed by those that it consists of.
-    trace: list[tuple[Instruction, Settings]] = field(default_factory=list)
-
-
-class Machine:
-    """The accelerator's memories; ``run`` executes a program on them.
-
-    ``external`` is changed in place; its lines are numbered from 0. Lines beyond its end answer
-    with a bus error, and so does every line of ``bad_lines``.
-    """
+    INSTRUCTION: ClassVar = Instruction
+    SETTINGS: ClassVar = Settings
+    COUNTER: ClassVar = Counter
+    COUNTED: ClassVar = (
+        *(Counter.INSTRUCTIONS, Counter.MATRIX_BUSY, Counter.LINES_READ, Counter.LINES_WRITTEN),
+        *(Counter.MANTISSA_LINES, Counter.OPERAND_LINES, Counter.GROUPS_CONVERTED),
+    )
 
     def __init__(
-        self,
-        params: HarmoniaParams,
-        external: NDArray[np.uint8],
-        bad_lines: Iterable[int] = (),
+        self, params: HarmoniaParams, external: NDArray[np.uint8], bad_lines: Iterable[int] = ()
     ):
-        if external.dtype != np.uint8 or len(external) % params.line_bytes:
-            raise ValueError(f"external memory is whole lines of {params.line_bytes} bytes")
-        self.params = params
-        self.external = external.reshape(-1, params.line_bytes)
-        self.bad_lines = frozenset(bad_lines)
+        super().__init__(params, external, bad_lines)
         self.memories = {
             memory: np.zeros(
                 (params.depth(memory), *row_shape(params, memory)),
@@ -97,47 +69,24 @@ class Machine:
             )
             for memory in Memory
         }
-        self.scalars = np.zeros((SCALARS, params.rows), np.uint16)
         self.maxima = np.zeros(params.channels, np.uint16)  # of K in the initial window
         self.offsets = np.zeros(params.channels, np.uint16)
 
-    def run(self, program: Iterable[Instruction | int]) -> Outcome:
-        """Execute from instruction 0 to a halt or an error."""
-        p = self.params
-        words = [x.encode() if isinstance(x, Instruction) else x for x in program]
-        if len(words) > p.instructions:
-            raise ValueError(f"{len(words)} instructions do not fit {p.instructions}")
-        words += [0] * (p.instructions - len(words))
-        self._settings, self._saturated = Settings(), False
-        self._outcome = Outcome(Error.END, p.instructions, False, dict.fromkeys(_COUNTED, 0))
-        for number, word in enumerate(words):
-            x = decode(word)
-            error = self._step(x)
-            if x is None or error is not Error.NONE or x.opcode is Opcode.HALT:
-                self._outcome.error, self._outcome.instruction = error, number
-                break
-        self._outcome.saturated = self._saturated
-        return self._outcome
+    def _judge(self, x: Instruction | None) -> Error:
+        return judge(self.params, x)
 
     def _step(self, x: Instruction | None) -> Error:
-        """Judge and execute one instruction, or all that a product consists of."""
-        error = judge(self.params, x)
-        if error is not Error.NONE or x is None:
-            return error
-        if x.opcode is Opcode.PRODUCT:
-            self._outcome.trace.append((x, self._settings))
-            parts = expand(self.params, self._settings, x)
-            return next((e for e in map(self._step, parts) if e is not Error.NONE), Error.NONE)
-        error = self._execute(x)
-        if error is Error.NONE:
-            self._outcome.counts[Counter.INSTRUCTIONS] += 1
-            self._outcome.trace.append((x, self._settings))
-        return error
+        """One instruction, or all that a product consists of."""
+        if x is None or x.opcode is not Opcode.PRODUCT or self._judge(x) is not Error.NONE:
+            return super()._step(x)
+        self.outcome.trace.append((x, self.settings))
+        parts = expand(self.params, self.settings, x)
+        return next((e for e in map(self._step, parts) if e is not Error.NONE), Error.NONE)
 
     def _execute(self, x: Instruction) -> Error:
         match x.opcode:
             case Opcode.CONFIGURE:
-                self._settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
+                self.settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
             case Opcode.LOAD:
                 return self._load(x)
             case Opcode.STORE:
@@ -159,47 +108,22 @@ class Machine:
     @property
     def _lanes(self) -> NDArray[np.bool_]:
         """Banks that are written."""
-        return (self._settings.lanes >> np.arange(self.params.rows) & 1).astype(bool)
-
-    def _count(self, counter: Counter, amount: int) -> None:
-        self._outcome.counts[counter] += amount
+        return (self.settings.lanes >> np.arange(self.params.rows) & 1).astype(bool)
 
     # Moves.
 
-    def _lines(self, x: Instruction) -> tuple[slice, Error]:
-        count = self.params.lines(Memory(x["memory"]), x["rows"])
-        lines = slice(x["line"], x["line"] + count)
-        bad = lines.stop > len(self.external) or not self.bad_lines.isdisjoint(
-            range(lines.start, lines.stop)
-        )
-        return lines, Error.BUS if bad else Error.NONE
-
-    def _load(self, x: Instruction) -> Error:
+    def _put(self, x: Instruction, data: NDArray[np.uint8]) -> None:
         memory = Memory(x["memory"])
-        lines, error = self._lines(x)
-        if error is not Error.NONE:
-            return error
-        rows = from_bytes(self.params, memory, self.external[lines].reshape(-1), x["rows"])
-        self._write(memory, x["row"], rows)
-        count = lines.stop - lines.start
-        self._count(Counter.LINES_READ, count)
-        counter = {
-            Memory.MANTISSAS: Counter.MANTISSA_LINES,
-            Memory.OPERANDS: Counter.OPERAND_LINES,
-        }.get(memory)
-        if counter is not None:
-            self._count(counter, count)
-        return Error.NONE
+        self._write(memory, x["row"], from_bytes(self.params, memory, data, x["rows"]))
+        lines = len(data) // self.params.line_bytes
+        if memory is Memory.MANTISSAS:
+            self._count(Counter.MANTISSA_LINES, lines)
+        elif memory is Memory.OPERANDS:
+            self._count(Counter.OPERAND_LINES, lines)
 
-    def _store(self, x: Instruction) -> Error:
+    def _get(self, x: Instruction) -> NDArray[np.uint8]:
         memory = Memory(x["memory"])
-        lines, error = self._lines(x)
-        if error is not Error.NONE:
-            return error
-        data = to_bytes(self.params, memory, self._rows(memory, x["row"], x["rows"]))
-        self.external[lines] = data.reshape(-1, self.params.line_bytes)
-        self._count(Counter.LINES_WRITTEN, lines.stop - lines.start)
-        return Error.NONE
+        return to_bytes(self.params, memory, self._rows(memory, x["row"], x["rows"]))
 
     def _rows(self, memory: Memory, first: int, rows: int) -> NDArray:
         return self.memories[memory][first : first + rows]
@@ -275,7 +199,7 @@ class Machine:
         mantissa = mantissa.reshape(tiles, p.columns, groups, p.group).copy()
         bits = np.full((tiles, p.columns, groups), OPERAND_BITS, np.uint8)
         for unit in range(units):
-            if p.has_low(operand, unit, self._settings.tokens):
+            if p.has_low(operand, unit, self.settings.tokens):
                 row = x["lows"] + p.low_slot(operand, unit) * across
                 low = self._rows(Memory.OPERANDS, row, across)  # (across, columns, group)
                 of_unit = (unit,) if by_tile else (slice(None), slice(None), unit)
@@ -292,8 +216,8 @@ class Machine:
 
     # Conversions.
 
-    def _tokens(self, row: int, elements: int, tiles: int = 1) -> NDArray[np.uint16]:
-        """fp16 patterns (tokens of the tiles, whole words) from ``row`` on, 0 beyond elements."""
+    def _tensor(self, row: int, elements: int, tiles: int = 1) -> NDArray[np.uint16]:
+        """The same of several token tiles, tile after tile."""
         words = words_of(self.params, elements)
         rows = self._rows(Memory.HALVES, row, words * tiles)
         values = halves_values(self.params, rows, words * self.params.word_values).copy()
@@ -301,7 +225,7 @@ class Machine:
         return values
 
     def _encoded(self, values: NDArray[np.uint16]) -> Blocks:
-        self._saturated |= bool(((values & 0x7FFF) > FP16.max_finite_bits).any())
+        self.outcome.saturated |= bool(((values & 0x7FFF) > FP16.max_finite_bits).any())
         blocks = bfp.encode(self.params.numerics.activation, values, saturate=True)
         self._count(Counter.GROUPS_CONVERTED, blocks.exponent.size)
         return blocks
@@ -309,7 +233,7 @@ class Machine:
     def _convert(self, x: Instruction) -> None:
         match Conversion(x["conversion"]):
             case Conversion.ACTIVATIONS:
-                blocks = self._encoded(self._tokens(x["source"], x["elements"]))
+                blocks = self._encoded(self._tensor(x["source"], x["elements"]))
                 rows = activation_rows_of(
                     Blocks(
                         blocks.sign[np.newaxis],
@@ -329,7 +253,7 @@ class Machine:
     def _convert_keys(self, x: Instruction) -> None:
         p = self.params
         elements = x["elements"]
-        tokens = self._tokens(x["source"], elements)[:, :elements]
+        tokens = self._tensor(x["source"], elements)[:, :elements]
         blocks = self._encoded(subtract(tokens, self.offsets[:elements]))
         lanes = np.flatnonzero(self._lanes)
         self._write_operands(x, blocks, lanes, x["part"] * p.rows + lanes)
@@ -337,7 +261,7 @@ class Machine:
     def _convert_values(self, x: Instruction) -> None:
         p = self.params
         tiles = tiles_of(p, x["elements"])
-        tokens = self._tokens(x["source"], x["elements"], p.converter.loops)
+        tokens = self._tensor(x["source"], x["elements"], p.converter.loops)
         tokens[x["tokens"] :] = 0
         values = np.zeros((p.group, tiles * p.columns), np.uint16)
         values[:, : tokens.shape[1]] = tokens
@@ -372,7 +296,7 @@ class Machine:
 
     def _learn(self, x: Instruction) -> None:
         count = x["elements"]
-        tokens = self._tokens(x["source"], count)[:, :count]
+        tokens = self._tensor(x["source"], count)[:, :count]
         tokens[~self._lanes] = 0
         seen = tokens if x["first"] else np.vstack([self.maxima[:count], tokens])
         self.maxima[:count] = signed_maximum(seen)
@@ -383,33 +307,12 @@ class Machine:
 
     # Vector operations.
 
-    def _vector(self, x: Instruction) -> None:
-        p, operation = self.params, Operation(x["operation"])
-        scalars = works_on_scalars(x)
-        elements = 1 if scalars else x["elements"]
-        a = self._operand(x["a_kind"], x["a"], elements)
-        if x["seen"] and x["a_kind"] == Kind.TENSOR:
-            visible = np.arange(a.shape[1]) < x["seen"] + np.arange(p.rows)[:, np.newaxis]
-            a = np.where(visible, a, np.uint16(_MINUS_INFINITY))
-        b = self._operand(x["b_kind"], x["b"], elements) if operation.takes_b else a
-        if operation.reduces:
-            self.scalars[x["destination"]] = reduce_tensor(
-                operation, a, b, elements, p.vector.row_lanes, x["scale"]
-            )
-            return
-        values = elementwise(operation, a, b)
-        if scalars:
-            self.scalars[x["destination"]] = values[:, 0]
-        else:
-            rows = halves_rows(p, values[:, :elements])
-            self._write(Memory.HALVES, x["destination"], rows)
+    def _write_tensor(self, row: int, values: NDArray[np.uint16]) -> None:
+        self._write(Memory.HALVES, row, halves_rows(self.params, values))
 
-    def _operand(self, kind: int, value: int, elements: int) -> NDArray[np.uint16]:
-        """(banks, whole words)."""
-        p = self.params
-        shape = (p.rows, words_of(p, elements) * p.word_values)
-        if kind == Kind.TENSOR:
-            return self._tokens(value, elements)
-        if kind == Kind.SCALAR:
-            return np.broadcast_to(self.scalars[value][:, np.newaxis], shape)
-        return np.full(shape, value, np.uint16)
+    def _visible(self, x: Instruction, a: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        """Elements that ``seen`` hides from a bank read as -infinity."""
+        if not x["seen"]:
+            return a
+        limits = x["seen"] + np.arange(self.params.rows)[:, np.newaxis]
+        return np.where(np.arange(a.shape[1]) < limits, a, np.uint16(_MINUS_INFINITY))

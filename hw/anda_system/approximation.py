@@ -47,7 +47,7 @@ SEGMENT = data.StructLayout({"base": VALUE_BITS, "slope": signed(SLOPE_BITS)})
 class Approach(wiring.Component):
     """Argument of the table, and exponent and class of the result. Combinational.
 
-    Numerics: golden.anda_system.vector, bit by bit.
+    Numerics: golden.program.vector, bit by bit.
     """
 
     operation: In(OPERATION_BITS)

@@ -31,7 +31,7 @@ MINUS_INFINITY = 1 << (FP16.bits - 1) | FP16.infinity_bits
 class VectorUnit(Unit):
     """Element by element, or a running reduction of every row.
 
-    Numerics: :class:`golden.params.anda_vector.AndaVectorParams` and golden.anda_system.vector.
+    Numerics: :class:`golden.params.anda_vector.AndaVectorParams` and golden.program.vector.
     Timing: one beat a cycle, latency ``params.latency``: products, sums and tables; products
     rounded, approximations finished, each lane's running sum and maximum; one cycle for each
     level of a row's tree; a row's sum times ``scale``. A consumer that waits stops all of them.

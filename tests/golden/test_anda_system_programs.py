@@ -12,11 +12,11 @@ from golden.anda_system.executor import Machine
 from golden.anda_system.hazards import first_hazard
 from golden.anda_system.isa import Instruction, decode
 from golden.anda_system.layout import anda_rows, fp16_rows, fp16_values, from_bytes, to_bytes
-from golden.anda_system.vector import elementwise
 from golden.bfp import encode
 from golden.params.anda_system import INSTRUCTION_FIELDS, AndaParams, Counter, Memory, Opcode
 from golden.params.anda_vector import Operation
 from golden.params.program import Error
+from golden.program.vector import elementwise
 
 SMALL, PAPER = AndaParams.preset("small"), AndaParams.preset("paper")
 PRESETS = pytest.mark.parametrize("params", [SMALL, PAPER], ids=["small", "paper"])

@@ -7,7 +7,6 @@ import pytest
 
 from golden import bfp
 from golden.anda.weights import quantise
-from golden.anda_system.vector import elementwise
 from golden.harmonia import traffic
 from golden.harmonia.attention import attend, softmax
 from golden.harmonia.cache import KvCache
@@ -43,6 +42,7 @@ from golden.params.harmonia_system import (
     Opcode,
 )
 from golden.params.program import Error
+from golden.program.vector import elementwise
 
 SMALL, PAPER = HarmoniaParams.preset("small"), HarmoniaParams.preset("paper")
 PRESETS = pytest.mark.parametrize("params", [SMALL, PAPER], ids=["small", "paper"])

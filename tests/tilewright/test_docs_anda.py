@@ -7,7 +7,7 @@ from golden.params.anda_system import AndaParams, Memory
 from golden.params.anda_vector import Operation
 from golden.params.program import INSTRUCTION_BASE, STATUS_FIELDS, Register
 from sim.accelerator import Accelerator
-from tests.golden.test_anda_system_vector import BOUNDS
+from tests.golden.test_program_vector import BOUNDS
 from tests.support.claims import claim
 from tests.support.examples import table
 

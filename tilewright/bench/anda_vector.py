@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.random import Generator
 
-from golden.anda_system.vector import beats
 from golden.pack import Columns
 from golden.params.anda_vector import TABLES, AndaVectorParams, Operation
 from golden.params.formats import FP16
+from golden.program.vector import beats
 from golden.vectors import operands
 
 LONGEST_RUN = 6  # beats of one operation

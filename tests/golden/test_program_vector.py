@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from golden.anda_system.vector import beats, elementwise, reduce_rows, worst_error
 from golden.bits import decode
 from golden.params.anda_vector import AndaVectorParams, Operation
 from golden.params.formats import FP16
+from golden.program.vector import beats, elementwise, reduce_rows, worst_error
 from golden.vectors import operands
 
 ALL = np.arange(1 << 16, dtype=np.uint16)
