@@ -117,8 +117,13 @@ def read_csv(path: Path) -> list[Gemm]:
 
 def _rows(path: Path, table: "csv.DictReader[str]") -> Iterator[Gemm]:
     wanted = ("name", "rows", "inner", "outer")
-    missing = [column for column in wanted if column not in (table.fieldnames or ())]
-    require(not missing, f"{path}: no column {', '.join(missing)}; columns: {', '.join(wanted)}")
+    given = table.fieldnames or ()
+    missing = [column for column in wanted if column not in given]
+    require(bool(given), f"{path} is empty; its first line names columns: {', '.join(wanted)}")
+    require(
+        not missing,
+        f"{path}: no column {', '.join(missing)}; its first line names {', '.join(given)}",
+    )
     empty = True
     for row in table:
         empty = False

@@ -18,7 +18,7 @@ from sim.calibration import constant
 from sim.core import CoreModel, simulate
 from sim.models import Model
 from sim.scheme import WeightScheme
-from sim.workload import Gemm, head, linear
+from sim.workload import Gemm, attention, head, linear
 
 __all__ = ["ENGINES", "SYSTEMS", "Xeon", "first_token", "gemm", "tile_cost", "token"]
 
@@ -246,14 +246,24 @@ def first_token(
 ) -> Token:
     """All of ``context`` tokens of ``batch`` sequences at once; each meets half of them.
 
-    The constants of the rest are those of single tokens: no published figure holds them here.
+    Attention is matrix products in bf16, of which no published figure tells; the other kernels have
+    the constants of single tokens.
     """
     rows = batch * context
     products = tuple(gemm(machine, engine, scheme, part) for part in linear(model, rows))
     plain = WeightScheme(name="bf16", config=_BF16)
     last = gemm(machine, "software", plain, head(model, batch))
-    rest = _kernels(model, rows, context / 2) + _cache_seconds(machine, model, batch, context)
+    square = sum(
+        _matrix_seconds(machine, plain, part) for part in attention(model, batch, context, context)
+    )
+    rest = _kernels(model, rows, 0) + square / 2 + _cache_seconds(machine, model, batch, context)
     return Token(products=products, head=last, rest=rest)
+
+
+def _matrix_seconds(machine: Xeon, scheme: WeightScheme, product: Gemm) -> float:
+    """Tiles of all repetitions at the rate of a large product, spread over the cores."""
+    cost = tile_cost(machine, "software", scheme, product.rows, inner=product.inner)
+    return product.matrix / scheme.tile_weights * cost.cycles / (machine.cores * machine.clock)
 
 
 def _kernels(model: Model, batch: int, context: float) -> float:

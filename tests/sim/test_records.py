@@ -35,6 +35,19 @@ def write(folder, unit, area, energy=None):
         (folder / "energy" / f"{unit}.asap7.json").write_text(json.dumps({"runs": runs}))
 
 
+def write_deca_power(folder, milliwatts):
+    runs = {name: {"power": {"total": value, "least": value / 2}} for name, value in milliwatts.items()}
+    (folder / "energy").mkdir(exist_ok=True)
+    (folder / "energy" / "deca.asap7.json").write_text(json.dumps({"runs": runs}))
+
+
+def test_power_of_deca_is_that_of_every_core(folder):
+    write_deca_power(folder, {"mxfp4 real": 50.0})
+    assert EVALUATIONS["deca_power_w"](run="mxfp4 real") == pytest.approx(2.8)
+    with pytest.raises(NoRecordError, match=r"^no energy record of deca in asap7, bf8 real$"):
+        EVALUATIONS["deca_power_w"](run="bf8 real")
+
+
 def test_a_missing_record_is_named(folder):
     with pytest.raises(NoRecordError, match=r"^no synthesis record of pe_x in asap7$"):
         area_um2("pe_x")
@@ -114,6 +127,7 @@ def test_every_claim_from_records_can_be_answered(folder):
     for unit in UNITS:
         write(folder, unit, 100.0, lengths)
     write(folder, "harmonia_pe", 100.0, {"real m8w4": 1.0})
+    write_deca_power(folder, {"mxfp4 real": 50.0, "idle": 40.0})
     asked = [c for paper in papers() for c in claims(paper) if c.get("evaluate") in FROM_RECORDS]
     assert asked
     for claim in asked:

@@ -73,12 +73,12 @@ def test_a_table_of_products(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name,rows,inner\na,1,2\n", "no column outer; columns: name, rows, inner, outer"),
+        ("name,rows,inner\na,1,2\n", "no column outer; its first line names name, rows, inner"),
         ("name,rows,inner,outer\n", "has no rows"),
         ("name,rows,inner,outer\na,1,x,3\n", "line 2: inner must be a number, not 'x'"),
         ("name,rows,inner,outer\na,1,-2,3\n", "line 2: inner must be a number, not '-2'"),
         ("name,rows,inner,outer\na,1\n", "line 2: inner must be a number, not ''"),
-        ("", "no column name, rows, inner, outer"),
+        ("", "is empty; its first line names columns: name, rows, inner, outer"),
         ("name,rows,inner,outer\na,0,2,3\n", "rows must be 1"),
     ],
 )

@@ -2,12 +2,13 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from sim.calibration import constant
 from sim.models import resolve_model
 from sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
-from sim.workload import Gemm
+from sim.workload import Gemm, attention, total_macs
 from sim.xeon import ENGINES, SYSTEMS, first_token, gemm, tile_cost, token, vector_operations
 
 HBM, DDR = SYSTEMS["spr-hbm"], SYSTEMS["spr-ddr"]
@@ -81,3 +82,13 @@ def test_a_prompt_takes_longer_than_a_token():
     model, scheme = resolve_model("llama-2-7b"), resolve_weight_scheme("mxfp4")
     one = token(HBM, "deca", scheme, model, 1, 512)
     assert first_token(HBM, "deca", scheme, model, 1, 512).seconds > one.seconds
+
+
+def test_attention_of_a_prompt_is_matrix_products():
+    """Four times the work for twice the tokens, at no more than the peak of the matrix units."""
+    scheme, model = resolve_weight_scheme("mxfp4"), resolve_model("llama-2-7b")
+    rests = [first_token(HBM, "deca", scheme, model, 1, 8192 << k).rest for k in range(3)]
+    first, second = np.diff(rests)
+    assert 3.5 < second / first < 4.1
+    macs = total_macs(attention(model, 1, 32768, 32768)) / 2
+    assert 0.1 < macs / rests[2] / (HBM.cores * HBM.clock * 512) < 1

@@ -69,7 +69,7 @@ def _print(found: dict[str, Any]) -> None:
         ("model", f"{found['model']}, {found['parameters'] / 1e9:.2f} billion parameters"),
         ("system", f"{found['system']}{engine}, scheme {found['scheme']}"),
         ("work", f"{found['phase']}, batch {found['batch']}, context {found['context']}"),
-        ("latency", f"{found['latency_ms']:.2f} ms"),
+        ("latency", _duration(found["latency_ms"])),
         ("rate", f"{found['tokens_per_second']:.2f} tokens/s"),
         ("use", use),
         ("bound by", found["bound"]),
@@ -86,3 +86,10 @@ def _print(found: dict[str, Any]) -> None:
     )
     for line in found["remarks"]:
         remark(f"tilewright: {line}")
+
+
+def _duration(milliseconds: float) -> str:
+    """In seconds from ten of them on."""
+    if milliseconds < 1e4:
+        return f"{milliseconds:.2f} ms"
+    return f"{milliseconds / 1e3:.1f} s"
