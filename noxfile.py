@@ -100,7 +100,7 @@ def verilog(session: nox.Session) -> None:
 @nox.session
 def synth(session: nox.Session) -> None:
     """Every synthesis and energy record made again; `git diff synth/records` shows what changed."""
-    install(session)
+    install(session, "simulate")  # the energy of a whole DECA runs on parts of its cocotb bench
     with tempfile.TemporaryDirectory() as cache:  # nothing is kept from earlier runs
         session.env["XDG_CACHE_HOME"] = cache
         session.run("tilewright", "synth", "--all", "--update-records", *session.posargs)

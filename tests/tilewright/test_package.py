@@ -1,5 +1,7 @@
-"""What `pip install .` takes along: every data file that the packages read beside their code."""
+"""What `pip install .` gives: every data file that the packages read, and no need for more."""
 
+import subprocess
+import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -28,3 +30,14 @@ def test_no_data_file_stays_behind():
     ]
     assert "docs/claims/deca_system.toml" in data
     assert [path for path in data if not taken_along(path)] == []
+
+
+def test_the_report_needs_no_optional_package():
+    names = ["cocotb", "distributed", "gguf", "ml_dtypes", "pytest", "safetensors", "torch"]
+    script = (
+        f"import sys; sys.modules |= dict.fromkeys({names});"
+        "from tilewright.report import _page_modules; print(len(_page_modules()))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 10

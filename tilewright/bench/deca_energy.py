@@ -7,7 +7,6 @@ compressor; every row that comes out is compared with golden's, and the cycles w
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -37,6 +36,7 @@ from synth.flow import Goal, Synthesis, synthesise
 from synth.record import block_record, energy_sha256, is_of_this_flow
 from synth.technology import Technology
 from synth.yosys import SynthesisError
+from tilewright.bench.deca_energy_cases import CASES, IDLE, Case
 from tilewright.bench.deca_pe.core import Core
 from tilewright.bench.deca_pe.memory import Memory, Store
 from tilewright.bench.deca_pe.workload import TileJob, in_regions, tile_jobs
@@ -45,7 +45,6 @@ from tilewright.bench.netlist_bench import NetlistBench, run_program
 
 __all__ = [
     "CASES",
-    "FULL_ACTIVITY",
     "IDLE",
     "PERIOD",
     "Case",
@@ -62,44 +61,7 @@ SEED = 6
 # tiles behind them, so that the loaders still have work. There are weights for all of them.
 BEFORE, COUNTED, BEHIND = 4, 16, 4
 IDLE_CYCLES = 100
-IDLE = "idle"
 SUMS = ("total", "least")
-
-
-@dataclass(frozen=True)
-class Case:
-    """A scheme and what stands in its codes.
-
-    ``real``: quantised weights; ``random``: any bits; ``zero``: the code 0. Bitmasks and scales
-    are those of the weights for all three.
-    """
-
-    scheme: str
-    density: float | None = None
-    data: str = "real"
-
-    def __str__(self) -> str:
-        density = "" if self.density is None else f"@{self.density:g}"
-        return f"{self.scheme}{density} {self.data}"
-
-
-# Those that share a table follow each other.
-CASES = (
-    Case("mxfp4"),
-    Case("mxfp4", data="random"),
-    Case("mxfp4", data="zero"),
-    Case("bf8"),
-    Case("bf8", 0.5),
-    Case("bf8", 0.5, "random"),
-    Case("bf8", 0.5, "zero"),
-    Case("bf8", 0.2),
-    Case("bf8", 0.05),
-    Case("bf16", 0.5),
-)
-
-
-# Every stage works in every cycle: a chunk through tables and multipliers, a row written and read.
-FULL_ACTIVITY = str(Case("mxfp4"))
 
 
 def deca_energy_record(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from synth.energy import COMPONENTS
-from tilewright.bench.deca_energy import FULL_ACTIVITY, IDLE
+from tilewright.bench.deca_energy_cases import FULL_ACTIVITY, IDLE
 from tilewright.report.claims import Claim, claims_source
 from tilewright.report.hardware import by_group
 from tilewright.report.html import Markup, code, note, paragraph, section, table
