@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NoRecordError", "area_um2", "deca_power_mw", "deca_runs", "deca_tile_pj", "energy_fj"]
+__all__ = ["NoRecordError", "area_um2", "deca_power_mw", "deca_runs", "energy_fj"]
 
 RECORDS = Path(__file__).parents[1] / "synth" / "records"
 TECHNOLOGY = "asap7"
@@ -55,12 +55,6 @@ def deca_power_mw(run: str, figure: str = "total") -> float:
     but where it changes.
     """
     return float(_deca_run(run)["power"][figure])
-
-
-def deca_tile_pj(run: str, figure: str = "total") -> float:
-    """Energy of a tile in such a run."""
-    found = _deca_run(run)
-    return float(found["pj_per_tile"] * found["power"][figure] / found["power"]["total"])
 
 
 def deca_runs() -> dict[str, dict[str, Any]]:

@@ -11,12 +11,13 @@ import pytest
 
 from golden.params.pe import BENCH_BEATS
 from golden.params.resolve import resolve
-from synth.activity import measure
+from synth.activity import Activity, measure
 from synth.condense import condense, energy_at, internal_powers
 from synth.emit import to_rtlil
 from synth.energy import energy_of, wire_capacitance
 from synth.energy_check import DESIGNS, ENERGY_DEVIATION, PERIOD, random_activity
 from synth.flow import synthesise
+from synth.netlist import Instance, Netlist
 from synth.opensta import edges_counted, opensta_power, our_power
 from synth.record import energy_sha256
 from synth.technology import TECHNOLOGIES, TECHNOLOGY_FOLDER, load_technology
@@ -136,6 +137,16 @@ def test_every_cell_with_timing_has_energies(technology):
         if cell.state is not None and not cell.state.latch:
             assert cell.clock_energy > 0
             assert cell.input_energy.keys() == cell.inputs.keys() - {cell.clock_pin}
+
+
+def test_clock_that_is_needed():
+    """A flip-flop that changes in 3 of 10 cycles."""
+    flop = Instance("r", ASAP7.cells["DFFHQNx1_ASAP7_75t_R"], {"CLK": 2, "D": 3, "QN": 4})
+    netlist = Netlist("one", {"clk": [2], "d": [3]}, {"q": [4]}, [flop], {})
+    energy = energy_of(netlist, ASAP7, Activity(1, 10, {3: 4, 4: 3}, {}), PERIOD)
+    assert energy.clock > 0
+    assert energy.needed_clock == pytest.approx(0.3 * energy.clock)
+    assert energy.least == pytest.approx(energy.total - 0.7 * energy.clock)
 
 
 def test_a_netlist_with_a_memory():
