@@ -18,7 +18,6 @@ from golden.anda_system.layout import (
     fp16_rows,
     fp16_values,
     from_bytes,
-    lines_of,
     to_bytes,
     weight_rows,
 )
@@ -190,7 +189,7 @@ class Builder(BaseBuilder[Instruction]):
         if x.mantissa:
             moves.append((Memory.EXPONENTS, self.groups_of(x), group_rows(x.mantissa)))
         for memory, count, stride in moves:
-            line = self._place(np.zeros(lines_of(p, memory, count) * p.line_bytes, np.uint8))
+            line = self._place(np.zeros(p.lines(memory, count) * p.line_bytes, np.uint8))
             self.emit(
                 Opcode.STORE,
                 memory=int(memory),

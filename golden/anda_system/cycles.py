@@ -5,31 +5,18 @@ Instructions follow each other, and a background load runs beside them; the form
 against the RTL, cycle for cycle.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from golden.anda_system.isa import Formats, Instruction, groups_of, works_on_scalars
+from golden.anda_system.isa import Formats, Instruction, groups_of
 from golden.params.anda_system import FP16_ROWS, AndaParams, Counter, Memory, Opcode, group_rows
-from golden.params.anda_vector import Operation
-from golden.params.program import Kind
+from golden.program.clock import CONTROL_CYCLES, Clock, vector_cycles
 from golden.program.machine import Outcome
-from golden.program.moves import load_cycles, store_cycles
-
-CONTROL_CYCLES = 4  # fetch, decode, measure, judge
-
-
-@dataclass
-class _Clock:
-    """Where the controller and the memory port are."""
-
-    now: int = 0  # the cycle in which the next instruction is fetched
-    port_idle: int = 0  # the first cycle in which the memory port is idle
 
 
 def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
     """Counters of a program that halted, by where the time goes."""
-    clock, counts = _Clock(), dict.fromkeys(_TIMES, 0)
+    clock, counts = Clock(), dict.fromkeys(_TIMES, 0)
     for instruction, formats in outcome.trace:
         start = clock.now
         _advance(params, clock, instruction, formats, latency)
@@ -66,36 +53,23 @@ def _gemm(params: AndaParams, x: Instruction, formats: Formats) -> "GemmCycles":
 
 
 def _advance(
-    params: AndaParams, clock: _Clock, x: Instruction, formats: Formats, latency: int
+    params: AndaParams, clock: Clock, x: Instruction, formats: Formats, latency: int
 ) -> None:
     judged = clock.now + CONTROL_CYCLES  # the cycle after the last of these
     match x.opcode:
         case Opcode.CONFIGURE:
             clock.now = judged
         case Opcode.WAIT | Opcode.HALT:
-            clock.now = max(judged, clock.port_idle) + 1
+            clock.wait(judged)
         case Opcode.LOAD | Opcode.STORE:
-            memory = Memory(x["memory"])
-            issued = max(judged, clock.port_idle)
-            move = load_cycles if x.opcode is Opcode.LOAD else store_cycles
-            clock.port_idle = issued + move(params, memory, x["rows"], latency)
-            background = x.opcode is Opcode.LOAD and memory.background
-            clock.now = 1 + (issued if background else clock.port_idle)
+            clock.move(params, x, judged, latency, Memory(x["memory"]))
         case Opcode.VECTOR:
-            clock.now = judged + vector_cycles(params, x)
+            rows = groups_of(params, x["elements"]) * FP16_ROWS
+            clock.now = judged + vector_cycles(params, x, rows)
         case Opcode.COMPRESS:
             clock.now = judged + compress_cycles(params, x["elements"], formats.result)
         case Opcode.GEMM:
             clock.now = judged + _gemm(params, x, formats).cycles
-
-
-def vector_cycles(params: AndaParams, x: Instruction) -> int:
-    """Cycles from judging a vector instruction to fetching the next."""
-    words = 1 if works_on_scalars(x) else groups_of(params, x["elements"]) * FP16_ROWS
-    takes_b = Operation(x["operation"]).takes_b
-    tensors = (x["a_kind"] == Kind.TENSOR) + (takes_b and x["b_kind"] == Kind.TENSOR)
-    reads = max(1, tensors)  # cycles a beat
-    return reads * words + params.vector.latency + 2
 
 
 def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:

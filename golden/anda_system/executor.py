@@ -73,7 +73,7 @@ class Machine(BaseMachine):
             Memory.EXPONENTS: self.exponents,
             Memory.WEIGHTS: self.weights,
             Memory.SCALES: self.scales,
-        }.get(extent.memory, self.activations)
+        }.get(Memory(x["memory"]), self.activations)
         return memory[extent.first : extent.end : extent.stride]
 
     def _put(self, x: Instruction, data: NDArray[np.uint8]) -> None:

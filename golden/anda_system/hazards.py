@@ -5,12 +5,12 @@ written would depend on its timing; and loads of weights and scales run in the b
 """
 
 from collections.abc import Iterable
-from itertools import product
 
-from golden.anda_system.isa import Extent, Formats, Instruction, extents, judge
+from golden.anda_system.isa import Formats, Instruction, extents, judge
 from golden.params.anda_system import AndaParams, Memory, Opcode
 from golden.params.anda_vector import Operation
 from golden.params.program import Error
+from golden.program.extent import Extent, read_after_write, read_before_load
 from golden.program.instruction import works_on_scalars
 
 
@@ -25,15 +25,12 @@ def first_hazard(params: AndaParams, program: Iterable[Instruction]) -> str | No
         if judge(params, formats, x) is not Error.NONE:
             return None
         reads, writes = _split(x, extents(params, formats, x))
-        name = f"instruction {number}, {x.opcode.name.lower()},"
-        for one, other in product(reads, writes):
-            # A vector operation reads a row before it writes it.
-            same = x.opcode is Opcode.VECTOR and one == other
-            if _overlap(one, other) and not same:
-                return f"{name} reads {_rows(one)} and writes {_rows(other)}"
-        for one, other in product(reads, coming):
-            if _overlap(one, other):
-                return f"{name} reads {_rows(one)} without a wait for the load of {_rows(other)}"
+        in_place = x.opcode is Opcode.VECTOR
+        problem = read_after_write(reads, writes, in_place=in_place) or read_before_load(
+            reads, coming
+        )
+        if problem:
+            return f"instruction {number}, {x.opcode.name.lower()}, {problem}"
         match x.opcode:
             case Opcode.CONFIGURE:
                 formats = Formats(x["source_mantissa"], x["result_mantissa"])
@@ -56,11 +53,3 @@ def _split(x: Instruction, touched: list[Extent]) -> tuple[list[Extent], list[Ex
         case Opcode.VECTOR if Operation(x["operation"]).reduces or works_on_scalars(x):
             return touched, []
     return touched[:-1], touched[-1:]
-
-
-def _overlap(a: Extent, b: Extent) -> bool:
-    return a.memory is b.memory and a.first < b.end and b.first < a.end
-
-
-def _rows(extent: Extent) -> str:
-    return f"rows {extent.first}..{extent.end - 1} of {extent.memory.name.lower()}"

@@ -16,12 +16,13 @@ from golden.params.anda_system import (
     group_rows,
 )
 from golden.params.program import Error
+from golden.program.extent import Extent, beyond
 from golden.program.instruction import (
     BaseInstruction,
     bad_scalar_register,
     bad_vector_operand,
     tensor_operands,
-    works_on_scalars,
+    zero_size,
 )
 
 
@@ -39,20 +40,6 @@ class Formats(NamedTuple):
 
     source: int = 0
     result: int = 0
-
-
-class Extent(NamedTuple):
-    """``rows`` rows of a memory from ``first`` on, ``stride`` apart."""
-
-    memory: Memory
-    first: int
-    rows: int
-    stride: int = 1
-
-    @property
-    def end(self) -> int:
-        """The row behind the last."""
-        return self.first + (self.rows - 1) * self.stride + 1
 
 
 def groups_of(params: AndaParams, elements: int) -> int:
@@ -97,12 +84,11 @@ def judge(params: AndaParams, formats: Formats, instruction: Instruction | None)
     if _bad_operand(x):
         return Error.OPERAND
     sized = ("rows", "stride", "inputs", "outputs", "elements")
-    scalars_only = x.opcode is Opcode.VECTOR and works_on_scalars(x)
-    if any(x.fields.get(name) == 0 for name in sized) and not scalars_only:
+    if zero_size(x, sized):
         return Error.SIZE
     if _bad_mantissa(formats, x):
         return Error.MANTISSA
-    if any(e.end > params.depth(e.memory) for e in extents(params, formats, x)):
+    if beyond(params, extents(params, formats, x)):
         return Error.ADDRESS
     if x.opcode is Opcode.VECTOR and bad_scalar_register(x):
         return Error.ADDRESS

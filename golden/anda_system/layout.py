@@ -15,7 +15,6 @@ from golden.anda.weights import Weights
 from golden.bfp import encode
 from golden.params.anda_system import AndaParams, Memory
 from golden.params.formats import BlockFormat
-from golden.program.moves import lines_of as lines_of
 
 
 class Planes(NamedTuple):

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from golden.harmonia.offset_stream import SELECTION_CYCLES
 from golden.harmonia_system.isa import Instruction, Settings, groups_of, tiles_of, words_of
-from golden.params.anda_vector import Operation
 from golden.params.harmonia_system import (
     Conversion,
     Counter,
@@ -24,23 +23,18 @@ from golden.params.harmonia_system import (
     Opcode,
     Operand,
 )
-from golden.params.program import Kind
-from golden.program.instruction import works_on_scalars
+from golden.program.clock import CONTROL_CYCLES, Clock, vector_cycles
 from golden.program.machine import Outcome
-from golden.program.moves import load_cycles, store_cycles
 
-CONTROL_CYCLES = 4  # fetch, decode, measure, judge
 FIRST_BEAT = 1  # of a gemm, convert or learn: the cycle in which it is offered
 NOTICED = 2  # from the cycle that writes the last row to the next fetch
 
 
 @dataclass
-class _Clock:
-    """Where the controller and the memory port are."""
+class _Clock(Clock):
+    """Also where the conversion path is."""
 
-    now: int = 0  # the cycle in which the next instruction is fetched
-    port_idle: int = 0  # the first cycle in which the memory port is idle
-    path_idle: int = 0  # and the conversion path
+    path_idle: int = 0  # the first cycle in which it is idle
 
 
 def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
@@ -89,19 +83,15 @@ def _advance(
         case Opcode.CONFIGURE | Opcode.PRODUCT:
             clock.now = judged
         case Opcode.WAIT | Opcode.HALT:
-            clock.now = max(judged, clock.port_idle) + 1
+            clock.wait(judged)
         case Opcode.LOAD | Opcode.STORE:
-            memory = Memory(x["memory"])
-            issued = max(judged, clock.port_idle)
-            move = load_cycles if x.opcode is Opcode.LOAD else store_cycles
-            clock.port_idle = issued + move(params, memory, x["rows"], latency)
-            background = x.opcode is Opcode.LOAD and memory.background
-            clock.now = 1 + (issued if background else clock.port_idle)
+            clock.move(params, x, judged, latency, Memory(x["memory"]))
         case Opcode.GEMM:
             cycles, waits = gemm_cycles(params, settings, x)
             clock.now = judged + cycles
         case Opcode.VECTOR:
-            clock.now = judged + vector_cycles(params, x)
+            rows = words_of(params, x["elements"])
+            clock.now = judged + vector_cycles(params, x, rows)
         case Opcode.CONVERT:
             cycles = convert_cycles(params, x)
             clock.path_idle = judged + cycles - 1
@@ -169,14 +159,6 @@ def _tile_order(dataflow: Dataflow, tiles: int, token_tiles: int) -> Iterator[in
     if dataflow is Dataflow.COLUMN_MAJOR:
         return (tile for tile, _ in product(range(tiles), range(token_tiles)))
     return (tile for _, tile in product(range(token_tiles), range(tiles)))
-
-
-def vector_cycles(params: HarmoniaParams, x: Instruction) -> int:
-    """A row a cycle, or two cycles a row with two tensors."""
-    words = 1 if works_on_scalars(x) else words_of(params, x["elements"])
-    takes_b = Operation(x["operation"]).takes_b
-    tensors = (x["a_kind"] == Kind.TENSOR) + (takes_b and x["b_kind"] == Kind.TENSOR)
-    return max(1, tensors) * words + params.vector.latency + 2
 
 
 def convert_cycles(params: HarmoniaParams, x: Instruction) -> int:

@@ -10,7 +10,6 @@ from itertools import combinations, product
 from typing import NamedTuple
 
 from golden.harmonia_system.isa import (
-    Extent,
     Instruction,
     Settings,
     expand,
@@ -27,6 +26,7 @@ from golden.params.harmonia_system import (
     Operand,
 )
 from golden.params.program import Error
+from golden.program.extent import Extent, read_after_write, read_before_load
 from golden.program.instruction import works_on_scalars
 
 _ACTIVATIONS: tuple[Memory, ...] = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
@@ -87,35 +87,33 @@ def _parts(
 
 
 def _within(x: Instruction, now: _Ranges) -> str | None:
-    for one, other in product(now.reads, now.writes):
-        # A vector operation reads a row before it writes it.
-        same = x.opcode is Opcode.VECTOR and one == other
-        if _overlap(one, other) and not same:
-            return f"reads {_rows(one)} and writes {_rows(other)}"
+    problem = read_after_write(now.reads, now.writes, in_place=x.opcode is Opcode.VECTOR)
+    if problem:
+        return problem
     for one, other in combinations(now.writes, 2):
-        if _overlap(one, other):
-            return f"writes {_rows(one)} and {_rows(other)}"
+        if one.overlaps(other):
+            return f"writes {one} and {other}"
     return None
 
 
 def _beside_load(x: Instruction, now: _Ranges, loading: list[Extent]) -> str | None:
-    for one, other in product(now.reads, loading):
-        if _overlap(one, other):
-            return f"reads {_rows(one)} without a wait for the load of {_rows(other)}"
+    problem = read_before_load(now.reads, loading)
+    if problem:
+        return problem
     if x.opcode in (Opcode.CONVERT, Opcode.CLEAR):
         for one, other in product(now.writes, loading):
             if one.memory >= Memory.OPERANDS:
-                return f"writes {_rows(one)} without a wait for the load of {_rows(other)}"
+                return f"writes {one} without a wait for the load of {other}"
     return None
 
 
 def _beside_conversion(now: _Ranges, converting: _Ranges) -> str | None:
     for one, other in product(now.reads, converting.writes):
-        if _overlap(one, other):
-            return f"reads {_rows(one)} without a wait for the conversion to {_rows(other)}"
+        if one.overlaps(other):
+            return f"reads {one} without a wait for the conversion to {other}"
     for one, other in product(now.writes, converting.reads):
-        if _overlap(one, other):
-            return f"writes {_rows(one)} without a wait for the conversion of {_rows(other)}"
+        if one.overlaps(other):
+            return f"writes {one} without a wait for the conversion of {other}"
     return None
 
 
@@ -149,11 +147,3 @@ def _everywhere(touched: list[Extent], memories: tuple[Memory, ...]) -> list[Ext
         for e in touched
         for memory in (memories if e.memory is stands else (e.memory,))
     ]
-
-
-def _overlap(a: Extent, b: Extent) -> bool:
-    return a.memory is b.memory and a.first < b.end and b.first < a.end
-
-
-def _rows(extent: Extent) -> str:
-    return f"rows {extent.first}..{extent.end - 1} of {extent.memory.name.lower()}"

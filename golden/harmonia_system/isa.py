@@ -18,12 +18,13 @@ from golden.params.harmonia_system import (
     Operand,
 )
 from golden.params.program import Error
+from golden.program.extent import Extent, beyond
 from golden.program.instruction import (
     BaseInstruction,
     bad_scalar_register,
     bad_vector_operand,
     tensor_operands,
-    works_on_scalars,
+    zero_size,
 )
 
 
@@ -42,19 +43,6 @@ class Settings(NamedTuple):
     lanes: int = (1 << LANES_FIELD) - 1
     tokens: int = 0
     dataflow: Dataflow = Dataflow.COLUMN_MAJOR
-
-
-class Extent(NamedTuple):
-    """``rows`` rows of a memory from ``first`` on."""
-
-    memory: Memory
-    first: int
-    rows: int
-
-    @property
-    def end(self) -> int:
-        """The row behind the last."""
-        return self.first + self.rows
 
 
 def groups_of(params: HarmoniaParams, elements: int) -> int:
@@ -131,13 +119,12 @@ def judge(params: HarmoniaParams, instruction: Instruction | None) -> Error:
     if _bad_operand(params, x):
         return Error.OPERAND
     sized = ("rows", "elements", "groups", "tiles", "token_tiles", "keep")
-    scalars_only = x.opcode is Opcode.VECTOR and works_on_scalars(x)
-    if any(x.fields.get(name) == 0 for name in sized) and not scalars_only:
+    if zero_size(x, sized):
         return Error.SIZE
     is_values = x.opcode is Opcode.CONVERT and x["conversion"] == Conversion.VALUES
     if is_values and not 1 <= x["tokens"] <= params.group:
         return Error.SIZE
-    if any(e.end > params.depth(e.memory) for e in extents(params, x)):
+    if beyond(params, extents(params, x)):
         return Error.ADDRESS
     if x.opcode is Opcode.VECTOR and bad_scalar_register(x):
         return Error.ADDRESS

@@ -1,6 +1,6 @@
 """Instructions as objects and as words, for any set of opcodes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, Self
@@ -96,3 +96,10 @@ def bad_scalar_register(x: BaseInstruction) -> bool:
     if operation.reduces or works_on_scalars(x):
         numbers.append(x["destination"])
     return any(number >= SCALARS for number in numbers)
+
+
+def zero_size(x: BaseInstruction, names: Iterable[str]) -> bool:
+    """Whether one of the fields that are sizes is 0; one that works on scalars needs none."""
+    if x.opcode.name == "VECTOR" and works_on_scalars(x):
+        return False
+    return any(x.fields.get(name) == 0 for name in names)

@@ -7,15 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 
-def lines_of(params: Any, memory: Any, rows: int) -> int:
-    """Lines that ``rows`` rows take in external memory."""
-    return -(-rows * params.row_bits(memory) // params.line_bits)
-
-
 @lru_cache(maxsize=1024)  # long programs repeat a few sizes
 def load_cycles(params: Any, memory: Any, rows: int, latency: int) -> int:
     """Cycles from the one in which the port takes a load to the first in which it is idle."""
-    lines = lines_of(params, memory, rows)
+    lines = params.lines(memory, rows)
     each = max(1, params.line_bits // params.row_bits(memory))  # rows that a line holds
     asked: list[int] = []  # the cycle in which each line is asked for
     taken: list[int] = []  # and taken from the queue
@@ -31,7 +26,7 @@ def load_cycles(params: Any, memory: Any, rows: int, latency: int) -> int:
 
 def store_cycles(params: Any, memory: Any, rows: int, latency: int) -> int:
     """Cycles from the one in which the port takes a store to the first in which it is idle."""
-    lines = lines_of(params, memory, rows)
+    lines = params.lines(memory, rows)
     narrow = params.row_bits(memory) < params.line_bits
     sent = 2 * rows + lines if narrow else rows + lines  # the cycle of the last line
     return sent + latency + 2  # acknowledged, and noticed

@@ -7,7 +7,7 @@ from golden import anda
 from golden.anda_system.assembler import AssemblyError, assemble, disassemble
 from golden.anda_system.block import heavy_tailed, random_weights, transformer_block
 from golden.anda_system.builder import Builder
-from golden.anda_system.cycles import load_cycles, program_cycles, store_cycles
+from golden.anda_system.cycles import program_cycles
 from golden.anda_system.executor import Machine
 from golden.anda_system.hazards import first_hazard
 from golden.anda_system.isa import Instruction, decode
@@ -16,6 +16,7 @@ from golden.bfp import encode
 from golden.params.anda_system import INSTRUCTION_FIELDS, AndaParams, Counter, Memory, Opcode
 from golden.params.anda_vector import Operation
 from golden.params.program import Error
+from golden.program.moves import load_cycles, store_cycles
 from golden.program.vector import elementwise
 
 SMALL, PAPER = AndaParams.preset("small"), AndaParams.preset("paper")

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from golden.anda_system.cycles import load_cycles
 from golden.params.anda_system import AndaParams, Memory
 from golden.params.anda_vector import Operation
 from golden.params.program import INSTRUCTION_BASE, STATUS_FIELDS, Register
+from golden.program.moves import load_cycles
 from sim.accelerator import Accelerator
 from tests.golden.test_program_vector import BOUNDS
 from tests.support.claims import claim
