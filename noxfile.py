@@ -10,15 +10,8 @@ nox.options.reuse_existing_virtualenvs = True
 # One worker per core; more than 16 only cost memory, each holds a simulator build. The slowest
 # tests are named at the end: the whole run has 15 minutes on two cores.
 PYTEST = (
-    "pytest",
-    "-n",
-    "auto",
-    "--maxprocesses",
-    "16",
-    "--dist",
-    "loadgroup",
-    "--durations",
-    "40",
+    *("pytest", "-n", "auto", "--maxprocesses", "16", "--dist", "loadgroup"),
+    *("--durations", "40"),
 )
 
 
@@ -100,7 +93,7 @@ def verilog(session: nox.Session) -> None:
 @nox.session
 def synth(session: nox.Session) -> None:
     """Every synthesis and energy record made again; `git diff synth/records` shows what changed."""
-    install(session, "simulate")  # the energy of a whole DECA runs on parts of its cocotb bench
+    install(session)
     with tempfile.TemporaryDirectory() as cache:  # nothing is kept from earlier runs
         session.env["XDG_CACHE_HOME"] = cache
         session.run("tilewright", "synth", "--all", "--update-records", *session.posargs)

@@ -1,6 +1,8 @@
 """Energy of a whole DECA: its netlist on tiles of real weights, the record, the page."""
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -110,6 +112,12 @@ def test_a_program_that_waits_for_something_else_is_refused():
         RuntimeError, match=r"^the program waits for something other than the clock$"
     ):
         run_program(program())
+
+
+def test_cocotb_is_not_needed():
+    script = "import sys; sys.modules['cocotb'] = None; import tilewright.bench.deca_energy"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 # Tiles.

@@ -9,9 +9,6 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from cocotb.clock import Clock
-from cocotb.triggers import RisingEdge, Timer
-
 __all__ = ["Bench", "Part", "StreamDriver", "StreamMonitor"]
 
 PERIOD_NS = 10
@@ -179,6 +176,10 @@ class Bench:
     """
 
     def __init__(self, dut: Any):
+        # Here, because a netlist runs under these parts without cocotb (netlist_bench).
+        from cocotb.clock import Clock
+        from cocotb.triggers import RisingEdge, Timer
+
         self.dut = dut
         self.cycle = 0  # cycles since the last reset
         self.quiet = 0  # cycles since something moved
