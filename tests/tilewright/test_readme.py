@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sim.scoreboard import evaluate, kinds, papers
-from tests.support.examples import console_examples, run_examples
+from tests.support.examples import blocks, console_examples, run_examples
 from tilewright import cli
 from tilewright.readme import DESIGNS, block_table, with_tables
 
@@ -51,6 +51,15 @@ def test_tables_are_those_of_now():
     assert sorted(DESIGNS) == papers()
     with pytest.raises(ValueError, match=r"^no place for the table of designs$"):
         with_tables("words")
+
+
+def test_program_of_the_readme():
+    (program,) = blocks(README, "python")
+    names = {}
+    exec(compile(program, "README.md", "exec"), names)
+    assert 0 < abs(names["error"]).max() < 5
+    assert names["rate"] > 1
+    assert "module float_mul__latency_2" in names["verilog"]
 
 
 def test_kinds_of_agreement():
