@@ -1,0 +1,51 @@
+"""What programs of all accelerators have in common: words, text, a machine's limits."""
+
+import re
+
+import numpy as np
+import pytest
+
+import golden.params.anda_system
+import golden.params.harmonia_system
+from golden.params.anda_vector import Operation
+from golden.params.program import Kind
+from golden.params.resolve import resolve
+from tilewright.bench.program.accelerators import accelerator_of
+
+DECLARED = {"anda": golden.params.anda_system, "harmonia": golden.params.harmonia_system}
+
+of_each = pytest.mark.parametrize("name", DECLARED)
+
+
+@of_each
+def test_random_instructions_survive_the_text(name):
+    declared, system = DECLARED[name], accelerator_of(resolve(name))
+    instruction = type(system.assemble("halt")[0])
+    # Fields that name something have a text only for what there is.
+    choices = {"operation": Operation, "a_kind": Kind, "b_kind": Kind, "memory": declared.Memory}
+    choices |= {
+        field: getattr(declared, field.title())
+        for field in ("operand", "conversion")
+        if hasattr(declared, field.title())
+    }
+    rng = np.random.default_rng(1)
+    program = []
+    for opcode, fields in declared.INSTRUCTION_FIELDS.items():
+        for _ in range(40):
+            limits = {f.name: len(choices.get(f.name, ())) or 1 << min(f.bits, 15) for f in fields}
+            x = instruction(opcode, {field: int(rng.integers(n)) for field, n in limits.items()})
+            assert instruction.decode(x.encode()) == x
+            # What a text does not show, b of an operation without one, comes back as it is usual.
+            program.append(system.assemble(system.disassemble([x]))[0])
+    assert system.assemble(system.disassemble(program)) == program
+
+
+@of_each
+def test_a_machine_refuses_what_cannot_be(name):
+    params = resolve(f"{name}:small")
+    machine, most = accelerator_of(params).machine, params.instructions
+    lines = re.escape(f"external memory is whole lines of {params.line_bytes} bytes")
+    with pytest.raises(ValueError, match=f"^{lines}$"):
+        machine(params, np.zeros(params.line_bytes + 1, np.uint8))
+    with pytest.raises(ValueError, match=f"^{most + 1} instructions do not fit {most}$"):
+        machine(params, np.zeros(params.line_bytes, np.uint8)).run([1] * (most + 1))
