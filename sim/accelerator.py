@@ -144,11 +144,14 @@ def _linear(machine: Accelerator, product: Gemm) -> ProductTime:
         product.inner * product.outer * weight_bits / LEAST_PARTS, 4 * machine.weight_buffer
     )
     written = results * machine.port.result_bits(bits)
+    stored = 4 + FP16.bits / machine.group
     both = []
     for order in Dataflow:
         memory = shape.bits(order, bits, weight_bits) + written
         alone = memory - shape.bits(order, 0, weight_bits)
-        both.append(_times(machine, product, compute, memory, first, reads, order, alone))
+        moved = shape.bits(order, bits, stored) + results * bits
+        time = _times(machine, product, compute, memory, first, reads, order, alone)
+        both.append(replace(time, memory_bits=product.count * moved))
     return min(both, key=lambda time: time.cycles)
 
 

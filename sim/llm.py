@@ -6,7 +6,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from golden.params.block import require
 from sim import accelerator as acc
@@ -16,6 +16,9 @@ from sim.names import unknown
 from sim.records import deca_power_mw, deca_runs
 from sim.scheme import OTHER_NAMES, WeightScheme, resolve_weight_scheme
 from sim.workload import Gemm, decode, prefill
+
+if TYPE_CHECKING:
+    from sim.programs import Built
 
 __all__ = ["PHASES", "answer", "product_times", "system_names"]
 
@@ -45,9 +48,9 @@ def _xeons() -> str:
     return " and ".join(xeon.SYSTEMS)
 
 
-def _accelerator(system: str, scheme: str | None) -> acc.Accelerator:
+def _accelerator(system: str, scheme: str | None, built: "Built | None" = None) -> acc.Accelerator:
     """The machine with the mantissa lengths that ``scheme`` names: M or qkv/o/u/d."""
-    machine = acc.ACCELERATORS[system]()
+    machine = acc.ACCELERATORS[system]() if built is None else built.machine
     if scheme is None:
         return machine
     require(system == "anda", f"{system} has one scheme; leave --scheme out")
@@ -71,8 +74,12 @@ def answer(
     batch: int = 1,
     context: int = 1024,
     phase: str = "decode",
+    built: "Built | None" = None,
 ) -> dict[str, Any]:
-    """Time of one step: a token for every sequence, or the whole prompt."""
+    """Time of one step: a token for every sequence, or the whole prompt.
+
+    With ``built`` an accelerator has the memory port and the buffers of its RTL.
+    """
     if system not in system_names():
         raise ValueError(unknown("system", system, system_names()))
     if phase not in PHASES:
@@ -82,8 +89,11 @@ def answer(
     if system in xeon.SYSTEMS:
         found = _on_xeon(model, system, engine, scheme or DEFAULT_SCHEME, batch, context, phase)
     else:
-        found = _on_accelerator(model, _accelerator(system, scheme), products, batch, context)
+        machine = _accelerator(system, scheme, built)
+        found = _on_accelerator(model, machine, products, batch, context)
     tokens = batch * (1 if phase == "decode" else context)
+    if built is not None:
+        found["remarks"].append(f"memory behind the port of {built.params.slug}, as built")
     head = {
         "model": model.name,
         "parameters": model.parameters,

@@ -10,7 +10,7 @@ counted. :func:`as_built` is the formula of ``sim.accelerator`` for the same por
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,13 +33,24 @@ from sim.models import resolve_model
 from sim.workload import Gemm, linear
 
 __all__ = [
-    *("LATENCY", "ProgramTime", "as_built", "attention_time"),
+    *("LATENCY", "Built", "ProgramTime", "as_built", "attention_time"),
     *("product_programs", "product_time", "residuals", "table_rows"),
 ]
 
 LATENCY = 30  # cycles from a line's request to its answer: 100 ns of HBM at 285 to 300 MHz
 
 AnyParams = AndaParams | HarmoniaParams
+
+
+class Built(NamedTuple):
+    """An accelerator of this project, and its memory's latency in cycles."""
+
+    params: AnyParams
+    latency: int = LATENCY
+
+    @property
+    def machine(self) -> Accelerator:
+        return as_built(self.params, latency=self.latency)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from golden.harmonia_system.executor import Machine
 from golden.params.anda_system import AndaParams
 from golden.params.harmonia_system import Counter, Dataflow, HarmoniaParams
 from golden.params.resolve import resolve
+from sim.accelerator import run
 from sim.programs import as_built, attention_time, product_programs, product_time, residuals
 from sim.scoreboard import CLAIMS
 from sim.workload import Gemm
@@ -148,6 +149,9 @@ def test_the_formula_has_the_ports_rate():
     assert wide.bandwidth == 256 * wide.clock
     # Weights of 4 bits, and a row of scales of 256 bits that takes as long as one of 2048.
     assert wide.port.weight_bits == 8
+    # What the port could have moved besides costs no energy.
+    (time,) = run(wide, [gemm((1, 4096, 4096))])
+    assert time.memory_bits == pytest.approx(4.5 * 4096**2, rel=0.01)
 
 
 def test_gemm_on_a_block(capsys):
@@ -159,10 +163,21 @@ def test_gemm_on_a_block(capsys):
     assert "memory" in capsys.readouterr().out
 
 
+def test_a_model_on_a_block_pays_for_its_port(capsys):
+    def latency(*words):
+        assert main(["llm", "llama-2-7b", "--batch", "16", *words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)["latency_ms"]
+
+    ideal = latency("--system", "harmonia")
+    wide = latency("--block", f"harmonia,{WIDE}")
+    built, near = latency("--block", "harmonia"), latency("--block", "harmonia", "--latency", "6")
+    assert ideal < wide < near < built
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--block", "popcount"], "programs run on a block anda or harmonia, not popcount"),
+        (["--block", "popcount"], "--block must be anda or harmonia, not popcount"),
         (["--block", "anda", "--system", "spr-hbm"], "--block anda is the system; leave --system"),
         (["--block", "anda", "--latency", "0"], "latency must be at least 1, not 0"),
         (["--latency", "3"], "--latency goes with --block"),

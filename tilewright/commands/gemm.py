@@ -4,11 +4,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.commands.llm import DEFAULT_SYSTEM, add_system_arguments
+from tilewright.commands.llm import DEFAULT_SYSTEM, add_system_arguments, built_block
 from tilewright.console import print_json, print_table
 from tilewright.errors import CommandError
 
 if TYPE_CHECKING:
+    from sim.programs import Built
     from sim.workload import Gemm
 
 NAME = "gemm"
@@ -24,15 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--csv", type=Path, metavar="FILE", help="a table: name, rows, inner, outer[, count]"
     )
     add_system_arguments(parser)
-    parser.add_argument(
-        "--block",
-        metavar="BLOCK",
-        help="anda or harmonia as built, such as harmonia,line_bytes=256,dma_lines=64: the cycles"
-        " of its own programs, memory port and all, instead of a formula",
-    )
-    parser.add_argument(
-        "--latency", type=int, metavar="N", help="of that block's memory, in cycles [30]"
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,10 +38,9 @@ def run(args: argparse.Namespace) -> int:
         products = [Gemm(name="product", module="other", rows=rows, inner=inner, outer=outer)]
     else:
         raise CommandError("give ROWS INNER OUTER, or --csv FILE")
-    if args.block is not None:
-        found = _program_times(args, products)
-    elif args.latency is not None:
-        raise CommandError("--latency goes with --block")
+    built = built_block(args)
+    if built is not None:
+        found = _program_times(args.scheme, built, products)
     else:
         system = args.system or DEFAULT_SYSTEM
         found = product_times(products, system, scheme=args.scheme, engine=args.engine)
@@ -76,21 +67,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _program_times(args: argparse.Namespace, products: list["Gemm"]) -> list[dict[str, Any]]:
+def _program_times(
+    scheme: str | None, built: "Built", products: list["Gemm"]
+) -> list[dict[str, Any]]:
     """Of the programs that the block itself would run."""
-    from golden.params.resolve import resolve
-    from sim.programs import LATENCY, table_rows
+    from sim.programs import table_rows
 
-    params: Any = resolve(args.block)
-    if params.block not in ("anda", "harmonia"):
-        raise CommandError(f"programs run on a block anda or harmonia, not {params.block}")
-    if args.system not in (None, params.block) or args.engine is not None:
-        raise CommandError(f"--block {args.block} is the system; leave --system and --engine out")
-    latency = LATENCY if args.latency is None else args.latency
-    if latency < 1:
-        raise CommandError(f"latency must be at least 1, not {latency}")
-    length = _mantissa(args.scheme) if params.block == "anda" else 8
-    return table_rows(params, products, length, latency)
+    length = _mantissa(scheme) if built.params.block == "anda" else 8
+    return table_rows(built.params, products, length, built.latency)
 
 
 def _mantissa(scheme: str | None) -> int:

@@ -1,9 +1,13 @@
 """``tilewright llm``: how fast a model runs on one of the modelled systems."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.console import print_json, print_table, remark
+from tilewright.errors import CommandError
+
+if TYPE_CHECKING:
+    from sim.programs import Built
 
 NAME = "llm"
 HELP = "latency, tokens a second, bounds, energy and memory of a model on a system"
@@ -38,15 +42,46 @@ def add_system_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="of a Xeon: mxfp4, bf8_30%%, ... [mxfp4]; of anda: mantissa lengths like 7/7/6/5",
     )
+    parser.add_argument(
+        "--block",
+        metavar="BLOCK",
+        help="anda or harmonia as built, with the memory port and the buffers of this block, such"
+        " as harmonia,line_bytes=256,dma_lines=64; gemm counts the cycles of its programs",
+    )
+    parser.add_argument(
+        "--latency", type=int, metavar="N", help="of that block's memory, in cycles [30]"
+    )
+
+
+def built_block(args: argparse.Namespace) -> "Built | None":
+    """The accelerator that ``--block`` names, behind a memory of ``--latency``."""
+    if args.block is None:
+        if args.latency is not None:
+            raise CommandError("--latency goes with --block")
+        return None
+    from golden.params.resolve import resolve
+    from sim.programs import LATENCY, Built
+
+    params: Any = resolve(args.block)
+    if params.block not in ("anda", "harmonia"):
+        raise CommandError(f"--block must be anda or harmonia, not {params.block}")
+    if args.system not in (None, params.block) or args.engine is not None:
+        raise CommandError(f"--block {args.block} is the system; leave --system and --engine out")
+    latency = LATENCY if args.latency is None else args.latency
+    if latency < 1:
+        raise CommandError(f"latency must be at least 1, not {latency}")
+    return Built(params, latency)
 
 
 def run(args: argparse.Namespace) -> int:
     from sim.llm import answer
     from sim.models import resolve_model
 
+    built = built_block(args)
     found = answer(
         resolve_model(args.model),
-        args.system or DEFAULT_SYSTEM,
+        built.params.block if built else args.system or DEFAULT_SYSTEM,
+        built=built,
         scheme=args.scheme,
         engine=args.engine,
         batch=args.batch,
