@@ -8,6 +8,8 @@ from golden.params.resolve import BLOCKS
 from hw.catalog import CATALOG
 from sim.scoreboard import NOT_MODELLED, REPRODUCED, evaluate, kinds, summary
 from synth.record import load_records
+from synth.system import load_system
+from synth.technology import TECHNOLOGIES, load_technology
 from tilewright.commands.list import family
 from tilewright.files import write_atomic
 
@@ -64,12 +66,21 @@ def block_table() -> str:
         recorded.setdefault(record["block"], set()).add(record["technology"])
     lines = ["| block | what it is | RTL | bench | records |", "|---|---|---|---|---|"]
     for cls in sorted(BLOCKS.values(), key=lambda cls: (family(cls), cls.block)):
-        technologies = ", ".join(sorted(recorded.get(cls.block, ()))) or "none"
+        technologies = ", ".join(sorted(recorded.get(cls.block, ())))
+        if not technologies and (parts := _mapped_by_part(cls.block)):
+            technologies = f"{', '.join(parts)}: area by part"
         bench = "yes" if find_spec(f"tilewright.bench.{cls.block}") else "no"
         component = CATALOG.get(cls.block, ":").partition(":")[0]
         rtl = "yes" if component and find_spec(component) else "no"
-        lines.append(f"| `{cls.block}` | {cls.summary} | {rtl} | {bench} | {technologies} |")
+        lines.append(
+            f"| `{cls.block}` | {cls.summary} | {rtl} | {bench} | {technologies or 'none'} |"
+        )
     return "\n".join(lines)
+
+
+def _mapped_by_part(block: str) -> list[str]:
+    """Technologies in which the default preset has a record of ``tilewright synth --system``."""
+    return [name for name in TECHNOLOGIES if load_system(block, load_technology(name)) is not None]
 
 
 def with_tables(text: str) -> str:
