@@ -53,6 +53,13 @@ def full(session: nox.Session) -> None:
 
 
 @nox.session
+def torch(session: nox.Session) -> None:
+    """What needs PyTorch, which the other sessions do not install."""
+    install(session, "test,torch")
+    session.run("pytest", "tests/kernels/test_torch.py", "tests/tilewright/test_accuracy_torch.py")
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Format, style, types and the emitted Verilog."""
     install(session, "lint")

@@ -88,6 +88,9 @@ def test_a_program_that_goes_wrong(capsys, tmp_path):
             ["--program", "{tmp}/good.s", "--memory", "{tmp}/other.npz"],
             "other.npz has no array 'memory'",
         ),
+        (["--program", "{tmp}/good.s", "--memory", "{tmp}/good.s"], "good.s is no .npz file"),
+        (["--program", "{tmp}/good.s", "--memory", "{tmp}/one.npy"], "one.npy is no .npz file"),
+        (["--program", "{tmp}/good.s", "--memory", "{tmp}/no.npz"], "no.npz: No such file or"),
     ],
 )
 def test_refused_runs(words, message, capsys, tmp_path):
@@ -97,6 +100,7 @@ def test_refused_runs(words, message, capsys, tmp_path):
     (tmp_path / "long.s").write_text("wait\n" * 129)
     np.savez(tmp_path / "odd.npz", memory=np.zeros(65, np.uint8))
     np.savez(tmp_path / "other.npz", weights=np.zeros(64, np.uint8))
+    np.save(tmp_path / "one.npy", np.zeros(64, np.uint8))
     assert main(["simulate", "anda", *(w.format(tmp=tmp_path) for w in words)]) == 2
     assert message in capsys.readouterr().err
 

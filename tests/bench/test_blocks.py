@@ -16,6 +16,8 @@ PRESETS = [
     if cocotb_tests(cls()) == STREAM_BENCH
     for preset in cls.PRESETS
 ]
+# Icarus Verilog takes seconds for what Verilator does in half a one.
+LARGE = ("pe_", "harmonia_pe", "anda_vector", "float_fma", "prefix_sum:ripple")
 # Elements take long to compile: sizes that no paper has are for the long runs.
 LONG = [
     name
@@ -30,6 +32,17 @@ LONG = [
 )
 def test_verilog_equals_golden(block):
     """The same cycles on both, too: what a bench sees does not depend on who simulates."""
+    verilog = to_verilog(resolve(block))
+    if block.startswith(LARGE):
+        run_on_both(block, verilog=verilog, cases=60)
+        run_passing(block, verilog=verilog)
+    else:
+        run_on_both(block, verilog=verilog)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", [name for name in PRESETS if name.startswith(LARGE)])
+def test_large_block_on_both_simulators(block):
     run_on_both(block, verilog=to_verilog(resolve(block)))
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hw.anda_system.top import Anda
 from hw.deca.loader import Loader
 from hw.deca.lut_array import LutArray
 from hw.deca.pe import DecaPE
@@ -18,6 +19,7 @@ from hw.harmonia_system.group_writer import GroupWriter
 from hw.harmonia_system.operands import OperandColumn
 from hw.harmonia_system.product import ProductController
 from hw.harmonia_system.vector import CausalFeeder
+from hw.program.vector_feeder import VectorFeeder
 from tests.support.benches import names_of, run_changed_block
 from tests.support.mutate import plant
 
@@ -175,8 +177,36 @@ HARMONIA = {
     ),
 }
 
-SYSTEMS = {"deca:small": DECA, "harmonia:small": HARMONIA}
-JOBS = {"deca:small": {"cases": 400}, "harmonia:small": {"cases": 300, "stalls": (0.0,)}}
+ANDA = {
+    "a compression that reads a second tensor": (
+        Anda,
+        "hw.anda_system.top",
+        "controller.takes_b & ~is_compress",
+        "controller.takes_b",
+        "last_rows_are_usable",
+    ),
+    "waits of results counted wrong": (
+        Anda,
+        "hw.anda_system.top",
+        "results.valid & ~results.ready",
+        "results.valid & results.ready",
+        "random_programs",
+    ),
+    "an element too many": (
+        VectorFeeder,
+        "hw.anda_system.top",
+        "element + j < self.elements",
+        "element + j <= self.elements",
+        "random_programs",
+    ),
+}
+
+SYSTEMS = {"deca:small": DECA, "harmonia:small": HARMONIA, "anda:small": ANDA}
+JOBS = {
+    "deca:small": {"cases": 400},
+    "harmonia:small": {"cases": 300, "stalls": (0.0,)},
+    "anda:small": {"cases": 300, "stalls": (0.0,)},
+}
 ERRORS = {
     f"{block}, {name}": (block, *error)
     for block, errors in SYSTEMS.items()

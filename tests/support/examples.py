@@ -14,11 +14,12 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def console_examples(text: str) -> list[list[list[str]]]:
-    """Every console block as its (command line, output shown under it) pairs."""
+    """Every console block, there is one, as its (command line, output shown under it) pairs."""
     examples = []
     for block in blocks(text, "console"):
         parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
         examples.append([part.split("\n", 1) for part in parts])
+    assert examples, "no console block"
     return examples
 
 

@@ -14,10 +14,13 @@ RECORD = "deca_cycles"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "deca.cycles, deca.coverage", "cycles per tile with data there; combinations of properties"
+        "deca.cycles, deca.coverage, anda.block, deca.block, harmonia.block",
+        "cycles per tile with data there; combinations of properties; one decoder layer",
     )
     group.add_argument(
-        "--update-record", action="store_true", help="write the outcome of every preset down"
+        "--update-record",
+        action="store_true",
+        help="write the outcome down, which the report shows",
     )
 
 

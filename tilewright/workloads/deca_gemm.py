@@ -37,10 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--prefetch", type=int, default=8, metavar="DEGREE", help="tiles ahead, 0..15 [8]"
     )
     group.add_argument(
-        "--latency", type=int, default=100, metavar="CYCLES", help="of the memory [100]"
+        "--near", type=int, default=14, metavar="CYCLES", help="of a prefetched line [14]"
+    )
+    group = parser.add_argument_group(
+        "deca.gemm, anda, harmonia, anda.block, deca.block, harmonia.block"
     )
     group.add_argument(
-        "--near", type=int, default=14, metavar="CYCLES", help="of a prefetched line [14]"
+        "--latency", type=int, default=100, metavar="CYCLES", help="of the memory [100]"
     )
 
 

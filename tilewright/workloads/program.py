@@ -9,6 +9,7 @@ import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 from tilewright.console import print_json, print_table, progress
 from tilewright.errors import CommandError
@@ -132,12 +133,17 @@ def _given(args: argparse.Namespace, params: Any) -> tuple[list["BaseInstruction
     if args.memory is None:
         return program, np.zeros(EMPTY_LINES * params.line_bytes, np.uint8)
     try:
-        with np.load(args.memory) as given:
-            if "memory" not in given:
-                raise CommandError(f"{args.memory} has no array 'memory'")
-            memory = given["memory"]
-    except OSError as problem:
+        given = np.load(args.memory)
+    except FileNotFoundError as problem:
         raise CommandError(f"{args.memory}: {problem.strerror}") from None
+    except (OSError, ValueError, EOFError, BadZipFile):  # by what numpy takes it for
+        given = None
+    if not isinstance(given, np.lib.npyio.NpzFile):
+        raise CommandError(f"{args.memory} is no .npz file")
+    with given:
+        if "memory" not in given:
+            raise CommandError(f"{args.memory} has no array 'memory'")
+        memory = given["memory"]
     if memory.dtype != np.uint8 or memory.ndim != 1 or len(memory) % params.line_bytes:
         raise CommandError(f"{args.memory}: memory must be bytes, whole lines of 64")
     return program, memory

@@ -116,7 +116,8 @@ def last_rows(params: AndaParams) -> list[Instruction]:
         f" destination=0, inputs=1, outputs=1\n"
         f"gemm source=0, weights=0, scales=0, destination={last - 5}, inputs=1, outputs=1\n"
         f"compress source={last - 16}, destination=0, elements=1\n"
-        f"compress source=0, destination={last - 5}, elements=1\n"
+        # Row 1 would be an addition of tensors, were this a vector instruction.
+        f"compress source=1, destination={last - 5}, elements=1\n"
         f"add r0, r{last - 16}, r{last - 32}, elements=1\n"
         f"add r0, r{last - 32}, r{last - 16}, elements=1\n"
         f"add r{last - 16}, r0, #1, elements=1\n"
