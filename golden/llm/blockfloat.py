@@ -5,6 +5,8 @@ zero included, but never leaves float32 and works in place on pieces that stay i
 float32 holds every value of the format: at most 16 mantissa bits.
 """
 
+from collections.abc import Callable
+from math import prod
 from threading import local
 
 import numpy as np
@@ -14,8 +16,7 @@ from golden.llm.sites import Floats
 from golden.params.block import require
 from golden.params.formats import FP16, FP32, BlockFormat
 
-_kept = local()  # of a thread
-_PIECE = 1 << 16  # elements; with two temporaries they fit a core's second-level cache
+_PIECE = 1 << 16  # elements; with three temporaries they fit a core's second-level cache
 _EXPONENT = np.uint32(((1 << FP32.exponent_bits) - 1) << FP32.mantissa_bits)
 _SIGN = np.uint32(1 << (FP32.bits - 1))
 _SMALLEST_NORMAL = np.float32(2.0**FP16.min_exponent)
@@ -26,11 +27,23 @@ _LARGEST = np.float32(65504.0)
 _ROUNDER = np.float32(1.5 * 2.0 ** (FP32.mantissa_bits - FP16.mantissa_bits))
 
 
-def truncate(values: Floats, group: int, mantissa_bits: int) -> Floats:
+class _Kept(local):
+    """Temporaries of a thread."""
+
+    def __init__(self) -> None:
+        self.arrays = [np.empty(0, np.float32)] * 3
+
+
+_kept = _Kept()
+
+
+def truncate(
+    values: Floats, group: int, mantissa_bits: int, reach: Callable[[slice], int] | None = None
+) -> Floats:
     """``values`` in groups along the last axis, in place where they are contiguous.
 
     They are rounded to fp16 first, beyond its range to its largest magnitude. The last group may
-    be short.
+    be short. ``reach`` tells how far a slice of rows goes: beyond it they are 0 and stay so.
     """
     BlockFormat(group=group, mantissa_bits=mantissa_bits)  # refuses what is no format
     require(values.dtype == np.float32, f"values must be float32, not {values.dtype}")
@@ -40,16 +53,19 @@ def truncate(values: Floats, group: int, mantissa_bits: int) -> Floats:
     result = np.ascontiguousarray(values)
     rows = result.reshape(-1, values.shape[-1])
     length = rows.shape[1]
-    padding = -length % group
 
     def work(piece: slice) -> None:
-        part = rows[piece]
-        if padding:
-            grid = np.pad(part, ((0, 0), (0, padding)))
-            _truncate_groups(grid.reshape(-1, group), mantissa_bits)
-            part[...] = grid[:, :length]
-        else:
+        end = length if reach is None else reach(piece)
+        width = end + -end % group
+        part = rows[piece, :width]
+        if width == length:
             _truncate_groups(part.reshape(-1, group), mantissa_bits)
+            return
+        grid = _temporary(2, (len(part), width))
+        grid[:, length:] = 0
+        grid[:, :length] = part
+        _truncate_groups(grid.reshape(-1, group), mantissa_bits)
+        part[...] = grid[:, :length]
 
     for_each_piece(work, len(rows), max(1, _PIECE // length))
     return result
@@ -97,11 +113,15 @@ def _truncate_groups(values: Floats, mantissa_bits: int) -> None:
 
 
 def _temporaries(values: Floats) -> tuple[Floats, Floats]:
-    """Two arrays of that shape, the same ones every time: fresh memory costs more than the work."""
-    if not hasattr(_kept, "room") or _kept.room.shape[1] < values.size:
-        _kept.room = np.empty((2, values.size), np.float32)
-    first, second = _kept.room[:, : values.size].reshape(2, *values.shape)
-    return first, second
+    return _temporary(0, values.shape), _temporary(1, values.shape)
+
+
+def _temporary(index: int, shape: tuple[int, ...]) -> Floats:
+    """The same memory every time: to get it anew from the system costs more than the work."""
+    size = prod(shape)
+    if _kept.arrays[index].size < size:
+        _kept.arrays[index] = np.empty(size, np.float32)
+    return _kept.arrays[index][:size].reshape(shape)
 
 
 def _saturate(values: Floats) -> None:

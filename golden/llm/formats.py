@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from golden.llm.blockfloat import truncate
 from golden.llm.cached_attention import CacheFormat, attend
-from golden.llm.sites import LINEAR_SITES, Floats, Format, Site
+from golden.llm.sites import LINEAR_SITES, Floats, Format, Site, reach
 from golden.params.block import require
 from golden.params.formats import BlockFormat
 from golden.params.harmonia import ACTIVATION_BITS
@@ -35,7 +35,14 @@ class BlockSites(Format):
 
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
         length = self.lengths.get(site)
-        return values if length is None else truncate(values, self.group, length)
+        return values if length is None else _converted(site, values, self.group, length)
+
+
+def _converted(site: Site, values: Floats, group: int, length: int) -> Floats:
+    if site is not Site.P:
+        return truncate(values, group, length)
+    tokens, seen = values.shape[-2:]
+    return truncate(values, group, length, lambda rows: reach(rows, tokens, seen))
 
 
 class AndaFormat(BlockSites):
@@ -76,7 +83,7 @@ class HarmoniaFormat(Format):
         return linear | {Site.Q: self.query_bits, Site.P: self.weight_bits}
 
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
-        return truncate(values, self.group, self.lengths[site])
+        return _converted(site, values, self.group, self.lengths[site])
 
     def attend(self, layer: int, q: Floats, k: Floats, v: Floats) -> Floats:
         return attend(

@@ -106,7 +106,7 @@ def softmax(scores: Floats) -> Floats:
     def work(piece: slice) -> None:
         whole = rows[piece]
         limit = last[np.arange(len(rows))[piece] % tokens]
-        part = whole[:, : limit.max() + 1]
+        part = whole[:, : reach(piece, tokens, seen)]
         np.copyto(part, -np.inf, where=np.arange(part.shape[1]) > limit[:, np.newaxis])
         part -= part.max(axis=1, keepdims=True)
         np.exp(part, out=part)
@@ -115,3 +115,9 @@ def softmax(scores: Floats) -> Floats:
 
     for_each_piece(work, len(rows), max(1, _PIECE // seen))
     return scores
+
+
+def reach(rows: slice, tokens: int, seen: int) -> int:
+    """How many of the ``seen`` tokens any of these rows sees; rows are heads by ``tokens``."""
+    last = rows.start % tokens + (rows.stop - rows.start) - 1
+    return seen - tokens + min(last, tokens - 1) + 1
