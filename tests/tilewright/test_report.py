@@ -456,8 +456,10 @@ def test_a_design_with_records_shows_them():
 
 
 def test_long_words_of_a_table_may_be_broken():
-    made = html.table(("a", "b" * 99), [(1, "short"), (2, "many words " * 9)])
+    rows = [(1, "short"), (2, "many words " * 9), (3, "some words " * 3)]
+    made = html.table(("a", "b" * 99), rows)
     assert made.count('class="words"') == 1
+    assert '<td class="phrase">some words ' in made
     assert '<td class="words">many words ' in made
 
 

@@ -63,6 +63,7 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .75rem .3rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--line); white-space: nowrap; }
+td.phrase { white-space: normal; min-width: 9rem; }
 td.words { white-space: normal; min-width: 18rem; }
 th { font-weight: 600; border-bottom-width: 2px; vertical-align: bottom; white-space: normal; }
 main > table { margin: .8rem 0; }
@@ -84,7 +85,8 @@ svg text { font-family: system-ui, sans-serif; }
 
 STYLE = f"\n{COLOURS}{_PAGE}{DIAGRAMS}"
 
-LONG = 40  # letters of a cell that may be broken into lines
+# Cells of more letters than these may be broken into lines, of some width or of more.
+PHRASE, WORDS = 24, 48
 
 
 class Markup(str):
@@ -162,10 +164,16 @@ def _row(tag: str, cells: Sequence[Any], numeric: Sequence[bool]) -> Markup:
     made = []
     for cell, right in zip(cells, numeric, strict=True):
         shown = "\N{EN DASH}" if cell is None else number(cell) if _is_number(cell) else cell
-        long = isinstance(cell, str) and not isinstance(cell, Markup) and len(cell) > LONG
-        kind = "number" if right else "words" if long and tag == "td" else ""
+        kind = "number" if right else _length(cell) if tag == "td" else ""
         made.append(element(tag, shown, class_=kind) if kind else element(tag, shown))
     return element("tr", Markup("".join(made)))
+
+
+def _length(cell: Any) -> str:
+    """The class of a cell of text, by its length."""
+    if isinstance(cell, Markup) or not isinstance(cell, str):
+        return ""
+    return "words" if len(cell) > WORDS else "phrase" if len(cell) > PHRASE else ""
 
 
 def figure(svg: Markup, caption: Any) -> Markup:

@@ -21,13 +21,14 @@ MEANING = {
 
 def build(context: Context) -> Page:
     records, entries = context.synthesised, load_equivalence(context.records)
-    known = {name: entries[name] for name in records if name in entries}
+    about = {name: entries[name] for name in records if name in entries}
+    known = {name: entry for name, entry in about.items() if is_about(entry, records[name])}
     counts = Counter(Verdict(entry["verdict"]) for entry in known.values())
-    missing = len(records) - len(known)
-    stale = [name for name, entry in known.items() if not is_about(entry, records[name])]
-    problems = [f"{missing} netlists have no verdict; to get it: {COMMAND}"] if missing else []
-    problems += [
-        f"{name}: its verdict is of another netlist; to renew it: {COMMAND}" for name in stale
+    missing, stale = len(records) - len(about), len(about) - len(known)
+    problems = [
+        f"{count} of {len(records)} netlists have {what}; to get it: {COMMAND}"
+        for count, what in ((missing, "no verdict"), (stale, "a verdict of another netlist only"))
+        if count
     ]
     return Page(
         summary=f"{sum(counts[v] for v in GOOD[:2])} of {len(records)} netlists are proved"

@@ -114,19 +114,19 @@ def _paper(paper: str, rows: Sequence[Result]) -> Markup:
     return section(
         f"{paper}: claim by claim",
         table(
-            ("Claim", "Place", "Published", "Ours", "Unit", "Off by", "Allowed", "Verdict", "Why"),
+            ("Claim", "Verdict", "Published", "Ours", "Unit", "Off by", "Allowed", "Place", "Why"),
             [
                 (
                     code(r.id),
-                    r.where,
+                    coloured(
+                        r.verdict == REPRODUCED, f"{r.verdict}{', fitted' if r.fitted else ''}"
+                    ),
                     _shown(r.published),
                     _shown(r.ours),
                     r.unit,
                     _deviation(r),
                     r.tolerance,
-                    coloured(
-                        r.verdict == REPRODUCED, f"{r.verdict}{', fitted' if r.fitted else ''}"
-                    ),
+                    r.where,
                     r.reason,
                 )
                 for r in rows
