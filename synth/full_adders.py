@@ -72,8 +72,9 @@ def inverted_adders(design: str) -> set[str]:
 
 def _of_module(cells: dict[str, Any]) -> set[str]:
     operands = _operands(cells)
+    # Lists: a set of names has another order in every process.
     order = TopologicalSorter(
-        {name: {x.adder for x in given if x.adder} for name, given in operands.items()}
+        {name: [x.adder for x in given if x.adder] for name, given in operands.items()}
     )
     inverted: set[str] = set()
     inverters: set[_Bit] = set()  # results that have one behind them
