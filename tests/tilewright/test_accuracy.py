@@ -1,6 +1,7 @@
 """Experiments on tiny random models, and the commands around them as a user meets them."""
 
 import json
+from argparse import Namespace
 from dataclasses import replace
 
 import numpy as np
@@ -10,14 +11,15 @@ from golden.harmonia.precision import cache_size
 from golden.llm.cached_attention import CacheFormat
 from golden.llm.engine import Evaluation
 from golden.llm.formats import AndaFormat, HarmoniaFormat
-from golden.llm.load import smollm2_path
-from golden.llm.model import ModelError
 from golden.llm.tiny import tiny_model
 from golden.params.harmonia import CacheParams
 from sim.anda import saving
+from tests.support.smollm2 import smollm2_or_skip
 from tests.tilewright.test_cli import run
-from tilewright.accuracy import anda, frontier, harmonia, retrieval
+from tilewright.accuracy import anda, frontier, harmonia, records, retrieval
+from tilewright.accuracy.__main__ import main as make_all
 from tilewright.accuracy.evaluations import Evaluations
+from tilewright.accuracy.options import update_records
 from tilewright.accuracy.records import describe, load_record, save_record
 from tilewright.accuracy.subject import engine_class, open_subject, shape_of
 from tilewright.errors import CommandError
@@ -152,9 +154,60 @@ def test_prices_of_harmonia_are_those_of_equal_lengths(subject):
     """Without windows both ways to state a price agree."""
     prices = frontier.Prices(shape_of(subject.model))
     fmt = HarmoniaFormat(cache=CacheFormat(initial=0, local=0, offset_channels=0))
-    assert prices.of_harmonia(fmt) == prices.of_lengths((8, 8, 8, 8, 8, 4, 4, 8))
+    assert prices.of(fmt) == prices.of(frontier.one_length((8, 8, 8, 8, 8, 4, 4, 8)))
     full = prices.full
-    assert all(prices.of_harmonia(fmt)[name] < full[name] for name in full)
+    assert all(prices.of(fmt)[name] < full[name] for name in full)
+
+
+def test_harmonias_own_lengths_are_in_the_space_within_its_windows():
+    assert frontier.within_windows(frontier.HARMONIA) == HarmoniaFormat()
+    long = frontier.within_windows((8, 8, 8, 8, 8, 13, 4, 8)).cache
+    assert (long.key_bits, long.value_bits) == ((13, 13), (8, 4))
+
+
+def test_search_down_from_given_lengths(subject):
+    """It may only shorten, for the goal it has; its best is judged on the other text too."""
+    space = frontier.Space("windows", frontier.within_windows, lambda: subject.model)
+    starts = [frontier.HARMONIA]
+    found = frontier.extended_search(subject, space, starts, "moved", 0.05, iterations=6)
+    assert found["starts"] == ["8/8/8/8/8/4/4/8"] == [found["trials"][0]["name"]]
+    assert len(found["trials"]) == 6
+    lengths = tuple(map(int, found["best"]["name"].split("/")))
+    assert lengths != frontier.HARMONIA
+    assert all(a <= b for a, b in zip(lengths, frontier.HARMONIA, strict=True))
+    assert found["best"]["moved"] == min(t["moved"] for t in found["trials"] if t["within"])
+    judged = space.measure(subject, lengths, validation=True)
+    assert found["best"]["validation"] == judged != found["best"]["perplexity"]
+
+
+def test_all_records_in_one_go(tmp_path, monkeypatch, capsys):
+    words = ["x", "tiny-llama", "--tokens", "128", "--window", "64", "--engine", "numpy"]
+    words += ["--out", str(tmp_path), "--log", str(tmp_path / "log.json")]
+    monkeypatch.setattr("sys.argv", [*words, "--only", "search-file"])
+    make_all()
+    record = load_record("search-file", tmp_path)
+    assert record["subject"]["weights"] == "as in the file"
+    assert record["command"] == "python -m tilewright.accuracy smollm2 --tokens 128 --window 64"
+    known = json.loads((tmp_path / "log-file.json").read_text())["perplexities"]
+    assert known["calibration: plain"] == record["reference"]
+    assert "wrote" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("weights", "names", "words"),
+    [("search", ["kv", "frontier"], ""), ("file", ["kv-file"], " --weights file")],
+)
+def test_records_that_a_command_makes(subject, monkeypatch, weights, names, words):
+    saved = {}
+    monkeypatch.setattr("tilewright.accuracy.records.save_record", saved.__setitem__)
+    for makers in ("MAKERS", "FILE_MAKERS"):
+        made = dict.fromkeys(getattr(records, makers), lambda *_: {"value": 1})
+        monkeypatch.setattr(records, makers, made)
+    args = Namespace(model="tiny-llama", tokens=128, window=64, weights=weights)
+    update_records(args, subject, "kv", ("kv", "frontier"))
+    assert list(saved) == names
+    command = f"tilewright kv tiny-llama --tokens 128 --window 64{words} --update-record"
+    assert all(r["command"] == command and r["value"] == 1 for r in saved.values())
 
 
 def test_points_of_the_frontier():
@@ -281,10 +334,7 @@ def test_a_model_that_is_not_installed_says_how_to_get_it(capsys, monkeypatch):
 
 @pytest.mark.full
 def test_the_real_model_loses_little_at_long_mantissas_and_much_at_short_ones():
-    try:
-        smollm2_path()
-    except ModelError as missing:
-        pytest.skip(str(missing))
+    smollm2_or_skip()
     real = open_subject("smollm2", tokens=512, window=512, weights="file", engine="numpy")
     reference = anda.reference(real)
     assert abs(anda.measure(real, (13,) * 4) / reference - 1) < 0.001

@@ -5,25 +5,32 @@ Two prices of a format, for one more token after ``CONTEXT`` tokens: bit operati
 are read. Weights are read in full by all of them and left out.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from golden.llm.cached_attention import CacheFormat
 from golden.llm.formats import HARMONIA_GROUP, BlockSites, HarmoniaFormat, site_lengths
-from golden.llm.search import Lengths, search
+from golden.llm.model import Model
+from golden.llm.search import Lengths, Trial, search
 from golden.llm.sites import LINEAR_SITES, Site
 from golden.params.formats import FP16
+from golden.params.harmonia import ACTIVATION_BITS
 from sim.models import Model as Shape
 from sim.workload import attention, linear
 from tilewright.accuracy.anda import reference, text_of
 from tilewright.accuracy.harmonia import CACHE_TOKENS, Variant
 from tilewright.accuracy.subject import WEIGHT_BITS, Subject, shape_of
 
-__all__ = ["Prices", "cheapest", "extended_search", "fixed_points", "pareto"]
+__all__ = [
+    *("Prices", "Space", "cheapest", "extended_search", "fixed_points", "one_length", "pareto"),
+    "within_windows",
+]
 
 CONTEXT = CACHE_TOKENS
 MODULES = dict(zip(LINEAR_SITES, ("qkv", "o", "u", "d"), strict=True))
+HARMONIA = (8, 8, 8, 8, 8, 4, 4, 8)  # in the order of Site; of K and V the old tokens'
+SiteFormat = BlockSites | HarmoniaFormat  # both have a length at every site
 
 
 @dataclass(frozen=True)
@@ -39,28 +46,14 @@ class Prices:
         elements = 2 * CONTEXT * self.shape.kv_width * self.shape.layers
         return {"computed": self._computed(lengths), "moved": float(elements * FP16.bits)}
 
-    def of_lengths(self, lengths: Lengths) -> dict[str, float]:
-        """Of one length for each site, whatever a token's age."""
-        by_site = site_lengths(lengths)
-        key, value = by_site[Site.K], by_site[Site.V]
-        cache = CacheFormat(
-            group=HARMONIA_GROUP,
-            initial=0,
-            local=0,
-            key_bits=(key, key),
-            value_bits=(value, value),
-            offset_channels=0,
-        )
-        return {"computed": self._computed(by_site), "moved": self._moved(cache)}
-
-    def of_harmonia(self, fmt: HarmoniaFormat) -> dict[str, float]:
-        """A share of the tokens has the long keys and values."""
-        cache = fmt.cache
+    def of(self, fmt: SiteFormat) -> dict[str, float]:
+        """With a cache that has windows, a share of the tokens has the long keys and values."""
+        cache = fmt.cache if isinstance(fmt, HarmoniaFormat) else _without_windows(fmt)
         recent = min(CONTEXT, cache.initial + cache.local) / CONTEXT
-        mean = [
+        key, value = (
             recent * high + (1 - recent) * low for high, low in (cache.key_bits, cache.value_bits)
-        ]
-        lengths = fmt.lengths | {Site.K: mean[0], Site.V: mean[1]}
+        )
+        lengths = {**fmt.lengths, Site.K: key, Site.V: value}
         return {"computed": self._computed(lengths), "moved": self._moved(cache)}
 
     def _computed(self, lengths: dict[Site, Any]) -> float:
@@ -78,8 +71,57 @@ class Prices:
         return float(heads * cache.size(CONTEXT, self.shape.head_dim).bits)
 
 
+def _without_windows(fmt: BlockSites) -> CacheFormat:
+    key, value = fmt.lengths[Site.K], fmt.lengths[Site.V]
+    return CacheFormat(
+        group=fmt.group,
+        initial=0,
+        local=0,
+        key_bits=(key, key),
+        value_bits=(value, value),
+        offset_channels=0,
+    )
+
+
+def one_length(lengths: Lengths) -> BlockSites:
+    """A length for each site, in the order of ``Site``, whatever a token's age."""
+    return BlockSites(site_lengths(lengths), HARMONIA_GROUP)
+
+
+def within_windows(lengths: Lengths) -> HarmoniaFormat:
+    """Harmonia with these lengths, in the order of ``Site``: those of K and V for old tokens.
+
+    Initial and recent tokens keep Harmonia's 8 bits, unless the old ones have more.
+    """
+    qkv, o, u, d, query, key, value, weight = lengths
+    return HarmoniaFormat(
+        linear_bits=(qkv, o, u, d),
+        query_bits=query,
+        weight_bits=weight,
+        cache=CacheFormat(
+            key_bits=(max(ACTIVATION_BITS, key), key),
+            value_bits=(max(ACTIVATION_BITS, value), value),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Space:
+    """Formats with a length for each site; ``model`` has other weights than the subject's."""
+
+    name: str
+    fmt: Callable[[Lengths], SiteFormat]
+    model: Callable[[], Model] | None = None
+
+    def measure(self, subject: Subject, lengths: Lengths, *, validation: bool = False) -> float:
+        name = f"{self.name} {text_of(lengths)}"
+        return subject.measure(name, self.fmt(lengths), validation=validation, model=self.model)
+
+
 def extended_search(
     subject: Subject,
+    space: Space,
+    starts: Collection[int | Lengths],
     goal: str,
     tolerance: float,
     iterations: int,
@@ -87,6 +129,7 @@ def extended_search(
 ) -> dict[str, Any]:
     """Algorithm 1 with a length for each site; ``goal`` is computed, moved or both.
 
+    It comes down from ``starts``; the published ones are uniform.
     A price is taken in shares of full precision's. Lengths that a goal has no price for still
     count a little, or the search would not know which way is down.
     """
@@ -95,46 +138,51 @@ def extended_search(
     weight = {"computed": (1.0, 0.01), "moved": (0.01, 1.0), "both": (1.0, 1.0)}[goal]
 
     def cost(lengths: Lengths) -> float:
-        found = prices.of_lengths(lengths)
+        found = prices.of(space.fmt(lengths))
         shares = (found[name] / full[name] for name in ("computed", "moved"))
         return sum(w * share for w, share in zip(weight, shares, strict=True))
 
-    def evaluate(lengths: Lengths) -> float:
-        name = f"sites {text_of(lengths)}, group {HARMONIA_GROUP}"
-        tick(name)
-        return subject.measure(name, BlockSites(site_lengths(lengths), HARMONIA_GROUP))
-
     outcome = search(
-        evaluate,
+        lambda lengths: space.measure(subject, lengths),
         cost,
         len(Site),
         reference=reference(subject),
         tolerance=tolerance,
         iterations=iterations,
+        starts=starts,
         shortest=2,
+        progress=lambda trial: tick(f"{space.name} {text_of(trial.lengths)}"),
     )
-    trials = [
-        {"name": text_of(t.lengths), "perplexity": t.perplexity, "within": t.within}
-        | prices.of_lengths(t.lengths)
-        for t in outcome.trials
-    ]
-    best = None if outcome.best is None else text_of(outcome.best.lengths)
+
+    def point(trial: Trial) -> dict[str, Any]:
+        found = {"name": text_of(trial.lengths), "perplexity": trial.perplexity}
+        return found | {"within": trial.within} | prices.of(space.fmt(trial.lengths))
+
+    best = outcome.best
     return {
+        "space": space.name,
+        "starts": [s if isinstance(s, int) else text_of(s) for s in starts],
         "goal": goal,
         "tolerance": tolerance,
         "exhausted": outcome.exhausted,
-        "best": next((trial for trial in trials if trial["name"] == best), None),
-        "trials": trials,
+        "best": None
+        if best is None
+        else point(best) | {"validation": space.measure(subject, best.lengths, validation=True)},
+        "trials": [point(trial) for trial in outcome.trials],
     }
 
 
 def fixed_points(
-    subject: Subject, variants: Iterable[Variant], perplexity: Callable[[Variant], float]
+    subject: Subject, variants: Iterable[Variant], perplexity: Callable[[Variant, bool], float]
 ) -> list[dict[str, Any]]:
-    """Harmonia's own formats on the same text, with the same two prices."""
+    """Harmonia's own formats on the same texts, with the same two prices.
+
+    ``perplexity`` of a variant is that of the validation text if its second argument says so.
+    """
     prices = Prices(shape_of(subject.model))
     return [
-        {"name": v.name, "perplexity": perplexity(v)} | prices.of_harmonia(v.fmt)
+        {"name": v.name, "perplexity": perplexity(v, False), "validation": perplexity(v, True)}
+        | prices.of(v.fmt)
         for v in variants
         if v.fmt is not None
     ]

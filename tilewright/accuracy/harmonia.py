@@ -12,7 +12,10 @@ from golden.params.formats import FP16
 from golden.params.harmonia import ACTIVATION_BITS
 from tilewright.accuracy.subject import Subject, quantise
 
-__all__ = ["CACHE_TOKENS", "Variant", "cache_bytes", "smoothed", "variants"]
+__all__ = [
+    *("CACHE_TOKENS", "Variant", "cache_bytes", "folded", "measure", "smoothed", "table"),
+    "variants",
+]
 
 CACHE_TOKENS = 4096  # for which a cache's size is told, as in the paper
 LEARNING_TOKENS = 256  # of one calibration sequence that factors are learned on
@@ -100,6 +103,23 @@ def measure(
     return subject.measure(
         name, variant.fmt, validation=validation, model=model if variant.smooth else None
     )
+
+
+def table(
+    subject: Subject,
+    wanted: Sequence[Variant],
+    model: Callable[[], Model],
+    tick: Callable[[str], None],
+    suffix: str = "",
+) -> list[dict[str, Any]]:
+    """Perplexity on the validation text and size of each variant; the others as of ``measure``."""
+    rows = []
+    for variant in wanted:
+        tick(variant.name)
+        perplexity = measure(subject, variant, model, suffix=suffix if variant.smooth else "")
+        size = cache_bytes(subject.model, variant.fmt)
+        rows.append({"name": variant.name, "perplexity": perplexity, "cache_bytes": size})
+    return rows
 
 
 def cache_bytes(model: Model, fmt: HarmoniaFormat | None, tokens: int = CACHE_TOKENS) -> float:

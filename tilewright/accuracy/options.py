@@ -68,11 +68,18 @@ def open_from(args: argparse.Namespace) -> "Subject":
     return subject
 
 
-def update_records(subject: "Subject", names: tuple[str, ...], command: str) -> None:
-    from tilewright.accuracy.records import MAKERS, describe, save_record
+def update_records(
+    args: argparse.Namespace, subject: "Subject", command: str, names: tuple[str, ...]
+) -> None:
+    """Make the records ``names`` again; with the file's weights, ``command``'s one for those."""
+    from tilewright.accuracy.records import FILE_MAKERS, MAKERS, describe, save_record
 
+    words = f"tilewright {command} {args.model} --tokens {args.tokens} --window {args.window}"
+    if args.weights == "file":
+        words, names = f"{words} --weights file", (f"{command}-file",)
     for name in names:
-        record = describe(subject, command) | MAKERS[name](subject, remark)
+        make = (MAKERS | FILE_MAKERS)[name]
+        record = describe(subject, f"{words} --update-record") | make(subject, remark)
         remark(f"wrote {save_record(name, record)}")
 
 

@@ -14,20 +14,23 @@ from golden.llm.cached_attention import CacheFormat
 from golden.llm.engine import Evaluation
 from golden.llm.formats import HarmoniaFormat
 from golden.llm.model import Model
-from golden.llm.sites import PLAIN
+from golden.llm.search import STARTS
+from golden.llm.sites import LINEAR_SITES, PLAIN, Site
 from tilewright.accuracy import anda, frontier, harmonia, retrieval, sensitivity
 from tilewright.accuracy.subject import Subject, shape_of
 from tilewright.files import write_atomic
 
-__all__ = ["MAKERS", "RECORDS", "load_record", "save_record"]
+__all__ = ["FILE_MAKERS", "MAKERS", "RECORDS", "load_record", "save_record"]
 
 RECORDS = Path(__file__).with_name("records")
 TOLERANCES = (0.001, 0.01)  # the two of the Anda paper's Table II
 ITERATIONS = 32
 SITE_ITERATIONS = 96  # twice the sites, twice the way down
 WINDOWS = {"initial": (0, 32, 64), "local": (0, 32, 64, 128)}
+ROUNDING = 1e-9  # of a tolerance that a perplexity gives, so that this one keeps it
 QUIZZES = 4  # seeds
 SEED = 0
+LEARNED = "learned factors"  # what subjects of one model and text may share
 
 Tick = Callable[[str], None]
 
@@ -86,23 +89,18 @@ def sensitivity_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     return {
         "reference": anda.reference(subject),
         "by_module": sensitivity.by_module(subject, tick=tick),
-        "by_group": sensitivity.by_group(subject, tick=tick),
-        "everywhere": sensitivity.everywhere(subject, tick=tick),
+        "by_group": sensitivity.by_group(subject, LINEAR_SITES, tick=tick),
+        # Cached keys and values too: Harmonia without what its cache adds.
+        "everywhere": sensitivity.by_group(subject, Site, tick=tick),
     }
 
 
 def kv_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Variants of the cache on the validation text, sizes of the windows, retrieval."""
     learned, smooth = _smooth_model(subject, tick)
-    rows = []
-    for variant in harmonia.variants():
-        tick(variant.name)
-        size = harmonia.cache_bytes(subject.model, variant.fmt)
-        perplexity = harmonia.measure(subject, variant, smooth)
-        rows.append({"name": variant.name, "perplexity": perplexity, "cache_bytes": size})
     return {
         "cache_tokens": harmonia.CACHE_TOKENS,
-        "variants": rows,
+        "variants": harmonia.table(subject, harmonia.variants(), smooth, tick),
         "learning": learned,
         "windows": _window_sizes(subject, tick),
         "retrieval": _retrieval(subject, smooth, tick),
@@ -110,20 +108,22 @@ def kv_record(subject: Subject, tick: Tick) -> dict[str, Any]:
 
 
 def _smooth_model(subject: Subject, tick: Tick) -> tuple[dict[str, Any], Callable[[], Model]]:
-    """How learning went, and the model with the factors; learned once for all records."""
-    if "factors" not in subject.shared:
-        found = harmonia.smoothed(
+    """How learning went, and the model with the factors; each made once for all records."""
+    shared = subject.shared
+    if LEARNED not in shared:
+        shared[LEARNED] = harmonia.smoothed(
             subject, seed=SEED, progress=lambda k, n: tick(f"factors {k}/{n}")
         )
-        subject.shared["factors"] = found, harmonia.folded(subject, found)
-    found, model = subject.shared["factors"]
+    found = shared[LEARNED]
+    if "smooth" not in shared:
+        shared["smooth"] = harmonia.folded(subject, found)
     summary = {
         "steps": harmonia.LEARNING_STEPS,
         "tokens": harmonia.LEARNING_TOKENS * harmonia.LEARNING_SEQUENCES,
         "error_before": list(found.before),
         "error_after": list(found.after),
     }
-    return summary, lambda: model
+    return summary, lambda: shared["smooth"]
 
 
 def _window_sizes(subject: Subject, tick: Tick) -> list[dict[str, Any]]:
@@ -164,29 +164,56 @@ def _retrieval(subject: Subject, smooth: Callable[[], Model], tick: Tick) -> lis
 
 
 def frontier_record(subject: Subject, tick: Tick) -> dict[str, Any]:
-    """The search over all eight sites, as good as Harmonia and within 1%, for three goals."""
+    """The search over all eight sites, as good as Harmonia and within 1%, for three goals.
+
+    Once with one length whatever a token's age, once within Harmonia's windows; there also down
+    from Harmonia's own lengths, for what can be had without giving anything up.
+    """
     _, smooth = _smooth_model(subject, tick)
     fixed = frontier.fixed_points(
         subject,
         harmonia.variants(),
-        lambda variant: harmonia.measure(subject, variant, smooth, validation=False),
+        lambda variant, judged: harmonia.measure(subject, variant, smooth, validation=judged),
     )
     reference = anda.reference(subject)
     paper = next(p for p in fixed if p["name"] == "4 bits, windows, offsets, factors")
-    as_good = max(0.0, paper["perplexity"] / reference - 1)
+    as_good = max(0.0, paper["perplexity"] / reference - 1) + ROUNDING
+    one_length = frontier.Space("one length", frontier.one_length)
+    windows = frontier.Space("windows", frontier.within_windows, smooth)
     searches = [
-        frontier.extended_search(subject, goal, tolerance, SITE_ITERATIONS, tick)
-        for tolerance in (as_good, TOLERANCES[1])
+        frontier.extended_search(subject, space, starts, goal, tolerance, SITE_ITERATIONS, tick)
+        for space, starts, tolerance in (
+            (one_length, STARTS, as_good),
+            (one_length, STARTS, TOLERANCES[1]),
+            (windows, STARTS, as_good),
+            (windows, STARTS, TOLERANCES[1]),
+            (windows, [frontier.HARMONIA], as_good),
+        )
         for goal in ("computed", "moved", "both")
     ]
     prices = frontier.Prices(shape_of(subject.model))
     return {
         "context": frontier.CONTEXT,
         "reference": reference,
+        "validation_reference": anda.reference(subject, validation=True),
         "full": prices.full,
         "fixed": fixed,
         "searches": searches,
     }
+
+
+def search_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
+    """Algorithm 1 beside the file's own weights: what do INT4 weights change about it?"""
+    return anda.searched(
+        subject, TOLERANCES[1], ITERATIONS, lambda trial: tick(anda.text_of(trial.lengths))
+    )
+
+
+def kv_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
+    """Variants of the cache beside the file's own weights."""
+    _, smooth = _smooth_model(subject, tick)
+    rows = harmonia.table(subject, harmonia.variants(), smooth, tick)
+    return {"cache_tokens": harmonia.CACHE_TOKENS, "variants": rows}
 
 
 MAKERS: dict[str, Callable[[Subject, Tick], dict[str, Any]]] = {
@@ -194,4 +221,9 @@ MAKERS: dict[str, Callable[[Subject, Tick], dict[str, Any]]] = {
     "sensitivity": sensitivity_record,
     "kv": kv_record,
     "frontier": frontier_record,
+}
+
+FILE_MAKERS: dict[str, Callable[[Subject, Tick], dict[str, Any]]] = {  # weights as in the file
+    "search-file": search_file_record,
+    "kv-file": kv_file_record,
 }

@@ -1,13 +1,13 @@
 """How perplexity depends on mantissa length and group size, module by module and together."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from golden.llm.formats import ANDA_GROUP, AndaFormat, BlockSites
-from golden.llm.sites import LINEAR_SITES, Format, Site
+from golden.llm.formats import ANDA_GROUP, BlockSites
+from golden.llm.sites import LINEAR_SITES, Site
 from tilewright.accuracy.subject import Subject
 
-__all__ = ["by_group", "by_module", "everywhere"]
+__all__ = ["by_group", "by_module"]
 
 LENGTHS = range(3, 11)
 GROUPS = (16, 32, 64, 128)
@@ -18,51 +18,34 @@ def by_module(
     subject: Subject, lengths: Iterable[int] = LENGTHS, tick: Tick = lambda _: None
 ) -> list[dict[str, Any]]:
     """One of Anda's modules at a time, the others in full precision."""
-    rows = []
-    for site in LINEAR_SITES:
-        for length in lengths:
-            fmt = BlockSites({site: length}, ANDA_GROUP)
-            name = f"{site.value} alone {length} bits, group {ANDA_GROUP}"
-            row = {"module": site.value, "length": length}
-            rows.append(row | {"perplexity": _measured(subject, name, fmt, tick)})
-    return rows
+    return [
+        {"module": site.value, "length": length}
+        | {"perplexity": _measured(subject, [site], length, ANDA_GROUP, tick)}
+        for site in LINEAR_SITES
+        for length in lengths
+    ]
 
 
 def by_group(
     subject: Subject,
+    sites: Collection[Site],
     lengths: Iterable[int] = LENGTHS,
     groups: Sequence[int] = GROUPS,
     tick: Tick = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """All four of Anda's modules at one length, by group size."""
-    rows = []
-    for group in groups:
-        for length in lengths:
-            name = f"anda {'/'.join([str(length)] * 4)}"
-            if group != ANDA_GROUP:
-                name += f", group {group}"
-            perplexity = _measured(subject, name, AndaFormat((length,) * 4, group), tick)
-            rows.append({"group": group, "length": length, "perplexity": perplexity})
-    return rows
+    """All of ``sites`` at one length, the others in full precision, by group size."""
+    return [
+        {"group": group, "length": length}
+        | {"perplexity": _measured(subject, sites, length, group, tick)}
+        for group in groups
+        for length in lengths
+    ]
 
 
-def everywhere(
-    subject: Subject,
-    lengths: Iterable[int] = LENGTHS,
-    groups: Sequence[int] = GROUPS,
-    tick: Tick = lambda _: None,
-) -> list[dict[str, Any]]:
-    """All eight sites at one length, cached keys and values too: Harmonia without its cache."""
-    rows = []
-    for group in groups:
-        for length in lengths:
-            name = f"all sites {length} bits, group {group}"
-            fmt = BlockSites(dict.fromkeys(Site, length), group)
-            perplexity = _measured(subject, name, fmt, tick)
-            rows.append({"group": group, "length": length, "perplexity": perplexity})
-    return rows
-
-
-def _measured(subject: Subject, name: str, fmt: Format, tick: Tick) -> float:
+def _measured(
+    subject: Subject, sites: Collection[Site], length: int, group: int, tick: Tick
+) -> float:
+    names = "all sites" if set(sites) == set(Site) else " ".join(site.value for site in sites)
+    name = f"{names} at {length} bits, group {group}"
     tick(name)
-    return subject.measure(name, fmt)
+    return subject.measure(name, BlockSites(dict.fromkeys(sites, length), group))

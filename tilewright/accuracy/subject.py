@@ -56,6 +56,7 @@ class Subject:
     engine: type[Evaluation] = Evaluation
     evaluations: Evaluations = field(init=False)
     shared: dict[str, Any] = field(default_factory=dict)  # what several experiments need
+    _others: dict[tuple[str, int], Evaluation] = field(default_factory=dict)  # of other models
 
     def __post_init__(self) -> None:
         self.evaluations = Evaluations(None, self.identity)
@@ -84,7 +85,12 @@ class Subject:
         def perplexity() -> float:
             if model is None:
                 return judge.perplexity(fmt)
-            return self.engine(model(), judge.sequences.reshape(-1), self.window).perplexity(fmt)
+            other = model()
+            key = part, id(other)  # which the evaluation keeps alive
+            if key not in self._others:
+                tokens = judge.sequences.reshape(-1)
+                self._others[key] = self.engine(other, tokens, self.window)
+            return self._others[key].perplexity(fmt)
 
         return self.evaluations(f"{part}: {name}", perplexity)
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tilewright.accuracy.frontier import HARMONIA
 from tilewright.accuracy.records import load_record
 from tilewright.files import write_atomic
 from tilewright.report.claims import load_claims
@@ -42,6 +43,7 @@ def tables() -> dict[str, list[list[str]]]:
         "cache": _cache_rows(kv),
         "weights of the file": _file_rows(_record("kv-file")),
         "frontier": _frontier_rows(frontier),
+        "speed": _speed_rows(_record("speed")),
     }
 
 
@@ -99,26 +101,47 @@ def _cache_rows(record: dict[str, Any]) -> list[list[str]]:
 
 
 def _file_rows(record: dict[str, Any]) -> list[list[str]]:
-    full = record["variants"][0]["perplexity"]
-    return [[row["name"], _loss(row["perplexity"], full)] for row in record["variants"]]
+    found = {row["name"]: row["perplexity"] for row in record["variants"]}
+    full = found["full precision"]
+    return [[name, _loss(found[name], full)] for name in ("full precision", *SHOWN)]
 
 
 def _frontier_rows(record: dict[str, Any]) -> list[list[str]]:
-    """Harmonia as published, and what was searched for."""
+    """Harmonia as published, and what was searched for: operations and traffic together."""
     full, reference = record["full"], record["reference"]
     paper = next(p for p in record["fixed"] if p["name"] == "4 bits, windows, offsets, factors")
-    found = {"Harmonia, 8 and 4 bits": paper}
+    found = {"Harmonia, 8 and 4 bits": paper | {"name": "/".join(map(str, HARMONIA))}}
     for search in record["searches"]:
         if search["goal"] == "both" and search["best"] is not None:
-            found[f"searched, {search['tolerance']:.1%}"] = search["best"]
+            start = ", from Harmonia's" if len(search["starts"]) == 1 else ""
+            words = f"{search['space']}{start}, {search['tolerance']:.1%}"
+            found[words] = search["best"]
     return [
         [
             words,
-            point["name"] if words.startswith("searched") else "8/8/8/8/8/4/4/8",
+            point["name"],
             *(f"{100 * point[price] / full[price]:.1f}%" for price in ("moved", "computed")),
             _loss(point["perplexity"], reference),
+            _loss(point["validation"], record["validation_reference"]),
         ]
         for words, point in found.items()
+    ]
+
+
+def _speed_rows(record: dict[str, Any]) -> list[list[str]]:
+    """Perplexity of the same tokens by format, and the two commands as they are by default."""
+    plain = record["formats"][0]["cpu_seconds"]
+    return [
+        *(
+            [
+                f"{record['tokens']} tokens, {row['format']}",
+                f"{row['seconds']:.0f} s",
+                f"{row['cpu_seconds'] / plain:.2f}",
+                f"{row['gigabytes']:.2f} GB",
+            ]
+            for row in record["formats"]
+        ),
+        *([f"`{r['command']}`", f"{r['seconds']:.0f} s", "", ""] for r in record["commands"]),
     ]
 
 

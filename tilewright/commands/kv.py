@@ -1,7 +1,8 @@
 """``tilewright kv``: what shortening the KV cache costs a model."""
 
 import argparse
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from tilewright.accuracy.options import (
     add_subject_arguments,
@@ -9,7 +10,10 @@ from tilewright.accuracy.options import (
     save_plot,
     update_records,
 )
-from tilewright.console import print_json, print_table, progress, remark
+from tilewright.console import print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from golden.llm.model import Model
 
 NAME = "kv"
 HELP = "perplexity and size of Harmonia's KV cache: lengths, windows, offsets, learned factors"
@@ -34,9 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from golden.params.block import require
-    from tilewright.accuracy.harmonia import CACHE_TOKENS, cache_bytes, folded, measure, variants
-    from tilewright.accuracy.harmonia import smoothed as learn
-    from tilewright.accuracy.records import describe, save_record
+    from tilewright.accuracy.harmonia import CACHE_TOKENS, folded, smoothed, table, variants
 
     for length in args.lengths:
         require(1 <= length <= 8, f"--lengths must be 1..8, not {length}")
@@ -44,23 +46,20 @@ def run(args: argparse.Namespace) -> int:
     subject = open_from(args)
     require(subject.validation is not None, "the text has one window only: nothing to judge by")
     wanted = variants(args.lengths)
-    layers = len(subject.model.layers)
-    with progress("cache", len(wanted) + layers) as tick:
-        learned = learn(
-            subject,
-            steps=args.steps,
-            seed=args.seed,
-            progress=lambda layer, _: tick(f"factors of layer {layer}"),
-        )
-        model = folded(subject, learned)
-        rows: list[dict[str, Any]] = []
-        for variant in wanted:
-            tick(variant.name, steps=0)
-            name = f", steps {args.steps}, seed {args.seed}" if variant.smooth else ""
-            perplexity = measure(subject, variant, lambda: model, suffix=name)
-            size = cache_bytes(subject.model, variant.fmt)
-            rows.append({"name": variant.name, "perplexity": perplexity, "cache_bytes": size})
-            tick()
+    with progress("cache", len(wanted) + len(subject.model.layers)) as tick:
+
+        @cache  # and never called if the log has all that needs it
+        def smooth() -> "Model":
+            learned = smoothed(
+                subject,
+                steps=args.steps,
+                seed=args.seed,
+                progress=lambda layer, _: tick(f"factors of layer {layer}"),
+            )
+            return folded(subject, learned)
+
+        suffix = f", steps {args.steps}, seed {args.seed}"
+        rows = table(subject, wanted, smooth, tick, suffix)
     result = {"subject": subject.identity, "cache_tokens": CACHE_TOKENS, "variants": rows}
     if args.json:
         print_json(result)
@@ -70,13 +69,7 @@ def run(args: argparse.Namespace) -> int:
         points = {r["name"]: [(r["cache_bytes"] / 1e6, r["perplexity"])] for r in rows}
         save_plot(args.plot, points, x_label=f"MB of cache for {CACHE_TOKENS} tokens")
     if args.update_record:
-        command = f"tilewright kv {args.model} --tokens {args.tokens} --window {args.window}"
-        if args.weights == "file":  # the table alone: what does INT4 change about it?
-            command += f" --weights file --lengths {' '.join(map(str, args.lengths))}"
-            record = describe(subject, f"{command} --steps {args.steps} --update-record") | result
-            remark(f"wrote {save_record('kv-file', record)}")
-        else:
-            update_records(subject, ("kv", "frontier"), f"{command} --update-record")
+        update_records(args, subject, NAME, ("kv", "frontier"))
     return 0
 
 

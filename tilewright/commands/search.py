@@ -34,7 +34,6 @@ def run(args: argparse.Namespace) -> int:
     from golden.llm.search import check_tolerance
     from golden.params.block import require
     from tilewright.accuracy.anda import compare_machines, reference, searched, text_of
-    from tilewright.accuracy.records import describe, save_record
     from tilewright.accuracy.subject import shape_of
 
     check_tolerance(args.tolerance)  # before minutes of reading and measuring
@@ -61,13 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         _plot(args, result)
     if args.update_record:
-        command = f"tilewright search {args.model} --tokens {args.tokens} --window {args.window}"
-        if args.weights == "file":  # this search alone: what does INT4 change about it?
-            command += f" --weights file --tolerance {args.tolerance:g} --update-record"
-            kept = {key: value for key, value in result.items() if key != "machines"}
-            remark(f"wrote {save_record('search-file', describe(subject, command) | kept)}")
-        else:
-            update_records(subject, ("search", "sensitivity"), f"{command} --update-record")
+        update_records(args, subject, NAME, ("search", "sensitivity"))
     return 0 if best is not None else 1
 
 

@@ -319,7 +319,8 @@ def _with_weights_of_file() -> Markup:
 def _frontier(record: dict[str, Any]) -> Markup:
     reference, full = record["reference"], record["full"]
     kinds = {
-        "search over eight sites": _trials(record),
+        "search, one length": _trials(record, "one length"),
+        "search within windows": _trials(record, "windows"),
         "Harmonia's own": record["fixed"],
     }
     paper = next(point for point in record["fixed"] if point["name"] == PAPER)
@@ -351,8 +352,10 @@ def _frontier(record: dict[str, Any]) -> Markup:
         "Beyond the papers: the search over all eight sites",
         paragraph(
             _subject(record, "calibration"),
-            "Algorithm 1 with a length for A_qkv, A_o, A_u, A_d, Q, K, V and P each, groups of 32,"
-            " one length whatever a token's age. Prices are those of one token after"
+            "Algorithm 1 with a length for A_qkv, A_o, A_u, A_d, Q, K, V and P each, groups of 32:"
+            " with one length whatever a token's age, and within Harmonia's windows, where K and V"
+            " of initial and recent tokens keep 8 bits and offsets and factors are as published;"
+            " there also down from Harmonia's own lengths. Prices are those of one token after"
             f" {record['context']}, in percent of fp16 beside INT4 weights.",
         ),
         figure(
@@ -367,19 +370,42 @@ def _frontier(record: dict[str, Any]) -> Markup:
         table(
             ("Cheapest in", "Of", "As good as Harmonia", "Moved, %", "Computed, %", "Loss, %"), rows
         ),
+        table(
+            (
+                *("Searched", "From", "To save", "Loss at most, %", "Found", "Moved, %"),
+                *("Computed, %", "Loss, %", "Validation loss, %"),
+            ),
+            [
+                (
+                    found["space"],
+                    found["starts"][0] if len(found["starts"]) == 1 else "uniform lengths",
+                    found["goal"],
+                    100 * found["tolerance"],
+                    best["name"],
+                    100 * best["moved"] / full["moved"],
+                    100 * best["computed"] / full["computed"],
+                    _percent(best["perplexity"], reference),
+                    _percent(best["validation"], record["validation_reference"]),
+                )
+                for found in record["searches"]
+                if (best := found["best"]) is not None
+            ],
+        ),
         paragraph(
             f"Harmonia as published, {PAPER}: {100 * paper['moved'] / full['moved']:.1f}% moved,"
             f" {100 * paper['computed'] / full['computed']:.1f}% computed,"
-            f" {_percent(paper['perplexity'], reference):+.2f}% loss."
+            f" {_percent(paper['perplexity'], reference):+.2f}% loss,"
+            f" {_percent(paper['validation'], record['validation_reference']):+.2f}% on the"
+            " validation text."
         ),
         _source("frontier", record),
     )
 
 
-def _trials(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every combination that the searches looked at, once."""
-    found = {t["name"]: t for search in record["searches"] for t in search["trials"]}
-    return list(found.values())
+def _trials(record: dict[str, Any], space: str) -> list[dict[str, Any]]:
+    """Every combination that the searches of a kind looked at, once."""
+    searches = (search for search in record["searches"] if search["space"] == space)
+    return list({t["name"]: t for search in searches for t in search["trials"]}.values())
 
 
 def _places(
