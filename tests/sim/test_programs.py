@@ -33,7 +33,7 @@ SMALL = {
     ],
 }
 WIDE = "line_bytes=256,dma_lines=64"
-PAPER = [(1, 512, 256), (40, 1000, 600)]
+PAPER = [(1, 512, 256), (20, 300, 150)]
 
 
 def gemm(shape):
