@@ -1,14 +1,16 @@
 """The page of results: its data agree with the model, and every drawing is there."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import synth
 from sim.roofsurface import Kernel, Surface
+from sim.scoreboard import evaluate
 from tilewright.report.page import Context
-from tilewright.report.pages import results
+from tilewright.report.pages import results, scoreboard
 from tilewright.report.surfaces import region_diagram, surface_drawing
 
 DRAWINGS = (
@@ -59,3 +61,11 @@ def test_drawings_name_their_points():
     drawing = surface_drawing("surface", surface, 1, {p.name: (p, 1e-9) for p in points})
     assert "there" in drawing
     assert "var(--series-0)" in drawing
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "shown"), [("5%", "+2.50%"), ("at least", "+2.50%"), ("0.1", "+2.50")]
+)
+def test_deviations_of_the_scoreboard_have_their_unit(tolerance, shown):
+    (result, *_) = evaluate(["sparamx"])["sparamx"]
+    assert scoreboard._deviation(replace(result, deviation=2.5, tolerance=tolerance)) == shown

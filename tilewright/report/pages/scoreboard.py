@@ -153,7 +153,8 @@ def _shown(value: Any) -> str:
 def _deviation(r: Result) -> str:
     if r.deviation is None:
         return "\N{EN DASH}"
-    return f"{r.deviation:+.2f}{'%' if r.tolerance.endswith('%') else ''}"
+    absolute = r.tolerance.replace(".", "").isdigit()
+    return f"{r.deviation:+.2f}{'' if absolute else '%'}"
 
 
 def _constants() -> Markup:
