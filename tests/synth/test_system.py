@@ -1,5 +1,7 @@
 """Area of whole accelerators by part."""
 
+from pathlib import Path
+
 import pytest
 from amaranth import Module, Signal
 from amaranth.back import rtlil
@@ -12,6 +14,7 @@ from hw.sram import BlackBoxMemories, Sram
 from synth.emit import to_rtlil
 from synth.flow import synthesise
 from synth.record import is_of_this_flow, sha256
+from synth.scaling import area_factor
 from synth.system import SYSTEMS, Area, load_system, system_area
 from synth.technology import TECHNOLOGIES, load_technology
 from tests.support.claims import claim
@@ -100,6 +103,15 @@ def test_every_module_of_a_record_has_a_part(spec, technology):
 
 def test_parts_of_anda_are_those_of_the_papers_table():
     assert set(anda.PARTS) == set(claim("anda.area"))
+
+
+def test_the_page_has_harmonias_area():
+    ours = sum(area_by_part(load_system("harmonia", ASAP7), harmonia.PARTS).values())
+    paper = claim("harmonia.area")
+    scaled = paper * area_factor(harmonia.PAPER_NODE, ASAP7.node)
+    page = " ".join((Path(__file__).parents[2] / "docs" / "synthesis.md").read_text().split())
+    assert f"Harmonia has {ours:.2f} mm² in asap7" in page
+    assert f"the paper's {paper} mm² at 28 nm are {scaled:.2f} mm² at 7 nm" in page
 
 
 def test_a_module_without_a_part_is_refused():
