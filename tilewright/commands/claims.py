@@ -1,9 +1,13 @@
 """``tilewright claims``: the papers' figures beside ours."""
 
 import argparse
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from tilewright.console import print_json, print_table
+
+if TYPE_CHECKING:
+    from sim.scoreboard import Result
 
 NAME = "claims"
 HELP = "evaluate the papers' claims: published, ours, deviation, verdict"
@@ -84,11 +88,22 @@ def run(args: argparse.Namespace) -> int:
         )
         print()
     print_table(
-        ("PAPER", *(verdict.upper() for verdict in VERDICTS)),
-        [(paper, *(counts[paper][verdict] for verdict in VERDICTS)) for paper in counts],
+        ("PAPER", *(verdict.upper() for verdict in VERDICTS), "REPRODUCED ARE"),
+        [
+            (paper, *(counts[paper][verdict] for verdict in VERDICTS), _kinds(results[paper]))
+            for paper in counts
+        ],
     )
     print("\n* a constant of the model was fitted to this figure")
     return 0
+
+
+def _kinds(results: Iterable["Result"]) -> str:
+    """Of those reproduced: figures met freely, those fitted to, bounds and statements that hold."""
+    from sim.scoreboard import kinds
+
+    figures, fitted, bounds = kinds(results).values()
+    return f"{figures} figures, {fitted} fitted, {bounds} bounds"
 
 
 def residual_rows() -> list[dict[str, Any]]:
