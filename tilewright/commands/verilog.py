@@ -38,9 +38,8 @@ def run(args: argparse.Namespace) -> int:
         plain = [{kind: str(path) for kind, path in files.items()} for files in written]
         print_json(plain if args.all else plain[0])
     else:
-        for files in written:
-            for path in files.values():
-                print(path)
+        for path in dict.fromkeys(path for files in written for path in files.values()):
+            print(path)
     return 0
 
 
