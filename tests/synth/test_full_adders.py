@@ -1,6 +1,9 @@
 """Polarity of full adders."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from amaranth.back import rtlil
@@ -48,6 +51,38 @@ def design(*cells):
 def test_form_of_each_adder(cells, inverted):
     assert inverted_adders(design(*cells)) == inverted
     assert inverted_adders(design(*reversed(cells))) == inverted
+
+
+_PROGRAM = (
+    "import sys; from synth.full_adders import inverted_adders;"
+    "print(*sorted(inverted_adders(sys.stdin.read())))"
+)
+
+
+def test_the_order_of_python_sets_does_not_matter():
+    """That order is another in every process: eight adders of a prefix sum where it showed."""
+    cells = design(
+        ("a", (2, 3, 4), 6),
+        ("b", (7, 8, 9), 11),
+        ("c", (12, 13, 14), 7),
+        ("d", (6, 7, 16), 18),
+        ("e", (19, 20, 11), 22),
+        ("f", (8, 20, 18), 24),
+        ("g", (25, 26, 27), 8),
+        ("h", (29, 30, 31), 20),
+    )
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", _PROGRAM],
+            input=cells,
+            env=os.environ | {"PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in range(6)
+    }
+    assert len(answers) == 1
 
 
 def test_few_inverters_are_left_in_a_multiplier():
