@@ -112,6 +112,7 @@ def test_the_other_simulator_sees_the_same_cycles():
         "harmonia:small,columns=8",
         "harmonia:small,rows=4,group=16,initial=16,local=16",
         "harmonia:small,rows=1,columns=4",
+        "harmonia:small,line_bytes=256,dma_lines=32",
     ],
 )
 def test_other_sizes(block):
