@@ -36,7 +36,8 @@ def write(folder, unit, area, energy=None):
 
 
 def write_deca_power(folder, milliwatts):
-    runs = {name: {"power": {"total": value, "least": value / 2}} for name, value in milliwatts.items()}
+    powers = {name: {"total": value, "least": value / 2} for name, value in milliwatts.items()}
+    runs = {name: {"power": power} for name, power in powers.items()}
     (folder / "energy").mkdir(exist_ok=True)
     (folder / "energy" / "deca.asap7.json").write_text(json.dumps({"runs": runs}))
 
