@@ -59,6 +59,11 @@ def test_one_stall_replaces_the_three(capsys):
             ["queue", "--simulator", "both", "--waves", "x.vcd"],
             "--waves takes one simulator, not both",
         ),
+        (["queue", "--m", "3"], "--m is an option of deca.gemm, not of queue"),
+        (
+            ["anda.block", "--save", "x.npz"],
+            "--save is an option of anda, harmonia, not of anda.block",
+        ),
         (["queue", "--waves", "x.png"], "waves go to a .vcd or .fst file, not to 'x.png'"),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.console import print_json, print_table, progress, remark
-from tilewright.workloads import WORKLOADS
+from tilewright.workloads import WORKLOADS, add_options, refuse_options_of_others
 
 if TYPE_CHECKING:
     from tilewright.simulators import BenchResult
@@ -42,11 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--waves", type=Path, metavar="FILE", help="write all signals to FILE.fst or FILE.vcd"
     )
     parser.add_argument("--block", dest="on", metavar="BLOCK", help="that a workload runs on")
-    for module in dict.fromkeys(WORKLOADS.values()):
-        import_module(module).add_arguments(parser)
+    add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    refuse_options_of_others(args)
     if args.block in WORKLOADS:
         return import_module(WORKLOADS[args.block]).run(args)
     if "." in args.block.partition(",")[0]:  # no block has a point in its name
