@@ -15,7 +15,7 @@ from sim.models import Model
 from sim.names import unknown
 from sim.records import deca_power_mw, deca_runs
 from sim.scheme import OTHER_NAMES, WeightScheme, resolve_weight_scheme
-from sim.workload import Gemm, decode, prefill
+from sim.workload import Gemm, decode, prefill, result_row
 
 if TYPE_CHECKING:
     from sim.programs import Built
@@ -223,24 +223,10 @@ def product_times(
         weights = resolve_weight_scheme(scheme or DEFAULT_SCHEME)
         for product in products:
             time = xeon.gemm(xeon.SYSTEMS[system], engine, weights, product)
-            rows.append(_row(product, time.seconds, time.tile.utilisation, time.tile.bound))
+            rows.append(result_row(product, time.seconds, time.tile.utilisation, time.tile.bound))
         return rows
     machine = _accelerator(system, scheme)
     for product, found in zip(products, acc.run(machine, products), strict=True):
         use = {"compute": found.compute / found.cycles, "memory": found.transfer / found.cycles}
-        rows.append(_row(product, found.cycles / machine.clock, use, found.bound))
+        rows.append(result_row(product, found.cycles / machine.clock, use, found.bound))
     return rows
-
-
-def _row(product: Gemm, seconds: float, use: dict[str, float], bound: str) -> dict[str, Any]:
-    return {
-        "name": product.name,
-        "rows": product.rows,
-        "inner": product.inner,
-        "outer": product.outer,
-        "count": product.count,
-        "milliseconds": 1e3 * seconds,
-        "tera_fma_per_second": product.macs / seconds / 1e12,
-        "utilisation": use,
-        "bound": bound,
-    }

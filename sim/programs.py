@@ -30,7 +30,7 @@ from golden.params.harmonia_system import Dataflow, HarmoniaParams
 from golden.program.machine import Outcome
 from sim.accelerator import Accelerator, Port, anda, harmonia, run
 from sim.models import resolve_model
-from sim.workload import Gemm, linear
+from sim.workload import Gemm, linear, result_row
 
 __all__ = [
     *("LATENCY", "Built", "ProgramTime", "as_built", "attention_time"),
@@ -257,19 +257,6 @@ def table_rows(
         time = product_time(params, product, length=length, latency=latency)
         seconds = product.count * time.cycles / clock
         use = {name: getattr(time, name) / time.cycles for name in ("gemm", "memory", "control")}
-        rows.append(
-            {
-                "name": product.name,
-                "rows": product.rows,
-                "inner": product.inner,
-                "outer": product.outer,
-                "count": product.count,
-                "milliseconds": 1e3 * seconds,
-                "tera_fma_per_second": product.macs / seconds / 1e12,
-                "utilisation": use,
-                "bound": max(use, key=lambda name: use[name]),
-                "cycles": time.cycles,
-                "programs": time.programs,
-            }
-        )
+        row = result_row(product, seconds, use, max(use, key=lambda name: use[name]))
+        rows.append(row | {"cycles": time.cycles, "programs": time.programs})
     return rows

@@ -6,12 +6,13 @@ takes them anew from SmolLM2-135M (`pip install 'tilewright[llm]'`): the first 1
 last projection in a layer of its middle, for as many inputs as fill 24 tiles.
 """
 
-import sys
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tilewright.files import open_atomic
 
 __all__ = ["MODEL", "SAMPLES", "SHAPE", "sampled", "samples"]
 
@@ -34,15 +35,6 @@ def sampled() -> NDArray[np.float16]:
     return Model.load(MODEL).layers[LAYER].down.weight[:outputs, :inputs].astype(np.float16)
 
 
-def _main() -> None:
-    import io
-
-    from tilewright.files import write_atomic
-
-    buffer = io.BytesIO()
-    np.save(buffer, sampled())
-    write_atomic(SAMPLES, buffer.getvalue())
-
-
 if __name__ == "__main__":
-    sys.exit(_main())
+    with open_atomic(SAMPLES) as file:
+        np.save(file, sampled())

@@ -7,7 +7,6 @@ the default text: streams of dot products, a quarter from each linear module. A 
 of a projection, int4 in groups of 128, and meets the activations of successive tokens.
 """
 
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden.params.anda import WEIGHT_GROUP
+from tilewright.files import open_atomic
 
 __all__ = ["DOTS", "LENGTH", "SAMPLES", "STREAMS", "sampled", "samples"]
 
@@ -64,15 +64,6 @@ def sampled() -> NDArray:
     return streams
 
 
-def _main() -> None:
-    import io
-
-    from tilewright.files import write_atomic
-
-    buffer = io.BytesIO()
-    np.save(buffer, sampled())
-    write_atomic(SAMPLES, buffer.getvalue())
-
-
 if __name__ == "__main__":
-    sys.exit(_main())
+    with open_atomic(SAMPLES) as file:
+        np.save(file, sampled())
