@@ -265,12 +265,16 @@ def test_search_command(capsys, tmp_path):
     ]  # fmt: skip
 
 
-def test_search_that_finds_nothing_fails_a_check(capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("iterations", "more"), [("32", "a larger one"), ("2", "a larger one or more --iterations")]
+)
+def test_search_that_finds_nothing_fails_a_check(capsys, monkeypatch, iterations, more):
     monkeypatch.setattr("tilewright.accuracy.anda.measure", lambda *_, **__: float("inf"))
-    code, out, err = run(capsys, "search", *TINY, "--tolerance", "0.01")
+    argv = ("search", *TINY, "--tolerance", "0.01", "--iterations", iterations)
+    code, out, err = run(capsys, *argv)
     assert code == 1
     assert "nothing within 1.00%" in out
-    assert err == "tilewright: no combination keeps the tolerance; give a larger one\n"
+    assert err == f"tilewright: no combination keeps the tolerance; give {more}\n"
 
 
 def test_kv_command_and_plots(capsys, tmp_path):

@@ -95,7 +95,8 @@ def _print(result: dict[str, Any]) -> None:
     )
     print_table(("WHAT", "VALUE"), rows)
     if best is None:
-        remark("tilewright: no combination keeps the tolerance; give a larger one")
+        more = "a larger one" if result["exhausted"] else "a larger one or more --iterations"
+        remark(f"tilewright: no combination keeps the tolerance; give {more}")
         return
     print()
     print_table(
