@@ -28,7 +28,15 @@ from golden.params.anda import MAX_MANTISSA_BITS
 from golden.params.anda_system import AndaParams, Memory, Opcode, group_rows
 from golden.params.block import require
 from golden.params.program import SIZE_FIELD
-from golden.program.tiling import LEAST_PARTS, Step, beside_weights, cut, packed, steps
+from golden.program.tiling import (
+    LEAST_PARTS,
+    Step,
+    beside_weights,
+    cut,
+    packed,
+    require_shapes,
+    steps,
+)
 
 OTHERS = 9  # instructions of a step beside one gemm for every tile, at most
 
@@ -246,11 +254,7 @@ class Product:
     def memory(self, values: ArrayLike, weights: Weights) -> NDArray[np.uint8]:
         """External memory of fp16 patterns (tokens, inputs) and of the weights."""
         p, values = self.params, np.asarray(values, np.uint16)
-        require(
-            values.shape == (self.tokens, self.inputs)
-            and (weights.outputs, weights.inputs) == (self.outputs, self.inputs),
-            f"values {values.shape} and weights {weights.values.shape} are not of this product",
-        )
+        require_shapes(values, weights.values, self.tokens, self.inputs, self.outputs)
         blocks, parts, results = self._moves
         end = results[-1][-1][-1]
         memory = np.zeros((end.line + p.lines(end.memory, end.rows), p.line_bytes), np.uint8)

@@ -9,6 +9,10 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple, TypeVar
 
+from numpy.typing import NDArray
+
+from golden.params.block import require
+
 Item = TypeVar("Item")
 
 # Also weights that would fit at once come in so many parts: all but the first while others are
@@ -55,6 +59,16 @@ def packed(
             programs.append([*first])
         programs[-1].extend(piece)
     return [[*program, last] for program in programs]
+
+
+def require_shapes(
+    values: NDArray, weights: NDArray, tokens: int, inputs: int, outputs: int
+) -> None:
+    """Refuse activations (tokens, inputs) and weights (outputs, inputs) of another product."""
+    require(
+        values.shape == (tokens, inputs) and weights.shape == (outputs, inputs),
+        f"values {values.shape} and weights {weights.shape} are not of this product",
+    )
 
 
 def cut(size: int, most: int) -> list[int]:
