@@ -87,7 +87,7 @@ def bench(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """The pages of docs/ as HTML in out/docs; a link that leads nowhere is an error."""
     install(session, "docs")
-    session.run("python", "-m", "tilewright.docs", "-o", "out/docs", *session.posargs)
+    session.run("python", "-m", "tilewright.report.docs", "-o", "out/docs", *session.posargs)
 
 
 @nox.session

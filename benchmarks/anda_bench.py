@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from golden import bfp
-from golden.anda import gemm, quantise
-from golden.params.anda import AndaNumerics
+from tilewright.golden import bfp
+from tilewright.golden.anda import gemm, quantise
+from tilewright.golden.params.anda import AndaNumerics
 
 SIZE = 4096  # inputs and outputs
 LIMIT = 60.0  # seconds for 2048 rows on 2 cores

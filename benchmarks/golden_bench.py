@@ -19,10 +19,10 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from golden import bfp, planes
-from golden.arith import add, convert, fma, multiply
-from golden.params.formats import BF16, FP16, FP32, BlockFormat
-from golden.vectors import operands
+from tilewright.golden import bfp, planes
+from tilewright.golden.arith import add, convert, fma, multiply
+from tilewright.golden.params.formats import BF16, FP16, FP32, BlockFormat
+from tilewright.golden.vectors import operands
 
 COLUMNS = 4096
 BLOCK = BlockFormat(group=64, mantissa_bits=8)

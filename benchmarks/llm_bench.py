@@ -17,12 +17,12 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
-from golden.llm.engine import perplexity
-from golden.llm.formats import BlockSites, HarmoniaFormat
-from golden.llm.model import Model, ModelError
-from golden.llm.sites import PLAIN, Format, Site
-from golden.llm.text import default_text
-from tilewright.accuracy.records import save_record
+from tilewright.golden.llm.engine import perplexity
+from tilewright.golden.llm.formats import BlockSites, HarmoniaFormat
+from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.sites import PLAIN, Format, Site
+from tilewright.golden.llm.text import default_text
+from tilewright.studies.accuracy.records import save_record
 
 TOKENS, WINDOW = 8192, 1024
 SECONDS = 90.0  # for TOKENS on 2 cores

@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from sim.core import simulate
-from sim.evaluations import EVALUATIONS
-from sim.roofsurface import Surface
-from sim.scoreboard import claims, evaluate
-from sim.xeon import SYSTEMS
+from tilewright.sim.core import simulate
+from tilewright.sim.evaluations import EVALUATIONS
+from tilewright.sim.roofsurface import Surface
+from tilewright.sim.scoreboard import claims, evaluate
+from tilewright.sim.xeon import SYSTEMS
 
 POINTS = 1_000_000
 ROUNDS = 3

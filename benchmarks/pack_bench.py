@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from golden.tensorfile import TensorFileWriter
-from tilewright.models import open_model
+from tilewright.golden.tensorfile import TensorFileWriter
+from tilewright.studies.model_files import open_model
 
 LIMIT = 3.0  # times the largest tensor
 CASES = (

@@ -10,9 +10,9 @@ from time import perf_counter
 
 import numpy as np
 
-from golden.params.sparamx import WeightFormat
-from golden.sparamx import pack
-from kernels import Matrix
+from tilewright.golden.params.sparamx import WeightFormat
+from tilewright.golden.sparamx import pack
+from tilewright.kernels import Matrix
 
 SHAPE = (14336, 4096)  # outputs, inputs
 LIMIT = 1.0  # seconds

@@ -14,7 +14,7 @@ import tempfile
 import time
 from unittest.mock import patch
 
-from tilewright.sweeps.work import run_apart
+from tilewright.studies.sweeps.work import run_apart
 
 LIMIT = 60.0  # seconds
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import zigzag
 from zigzag.api import get_hardware_performance_zigzag
 
-from sim.models import resolve_model
-from sim.workload import prefill
+from tilewright.sim.models import resolve_model
+from tilewright.sim.workload import prefill
 
 PRECISION = {"W": 8, "I": 8, "O": 16, "O_final": 8}
 INPUTS = Path(zigzag.__file__).parent / "inputs"

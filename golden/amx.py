@@ -11,10 +11,10 @@ The second operand holds groups of 2 (bf16) or 4 (int8) consecutive depths side 
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.arith import add, fma
-from golden.params.arith import AMX_RULES
-from golden.params.deca import ROW_BYTES
-from golden.params.formats import BF16, FP32
+from tilewright.golden.arith import add, fma
+from tilewright.golden.params.arith import AMX_RULES
+from tilewright.golden.params.deca import ROW_BYTES
+from tilewright.golden.params.formats import BF16, FP32
 
 
 def interleave(matrix: NDArray, depths: int) -> NDArray:

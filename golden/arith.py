@@ -1,4 +1,6 @@
-"""Float arithmetic on bit patterns: exact inside, rounded once by :func:`golden.bits.round_pack`.
+"""Float arithmetic on bit patterns: exact inside, rounded once.
+
+The one rounder is :func:`tilewright.golden.bits.round_pack`.
 
 Every operation takes operands in any formats and gives any format. NaN results are the canonical
 NaN; inf - inf and 0 * inf are NaN; an exact zero sum of opposite signs is +0 in every rounding.
@@ -8,10 +10,18 @@ An operand may also be in a scale format (e8m0).
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.bits import Unpacked, bits_dtype, patterns, round_pack, shares_exponent, shorten, unpack
-from golden.chunks import elementwise
-from golden.params.arith import IEEE_RULES, FloatRules
-from golden.params.formats import FloatFormat, ScaleFormat
+from tilewright.golden.bits import (
+    Unpacked,
+    bits_dtype,
+    patterns,
+    round_pack,
+    shares_exponent,
+    shorten,
+    unpack,
+)
+from tilewright.golden.chunks import elementwise
+from tilewright.golden.params.arith import IEEE_RULES, FloatRules
+from tilewright.golden.params.formats import FloatFormat, ScaleFormat
 
 OperandFormat = FloatFormat | ScaleFormat
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.bits import patterns
-from golden.chunks import CHUNK, for_each_piece
-from golden.params.formats import FP16, BlockFormat
+from tilewright.golden.bits import patterns
+from tilewright.golden.chunks import CHUNK, for_each_piece
+from tilewright.golden.params.formats import FP16, BlockFormat
 
 _PIECE = 1 << 16  # elements; a handful of 16-bit temporaries fits a core's second-level cache
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.chunks import CHUNK, elementwise
-from golden.params.arith import IEEE_RULES, FloatRules
-from golden.params.formats import (
+from tilewright.golden.chunks import CHUNK, elementwise
+from tilewright.golden.params.arith import IEEE_RULES, FloatRules
+from tilewright.golden.params.formats import (
     FloatFormat,
     IntFormat,
     Overflow,
@@ -29,7 +29,7 @@ Int64s = NDArray[np.int64]
 
 
 class Unpacked(NamedTuple):
-    """Patterns taken apart; the contract is that of :class:`golden.params.arith.FloatUnpackParams`.
+    """Patterns taken apart; the contract is that of ``FloatUnpackParams``.
 
     Value = (-1)^sign * significand * 2^(exponent - mantissa_bits); the significand of a finite
     nonzero value has its top bit set. Zero, infinity and NaN have exponent and significand 0.
@@ -101,7 +101,7 @@ def round_pack(
     infinite: ArrayLike = False,
     nan: ArrayLike = False,
 ) -> NDArray:
-    """The one rounder; the contract is that of :class:`golden.params.arith.FloatRoundParams`.
+    """The one rounder; the contract is that of ``FloatRoundParams``.
 
     Value = (-1)^sign * significand * 2^(exponent - (significand_bits - 1)), leading zeros allowed;
     ``sticky``: something nonzero, less than half of the significand's last bit, lies below it.

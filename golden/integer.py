@@ -7,7 +7,7 @@ wider ones are object arrays of Python integers.
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.params.arith import ShiftDirection
+from tilewright.golden.params.arith import ShiftDirection
 
 
 def leading_zeros(x: NDArray, width: int) -> NDArray:

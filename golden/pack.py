@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.params.block import Field, Port
+from tilewright.golden.params.block import Field, Port
 
 Columns = dict[str, NDArray]  # field name -> (cases,) or (cases, count) integers
 

@@ -18,12 +18,12 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.deca.coding import CompressedTiles, data_lengths, mask_nonzeros
-from golden.deca.matrix import CompressedMatrix, compress_bands, effective_scheme
-from golden.deca.scheme import Scheme
-from golden.deca.tiles import ReadRows, band_rows, grid
-from golden.params.deca import TILE_ROWS
-from golden.tensorfile import (
+from tilewright.golden.deca.coding import CompressedTiles, data_lengths, mask_nonzeros
+from tilewright.golden.deca.matrix import CompressedMatrix, compress_bands, effective_scheme
+from tilewright.golden.deca.scheme import Scheme
+from tilewright.golden.deca.tiles import ReadRows, band_rows, grid
+from tilewright.golden.params.deca import TILE_ROWS
+from tilewright.golden.tensorfile import (
     ALIGNMENT,
     Bytes,
     Region,

@@ -3,7 +3,7 @@
 Every element has a function on arrays of beats: ``activation`` and ``weight`` of shape
 (..., beats, lanes), ``exponent``, ``scale`` and ``group_end`` of shape (..., beats); one fp16
 pattern per dot product comes out, of shape (...). The last beat ends the dot product and its last
-group. The numerics are those of :mod:`golden.params.pe`.
+group. The numerics are those of :mod:`tilewright.golden.params.pe`.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.arith import add, convert, int_to_float, multiply
-from golden.bits import patterns, round_pack
-from golden.params.arith import AMX_RULES, IEEE_RULES, FloatRules
-from golden.params.formats import BF16, FP16, FP32
-from golden.params.pe import (
+from tilewright.golden.arith import add, convert, int_to_float, multiply
+from tilewright.golden.bits import patterns, round_pack
+from tilewright.golden.params.arith import AMX_RULES, IEEE_RULES, FloatRules
+from tilewright.golden.params.formats import BF16, FP16, FP32
+from tilewright.golden.params.pe import (
     AlignedParams,
     DecaLaneParams,
     FignaChunkParams,
@@ -182,7 +182,7 @@ def _shared_groups(
 def align(mantissa_bits: int, bits: ArrayLike) -> tuple[Int64s, Int64s]:
     """fp16 patterns of shape (..., group) as {mantissa, sign} words and shared exponents (...).
 
-    As :func:`golden.bfp.encode` with ``saturate``, for mantissas of up to 40 bits.
+    As :func:`tilewright.golden.bfp.encode` with ``saturate``, for mantissas of up to 40 bits.
     """
     words = patterns(FP16, bits).astype(np.int64)
     magnitude = np.minimum(words & 0x7FFF, FP16.max_finite_bits)

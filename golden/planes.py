@@ -7,8 +7,8 @@ of the group is bit 0 of every word. Exponents live in a memory of their own.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.bfp import Blocks, mantissa_dtype
-from golden.params.formats import BlockFormat
+from tilewright.golden.bfp import Blocks, mantissa_dtype
+from tilewright.golden.params.formats import BlockFormat
 
 MAX_GROUP = 64  # a plane of a group is one numpy word
 

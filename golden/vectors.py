@@ -10,8 +10,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.bits import bits_dtype, decode, encode
-from golden.params.formats import FloatFormat
+from tilewright.golden.bits import bits_dtype, decode, encode
+from tilewright.golden.params.formats import FloatFormat
 
 
 def corners(fmt: FloatFormat) -> NDArray:

@@ -4,7 +4,7 @@ from amaranth import Shape, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.block import BlockParams, Field, Port
+from tilewright.golden.params.block import BlockParams, Field, Port
 
 __all__ = ["Unit", "field_shape", "payload_layout", "unit_signature"]
 

@@ -3,8 +3,8 @@
 An array of processing elements gives one output each, a tile of ``rows`` by ``columns`` outputs at
 a time (output stationary), group after group of the inner dimension. One operand stays in half of
 its buffer, of which the other half takes the next part, while the other operand passes
-(``golden.harmonia.traffic``), in the order that moves fewer bits. Transfers overlap with computing,
-so a product takes the longer of the two, after the first tile has come.
+(``tilewright.golden.harmonia.traffic``), in the order that moves fewer bits. Transfers overlap with
+computing, so a product takes the longer of the two, after the first tile has come.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,15 +13,15 @@ from functools import cache
 from math import ceil
 from typing import Self
 
-from golden.anda.cycles import group_cycles
-from golden.harmonia.precision import cache_size
-from golden.harmonia.traffic import Dataflow, Product
-from golden.params.block import require
-from golden.params.formats import FP16, BlockFormat
-from golden.params.harmonia import ACTIVATION_BITS, CacheParams, HarmoniaPeParams, Mode
-from golden.program.tiling import LEAST_PARTS
-from sim.models import Model
-from sim.workload import Gemm
+from tilewright.golden.anda.cycles import group_cycles
+from tilewright.golden.harmonia.precision import cache_size
+from tilewright.golden.harmonia.traffic import Dataflow, Product
+from tilewright.golden.machine.tiling import LEAST_PARTS
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import FP16, BlockFormat
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, CacheParams, HarmoniaPeParams, Mode
+from tilewright.sim.models import Model
+from tilewright.sim.workload import Gemm
 
 __all__ = [
     *("ACCELERATORS", "Accelerator", "Port", "ProductTime"),
@@ -232,8 +232,8 @@ ANDA_VECTOR_POWER = {"vector": 0.87e-3}
 def _anda_start(length: int) -> float:
     """First weights, last latency, compression and bookkeeping of a gemm instruction."""
     # Imported here: most results need nothing of the accelerator's programs.
-    from golden.anda_system.cycles import gemm_cycles
-    from golden.params.anda_system import AndaParams
+    from tilewright.golden.anda_machine.cycles import gemm_cycles
+    from tilewright.golden.params.anda_machine import AndaParams
 
     params = AndaParams()
     inner = params.group * params.rows  # long enough that the outputs never wait
@@ -249,7 +249,7 @@ def anda(lengths: dict[str, int] | None = None) -> Accelerator:
         columns=16,
         group=64,
         start=_anda_start,
-        drain=16,  # a row a cycle: golden.anda.cycles
+        drain=16,  # a row a cycle: tilewright.golden.anda.cycles
         clock=ANDA_CLOCK,
         cycles=group_cycles,
         activation_bits=_block_bits(64),
@@ -302,9 +302,9 @@ HARMONIA_WATTS = 0.542  # Harmonia paper, Section V-A: the whole chip, buffers t
 def _harmonia_start(length: int) -> float:
     """Latency of the array and bookkeeping of a gemm instruction."""
     # Imported here: most results need nothing of the accelerator's programs.
-    from golden.harmonia_system.cycles import gemm_cycles
-    from golden.harmonia_system.isa import Instruction, Settings
-    from golden.params.harmonia_system import HarmoniaParams, Opcode, Operand
+    from tilewright.golden.harmonia_machine.cycles import gemm_cycles
+    from tilewright.golden.harmonia_machine.isa import Instruction, Settings
+    from tilewright.golden.params.harmonia_machine import HarmoniaParams, Opcode, Operand
 
     params = HarmoniaParams()
     groups = params.columns  # long enough that the outputs never wait
@@ -314,7 +314,7 @@ def _harmonia_start(length: int) -> float:
 
 
 def harmonia(kept: CacheParams | None = None) -> Accelerator:
-    """8 x 16 reconfigurable elements with the cycles of ``golden.params.harmonia``."""
+    """8 x 16 reconfigurable elements with the cycles of ``tilewright.golden.params.harmonia``."""
     element, kept = HarmoniaPeParams(), kept or CacheParams()
     rows, columns = HARMONIA_ARRAY
     per_group = float(element.group / element.macs_per_cycle(Mode.M8W4))
@@ -335,7 +335,7 @@ def harmonia(kept: CacheParams | None = None) -> Accelerator:
         columns=columns,
         group=element.group,
         start=_harmonia_start,
-        drain=columns,  # a column a cycle: golden.harmonia.array
+        drain=columns,  # a column a cycle: tilewright.golden.harmonia.array
         clock=HARMONIA_CLOCK,
         cycles=_fixed(per_group),
         activation_bits=bits,

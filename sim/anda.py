@@ -5,8 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from sim.models import Model
-from sim.workload import linear
+from tilewright.sim.models import Model
+from tilewright.sim.workload import linear
 
 __all__ = ["MODULES", "lengths_of_saving", "module_shares", "saving"]
 

@@ -33,7 +33,7 @@ def constant(name: str) -> float:
 @contextmanager
 def changed(name: str, factor: float) -> Iterator[None]:
     """Results inside the block are those of the constant times ``factor``: its sensitivity."""
-    from sim.core import simulate
+    from tilewright.sim.core import simulate
 
     values = _values()
     before = values[name]

@@ -2,16 +2,17 @@
 
 The model keeps times in core cycles. Memory is this core's share of the machine's bandwidth: a
 queue that serves one tile after the other, and a latency behind it. Its other parts are the
-two loaders, the vector pipeline with the cycles of ``golden.deca.cycles``, the way of the tile to
-the core, and the matrix unit, which takes tiles in program order. All cores do the same.
+two loaders, the vector pipeline with the cycles of ``tilewright.golden.deca.cycles``, the way of
+the tile to the core, and the matrix unit, which takes tiles in program order. All cores do the
+same.
 """
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, Self
 
-from golden.params.block import require
-from sim.calibration import constant
+from tilewright.golden.params.block import require
+from tilewright.sim.calibration import constant
 
 __all__ = ["CoreModel", "TileRate", "simulate"]
 

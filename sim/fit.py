@@ -1,6 +1,6 @@
 """Fits the constants of ``calibration.toml`` to the figures that their entries name, and no others.
 
-    python -m sim.fit
+    python -m tilewright.sim.fit
 
 Each constant in turn takes a step up or down while the sum of squared deviations falls, in units
 of the claims' tolerances; steps shrink. Constants that no figure determines alone share one sum, so
@@ -9,10 +9,10 @@ all of them are fitted together. Prints the values; they are written to the tabl
 
 from typing import Any
 
-from sim.calibration import _values, table
-from sim.core import simulate
-from sim.evaluations import EVALUATIONS
-from sim.scoreboard import claims, fitted_claims, papers
+from tilewright.sim.calibration import _values, table
+from tilewright.sim.core import simulate
+from tilewright.sim.evaluations import EVALUATIONS
+from tilewright.sim.scoreboard import claims, fitted_claims, papers
 
 __all__ = ["cost", "fit", "fitted_constants"]
 

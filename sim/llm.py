@@ -1,26 +1,27 @@
 """One result for any system: latency, rates, what bounds it, energy and memory.
 
 ``answer`` gives plain data for the command line and the report. A system is one of
-``sim.xeon.SYSTEMS`` with an engine, or one of ``sim.accelerator.ACCELERATORS``.
+``tilewright.sim.xeon.SYSTEMS`` with an engine, or one of
+``tilewright.sim.accelerator.ACCELERATORS``.
 """
 
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from golden.params.block import require
-from sim import accelerator as acc
-from sim import xeon
-from sim.models import Model
-from sim.names import unknown
-from sim.records import deca_power_mw, deca_runs
-from sim.scheme import OTHER_NAMES, WeightScheme, resolve_weight_scheme
-from sim.workload import Gemm, decode, prefill, result_row
+from tilewright.golden.params.block import require
+from tilewright.sim import accelerator as acc
+from tilewright.sim import xeon
+from tilewright.sim.models import Model, resolve_model
+from tilewright.sim.names import unknown
+from tilewright.sim.records import deca_power_mw, deca_runs
+from tilewright.sim.scheme import OTHER_NAMES, WeightScheme, resolve_weight_scheme
+from tilewright.sim.workload import Gemm, decode, prefill, result_row
 
 if TYPE_CHECKING:
-    from sim.programs import Built
+    from tilewright.sim.programs import Built
 
-__all__ = ["PHASES", "answer", "product_times", "system_names"]
+__all__ = ["PHASES", "answer", "compare_systems", "product_times", "system_names"]
 
 PHASES = ("decode", "prefill")
 DEFAULT_ENGINE = "deca"
@@ -229,4 +230,20 @@ def product_times(
     for product, found in zip(products, acc.run(machine, products), strict=True):
         use = {"compute": found.compute / found.cycles, "memory": found.transfer / found.cycles}
         rows.append(result_row(product, found.cycles / machine.clock, use, found.bound))
+    return rows
+
+
+def compare_systems(
+    model: str, scheme: str, batch: int, context: int, phase: str
+) -> list[dict[str, Any]]:
+    """The same step on every system and, of the Xeons, with every engine."""
+    shape = resolve_model(model)
+    work = {"batch": batch, "context": context, "phase": phase}
+    rows = []
+    for system in system_names():
+        if system in xeon.SYSTEMS:
+            rows.append(answer(shape, system, engine="software", scheme="bf16", **work))
+            rows += [answer(shape, system, engine=e, scheme=scheme, **work) for e in xeon.ENGINES]
+        else:
+            rows.append(answer(shape, system, **work))
     return rows

@@ -1,6 +1,6 @@
 """What the SparAMX kernels took on a real processor, read from the committed record as data.
 
-``tilewright kernels bench`` makes the record: ``kernels/records``.
+``tilewright kernels bench`` makes the record: ``tilewright/kernels/records``.
 """
 
 import json
@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sim.records import NoRecordError
+from tilewright.sim.records import NoRecordError
 
 __all__ = ["BLOCK", "attention_seconds", "batch_seconds", "block_seconds", "layer_seconds"]
 

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from golden.params.block import require
-from sim.names import unknown
+from tilewright.golden.params.block import require
+from tilewright.sim.names import unknown
 
 __all__ = ["Model", "model_names", "resolve_model"]
 

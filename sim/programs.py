@@ -1,10 +1,11 @@
 """Products and attention as programs of the accelerators: cycles that equal the RTL's.
 
-``golden.anda_system.product`` and ``golden.harmonia_system.product`` cut a product as the buffers
-allow and write its instructions; the golden cycle models, which tests hold against the RTL cycle
-for cycle, say how long they take behind the accelerator's own memory port. Nothing is computed.
-What the host needs to fill the instruction memory again, where one program is not enough, is not
-counted. :func:`as_built` is the formula of ``sim.accelerator`` for the same port and buffers.
+``tilewright.golden.anda_machine.product`` and ``tilewright.golden.harmonia_machine.product`` cut a
+product as the buffers allow and write its instructions; the golden cycle models, which tests hold
+against the RTL cycle for cycle, say how long they take behind the accelerator's own memory port.
+Nothing is computed. What the host needs to fill the instruction memory again, where one program is
+not enough, is not counted. :func:`as_built` is the formula of ``tilewright.sim.accelerator`` for
+the same port and buffers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,23 +15,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from golden.anda.weights import Weights
-from golden.anda_system import cycles as anda_cycles
-from golden.anda_system.isa import Formats
-from golden.anda_system.product import Product as AndaProduct
-from golden.harmonia_system import cycles as harmonia_cycles
-from golden.harmonia_system.attention import attention_program
-from golden.harmonia_system.isa import Settings, expand
-from golden.harmonia_system.product import Product as HarmoniaProduct
-from golden.params import anda_system, harmonia_system
-from golden.params.anda_system import AndaParams
-from golden.params.formats import FP16, IntFormat
-from golden.params.harmonia import ACTIVATION_BITS
-from golden.params.harmonia_system import Dataflow, HarmoniaParams
-from golden.program.machine import Outcome
-from sim.accelerator import Accelerator, Port, anda, harmonia, run
-from sim.models import resolve_model
-from sim.workload import Gemm, linear, result_row
+from tilewright.golden.anda_machine import cycles as anda_cycles
+from tilewright.golden.anda_machine.isa import Formats
+from tilewright.golden.anda_machine.product import Product as AndaProduct
+from tilewright.golden.harmonia_machine import cycles as harmonia_cycles
+from tilewright.golden.harmonia_machine.attention import attention_program
+from tilewright.golden.harmonia_machine.isa import Settings, expand
+from tilewright.golden.harmonia_machine.product import Product as HarmoniaProduct
+from tilewright.golden.machine.machine import Outcome
+from tilewright.golden.params import anda_machine, harmonia_machine
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.formats import FP16, IntFormat
+from tilewright.golden.params.harmonia import ACTIVATION_BITS
+from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
+from tilewright.golden.weights import Weights
+from tilewright.sim.accelerator import Accelerator, Port, anda, harmonia, run
+from tilewright.sim.models import resolve_model
+from tilewright.sim.workload import Gemm, linear, result_row
 
 __all__ = [
     *("LATENCY", "Built", "ProgramTime", "as_built", "attention_time"),
@@ -144,10 +145,10 @@ def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
     """
     memories: Any
     if isinstance(params, AndaParams):
-        machine, memories, beats = anda(), anda_system.Memory, params.mxu.weight_beats
+        machine, memories, beats = anda(), anda_machine.Memory, params.mxu.weight_beats
         weights, results, plane_bits = memories.WEIGHTS, memories.ACTIVATIONS, 1.0
     else:
-        machine, memories, beats = harmonia(), harmonia_system.Memory, 1
+        machine, memories, beats = harmonia(), harmonia_machine.Memory, 1
         weights, results = memories.OPERANDS, memories.HALVES
         plane_bits = machine.activation_bits(ACTIVATION_BITS)  # signs and exponents lie beside
     share = min(1.0, params.dma_lines / (latency + 2))  # of the cycles brings a line
@@ -193,10 +194,10 @@ def program_counters(params: AnyParams, program: Iterable[Any], latency: int) ->
 def _anda_counters(params: AndaParams, program: Iterable[Any], latency: int) -> dict[Any, int]:
     trace, formats = [], Formats()
     for x in program:
-        if x.opcode is anda_system.Opcode.CONFIGURE:
+        if x.opcode is anda_machine.Opcode.CONFIGURE:
             formats = Formats(x["source_mantissa"], x["result_mantissa"])
         trace.append((x, formats))
-    outcome = Outcome(anda_system.Error.NONE, len(trace) - 1, False, {}, trace)
+    outcome = Outcome(anda_machine.Error.NONE, len(trace) - 1, False, {}, trace)
     return dict(anda_cycles.program_cycles(params, outcome, latency))
 
 
@@ -205,12 +206,12 @@ def _harmonia_counters(
 ) -> dict[Any, int]:
     trace, settings = [], Settings()
     for x in program:
-        if x.opcode is harmonia_system.Opcode.CONFIGURE:
+        if x.opcode is harmonia_machine.Opcode.CONFIGURE:
             settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
         trace.append((x, settings))
-        if x.opcode is harmonia_system.Opcode.PRODUCT:
+        if x.opcode is harmonia_machine.Opcode.PRODUCT:
             trace.extend((part, settings) for part in expand(params, settings, x))
-    outcome = Outcome(harmonia_system.Error.NONE, len(trace) - 1, False, {}, trace)
+    outcome = Outcome(harmonia_machine.Error.NONE, len(trace) - 1, False, {}, trace)
     return dict(harmonia_cycles.program_cycles(params, outcome, latency))
 
 

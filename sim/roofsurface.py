@@ -15,10 +15,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.params.block import require
-from golden.params.deca import DecaParams
-from sim.scheme import WeightScheme
-from sim.xeon import MATRIX_CYCLES, ROWS_PER_TILE, Xeon, deca_cycles, vector_operations
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import DecaParams
+from tilewright.sim.scheme import WeightScheme
+from tilewright.sim.xeon import MATRIX_CYCLES, ROWS_PER_TILE, Xeon, deca_cycles, vector_operations
 
 __all__ = ["DOMAINS", "Kernel", "Surface", "bounding", "explore", "kernel", "throughput"]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from golden.deca.scheme import resolve_scheme
-from golden.params.block import require
-from golden.params.deca import TileConfig
+from tilewright.golden.deca.scheme import resolve_scheme
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import TileConfig
 
 __all__ = ["PAPER_SCHEMES", "WeightScheme", "resolve_weight_scheme"]
 

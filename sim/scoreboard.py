@@ -1,7 +1,7 @@
 """Published figures beside ours: each claim with its deviation and a verdict.
 
-Claims are data in ``docs/claims/*_system.toml``; ``evaluate`` names a function of
-``sim.evaluations`` and ``with`` its arguments. How the two are compared:
+Claims are data in ``sim/claims/*_system.toml``; ``evaluate`` names a function of
+``tilewright.sim.evaluations`` and ``with`` its arguments. How the two are compared:
 
 - ``relative`` (the default) and ``absolute``: within ``tolerance``; a list entry by entry
 - ``at_least``, ``at_most``: a bound; ``inside``: both of our ends within the published ones
@@ -16,11 +16,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from golden.params.block import require
-from sim.calibration import changed, table
-from sim.evaluations import EVALUATIONS, FROM_RECORDS
-from sim.names import unknown
-from sim.records import NoRecordError
+from tilewright.golden.params.block import require
+from tilewright.sim.calibration import changed, table
+from tilewright.sim.evaluations import EVALUATIONS, FROM_RECORDS
+from tilewright.sim.names import unknown
+from tilewright.sim.records import NoRecordError
 
 __all__ = [
     "KINDS",
@@ -35,7 +35,7 @@ __all__ = [
     "summary",
 ]
 
-CLAIMS = Path(__file__).parents[1] / "docs" / "claims"
+CLAIMS = Path(__file__).with_name("claims")
 SUFFIX = "_system"
 REPRODUCED, OFF, NOT_MODELLED = "reproduced", "off", "not modelled"
 VERDICTS = (REPRODUCED, OFF, NOT_MODELLED)
@@ -159,7 +159,7 @@ RECORD = CLAIMS / "scoreboard.json"
 
 
 def record(results: dict[str, list[Result]]) -> dict[str, dict[str, Any]]:
-    """What ``docs/claims/scoreboard.json`` keeps, so that no figure drifts unseen.
+    """What ``sim/claims/scoreboard.json`` keeps, so that no figure drifts unseen.
 
     Four significant digits, and nothing that changes with the records of runs.
     """

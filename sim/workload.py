@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from golden.params.block import require
-from sim.models import Model
+from tilewright.golden.params.block import require
+from tilewright.sim.models import Model
 
 __all__ = ["Gemm", "decode", "linear", "prefill", "read_csv", "result_row"]
 

@@ -1,9 +1,9 @@
 """A 56-core Xeon with tile multiplication, with and without a DECA beside every core.
 
 Matrix products run on all cores at once; each core has its share of the bandwidth and of the
-tiles. What one tile costs comes from ``sim.core`` (DECA) or from the counts of vector operations
-below (software). The rest of a token, which no scheme touches, is attention and the small
-kernels around it.
+tiles. What one tile costs comes from ``tilewright.sim.core`` (DECA) or from the counts of vector
+operations below (software). The rest of a token, which no scheme touches, is attention and the
+small kernels around it.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from functools import lru_cache
 from math import ceil
 from typing import Any, Literal
 
-from golden.deca.cycles import expected_cycles
-from golden.params.block import require
-from golden.params.deca import DecaParams, TileConfig
-from sim.calibration import constant
-from sim.core import CoreModel, simulate
-from sim.models import Model
-from sim.scheme import WeightScheme
-from sim.workload import Gemm, attention, head, linear
+from tilewright.golden.deca.cycles import expected_cycles
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import DecaParams, TileConfig
+from tilewright.sim.calibration import constant
+from tilewright.sim.core import CoreModel, simulate
+from tilewright.sim.models import Model
+from tilewright.sim.scheme import WeightScheme
+from tilewright.sim.workload import Gemm, attention, head, linear
 
 __all__ = ["ENGINES", "SYSTEMS", "Xeon", "first_token", "gemm", "tile_cost", "token"]
 
@@ -124,7 +124,7 @@ def tile_cost(
     """What one weight tile costs a core when all ``cores`` stream tiles of a large matrix.
 
     ``rows`` is the batch, ``inner`` the length of the activations; ``core_options`` are those of
-    :class:`sim.core.CoreModel`.
+    :class:`tilewright.sim.core.CoreModel`.
     """
     cores = machine.cores if cores is None else cores
     require(1 <= cores <= machine.cores, f"cores must be 1..{machine.cores}, not {cores!r}")

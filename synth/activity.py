@@ -9,10 +9,10 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from synth.function import parse_function
-from synth.memory import parse_macro
-from synth.netlist import Instance, Net, Netlist, in_signal_order
-from synth.technology import State
+from tilewright.synth.function import parse_function
+from tilewright.synth.memory import parse_macro
+from tilewright.synth.netlist import Instance, Net, Netlist, in_signal_order
+from tilewright.synth.technology import State
 
 __all__ = ["Activity", "Simulator", "UnsupportedCellError", "measure"]
 

@@ -5,9 +5,9 @@ No delays: a netlist with these models behaves cycle for cycle as the block it w
 
 from collections.abc import Iterable
 
-from synth.function import parse_function
-from synth.memory import macro_model, parse_macro
-from synth.technology import Cell, State, Technology
+from tilewright.synth.function import parse_function
+from tilewright.synth.memory import macro_model, parse_macro
+from tilewright.synth.technology import Cell, State, Technology
 
 __all__ = ["cell_models"]
 

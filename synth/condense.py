@@ -1,7 +1,7 @@
 """Energies of a compact cell table, condensed from the full Liberty files of its library.
 
-``python -m synth.condense asap7 FILE...`` writes ``energy``, ``clock_energy`` and ``input_energy``
-into ``synth/tech/asap7.toml`` anew; everything else in the table stays as it is.
+``python -m tilewright.synth.condense asap7 FILE...`` writes ``energy``, ``clock_energy`` and
+``input_energy`` into ``synth/tech/asap7.toml`` anew; everything else in the table stays as it is.
 
 All are fJ at the slew of an inverter driving four of its kind and at the load of four inverters,
 means of rise and fall, of related pins and, where not said otherwise, of states (``when``):
@@ -29,8 +29,14 @@ from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
-from synth.liberty_reader import Group, LibertyScale, parse_liberty, read_table, read_text
-from synth.technology import TECHNOLOGY_FOLDER, Cell, Table, Technology, load_technology
+from tilewright.synth.liberty_reader import (
+    Group,
+    LibertyScale,
+    parse_liberty,
+    read_table,
+    read_text,
+)
+from tilewright.synth.technology import TECHNOLOGY_FOLDER, Cell, Table, Technology, load_technology
 
 __all__ = ["CellEnergy", "Powers", "condense", "energy_at", "internal_powers"]
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from amaranth.back import rtlil
 
-from synth.flow import DEFAULT_GOAL, Synthesis, synthesise
-from synth.liberty import to_liberty
-from synth.liberty_reader import read_liberty, read_text
-from synth.record import RECORDS, sha256, tool_versions
-from synth.reference import REFERENCE_DESIGNS
-from synth.technology import Technology, load_technology
-from synth.timing import longest_paths
+from tilewright.synth.flow import DEFAULT_GOAL, Synthesis, synthesise
+from tilewright.synth.liberty import to_liberty
+from tilewright.synth.liberty_reader import read_liberty, read_text
+from tilewright.synth.record import RECORDS, sha256, tool_versions
+from tilewright.synth.reference import REFERENCE_DESIGNS
+from tilewright.synth.technology import Technology, load_technology
+from tilewright.synth.timing import longest_paths
 
 __all__ = ["DEVIATION_RECORD", "technology_deviation"]
 

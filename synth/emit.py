@@ -12,11 +12,11 @@ from typing import Any
 
 from amaranth.back import rtlil
 
-from golden.params.block import BlockParams, Port
-from hw.catalog import build
-from hw.shared import SharedModules
-from hw.sram import BlackBoxMemories
-from synth.yosys import run_yosys, without_banner
+from tilewright.golden.params.block import BlockParams, Port
+from tilewright.hw.catalog import build
+from tilewright.hw.shared import SharedModules
+from tilewright.hw.sram import BlackBoxMemories
+from tilewright.synth.yosys import run_yosys, without_banner
 
 __all__ = [
     "LINT_WAIVERS",

@@ -19,9 +19,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from synth.activity import Activity
-from synth.netlist import Instance, Net, Netlist
-from synth.technology import Technology
+from tilewright.synth.activity import Activity
+from tilewright.synth.netlist import Instance, Net, Netlist
+from tilewright.synth.technology import Technology
 
 __all__ = [
     "COMPONENTS",

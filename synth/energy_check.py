@@ -1,9 +1,9 @@
 """How far our energies are from OpenSTA's with the energy tables of a full library.
 
-``python -m synth.energy_check asap7 FILE...`` needs OpenSTA and the full Liberty files, and writes
-its part of ``synth/records/energy_deviation.json``. Both sides get one netlist and one count of
-toggles, on random words; OpenSTA evaluates the full tables at the slews and loads that it finds
-(``synth.opensta``), we have one energy per cell and output.
+``python -m tilewright.synth.energy_check asap7 FILE...`` needs OpenSTA and the full Liberty files,
+and writes its part of ``synth/records/energy_deviation.json``. Both sides get one netlist and one
+count of toggles, on random words; OpenSTA evaluates the full tables at the slews and loads that it
+finds (``tilewright.synth.opensta``), we have one energy per cell and output.
 """
 
 import json
@@ -13,17 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from golden.params.resolve import resolve
-from synth.activity import Activity, measure
-from synth.condense import CellEnergy, energy_at, internal_powers
-from synth.emit import to_rtlil
-from synth.energy import wire_capacitance
-from synth.flow import synthesise
-from synth.liberty_reader import read_text
-from synth.netlist import Netlist
-from synth.opensta import Components, opensta_power, our_power, table_energy
-from synth.record import RECORDS, energy_sha256, record_text, sha256, tool_versions
-from synth.technology import Cell, load_technology
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.activity import Activity, measure
+from tilewright.synth.condense import CellEnergy, energy_at, internal_powers
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.energy import wire_capacitance
+from tilewright.synth.flow import synthesise
+from tilewright.synth.liberty_reader import read_text
+from tilewright.synth.netlist import Netlist
+from tilewright.synth.opensta import Components, opensta_power, our_power, table_energy
+from tilewright.synth.record import RECORDS, energy_sha256, record_text, sha256, tool_versions
+from tilewright.synth.technology import Cell, load_technology
 
 __all__ = ["DESIGNS", "ENERGY_DEVIATION", "PERIOD", "energy_deviation", "random_activity"]
 
@@ -71,8 +71,9 @@ def energy_deviation(name: str, paths: Sequence[Path]) -> dict[str, Any]:
                 c: round(value / _figures(theirs)[c], 4) for c, value in _figures(ours).items()
             },
         }
+    files = " ".join(path.name for path in paths)
     return {
-        "command": f"python -m synth.energy_check {name} {' '.join(p.name for p in paths)}",
+        "command": f"python -m tilewright.synth.energy_check {name} {files}",
         "full_library_sha256": [sha256(read_text(path)) for path in paths],
         "energy_sha256": energy_sha256(name),
         "tools": tool_versions(),

@@ -22,13 +22,13 @@ from typing import Any
 
 import pyosys
 
-from synth.function import parse_function, truth_table
-from synth.kept import kept_or_made, source_of
-from synth.memory import find_macros, macro_port_module
-from synth.netlist import Instance, Net, Netlist
-from synth.record import RECORDS, code_of
-from synth.technology import State
-from synth.yosys import run_yosys
+from tilewright.synth.function import parse_function, truth_table
+from tilewright.synth.kept import kept_or_made, source_of
+from tilewright.synth.memory import find_macros, macro_port_module
+from tilewright.synth.netlist import Instance, Net, Netlist
+from tilewright.synth.record import RECORDS, code_of
+from tilewright.synth.technology import State
+from tilewright.synth.yosys import run_yosys
 
 __all__ = [
     "COMPARED",

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from synth.full_adders import FullAdder, find_full_adder, inverted_adders
-from synth.liberty import cached_liberty
-from synth.liberty_reader import read_text
-from synth.memory import find_macros, macro_cell, macro_port_module
-from synth.netlist import Netlist, no_cell_for, read_netlist
-from synth.parts import area_by_part, part_names, part_of_each
-from synth.technology import Cell, Technology
-from synth.timing import TimingPath, longest_paths
-from synth.yosys import SynthesisError, without_banner, yosys_files
+from tilewright.synth.full_adders import FullAdder, find_full_adder, inverted_adders
+from tilewright.synth.liberty import cached_liberty
+from tilewright.synth.liberty_reader import read_text
+from tilewright.synth.memory import find_macros, macro_cell, macro_port_module
+from tilewright.synth.netlist import Netlist, no_cell_for, read_netlist
+from tilewright.synth.parts import area_by_part, part_names, part_of_each
+from tilewright.synth.technology import Cell, Technology
+from tilewright.synth.timing import TimingPath, longest_paths
+from tilewright.synth.yosys import SynthesisError, without_banner, yosys_files
 
 __all__ = [
     "DEFAULT_GOAL",

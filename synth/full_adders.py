@@ -11,8 +11,8 @@ import json
 from graphlib import TopologicalSorter
 from typing import Any, NamedTuple
 
-from synth.function import parse_function, truth_table
-from synth.technology import Cell, Technology
+from tilewright.synth.function import parse_function, truth_table
+from tilewright.synth.technology import Cell, Technology
 
 __all__ = ["FullAdder", "find_full_adder", "inverted_adders"]
 

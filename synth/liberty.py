@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from synth.technology import Arc, Cell, Plane, Surface, Technology
+from tilewright.synth.technology import Arc, Cell, Plane, Surface, Technology
 
 __all__ = ["cached_liberty", "to_liberty"]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from synth.function import parse_function, truth_table
-from synth.technology import Arc, Cell, Edge, State, Table, Technology
-from synth.yosys import SynthesisError
+from tilewright.synth.function import parse_function, truth_table
+from tilewright.synth.technology import Arc, Cell, Edge, State, Table, Technology
+from tilewright.synth.yosys import SynthesisError
 
 __all__ = [
     "Group",

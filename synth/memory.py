@@ -1,4 +1,4 @@
-"""SRAM macros: memories that synthesis leaves whole (``hw.sram``).
+"""SRAM macros: memories that synthesis leaves whole (``tilewright.hw.sram``).
 
 Their area and access time come from the technology's model, fitted to published macros, their
 energy from the capacitance of word and bit lines; leakage is not modelled.
@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from synth.technology import Arc, Cell, Edge, Plane, State, Technology
-from synth.yosys import SynthesisError
+from tilewright.synth.technology import Arc, Cell, Edge, Plane, State, Technology
+from tilewright.synth.yosys import SynthesisError
 
 __all__ = [
     "MemoryMacro",
@@ -28,7 +28,7 @@ _NAME = re.compile(_PREFIX + r"(\d+)x(\d+)_1r1w(?:_g(\d+))?")
 
 @dataclass(frozen=True)
 class MemoryMacro:
-    """One write port and one synchronous read port, as ``hw.sram.Sram`` has them."""
+    """One write port and one synchronous read port, as ``tilewright.hw.sram.Sram`` has them."""
 
     name: str
     depth: int
@@ -65,7 +65,9 @@ def parse_macro(name: str) -> MemoryMacro:
     """The macro that ``name`` describes."""
     match = _NAME.fullmatch(name)
     if match is None:
-        raise SynthesisError(f"memory macro {name!r} is not called as hw.sram calls them")
+        raise SynthesisError(
+            f"memory macro {name!r} is not called as tilewright.hw.sram calls them"
+        )
     depth, width = int(match[1]), int(match[2])
     return MemoryMacro(name, depth, width, int(match[3] or width))
 

@@ -1,7 +1,7 @@
 """Area of a design module by module: equal modules are mapped once, and kept by content.
 
-Nothing is flattened, shared between modules or timed, as in :mod:`synth.system`. For many variants
-of one design: what a parameter does not touch is mapped for the first of them only.
+Nothing is flattened, shared between modules or timed, as in :mod:`tilewright.synth.system`. For
+many variants of one design: what a parameter does not touch is mapped for the first of them only.
 """
 
 import re
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from synth.flow import map_modules
-from synth.kept import kept_or_made, source_of
-from synth.liberty import to_liberty
-from synth.memory import macro_cell, parse_macro
-from synth.record import tool_versions
-from synth.system import Area, own
-from synth.technology import Cell, Technology
+from tilewright.synth.flow import map_modules
+from tilewright.synth.kept import kept_or_made, source_of
+from tilewright.synth.liberty import to_liberty
+from tilewright.synth.memory import macro_cell, parse_macro
+from tilewright.synth.record import tool_versions
+from tilewright.synth.system import Area, own
+from tilewright.synth.technology import Cell, Technology
 
 __all__ = ["Module", "area_by_modules", "read_modules"]
 
@@ -74,7 +74,7 @@ def _own_area(text: str, technology: Technology) -> Area:
         text,
         to_liberty(technology),
         repr(tool_versions()),
-        source_of("synth.flow", "synth.full_adders"),
+        source_of("tilewright.synth.flow", "tilewright.synth.full_adders"),
     )
     kept = kept_or_made(ingredients, make)
     memory = sum(

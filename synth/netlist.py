@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from synth.technology import Cell, Technology
-from synth.yosys import SynthesisError
+from tilewright.synth.technology import Cell, Technology
+from tilewright.synth.yosys import SynthesisError
 
 __all__ = ["Instance", "Net", "Netlist", "in_signal_order", "no_cell_for", "read_netlist"]
 

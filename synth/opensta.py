@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from synth.activity import Activity
-from synth.condense import CellEnergy
-from synth.energy import energy_of
-from synth.netlist import Instance, Net, Netlist
-from synth.technology import Cell, Technology
+from tilewright.synth.activity import Activity
+from tilewright.synth.condense import CellEnergy
+from tilewright.synth.energy import energy_of
+from tilewright.synth.netlist import Instance, Net, Netlist
+from tilewright.synth.technology import Cell, Technology
 
 __all__ = ["Components", "edges_counted", "opensta_power", "our_power"]
 
@@ -54,7 +54,7 @@ def table_energy(cell: Cell, slew: float, load: float) -> CellEnergy:
 def our_power(
     netlist: Netlist, technology: Technology, activity: Activity, period: float, wire: float
 ) -> Components:
-    """:func:`synth.energy.energy_of`, divided as OpenSTA divides it."""
+    """:func:`tilewright.synth.energy.energy_of`, divided as OpenSTA divides it."""
     energy = energy_of(netlist, technology, activity, period, wire=wire)
     in_flops = sum(instance.cell.clock_energy for instance in netlist.instances)
     cycles = activity.cycles

@@ -8,7 +8,7 @@ the fewest gates, in doubt for the part whose name comes first.
 import re
 from typing import TypeVar
 
-from synth.netlist import Instance, Net, Netlist
+from tilewright.synth.netlist import Instance, Net, Netlist
 
 __all__ = ["area_by_part", "part_names", "part_of_each"]
 

@@ -15,7 +15,7 @@ from amaranth import ClockDomain, Module, Value
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
-from synth.yosys import run_yosys
+from tilewright.synth.yosys import run_yosys
 
 __all__ = ["Outcome", "Verdict", "check_bounded", "prove"]
 

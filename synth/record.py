@@ -14,14 +14,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from golden.params.block import BlockParams
-from golden.params.resolve import resolve
-from synth.emit import to_rtlil
-from synth.flow import DEFAULT_GOAL, Goal, Synthesis
-from synth.liberty import to_liberty
-from synth.memory import memory_entries
-from synth.technology import Technology, load_technology
-from synth.timing import TimingPath
+from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.flow import DEFAULT_GOAL, Goal, Synthesis
+from tilewright.synth.liberty import to_liberty
+from tilewright.synth.memory import memory_entries
+from tilewright.synth.technology import Technology, load_technology
+from tilewright.synth.timing import TimingPath
 
 __all__ = [
     "RECORDS",
@@ -72,8 +72,12 @@ def _sha256_of_code(modules: Iterable[str], data: object) -> str:
 
 
 def code_of(source: str) -> str:
-    """The lines of ``source`` that are neither blank, nor comments, nor docstrings."""
-    lines = source.splitlines()
+    """The lines of ``source`` that are neither blank, nor comments, nor docstrings.
+
+    Imports are taken relative to the project: the name it is installed under is no part of the
+    flow.
+    """
+    lines = [line.replace("from tilewright.", "from ") for line in source.splitlines()]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
             node

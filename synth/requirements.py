@@ -2,10 +2,10 @@
 
 import re
 
-from synth.flow import Goal
-from synth.full_adders import find_full_adder
-from synth.technology import Technology
-from synth.yosys import SynthesisError
+from tilewright.synth.flow import Goal
+from tilewright.synth.full_adders import find_full_adder
+from tilewright.synth.technology import Technology
+from tilewright.synth.yosys import SynthesisError
 
 __all__ = ["require_full_adder"]
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from golden.params.resolve import resolve
-from synth.emit import to_rtlil
-from synth.flow import map_modules
-from synth.liberty import to_liberty
-from synth.memory import memory_entries
-from synth.record import RECORDS, flow_sha256, sha256, tool_versions
-from synth.technology import Cell, Technology
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.flow import map_modules
+from tilewright.synth.liberty import to_liberty
+from tilewright.synth.memory import memory_entries
+from tilewright.synth.record import RECORDS, flow_sha256, sha256, tool_versions
+from tilewright.synth.technology import Cell, Technology
 
 __all__ = ["SYSTEMS", "Area", "load_system", "system_area", "system_path", "system_record"]
 

@@ -1,7 +1,7 @@
 """What synthesis knows about a cell library: areas, functions, pin loads and timing arcs.
 
 A ``Technology`` comes from one of the compact tables in ``synth/tech`` or from a user's Liberty
-files (``synth.liberty``). Units everywhere: ps, fF, um2, nW, fJ.
+files (``tilewright.synth.liberty``). Units everywhere: ps, fF, um2, nW, fJ.
 """
 
 import tomllib

@@ -13,8 +13,8 @@ is its pins, plus the technology's output load where it leaves the block.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from synth.netlist import Instance, Net, Netlist, in_signal_order
-from synth.technology import Arc, Technology
+from tilewright.synth.netlist import Instance, Net, Netlist, in_signal_order
+from tilewright.synth.technology import Arc, Technology
 
 __all__ = ["PATH_KINDS", "Step", "TimingPath", "longest_paths"]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from synth.kept import kept_or_made
+from tilewright.synth.kept import kept_or_made
 
 __all__ = ["SynthesisError", "run_yosys", "without_banner", "yosys_files"]
 

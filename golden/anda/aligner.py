@@ -8,7 +8,7 @@ distance down. After M cycles the bits given are the mantissa aligned and trunca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.params.formats import FP16
+from tilewright.golden.params.formats import FP16
 
 _TOP = FP16.mantissa_bits  # bit number of the hidden bit
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.params.anda import AndaMxuParams
-from golden.params.block import require
+from tilewright.golden.params.anda import AndaMxuParams
+from tilewright.golden.params.block import require
 
 # From a dot product's last plane to its result: scaled, accumulated, then it is there.
 RESULT_LATENCY = 3

@@ -8,14 +8,14 @@ starts at +0. The sum leaves as fp16. Every step rounds to nearest even and keep
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.anda.weights import Weights, require_match
-from golden.arith import add, convert, multiply
-from golden.bfp import Blocks
-from golden.bits import round_pack
-from golden.chunks import for_each_piece
-from golden.params.anda import AndaNumerics
-from golden.params.arith import IEEE_RULES
-from golden.params.formats import FP16, FP32
+from tilewright.golden.arith import add, convert, multiply
+from tilewright.golden.bfp import Blocks
+from tilewright.golden.bits import round_pack
+from tilewright.golden.chunks import for_each_piece
+from tilewright.golden.params.anda import AndaNumerics
+from tilewright.golden.params.arith import IEEE_RULES
+from tilewright.golden.params.formats import FP16, FP32
+from tilewright.golden.weights import Weights, require_match
 
 _MAX_FP16 = 65504.0
 _BAND = 1 << 22  # results whose sums are held at a time
@@ -64,7 +64,7 @@ def dot(
     weights: NDArray,
     scales: NDArray,
 ) -> NDArray:
-    """fp16 patterns of dot products, each step by :mod:`golden.arith`.
+    """fp16 patterns of dot products, each step by :mod:`tilewright.golden.arith`.
 
     Operands broadcast over leading axes: ``weights`` (..., groups, group) integers, ``scales``
     (..., groups) fp16 patterns, one per group of activations.

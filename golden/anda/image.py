@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from golden import planes
-from golden.anda.weights import Weights
-from golden.bfp import Blocks
-from golden.params.block import require
-from golden.params.formats import BlockFormat
+from tilewright.golden import planes
+from tilewright.golden.bfp import Blocks
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import BlockFormat
+from tilewright.golden.weights import Weights
 
 
 @dataclass(frozen=True, kw_only=True)

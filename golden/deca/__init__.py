@@ -5,12 +5,17 @@ them, ``image`` places the bytes in memory, ``decompress`` is what the hardware 
 ``cycles`` how long it takes, ``gemm`` what the tiles are for.
 """
 
-from golden.deca.coding import CompressedTiles, decode_tiles, encode_tiles
-from golden.deca.cycles import TileCycles, expected_bubbles, expected_cycles, tile_cycles
-from golden.deca.decompress import check_lengths, decode_config, decompress, decompress_tiles
-from golden.deca.gemm import gemm, gemm_of_tiles
-from golden.deca.image import MemoryImage, lay_out
-from golden.deca.matrix import (
+from tilewright.golden.deca.coding import CompressedTiles, decode_tiles, encode_tiles
+from tilewright.golden.deca.cycles import TileCycles, expected_bubbles, expected_cycles, tile_cycles
+from tilewright.golden.deca.decompress import (
+    check_lengths,
+    decode_config,
+    decompress,
+    decompress_tiles,
+)
+from tilewright.golden.deca.gemm import gemm, gemm_of_tiles
+from tilewright.golden.deca.image import MemoryImage, lay_out
+from tilewright.golden.deca.matrix import (
     CompressedMatrix,
     NonFiniteWeightError,
     compress,
@@ -18,8 +23,8 @@ from golden.deca.matrix import (
     effective_scheme,
     restore,
 )
-from golden.deca.scheme import SCHEMES, Scheme, resolve_scheme
-from golden.deca.tiles import Tiles
+from tilewright.golden.deca.scheme import SCHEMES, Scheme, resolve_scheme
+from tilewright.golden.deca.tiles import Tiles
 
 __all__ = [
     "SCHEMES",

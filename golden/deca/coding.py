@@ -11,8 +11,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.deca.tiles import Tiles
-from golden.params.deca import ScaleKind, TileConfig
+from tilewright.golden.deca.tiles import Tiles
+from tilewright.golden.params.deca import ScaleKind, TileConfig
 
 Bytes = NDArray[np.uint8]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.params.deca import DecaParams, TileConfig
+from tilewright.golden.params.deca import DecaParams, TileConfig
 
 
 class TileCycles(NamedTuple):

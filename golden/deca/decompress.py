@@ -5,10 +5,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.arith import multiply
-from golden.deca.coding import CompressedTiles, decode_tiles
-from golden.params.arith import AMX_RULES
-from golden.params.deca import (
+from tilewright.golden.arith import multiply
+from tilewright.golden.deca.coding import CompressedTiles, decode_tiles
+from tilewright.golden.params.arith import AMX_RULES
+from tilewright.golden.params.deca import (
     CONFIG_FIELDS,
     LUT_ENTRIES,
     DecaParams,
@@ -16,7 +16,7 @@ from golden.params.deca import (
     TileConfig,
     TileError,
 )
-from golden.params.formats import BF16, E8M0
+from tilewright.golden.params.formats import BF16, E8M0
 
 
 def decompress(

@@ -7,11 +7,11 @@ of one row of tiles are accumulated from left to right, from +0; that order is p
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.amx import interleave, tdpbf16ps, tdpbssd
-from golden.deca.decompress import decompress_tiles
-from golden.deca.matrix import CompressedMatrix
-from golden.deca.tiles import grid, tile_columns
-from golden.params.deca import TILE_ROWS, TileConfig
+from tilewright.golden.amx import interleave, tdpbf16ps, tdpbssd
+from tilewright.golden.deca.decompress import decompress_tiles
+from tilewright.golden.deca.matrix import CompressedMatrix
+from tilewright.golden.deca.tiles import grid, tile_columns
+from tilewright.golden.params.deca import TILE_ROWS, TileConfig
 
 
 def gemm(compressed: CompressedMatrix, activations: NDArray) -> NDArray:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.deca.coding import CompressedTiles, runs
-from golden.pack import Columns
-from golden.params.block import require
-from golden.params.deca import ROW_BYTES
+from tilewright.golden.deca.coding import CompressedTiles, runs
+from tilewright.golden.pack import Columns
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import ROW_BYTES
 
 REGION_ALIGNMENT = ROW_BYTES  # regions start on a line; tiles inside need not
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.deca.coding import CompressedTiles, encode_tiles
-from golden.deca.decompress import decompress_tiles
-from golden.deca.prune import Pruner
-from golden.deca.quantise import quantise, row_scales
-from golden.deca.scheme import Scheme
-from golden.deca.tiles import Band, ReadRows, bands, columns_of, from_tiles, to_tiles
-from golden.params.block import require
+from tilewright.golden.deca.coding import CompressedTiles, encode_tiles
+from tilewright.golden.deca.decompress import decompress_tiles
+from tilewright.golden.deca.prune import Pruner
+from tilewright.golden.deca.quantise import quantise, row_scales
+from tilewright.golden.deca.scheme import Scheme
+from tilewright.golden.deca.tiles import Band, ReadRows, bands, columns_of, from_tiles, to_tiles
+from tilewright.golden.params.block import require
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.bits import decode, decode_scale, encode
-from golden.deca.scheme import Scheme
-from golden.deca.tiles import Tiles
-from golden.params.arith import FloatRules
-from golden.params.deca import ScaleKind
-from golden.params.formats import BF16, E8M0, Overflow
+from tilewright.golden.bits import decode, decode_scale, encode
+from tilewright.golden.deca.scheme import Scheme
+from tilewright.golden.deca.tiles import Tiles
+from tilewright.golden.params.arith import FloatRules
+from tilewright.golden.params.deca import ScaleKind
+from tilewright.golden.params.formats import BF16, E8M0, Overflow
 
 _SATURATE = FloatRules(overflow=Overflow.SATURATE)
 _SMALLEST_NORMAL = np.uint16(1 << BF16.mantissa_bits)

@@ -1,7 +1,8 @@
 """Compression schemes: what a code means, how groups are scaled, and how a scheme is written.
 
-A scheme is a :class:`~golden.params.deca.TileConfig` and a code book. The hardware knows formats
-only as look-up tables, so a float format, an integer and a learnt book are the same thing here.
+A scheme is a :class:`~tilewright.golden.params.deca.TileConfig` and a code book. The hardware knows
+formats only as look-up tables, so a float format, an integer and a learnt book are the same thing
+here.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +13,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.bits import decode, decode_int, encode
-from golden.params.block import require
-from golden.params.deca import LUT_ENTRIES, ScaleKind, TileConfig
-from golden.params.formats import (
+from tilewright.golden.bits import decode, decode_int, encode
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import LUT_ENTRIES, ScaleKind, TileConfig
+from tilewright.golden.params.formats import (
     BF16,
     E2M1,
     E2M3,

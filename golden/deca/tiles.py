@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.params.deca import TILE_ROWS, TileConfig
+from tilewright.golden.params.deca import TILE_ROWS, TileConfig
 
 PIECE_ELEMENTS = 1 << 17  # worked on at once: temporaries of a piece stay near the caches
 

@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.arith import convert
-from golden.harmonia import element
-from golden.pack import Columns
-from golden.params.formats import FP16, FP32
-from golden.params.harmonia import HarmoniaArrayParams
+from tilewright.golden.arith import convert
+from tilewright.golden.harmonia import element
+from tilewright.golden.pack import Columns
+from tilewright.golden.params.formats import FP16, FP32
+from tilewright.golden.params.harmonia import HarmoniaArrayParams
 
 
 def results(params: HarmoniaArrayParams, loads: Columns, sums: Columns) -> NDArray[np.uint16]:

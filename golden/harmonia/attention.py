@@ -12,15 +12,15 @@ lengths that the prompt's end defines.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden import bfp
-from golden.bits import patterns
-from golden.harmonia.cache import KvCache
-from golden.harmonia.product import product
-from golden.params.anda_vector import Operation
-from golden.params.block import require
-from golden.params.formats import FP16
-from golden.params.harmonia import HarmoniaNumerics
-from golden.program.vector import elementwise, reduce_rows
+from tilewright.golden import bfp
+from tilewright.golden.bits import patterns
+from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia.product import product
+from tilewright.golden.machine.vector import elementwise, reduce_rows
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import HarmoniaNumerics
+from tilewright.golden.params.vector import Operation
 
 ROW_LANES = 4  # fp16 values of one row in a word of 64 bits: the order of softmax's sum
 _ONE = 0x3C00

@@ -9,13 +9,13 @@ committed when full. Nothing but the residual V tokens is ever kept in fp16.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden import bfp
-from golden.bits import patterns
-from golden.harmonia.mixed import MixedBlocks
-from golden.harmonia.offset import offsets, subtract
-from golden.harmonia.precision import key_bits, value_bits
-from golden.params.formats import FP16
-from golden.params.harmonia import CacheParams
+from tilewright.golden import bfp
+from tilewright.golden.bits import patterns
+from tilewright.golden.harmonia.mixed import MixedBlocks
+from tilewright.golden.harmonia.offset import offsets, subtract
+from tilewright.golden.harmonia.precision import key_bits, value_bits
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import CacheParams
 
 
 class KvCache:

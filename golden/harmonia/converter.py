@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from golden import bfp
-from golden.pack import Columns
-from golden.params.formats import FP16, BlockFormat
-from golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaConverterParams
+from tilewright.golden import bfp
+from tilewright.golden.pack import Columns
+from tilewright.golden.params.formats import FP16, BlockFormat
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaConverterParams
 
 
 class Block(NamedTuple):

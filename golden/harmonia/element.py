@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.arith import add, convert, multiply
-from golden.bits import bits_dtype
-from golden.harmonia.product import partial
-from golden.pack import Columns
-from golden.params.block import require
-from golden.params.formats import FP16, FP32
-from golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams, Mode
+from tilewright.golden.arith import add, convert, multiply
+from tilewright.golden.bits import bits_dtype
+from tilewright.golden.harmonia.product import partial
+from tilewright.golden.pack import Columns
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import FP16, FP32
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams, Mode
 
 
 def results(params: HarmoniaPeParams, beats: Columns) -> NDArray:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.bfp import Blocks
-from golden.params.formats import FP16
+from tilewright.golden.bfp import Blocks
+from tilewright.golden.params.formats import FP16
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,10 @@ prompt shorter than the window gives its own length's offsets. They never change
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden import arith
-from golden.bits import encode, patterns
-from golden.params.formats import FP16
-from golden.params.harmonia import CacheParams
+from tilewright.golden import arith
+from tilewright.golden.bits import encode, patterns
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import CacheParams
 
 _HALF = encode(FP16, 0.5)
 _SIGN = 1 << (FP16.bits - 1)

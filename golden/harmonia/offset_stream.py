@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.harmonia.offset import largest_halved, subtract
-from golden.pack import Columns
-from golden.params.harmonia import HarmoniaOffsetParams
+from tilewright.golden.harmonia.offset import largest_halved, subtract
+from tilewright.golden.pack import Columns
+from tilewright.golden.params.harmonia import HarmoniaOffsetParams
 
 # After the last beat of a window: its maximum is written, read back with all the others, one a
 # cycle, and the last of them enters the list.

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.params.formats import FP16
-from golden.params.harmonia import CacheParams
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import CacheParams
 
 
 def key_bits(params: CacheParams, tokens: int) -> NDArray[np.uint8]:

@@ -4,9 +4,9 @@ Per group, in order: the exact integer sum; to the partial format by the shared 
 M8W4 times the weight scale into fp32; added to an fp32 sum that starts at +0. The sum leaves as
 fp16. Every step rounds to nearest even and keeps subnormals.
 
-Two forms give the same bits: ``*_stepwise`` takes every step with :mod:`golden.arith`, the plain
-ones leave the exact sums to a float32 matrix product (they have at most 22 bits) and the rounding
-to numpy's casts.
+Two forms give the same bits: ``*_stepwise`` takes every step with :mod:`tilewright.golden.arith`,
+the plain ones leave the exact sums to a float32 matrix product (they have at most 22 bits) and the
+rounding to numpy's casts.
 """
 
 from collections.abc import Callable
@@ -14,16 +14,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.anda.weights import Weights, require_match
-from golden.arith import add, convert, multiply
-from golden.bfp import Blocks
-from golden.bits import round_pack
-from golden.chunks import for_each_piece
-from golden.harmonia.mixed import MixedBlocks
-from golden.params.arith import IEEE_RULES
-from golden.params.block import require
-from golden.params.formats import FP16, FP32
-from golden.params.harmonia import ACTIVATION_BITS, HarmoniaNumerics
+from tilewright.golden.arith import add, convert, multiply
+from tilewright.golden.bfp import Blocks
+from tilewright.golden.bits import round_pack
+from tilewright.golden.chunks import for_each_piece
+from tilewright.golden.harmonia.mixed import MixedBlocks
+from tilewright.golden.params.arith import IEEE_RULES
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import FP16, FP32
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaNumerics
+from tilewright.golden.weights import Weights, require_match
 
 _PIECE = 1 << 17  # results of a piece: its sums and temporaries stay in cache
 

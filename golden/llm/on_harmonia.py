@@ -7,13 +7,13 @@ more tokens than the cache's windows have, keys and values of both precisions ar
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.anda.weights import Weights, quantise
-from golden.harmonia.attention import attend
-from golden.harmonia.cache import KvCache
-from golden.harmonia_system.attention import AttentionProgram, attention_program
-from golden.llm.block import Attention
-from golden.params.block import require
-from golden.params.harmonia_system import HarmoniaParams
+from tilewright.golden.harmonia.attention import attend
+from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia_machine.attention import AttentionProgram, attention_program
+from tilewright.golden.llm.block import Attention
+from tilewright.golden.params.block import require
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.weights import Weights, quantise
 
 Patterns = NDArray[np.uint16]
 
@@ -33,7 +33,7 @@ def head_program(
 
 
 def head_results(params: HarmoniaParams, attention: Attention, head: int) -> Patterns:
-    """The same head by ``golden.harmonia``: fp16 patterns (tokens, C)."""
+    """The same head by ``tilewright.golden.harmonia``: fp16 patterns (tokens, C)."""
     q, k, v = _operands(attention, head)
     prompt = prompt_tokens(len(q))
     cache = KvCache(params.cache, q.shape[1])

@@ -18,7 +18,7 @@ from heapq import heapify, heappop, heappush
 from itertools import product
 from math import fsum, isfinite
 
-from golden.params.block import require
+from tilewright.golden.params.block import require
 
 Lengths = tuple[int, ...]
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from golden.harmonia.smoothing import fold_scales
-from golden.llm.blockfloat import truncate
-from golden.llm.cached_attention import CacheFormat, attend_with_exact_values
-from golden.llm.engine import logits
-from golden.llm.model import Linear, Model
-from golden.llm.sites import PLAIN, Floats, Format
-from golden.params.block import require
-from golden.params.harmonia import ACTIVATION_BITS
+from tilewright.golden.harmonia.smoothing import fold_scales
+from tilewright.golden.llm.blockfloat import truncate
+from tilewright.golden.llm.cached_attention import CacheFormat, attend_with_exact_values
+from tilewright.golden.llm.engine import logits
+from tilewright.golden.llm.model import Linear, Model
+from tilewright.golden.llm.sites import PLAIN, Floats, Format
+from tilewright.golden.params.block import require
+from tilewright.golden.params.harmonia import ACTIVATION_BITS
 
 Scales = NDArray[np.float32]  # (key heads, channels)
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.llm.model import Config, Layer, Linear, Model, Norm
+from tilewright.golden.llm.model import Config, Layer, Linear, Model, Norm
 
 SHAPES = {
     "llama": Config(

@@ -8,8 +8,8 @@ mantissa bits from the most significant down, element 0 in bit 0.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from golden.params.block import BlockParams, Field, Port, Timing, require
-from golden.params.formats import FP16, FP32, BlockFormat, FloatFormat, IntFormat
+from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
+from tilewright.golden.params.formats import FP16, FP32, BlockFormat, FloatFormat, IntFormat
 
 MAX_MANTISSA_BITS = 16
 MANTISSA_FIELD_BITS = MAX_MANTISSA_BITS.bit_length()
@@ -209,7 +209,7 @@ class AndaApuParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        raise NotImplementedError("M + 1 cycles per group: see golden.anda.cycles")
+        raise NotImplementedError("M + 1 cycles per group: see tilewright.golden.anda.cycles")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,7 +298,7 @@ class AndaMxuParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        raise NotImplementedError("M + 1 cycles per group: see golden.anda.cycles")
+        raise NotImplementedError("M + 1 cycles per group: see tilewright.golden.anda.cycles")
 
 
 ANDA_BLOCKS = (AndaCompressorParams, AndaCompressorLaneParams, AndaApuParams, AndaMxuParams)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from golden.params.block import BlockParams, Field, Port, Timing, require
-from golden.params.formats import (
+from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
+from tilewright.golden.params.formats import (
     BF16,
     E2M1,
     E4M3,

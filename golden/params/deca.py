@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from enum import Enum, IntEnum
 from typing import ClassVar
 
-from golden.params.block import BlockParams, Field, Port, Timing, Wire, require
+from tilewright.golden.params.block import BlockParams, Field, Port, Timing, Wire, require
 
 TILE_ROWS = 16
 ROW_BYTES = 64
@@ -302,7 +302,9 @@ class DecaParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        raise NotImplementedError("a tile's cycles depend on its bits: see golden.deca.tile_cycles")
+        raise NotImplementedError(
+            "a tile's cycles depend on its bits: see tilewright.golden.deca.tile_cycles"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

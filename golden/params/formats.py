@@ -1,7 +1,7 @@
 """Number formats: what every layer of the project means by a width, a bias or a NaN.
 
-A format is data. The arithmetic on it lives in ``golden.bits`` and ``hw.arith``; both read the
-same objects from here, so a width is declared once.
+A format is data. The arithmetic on it lives in ``tilewright.golden.bits`` and
+``tilewright.hw.arith``; both read the same objects from here, so a width is declared once.
 """
 
 from dataclasses import dataclass

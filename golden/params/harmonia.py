@@ -5,8 +5,8 @@ from enum import Enum
 from fractions import Fraction
 from typing import ClassVar
 
-from golden.params.block import BlockParams, Field, Port, Timing, require
-from golden.params.formats import FP16, FP32, BlockFormat, FloatFormat, IntFormat
+from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
+from tilewright.golden.params.formats import FP16, FP32, BlockFormat, FloatFormat, IntFormat
 
 ACTIVATION_BITS = 8  # mantissas outside the cache, and the first operand of every product
 
@@ -291,7 +291,9 @@ class HarmoniaConverterParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        raise NotImplementedError("blocks differ in length: see golden.harmonia.converter")
+        raise NotImplementedError(
+            "blocks differ in length: see tilewright.golden.harmonia.converter"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,7 +340,9 @@ class HarmoniaOffsetParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        raise NotImplementedError("learning gives nothing: see golden.harmonia.offset_stream")
+        raise NotImplementedError(
+            "learning gives nothing: see tilewright.golden.harmonia.offset_stream"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -430,7 +434,7 @@ class HarmoniaArrayParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        raise NotImplementedError("tiles differ in length: see golden.harmonia.array")
+        raise NotImplementedError("tiles differ in length: see tilewright.golden.harmonia.array")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -486,7 +490,9 @@ class Int8QuantiserParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        raise NotImplementedError("groups wait for their end: see golden.harmonia.int8_quantiser")
+        raise NotImplementedError(
+            "groups wait for their end: see tilewright.golden.harmonia.int8_quantiser"
+        )
 
 
 HARMONIA_BLOCKS = (

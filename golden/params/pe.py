@@ -15,8 +15,8 @@ from enum import Enum
 from fractions import Fraction
 from typing import ClassVar
 
-from golden.params.block import BlockParams, Field, Port, Timing, require
-from golden.params.formats import BF16, FP16, FP32, FloatFormat, IntFormat
+from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
+from tilewright.golden.params.formats import BF16, FP16, FP32, FloatFormat, IntFormat
 
 # Beats of a dot product to which a stated interval refers, and which the benches send: elements
 # take a beat a cycle whatever its flags, so results are as far apart as their last beats.

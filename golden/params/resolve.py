@@ -6,16 +6,16 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from golden.params.anda import ANDA_BLOCKS
-from golden.params.anda_system import ANDA_SYSTEM_BLOCKS
-from golden.params.arith import ARITH_BLOCKS
-from golden.params.block import BlockParams
-from golden.params.deca import DECA_BLOCKS
-from golden.params.formats import FloatFormat, float_format
-from golden.params.harmonia import HARMONIA_BLOCKS
-from golden.params.harmonia_system import HARMONIA_SYSTEM_BLOCKS
-from golden.params.pe import PE_BLOCKS
-from golden.params.stream import STREAM_BLOCKS
+from tilewright.golden.params.anda import ANDA_BLOCKS
+from tilewright.golden.params.anda_machine import ANDA_SYSTEM_BLOCKS
+from tilewright.golden.params.arith import ARITH_BLOCKS
+from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.deca import DECA_BLOCKS
+from tilewright.golden.params.formats import FloatFormat, float_format
+from tilewright.golden.params.harmonia import HARMONIA_BLOCKS
+from tilewright.golden.params.harmonia_machine import HARMONIA_SYSTEM_BLOCKS
+from tilewright.golden.params.pe import PE_BLOCKS
+from tilewright.golden.params.stream import STREAM_BLOCKS
 
 _ALL: tuple[type[BlockParams], ...] = (
     *STREAM_BLOCKS,

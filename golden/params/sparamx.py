@@ -9,8 +9,8 @@ of a tile over all inputs; its tiles follow each other, then comes the next stri
 from dataclasses import dataclass
 from enum import Enum
 
-from golden.params.block import require
-from golden.params.deca import ROW_BYTES, TILE_ROWS
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import ROW_BYTES, TILE_ROWS
 
 STRIP_OUTPUTS = 16  # columns of a tile multiplication: 64 bytes of 32-bit sums
 VECTOR_CHAINS = 4  # sums that the vector kernel keeps apart, to hide the latency of one

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from golden.params.block import BlockParams, Field, Port, Timing, require
+from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
 
 
 @dataclass(frozen=True, kw_only=True)

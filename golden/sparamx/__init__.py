@@ -4,10 +4,10 @@
 linear layer, ``attention`` the same over a pruned cache of keys and values.
 """
 
-from golden.sparamx.attention import SparseCache, attend, prune_cache
-from golden.sparamx.core import Core
-from golden.sparamx.linear import multiply, tile_instructions
-from golden.sparamx.packed import PackedWeights, load, pack, save, unpack
+from tilewright.golden.sparamx.attention import SparseCache, attend, prune_cache
+from tilewright.golden.sparamx.core import Core
+from tilewright.golden.sparamx.linear import multiply, tile_instructions
+from tilewright.golden.sparamx.packed import PackedWeights, load, pack, save, unpack
 
 __all__ = [
     "Core",

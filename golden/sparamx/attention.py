@@ -12,14 +12,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.arith import add
-from golden.bits import decode, encode
-from golden.deca.prune import Pruner
-from golden.params.block import require
-from golden.params.formats import BF16, FP32
-from golden.params.sparamx import Order, WeightFormat
-from golden.sparamx.linear import multiply
-from golden.sparamx.packed import PackedWeights, pack
+from tilewright.golden.arith import add
+from tilewright.golden.bits import decode, encode
+from tilewright.golden.deca.prune import Pruner
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import BF16, FP32
+from tilewright.golden.params.sparamx import Order, WeightFormat
+from tilewright.golden.sparamx.linear import multiply
+from tilewright.golden.sparamx.packed import PackedWeights, pack
 
 KEY_SPARSITY, VALUE_SPARSITY = 0.3, 0.5  # accuracy falls by less than 1% (paper, Section 6.1)
 

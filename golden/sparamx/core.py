@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.amx import tdpbf16ps, tdpbssd, vdpbf16ps, vpdpbusd
+from tilewright.golden.amx import tdpbf16ps, tdpbssd, vdpbf16ps, vpdpbusd
 
 MATRIX_INSTRUCTIONS = frozenset({"tdpbf16ps", "tdpbssd"})
 TILE_MOVES = frozenset({"tileloadd", "tilestored"})

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.arith import add
-from golden.params.arith import AMX_RULES
-from golden.params.deca import TILE_ROWS
-from golden.params.formats import FP32
-from golden.params.sparamx import (
+from tilewright.golden.arith import add
+from tilewright.golden.params.arith import AMX_RULES
+from tilewright.golden.params.deca import TILE_ROWS
+from tilewright.golden.params.formats import FP32
+from tilewright.golden.params.sparamx import (
     SEGMENT_TILES,
     STRIP_OUTPUTS,
     VECTOR_CHAINS,
@@ -24,8 +24,8 @@ from golden.params.sparamx import (
     Order,
     WeightFormat,
 )
-from golden.sparamx.core import Core, prefix_sum
-from golden.sparamx.packed import DTYPES, PackedWeights, pack
+from tilewright.golden.sparamx.core import Core, prefix_sum
+from tilewright.golden.sparamx.packed import DTYPES, PackedWeights, pack
 
 SIGN_SHIFT = 128  # int8 activations are moved by this to the uint8 that VPDPBUSD wants
 

@@ -13,10 +13,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.params.block import require
-from golden.params.deca import TILE_ROWS
-from golden.params.sparamx import SEGMENT_TILES, STRIP_OUTPUTS, Element, WeightFormat
-from golden.tensorfile import TensorFile, TensorFileError, TensorFileWriter
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import TILE_ROWS
+from tilewright.golden.params.sparamx import SEGMENT_TILES, STRIP_OUTPUTS, Element, WeightFormat
+from tilewright.golden.tensorfile import TensorFile, TensorFileError, TensorFileWriter
 
 DTYPES: dict[Element, np.dtype] = {
     Element.BF16: np.dtype(np.uint16),

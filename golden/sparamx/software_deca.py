@@ -1,7 +1,8 @@
 """DECA's tiles decompressed by vector instructions: the software that paper's hardware replaces.
 
-The same steps as ``kernels/src/amx.cpp``, so that their number per tile, which the Roof-Surface
-model needs, is counted and not assumed. Bits are those of ``golden.deca.decompress``.
+The same steps as ``tilewright/kernels/src/amx.cpp``, so that their number per tile, which the
+Roof-Surface model needs, is counted and not assumed. Bits are those of
+``tilewright.golden.deca.decompress``.
 """
 
 from collections import Counter
@@ -9,11 +10,11 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.deca.coding import CompressedTiles, data_lengths, mask_nonzeros
-from golden.deca.scheme import Scheme
-from golden.params.block import require
-from golden.params.deca import TILE_ROWS, ScaleKind
-from golden.sparamx.core import Core
+from tilewright.golden.deca.coding import CompressedTiles, data_lengths, mask_nonzeros
+from tilewright.golden.deca.scheme import Scheme
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import TILE_ROWS, ScaleKind
+from tilewright.golden.sparamx.core import Core
 
 ROW = 32  # bf16 elements of a tile's row
 _SLACK = 64  # bytes that a whole register may read behind the last code

@@ -4,9 +4,9 @@ from amaranth import Cat, Const, Module, Mux, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.formats import FP32, Subnormals
-from hw.arith.float_add import GUARD_BITS
-from hw.arith.float_unpack import split, wire
+from tilewright.golden.params.formats import FP32, Subnormals
+from tilewright.hw.arith.float_add import GUARD_BITS
+from tilewright.hw.arith.float_unpack import split, wire
 
 __all__ = ["HIGHEST", "LOWEST", "Accumulate"]
 

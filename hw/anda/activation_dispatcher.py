@@ -4,7 +4,7 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.formats import FP16
+from tilewright.golden.params.formats import FP16
 
 __all__ = ["ActivationDispatcher"]
 

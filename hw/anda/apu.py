@@ -4,19 +4,19 @@ from amaranth import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda import MANTISSA_FIELD_BITS, AndaNumerics
-from golden.params.arith import FloatConvertParams, FloatMulParams
-from golden.params.formats import FP16, FP32
-from golden.params.stream import RegisterSliceParams
-from hw.anda.accumulate import Accumulate
-from hw.anda.activation_dispatcher import ActivationDispatcher
-from hw.anda.normalise import Normalise
-from hw.anda.plane_dot import PlaneDot
-from hw.anda.sequencer import Sequencer
-from hw.arith.float_convert import FloatConvert
-from hw.arith.float_mul import FloatMul
-from hw.stream.register_slice import RegisterSlice
-from hw.unit import Unit
+from tilewright.golden.params.anda import MANTISSA_FIELD_BITS, AndaNumerics
+from tilewright.golden.params.arith import FloatConvertParams, FloatMulParams
+from tilewright.golden.params.formats import FP16, FP32
+from tilewright.golden.params.stream import RegisterSliceParams
+from tilewright.hw.anda.accumulate import Accumulate
+from tilewright.hw.anda.activation_dispatcher import ActivationDispatcher
+from tilewright.hw.anda.normalise import Normalise
+from tilewright.hw.anda.plane_dot import PlaneDot
+from tilewright.hw.anda.sequencer import Sequencer
+from tilewright.hw.arith.float_convert import FloatConvert
+from tilewright.hw.arith.float_mul import FloatMul
+from tilewright.hw.stream.register_slice import RegisterSlice
+from tilewright.hw.unit import Unit
 
 __all__ = ["Apu", "ApuDatapath", "datapath_signature"]
 
@@ -45,7 +45,7 @@ def datapath_signature(numerics: AndaNumerics) -> wiring.Signature:
 class ApuDatapath(wiring.Component):
     """All of an APU but its control, its weights and its output.
 
-    Numerics: :mod:`golden.anda.gemm`. ``total`` is the fp32 sum.
+    Numerics: :mod:`tilewright.golden.anda.gemm`. ``total`` is the fp32 sum.
     Timing: as the :class:`Sequencer` says. ``plane`` is the sign word, or a mantissa word XOR the
     sign word; ``exponent``, ``mantissa`` and ``scale`` count with ``multiply``.
     """
@@ -92,9 +92,10 @@ class ApuDatapath(wiring.Component):
 class Apu(Unit):
     """One dot product at a time; the next follows without a gap.
 
-    Numerics: :mod:`golden.anda.gemm`.
+    Numerics: :mod:`tilewright.golden.anda.gemm`.
     Timing: M + 1 cycles per group, for every M; the result is offered 3 cycles after the last
-    plane is taken. Who holds signs and weights: :class:`golden.params.anda.AndaApuParams`.
+    plane is taken. Who holds signs and weights:
+    :class:`tilewright.golden.params.anda.AndaApuParams`.
     """
 
     def elaborate(self, platform):

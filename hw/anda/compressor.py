@@ -2,10 +2,10 @@
 
 from amaranth import Cat, Module
 
-from hw.anda.compressor_lane import Lane, lane_signature
-from hw.anda.packager import Packager
-from hw.shared import Shared
-from hw.unit import Unit
+from tilewright.hw.anda.compressor_lane import Lane, lane_signature
+from tilewright.hw.anda.packager import Packager
+from tilewright.hw.shared import Shared
+from tilewright.hw.unit import Unit
 
 __all__ = ["Compressor"]
 
@@ -13,7 +13,8 @@ __all__ = ["Compressor"]
 class Compressor(Unit):
     """``params.lanes`` lanes in step under one packager.
 
-    Numerics: :func:`golden.bfp.encode` with saturation, planes as :mod:`golden.planes` has them.
+    Numerics: :func:`tilewright.golden.bfp.encode` with saturation, planes as
+    :mod:`tilewright.golden.planes` has them.
     Timing: latency 1, then one beat a cycle, M + 1 per set of groups; the next set is taken in
     the cycle in which the last beat leaves.
     """

@@ -4,12 +4,12 @@ from amaranth import Cat, Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.formats import FP16
-from hw.anda.aligner import Aligner
-from hw.anda.field_extractor import extract
-from hw.anda.max_exponent import largest
-from hw.anda.packager import Packager
-from hw.unit import Unit
+from tilewright.golden.params.formats import FP16
+from tilewright.hw.anda.aligner import Aligner
+from tilewright.hw.anda.field_extractor import extract
+from tilewright.hw.anda.max_exponent import largest
+from tilewright.hw.anda.packager import Packager
+from tilewright.hw.unit import Unit
 
 __all__ = ["CompressorLane", "Lane", "lane_signature"]
 
@@ -32,8 +32,8 @@ def lane_signature(group: int) -> wiring.Signature:
 class Lane(wiring.Component):
     """A group of fp16 values to plane words, under the control of a :class:`Packager`.
 
-    Numerics: :func:`golden.bfp.encode` with saturation. ``exponent`` and ``saturated`` (an
-    infinity or NaN was among the values) hold as long as the group does.
+    Numerics: :func:`tilewright.golden.bfp.encode` with saturation. ``exponent`` and ``saturated``
+    (an infinity or NaN was among the values) hold as long as the group does.
     """
 
     def __init__(self, group: int):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from amaranth import Cat, Value
 
-from golden.params.formats import FP16
+from tilewright.golden.params.formats import FP16
 
 __all__ = ["Fields", "extract"]
 

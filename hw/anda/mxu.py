@@ -3,13 +3,13 @@
 from amaranth import Module
 from amaranth.lib.wiring import connect, flipped
 
-from hw.anda.activation_dispatcher import ActivationDispatcher
-from hw.anda.apu import ApuDatapath, datapath_signature
-from hw.anda.output_dispatcher import OutputDispatcher
-from hw.anda.sequencer import Sequencer
-from hw.anda.weight_dispatcher import WeightDispatcher
-from hw.shared import Shared
-from hw.unit import Unit
+from tilewright.hw.anda.activation_dispatcher import ActivationDispatcher
+from tilewright.hw.anda.apu import ApuDatapath, datapath_signature
+from tilewright.hw.anda.output_dispatcher import OutputDispatcher
+from tilewright.hw.anda.sequencer import Sequencer
+from tilewright.hw.anda.weight_dispatcher import WeightDispatcher
+from tilewright.hw.shared import Shared
+from tilewright.hw.unit import Unit
 
 __all__ = ["Mxu"]
 
@@ -19,10 +19,10 @@ class Mxu(Unit):
 
     A row shares its activation planes, a column its weights; every APU keeps its own sum.
 
-    Numerics: :mod:`golden.anda.gemm`.
+    Numerics: :mod:`tilewright.golden.anda.gemm`.
     Timing: M + 1 cycles per group if its weights come in as many beats or fewer; a tile's first
     row is offered 4 cycles after its last plane is taken. Tiles follow each other without a gap
-    if each takes at least ``params.rows`` cycles; see :mod:`golden.anda.cycles`.
+    if each takes at least ``params.rows`` cycles; see :mod:`tilewright.golden.anda.cycles`.
     """
 
     def elaborate(self, platform):

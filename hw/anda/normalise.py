@@ -6,12 +6,12 @@ from amaranth import Module, Mux, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda import MANTISSA_FIELD_BITS, MAX_MANTISSA_BITS, AndaNumerics
-from golden.params.arith import IEEE_RULES
-from golden.params.formats import FP16
-from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import wire
-from hw.arith.lanes import joined
+from tilewright.golden.params.anda import MANTISSA_FIELD_BITS, MAX_MANTISSA_BITS, AndaNumerics
+from tilewright.golden.params.arith import IEEE_RULES
+from tilewright.golden.params.formats import FP16
+from tilewright.hw.arith.float_round import Rounder
+from tilewright.hw.arith.float_unpack import wire
+from tilewright.hw.arith.lanes import joined
 
 __all__ = ["Normalise"]
 

@@ -6,11 +6,11 @@ from amaranth import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda import AndaMxuParams
-from golden.params.arith import FloatConvertParams
-from golden.params.formats import FP16, FP32
-from hw.arith.float_convert import FloatConvert
-from hw.unit import payload_layout
+from tilewright.golden.params.anda import AndaMxuParams
+from tilewright.golden.params.arith import FloatConvertParams
+from tilewright.golden.params.formats import FP16, FP32
+from tilewright.hw.arith.float_convert import FloatConvert
+from tilewright.hw.unit import payload_layout
 
 __all__ = ["OutputDispatcher"]
 

@@ -4,8 +4,8 @@ from amaranth import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda import AndaNumerics
-from hw.arith.carry_save import carry_save_sum
+from tilewright.golden.params.anda import AndaNumerics
+from tilewright.hw.arith.carry_save import carry_save_sum
 
 __all__ = ["PlaneDot", "compress_columns", "ripple_sum"]
 

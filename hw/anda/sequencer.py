@@ -4,7 +4,7 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda import MANTISSA_FIELD_BITS
+from tilewright.golden.params.anda import MANTISSA_FIELD_BITS
 
 __all__ = ["Sequencer"]
 

@@ -4,9 +4,9 @@ from amaranth import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda import AndaMxuParams
-from golden.params.formats import FP16
-from hw.unit import payload_layout
+from tilewright.golden.params.anda import AndaMxuParams
+from tilewright.golden.params.formats import FP16
+from tilewright.hw.unit import payload_layout
 
 __all__ = ["WeightDispatcher"]
 

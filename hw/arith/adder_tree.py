@@ -4,10 +4,10 @@ from operator import add
 
 from amaranth import Cat, Const, Value
 
-from golden.params.arith import AdderTreeStyle
-from hw.arith.carry_save import carry_save_sum
-from hw.arith.reduction import reduction_stages
-from hw.stream.pipeline import PipelinedUnit, Stage
+from tilewright.golden.params.arith import AdderTreeStyle
+from tilewright.hw.arith.carry_save import carry_save_sum
+from tilewright.hw.arith.reduction import reduction_stages
+from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = ["AdderTree", "tree_sum"]
 

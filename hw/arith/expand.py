@@ -10,9 +10,9 @@ multiplexer of every word for every lane takes half the square of ``lanes``.
 
 from amaranth import Mux, Value
 
-from golden.params.arith import PrefixStyle
-from hw.arith.prefix_sum import prefix_level, prefix_network
-from hw.stream.pipeline import PipelinedUnit, Stage
+from tilewright.golden.params.arith import PrefixStyle
+from tilewright.hw.arith.prefix_sum import prefix_level, prefix_network
+from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = ["Expand", "move_up"]
 

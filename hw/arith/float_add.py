@@ -2,11 +2,19 @@
 
 from amaranth import Cat, Const, Module, Mux, Value
 
-from golden.params.formats import FloatFormat, Subnormals
-from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import Operand, both, either, lowest_exponent, normalise, present, split
-from hw.arith.lanes import LanewiseUnit, without
-from hw.arith.shifter import shift_right_sticky
+from tilewright.golden.params.formats import FloatFormat, Subnormals
+from tilewright.hw.arith.float_round import Rounder
+from tilewright.hw.arith.float_unpack import (
+    Operand,
+    both,
+    either,
+    lowest_exponent,
+    normalise,
+    present,
+    split,
+)
+from tilewright.hw.arith.lanes import LanewiseUnit, without
+from tilewright.hw.arith.shifter import shift_right_sticky
 
 __all__ = ["FloatAdd"]
 

@@ -1,9 +1,9 @@
 """Float format conversion."""
 
-from golden.params.formats import Subnormals
-from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import present, split
-from hw.arith.lanes import LanewiseUnit, joined
+from tilewright.golden.params.formats import Subnormals
+from tilewright.hw.arith.float_round import Rounder
+from tilewright.hw.arith.float_unpack import present, split
+from tilewright.hw.arith.lanes import LanewiseUnit, joined
 
 __all__ = ["FloatConvert"]
 

@@ -2,10 +2,10 @@
 
 from amaranth import Cat, Const, Mux
 
-from golden.params.formats import FloatFormat, Subnormals
-from hw.arith.carry_save import carry_save_product, carry_save_sum
-from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import (
+from tilewright.golden.params.formats import FloatFormat, Subnormals
+from tilewright.hw.arith.carry_save import carry_save_product, carry_save_sum
+from tilewright.hw.arith.float_round import Rounder
+from tilewright.hw.arith.float_unpack import (
     both,
     either,
     lowest_exponent,
@@ -14,8 +14,8 @@ from hw.arith.float_unpack import (
     split,
     wire,
 )
-from hw.arith.lanes import LanewiseUnit, joined, without
-from hw.arith.shifter import shift_right_sticky
+from tilewright.hw.arith.lanes import LanewiseUnit, joined, without
+from tilewright.hw.arith.shifter import shift_right_sticky
 
 __all__ = ["FloatFma"]
 

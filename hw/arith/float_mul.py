@@ -2,11 +2,18 @@
 
 from amaranth import Const
 
-from golden.params.formats import Subnormals
-from hw.arith.carry_save import carry_save_product
-from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import both, either, lowest_exponent, normalise, present, split
-from hw.arith.lanes import LanewiseUnit, joined, without
+from tilewright.golden.params.formats import Subnormals
+from tilewright.hw.arith.carry_save import carry_save_product
+from tilewright.hw.arith.float_round import Rounder
+from tilewright.hw.arith.float_unpack import (
+    both,
+    either,
+    lowest_exponent,
+    normalise,
+    present,
+    split,
+)
+from tilewright.hw.arith.lanes import LanewiseUnit, joined, without
 
 __all__ = ["FloatMul"]
 

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 
 from amaranth import Cat, Const, Module, Mux, Value
 
-from golden.params.arith import FloatRules
-from golden.params.formats import FloatFormat, Overflow, Rounding, Specials, Subnormals
-from hw.arith.float_unpack import either, present, wire
-from hw.arith.lanes import joined
-from hw.arith.leading_zeros import count_leading_zeros
-from hw.arith.shifter import shift_left, shift_right_sticky
-from hw.stream.pipeline import PipelinedUnit, Stage
+from tilewright.golden.params.arith import FloatRules
+from tilewright.golden.params.formats import FloatFormat, Overflow, Rounding, Specials, Subnormals
+from tilewright.hw.arith.float_unpack import either, present, wire
+from tilewright.hw.arith.lanes import joined
+from tilewright.hw.arith.leading_zeros import count_leading_zeros
+from tilewright.hw.arith.shifter import shift_left, shift_right_sticky
+from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = ["FloatRound", "Rounder"]
 
@@ -22,8 +22,8 @@ class Rounder:
     The first stage takes ``sign``, ``significand`` (``width`` bits), ``biased`` (signed: the
     exponent field of the result if the significand's top bit is set) and, where they can occur,
     ``sticky``, ``zero``, ``infinite`` and ``nan``, with the meaning that
-    :class:`golden.params.arith.FloatRoundParams` gives them; the last gives ``y``. ``zero`` is
-    needed only where a significand is not 0 although the value is.
+    :class:`tilewright.golden.params.arith.FloatRoundParams` gives them; the last gives ``y``.
+    ``zero`` is needed only where a significand is not 0 although the value is.
 
     What cannot happen is not built. The caller promises, for finite nonzero values, that
     ``biased`` lies in [``lowest``, ``highest``] and that there are at most ``leading_zeros``,
@@ -233,7 +233,7 @@ class FloatRound(PipelinedUnit):
     """An exact value with a sticky tail, rounded once into ``params.format``.
 
     Numerics: rounding, overflow and subnormal results as the parameters say; the canonical NaN;
-    see :class:`golden.params.arith.FloatRoundParams`.
+    see :class:`tilewright.golden.params.arith.FloatRoundParams`.
     Timing: one a cycle, latency ``params.latency``. Stages: bias and count leading zeros; shift;
     round and select.
     """

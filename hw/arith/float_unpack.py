@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
 
-from golden.params.formats import FloatFormat, Specials, Subnormals
-from hw.arith.leading_zeros import count_leading_zeros
-from hw.arith.shifter import shift_left
-from hw.stream.pipeline import PipelinedUnit
+from tilewright.golden.params.formats import FloatFormat, Specials, Subnormals
+from tilewright.hw.arith.leading_zeros import count_leading_zeros
+from tilewright.hw.arith.shifter import shift_left
+from tilewright.hw.stream.pipeline import PipelinedUnit
 
 __all__ = [
     "FloatUnpack",
@@ -120,7 +120,7 @@ def present(**values: Value | None) -> dict[str, Value]:
 class FloatUnpack(PipelinedUnit):
     """Sign, exponent, normalised significand and class of ``x``.
 
-    Numerics: exact; see :class:`golden.params.arith.FloatUnpackParams`.
+    Numerics: exact; see :class:`tilewright.golden.params.arith.FloatUnpackParams`.
     Timing: one a cycle, latency ``params.latency``. Stages: classify and count leading zeros;
     shift them out.
     """

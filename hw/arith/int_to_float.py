@@ -2,8 +2,8 @@
 
 from amaranth import Const, Mux
 
-from hw.arith.float_round import Rounder
-from hw.arith.lanes import LanewiseUnit
+from tilewright.hw.arith.float_round import Rounder
+from tilewright.hw.arith.lanes import LanewiseUnit
 
 __all__ = ["IntToFloat"]
 

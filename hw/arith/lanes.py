@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from amaranth import Cat
 
-from hw.stream.pipeline import PipelinedUnit, Stage
+from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = ["LanewiseUnit", "joined", "without"]
 

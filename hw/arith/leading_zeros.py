@@ -2,7 +2,7 @@
 
 from amaranth import Cat, Const, Mux, Value
 
-from hw.stream.pipeline import PipelinedUnit
+from tilewright.hw.stream.pipeline import PipelinedUnit
 
 __all__ = ["LeadingZeros", "count_leading_zeros"]
 

@@ -2,8 +2,8 @@
 
 from operator import add
 
-from hw.arith.reduction import reduction_stages
-from hw.stream.pipeline import PipelinedUnit, Stage
+from tilewright.hw.arith.reduction import reduction_stages
+from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = ["Popcount"]
 

@@ -2,8 +2,8 @@
 
 from amaranth import Const, Value
 
-from golden.params.arith import PrefixStyle
-from hw.stream.pipeline import PipelinedUnit, Stage
+from tilewright.golden.params.arith import PrefixStyle
+from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = ["PrefixSum", "prefix_level", "prefix_network"]
 

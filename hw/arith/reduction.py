@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from amaranth import Value
 
-from hw.stream.pipeline import Stage
+from tilewright.hw.stream.pipeline import Stage
 
 __all__ = ["reduction_stages"]
 

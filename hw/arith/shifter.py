@@ -6,8 +6,8 @@ Written with the shift operator: Yosys maps it to one multiplexer per bit of the
 
 from amaranth import Cat, Const, Value
 
-from golden.params.arith import ShiftDirection
-from hw.stream.pipeline import PipelinedUnit
+from tilewright.golden.params.arith import ShiftDirection
+from tilewright.hw.stream.pipeline import PipelinedUnit
 
 __all__ = ["Shifter", "shift_left", "shift_left_sticky", "shift_right_sticky"]
 

@@ -2,7 +2,7 @@
 
 from amaranth import Cat, Module, Mux, Signal
 
-from golden.params.deca import (
+from tilewright.golden.params.deca import (
     AXI_ADDRESS_BITS,
     AXI_TOUT,
     LOADER_STRIDE,
@@ -12,8 +12,8 @@ from golden.params.deca import (
     LoaderRegister,
     Register,
 )
-from hw.deca.pe import DecaPE
-from hw.unit import Unit
+from tilewright.hw.deca.pe import DecaPE
+from tilewright.hw.unit import Unit
 
 __all__ = ["DecaAxi"]
 
@@ -24,12 +24,12 @@ INCREMENTING = 1
 class DecaAxi(Unit):
     """AXI4 read master (``m_axi_``, a line per beat) and AXI4-Lite slave (``s_axi_``, 64 bits).
 
-    The slave's first 4 KiB are the registers of :class:`golden.params.deca.Register`; from
-    ``AXI_TOUT`` on come the rows of both tile outputs, a word at a time. The first word that is
-    read of a row takes the whole row out of TOut; its other words come from a buffer, until
+    The slave's first 4 KiB are the registers of :class:`tilewright.golden.params.deca.Register`;
+    from ``AXI_TOUT`` on come the rows of both tile outputs, a word at a time. The first word that
+    is read of a row takes the whole row out of TOut; its other words come from a buffer, until
     another row is read, its loader is squashed or the result of its next tile is taken. A refused
-    access, a row that is not full and a partial write answer SLVERR. ``irq`` is high while a
-    result waits.
+    access, a row that is not full and a partial write answer SLVERR. ``irq`` is high while a result
+    waits.
 
     A prefetch is a read whose answer is dropped; the top bit of its id says so.
     """

@@ -2,7 +2,7 @@
 
 from amaranth import Module, Mux, Signal
 
-from golden.params.deca import CODE_BITS, TILE_BYTES, DecaParams, ScaleKind, TileError
+from tilewright.golden.params.deca import CODE_BITS, TILE_BYTES, DecaParams, ScaleKind, TileError
 
 __all__ = ["check_command"]
 

@@ -2,8 +2,8 @@
 
 from amaranth.lib import data
 
-from golden.params.deca import CONFIG_FIELDS, TILE_BYTES, TILE_ROWS, DecaParams
-from hw.unit import field_shape
+from tilewright.golden.params.deca import CONFIG_FIELDS, TILE_BYTES, TILE_ROWS, DecaParams
+from tilewright.hw.unit import field_shape
 
 __all__ = [
     "CONFIG",

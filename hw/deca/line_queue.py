@@ -4,7 +4,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.sram import Sram
+from tilewright.hw.sram import Sram
 
 __all__ = ["LineQueue", "LineQueuePort", "line_layout"]
 

@@ -4,13 +4,13 @@ from amaranth import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.deca import LENGTH_BITS, STRUCTURES, TILE_BYTES, DecaParams
-from golden.params.stream import RegisterSliceParams
-from hw.deca.line_queue import LineQueuePort, line_layout
-from hw.deca.request_cam import RequestCam, queue_lines
-from hw.stream.arbiter import lowest_set
-from hw.stream.register_slice import RegisterSlice
-from hw.unit import payload_layout
+from tilewright.golden.params.deca import LENGTH_BITS, STRUCTURES, TILE_BYTES, DecaParams
+from tilewright.golden.params.stream import RegisterSliceParams
+from tilewright.hw.deca.line_queue import LineQueuePort, line_layout
+from tilewright.hw.deca.request_cam import RequestCam, queue_lines
+from tilewright.hw.stream.arbiter import lowest_set
+from tilewright.hw.stream.register_slice import RegisterSlice
+from tilewright.hw.unit import payload_layout
 
 __all__ = ["LoadUnit", "locations_layout", "request_layout"]
 

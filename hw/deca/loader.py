@@ -4,7 +4,7 @@ from amaranth import Cat, Const, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.params.deca import (
+from tilewright.golden.params.deca import (
     LENGTH_BITS,
     ROW_BYTES,
     STRUCTURES,
@@ -13,9 +13,9 @@ from golden.params.deca import (
     ScaleKind,
     TileError,
 )
-from golden.params.stream import RegisterSliceParams
-from hw.deca.command_check import check_command
-from hw.deca.layout import (
+from tilewright.golden.params.stream import RegisterSliceParams
+from tilewright.hw.deca.command_check import check_command
+from tilewright.hw.deca.layout import (
     SHIFT_WORD_BITS,
     chunk_index_bits,
     command_layout,
@@ -23,11 +23,11 @@ from hw.deca.layout import (
     step_layout,
     window_layout,
 )
-from hw.deca.line_queue import LineQueue
-from hw.deca.line_reader import LineReader, cut_at
-from hw.deca.load_unit import LoadUnit
-from hw.deca.window import Window
-from hw.stream.register_slice import RegisterSlice
+from tilewright.hw.deca.line_queue import LineQueue
+from tilewright.hw.deca.line_reader import LineReader, cut_at
+from tilewright.hw.deca.load_unit import LoadUnit
+from tilewright.hw.deca.window import Window
+from tilewright.hw.stream.register_slice import RegisterSlice
 
 __all__ = ["Loader"]
 

@@ -4,8 +4,8 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.deca import LUT_ENTRIES, SUB_LUTS, DecaParams
-from hw.sram import Sram
+from tilewright.golden.params.deca import LUT_ENTRIES, SUB_LUTS, DecaParams
+from tilewright.hw.sram import Sram
 
 __all__ = ["LutArray"]
 

@@ -3,13 +3,13 @@
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import connect, flipped
 
-from golden.params.deca import STRUCTURES
-from hw.deca.loader import Loader
-from hw.deca.prefetcher import Prefetcher
-from hw.deca.registers import Registers
-from hw.deca.tile_out import TileOut
-from hw.deca.vector_pipeline import VectorPipeline
-from hw.unit import Unit
+from tilewright.golden.params.deca import STRUCTURES
+from tilewright.hw.deca.loader import Loader
+from tilewright.hw.deca.prefetcher import Prefetcher
+from tilewright.hw.deca.registers import Registers
+from tilewright.hw.deca.tile_out import TileOut
+from tilewright.hw.deca.vector_pipeline import VectorPipeline
+from tilewright.hw.unit import Unit
 
 __all__ = ["DecaPE"]
 
@@ -19,12 +19,12 @@ class DecaPE(Unit):
 
     A tile is started by a command on ``command0`` or ``command1`` (or by the loaders' registers),
     fetched through ``mem_request`` / ``mem_response``, decompressed, and announced on ``done0`` or
-    ``done1`` with its :class:`golden.params.deca.TileError`; its rows are then read through
-    ``read_request`` / ``read_response``, each once. ``squash[k]`` drops whatever loader k is doing
-    and everything of it that the core has not read, in the same cycle.
+    ``done1`` with its :class:`tilewright.golden.params.deca.TileError`; its rows are then read
+    through ``read_request`` / ``read_response``, each once. ``squash[k]`` drops whatever loader k
+    is doing and everything of it that the core has not read, in the same cycle.
 
-    Numerics: golden.deca. Timing: golden.deca's cycles per tile, without a bubble between tiles
-    or loaders while data is there; see docs/deca.md.
+    Numerics: tilewright.golden.deca. Timing: tilewright.golden.deca's cycles per tile, without a
+    bubble between tiles or loaders while data is there; see docs/deca.md.
     """
 
     def elaborate(self, platform):

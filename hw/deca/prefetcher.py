@@ -4,9 +4,9 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.deca import LENGTH_BITS, STRUCTURES, TILE_BYTES, DecaParams
-from hw.deca.load_unit import locations_layout, request_layout
-from hw.stream.arbiter import lowest_set
+from tilewright.golden.params.deca import LENGTH_BITS, STRUCTURES, TILE_BYTES, DecaParams
+from tilewright.hw.deca.load_unit import locations_layout, request_layout
+from tilewright.hw.stream.arbiter import lowest_set
 
 __all__ = ["Prefetcher", "Run"]
 
@@ -162,7 +162,7 @@ class Prefetcher(wiring.Component):
     tiles it looks ahead, 0 to ``params.max_prefetch_degree``. Each structure has a :class:`Run` of
     its own; their lines are asked for in turn. A line inside the run of another structure is
     skipped: on the border of two structures, or where they alternate in memory, it would be asked
-    for twice. ``golden.prefetch`` says which lines that gives.
+    for twice. ``tilewright.golden.prefetch`` says which lines that gives.
 
     The paper draws a prefetcher per loader; two would both ask for the line on the border of two
     tiles that went to different loaders.

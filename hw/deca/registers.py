@@ -7,7 +7,7 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.deca import (
+from tilewright.golden.params.deca import (
     LOADER_STRIDE,
     LUT_ENTRIES,
     STATUS_FIELDS,
@@ -16,8 +16,8 @@ from golden.params.deca import (
     LoaderRegister,
     Register,
 )
-from hw.deca.layout import CONFIG, command_layout
-from hw.unit import field_shape, payload_layout
+from tilewright.hw.deca.layout import CONFIG, command_layout
+from tilewright.hw.unit import field_shape, payload_layout
 
 __all__ = ["Registers"]
 
@@ -26,7 +26,7 @@ PREFETCH_BITS = 4
 
 
 class Registers(wiring.Component):
-    """64-bit registers at the byte offsets of :class:`golden.params.deca.Register`.
+    """64-bit registers at the byte offsets of :class:`tilewright.golden.params.deca.Register`.
 
     Every register reads back what was written, so a context can be saved and restored. A request
     to an unknown offset, a write to a loader whose command has not been taken, and a table

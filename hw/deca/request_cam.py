@@ -4,8 +4,8 @@ from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.deca import STRUCTURES, DecaParams
-from hw.stream.arbiter import lowest_set
+from tilewright.golden.params.deca import STRUCTURES, DecaParams
+from tilewright.hw.stream.arbiter import lowest_set
 
 __all__ = ["RequestCam", "place_layout", "queue_lines"]
 

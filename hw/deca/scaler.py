@@ -8,13 +8,13 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.arith import AMX_RULES
-from golden.params.deca import DecaParams
-from golden.params.formats import BF16, E8M0
-from hw.arith.carry_save import carry_save_product
-from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import split
-from hw.arith.lanes import without
+from tilewright.golden.params.arith import AMX_RULES
+from tilewright.golden.params.deca import DecaParams
+from tilewright.golden.params.formats import BF16, E8M0
+from tilewright.hw.arith.carry_save import carry_save_product
+from tilewright.hw.arith.float_round import Rounder
+from tilewright.hw.arith.float_unpack import split
+from tilewright.hw.arith.lanes import without
 
 __all__ = ["SCALE", "Scaler", "group_sizes", "spread_scales"]
 

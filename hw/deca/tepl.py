@@ -6,16 +6,16 @@ from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.block import Port
-from golden.params.deca import (
+from tilewright.golden.params.block import Port
+from tilewright.golden.params.deca import (
     TEPL_ID_BITS,
     TILE_REGISTER_BITS,
     TILE_ROWS,
     DecaParams,
     TileError,
 )
-from hw.stream.arbiter import lowest_set
-from hw.unit import payload_layout
+from tilewright.hw.stream.arbiter import lowest_set
+from tilewright.hw.unit import payload_layout
 
 __all__ = ["READS_IN_FLIGHT", "TeplUnit"]
 
@@ -63,9 +63,9 @@ class TeplUnit(wiring.Component):
     wakeup : metadata for the TEPL with that id; ignored if there is none that waits
     flush : drop this one and all younger ones
     command0, command1, done0, done1, read_request, read_response : to the members of the same
-        name of :class:`hw.deca.pe.DecaPE`, as is ``squash``
+        name of :class:`tilewright.hw.deca.pe.DecaPE`, as is ``squash``
     tile_write : a row of 64 bytes for a tile register
-    complete : the TEPL has ended so (:class:`golden.params.deca.TileError`)
+    complete : the TEPL has ended so (:class:`tilewright.golden.params.deca.TileError`)
     """
 
     def __init__(self, params: DecaParams):

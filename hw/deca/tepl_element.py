@@ -3,9 +3,9 @@
 from amaranth import Module
 from amaranth.lib.wiring import connect, flipped
 
-from hw.deca.pe import DecaPE
-from hw.deca.tepl import TeplUnit
-from hw.unit import Unit
+from tilewright.hw.deca.pe import DecaPE
+from tilewright.hw.deca.tepl import TeplUnit
+from tilewright.hw.unit import Unit
 
 __all__ = ["DecaTepl"]
 
@@ -13,7 +13,7 @@ JOINED = ("command0", "command1", "done0", "done1", "read_request", "read_respon
 
 
 class DecaTepl(Unit):
-    """:class:`hw.deca.tepl.TeplUnit` and :class:`hw.deca.pe.DecaPE`, joined.
+    """:class:`tilewright.hw.deca.tepl.TeplUnit` and :class:`tilewright.hw.deca.pe.DecaPE`, joined.
 
     Tiles are started by TEPLs alone, so the loaders' registers must be left alone: a tile that
     they start would be taken for that of a TEPL. All other registers are the core's.

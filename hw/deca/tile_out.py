@@ -4,9 +4,9 @@ from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.deca import TILE_BYTES, TILE_ROWS, DecaParams
-from hw.deca.layout import chunk_index_bits
-from hw.sram import Sram
+from tilewright.golden.params.deca import TILE_BYTES, TILE_ROWS, DecaParams
+from tilewright.hw.deca.layout import chunk_index_bits
+from tilewright.hw.sram import Sram
 
 __all__ = ["TileOut", "rows_of_chunk"]
 

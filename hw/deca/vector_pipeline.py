@@ -8,12 +8,12 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value, ValueCastable
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.deca import CODE_BITS, LUT_ENTRIES, DecaParams, ScaleKind, TileError
-from hw.arith.expand import move_up
-from hw.arith.shifter import shift_right_sticky
-from hw.deca.layout import chunk_index_bits, scale_bits, step_layout
-from hw.deca.lut_array import LutArray
-from hw.deca.scaler import SCALE, Scaler, group_sizes, spread_scales
+from tilewright.golden.params.deca import CODE_BITS, LUT_ENTRIES, DecaParams, ScaleKind, TileError
+from tilewright.hw.arith.expand import move_up
+from tilewright.hw.arith.shifter import shift_right_sticky
+from tilewright.hw.deca.layout import chunk_index_bits, scale_bits, step_layout
+from tilewright.hw.deca.lut_array import LutArray
+from tilewright.hw.deca.scaler import SCALE, Scaler, group_sizes, spread_scales
 
 __all__ = ["VectorPipeline"]
 

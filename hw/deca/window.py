@@ -4,11 +4,11 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.arith import PrefixStyle
-from golden.params.deca import CODE_BITS, TILE_BYTES, DecaParams
-from hw.arith.prefix_sum import prefix_level, prefix_network
-from hw.deca.layout import CONFIG, chunk_index_bits, window_layout
-from hw.deca.tile_out import rows_of_chunk
+from tilewright.golden.params.arith import PrefixStyle
+from tilewright.golden.params.deca import CODE_BITS, TILE_BYTES, DecaParams
+from tilewright.hw.arith.prefix_sum import prefix_level, prefix_network
+from tilewright.hw.deca.layout import CONFIG, chunk_index_bits, window_layout
+from tilewright.hw.deca.tile_out import rows_of_chunk
 
 __all__ = ["Window"]
 

@@ -6,18 +6,18 @@ from operator import or_
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data
 
-from golden.params.arith import FloatConvertParams
-from golden.params.block import Port
-from golden.params.formats import FP16, FP32
-from golden.params.harmonia import ACTIVATION_BITS
-from golden.params.stream import QueueParams
-from hw.arith.float_convert import FloatConvert
-from hw.arith.float_unpack import wire
-from hw.harmonia.element import HarmoniaElement
-from hw.shared import Shared
-from hw.sram import Sram
-from hw.stream.queue import Queue
-from hw.unit import Unit, payload_layout, unit_signature
+from tilewright.golden.params.arith import FloatConvertParams
+from tilewright.golden.params.block import Port
+from tilewright.golden.params.formats import FP16, FP32
+from tilewright.golden.params.harmonia import ACTIVATION_BITS
+from tilewright.golden.params.stream import QueueParams
+from tilewright.hw.arith.float_convert import FloatConvert
+from tilewright.hw.arith.float_unpack import wire
+from tilewright.hw.harmonia.element import HarmoniaElement
+from tilewright.hw.shared import Shared
+from tilewright.hw.sram import Sram
+from tilewright.hw.stream.queue import Queue
+from tilewright.hw.unit import Unit, payload_layout, unit_signature
 
 __all__ = ["HarmoniaArray"]
 
@@ -25,7 +25,7 @@ __all__ = ["HarmoniaArray"]
 class HarmoniaArray(Unit):
     """``rows`` x ``columns`` elements, output stationary.
 
-    Numerics: :class:`golden.params.harmonia.HarmoniaNumerics`.
+    Numerics: :class:`tilewright.golden.params.harmonia.HarmoniaNumerics`.
     Timing: a sum a cycle. Column c works c cycles behind column 0, so a tile's columns complete
     one after the other; the last sum of a tile waits until the tile before it has left the
     elements and until the result queue has place for a whole tile. The first column is offered

@@ -2,12 +2,12 @@
 
 from amaranth import Array, Cat, Module, Mux, Signal, Value
 
-from golden.params.formats import FP16, Subnormals
-from golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
-from hw.arith.float_unpack import finite_value, split, wire
-from hw.arith.max_tree import larger
-from hw.sram import Sram
-from hw.unit import Unit
+from tilewright.golden.params.formats import FP16, Subnormals
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
+from tilewright.hw.arith.float_unpack import finite_value, split, wire
+from tilewright.hw.arith.max_tree import larger
+from tilewright.hw.sram import Sram
+from tilewright.hw.unit import Unit
 
 __all__ = ["Converter"]
 
@@ -15,7 +15,8 @@ __all__ = ["Converter"]
 class Converter(Unit):
     """fp16 results to block floating point, along rows in time or across rows in space.
 
-    Numerics: :class:`golden.params.harmonia.HarmoniaConverterParams`; truncation toward zero.
+    Numerics: :class:`tilewright.golden.params.harmonia.HarmoniaConverterParams`; truncation toward
+    zero.
     Timing: a beat a cycle. Two blocks have place: while one is given, the next one is taken, so
     blocks of equal length follow each other without a gap. The first beat of a block is offered
     two cycles after its last one was taken.

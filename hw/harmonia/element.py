@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 from amaranth import Module, Mux, Signal, Value, signed
 
-from golden.params.formats import FP16, FP32
-from golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, Mode
-from hw.arith.float_unpack import wire
-from hw.harmonia.sub_element import Wrapper
-from hw.pe.aligned import rounded_sum
-from hw.pe.common import ProcessingElement
+from tilewright.golden.params.formats import FP16, FP32
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, Mode
+from tilewright.hw.arith.float_unpack import wire
+from tilewright.hw.harmonia.sub_element import Wrapper
+from tilewright.hw.pe.aligned import rounded_sum
+from tilewright.hw.pe.common import ProcessingElement
 
 __all__ = ["HarmoniaElement"]
 
@@ -22,7 +22,7 @@ LOWEST_EXPONENT, HIGHEST_EXPONENT = 1, FP16.max_exponent + FP16.bias
 class HarmoniaElement(ProcessingElement):
     """Dot products of block floating point in three modes.
 
-    Numerics: :class:`golden.params.harmonia.HarmoniaNumerics`.
+    Numerics: :class:`tilewright.golden.params.harmonia.HarmoniaNumerics`.
     Timing: ``fold`` beats a step, ``sub_elements`` cycles a step, so one sum a cycle reaches the
     accumulator. A result comes ``params.latency`` cycles after its last beat.
     """

@@ -2,12 +2,12 @@
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
 
-from golden.params.formats import FP16, Subnormals
-from hw.arith.float_unpack import finite_value, split, wire
-from hw.arith.leading_zeros import count_leading_zeros
-from hw.arith.max_tree import larger
-from hw.sram import Sram
-from hw.unit import Unit
+from tilewright.golden.params.formats import FP16, Subnormals
+from tilewright.hw.arith.float_unpack import finite_value, split, wire
+from tilewright.hw.arith.leading_zeros import count_leading_zeros
+from tilewright.hw.arith.max_tree import larger
+from tilewright.hw.sram import Sram
+from tilewright.hw.unit import Unit
 
 __all__ = ["Int8Quantiser"]
 
@@ -17,7 +17,7 @@ MAGNITUDE_BITS = FP16.bits - 1
 class Int8Quantiser(Unit):
     """Groups of fp16 values along rows to int8, the largest magnitude being 127.
 
-    Numerics: :class:`golden.params.harmonia.Int8QuantiserParams`.
+    Numerics: :class:`tilewright.golden.params.harmonia.Int8QuantiserParams`.
     Timing: a beat a cycle; while one group is given, the next one is taken. The first beat of a
     group is offered two cycles after its last one was taken. Each row has a divider of its own, as
     all rows end together.

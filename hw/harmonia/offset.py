@@ -3,12 +3,12 @@
 from amaranth import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 
-from golden.params.arith import FloatAddParams
-from golden.params.formats import FP16
-from hw.arith.float_add import FloatAdd
-from hw.arith.float_unpack import wire
-from hw.sram import Sram
-from hw.unit import Unit
+from tilewright.golden.params.arith import FloatAddParams
+from tilewright.golden.params.formats import FP16
+from tilewright.hw.arith.float_add import FloatAdd
+from tilewright.hw.arith.float_unpack import wire
+from tilewright.hw.sram import Sram
+from tilewright.hw.unit import Unit
 
 __all__ = ["OffsetGenerator"]
 
@@ -18,7 +18,7 @@ MAGNITUDE_BITS = FP16.bits - 1
 class OffsetGenerator(Unit):
     """Offsets of K's channels, found in the initial window and subtracted from every token.
 
-    Numerics: :mod:`golden.harmonia.offset`.
+    Numerics: :mod:`tilewright.golden.harmonia.offset`.
     Timing: a beat a cycle, latency 1. After the last beat of a window as many cycles pass as
     there are channels, and two more, before the next beat is taken. While no beat learns, nothing
     of the learning part changes: its inputs are held at zero.

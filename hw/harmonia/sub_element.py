@@ -4,9 +4,9 @@ from amaranth import Module, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams
-from hw.arith.adder_tree import tree_sum
-from hw.arith.float_unpack import wire
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams
+from tilewright.hw.arith.adder_tree import tree_sum
+from tilewright.hw.arith.float_unpack import wire
 
 __all__ = ["SubElement", "Wrapper"]
 

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 from amaranth import Module, Mux, Value, signed
 
-from golden.params.arith import IEEE_RULES
-from golden.params.formats import FP16, FloatFormat
-from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import wire
-from hw.arith.lanes import joined
-from hw.pe.common import ProcessingElement
+from tilewright.golden.params.arith import IEEE_RULES
+from tilewright.golden.params.formats import FP16, FloatFormat
+from tilewright.hw.arith.float_round import Rounder
+from tilewright.hw.arith.float_unpack import wire
+from tilewright.hw.arith.lanes import joined
+from tilewright.hw.pe.common import ProcessingElement
 
 __all__ = ["AlignedElement", "rounded_sum"]
 

@@ -2,11 +2,11 @@
 
 from amaranth import Array, Cat, Const, Module, Mux, Signal, Value
 
-from golden.params.formats import FP16, Subnormals
-from hw.arith.float_unpack import finite_value, split, wire
-from hw.arith.max_tree import larger
-from hw.sram import Sram
-from hw.unit import Unit
+from tilewright.golden.params.formats import FP16, Subnormals
+from tilewright.hw.arith.float_unpack import finite_value, split, wire
+from tilewright.hw.arith.max_tree import larger
+from tilewright.hw.sram import Sram
+from tilewright.hw.unit import Unit
 
 __all__ = ["FignaAligner"]
 
@@ -14,7 +14,7 @@ __all__ = ["FignaAligner"]
 class FignaAligner(Unit):
     """Holds a group until its largest exponent is known, then gives it aligned.
 
-    Numerics: :class:`golden.params.pe.FignaAlignerParams`.
+    Numerics: :class:`tilewright.golden.params.pe.FignaAlignerParams`.
     Timing: a beat a cycle, as long as groups are of equal length. Two groups have place: while one
     is given, the next one is taken. Latency 2 from the end of a group.
     """

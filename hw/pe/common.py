@@ -4,18 +4,18 @@ from collections.abc import Callable
 
 from amaranth import Module, Mux, Shape, Signal, Value
 
-from golden.params.arith import (
+from tilewright.golden.params.arith import (
     IEEE_RULES,
     FloatAddParams,
     FloatConvertParams,
     FloatMulParams,
     FloatRules,
 )
-from golden.params.formats import FP16, FP32, FloatFormat
-from hw.arith.float_add import FloatAdd
-from hw.arith.float_convert import FloatConvert
-from hw.arith.float_mul import FloatMul
-from hw.unit import Unit
+from tilewright.golden.params.formats import FP16, FP32, FloatFormat
+from tilewright.hw.arith.float_add import FloatAdd
+from tilewright.hw.arith.float_convert import FloatConvert
+from tilewright.hw.arith.float_mul import FloatMul
+from tilewright.hw.unit import Unit
 
 __all__ = ["ProcessingElement", "combinational"]
 

@@ -2,10 +2,10 @@
 
 from amaranth import Module, Value
 
-from golden.params.arith import AMX_RULES, IntToFloatParams
-from golden.params.formats import BF16, FP32
-from hw.arith.int_to_float import IntToFloat
-from hw.pe.common import ProcessingElement, combinational
+from tilewright.golden.params.arith import AMX_RULES, IntToFloatParams
+from tilewright.golden.params.formats import BF16, FP32
+from tilewright.hw.arith.int_to_float import IntToFloat
+from tilewright.hw.pe.common import ProcessingElement, combinational
 
 __all__ = ["DecaLane"]
 
@@ -13,7 +13,7 @@ __all__ = ["DecaLane"]
 class DecaLane(ProcessingElement):
     """Dot product of bf16 activations and scaled codes.
 
-    Numerics: :class:`golden.params.pe.DecaLaneParams`.
+    Numerics: :class:`tilewright.golden.params.pe.DecaLaneParams`.
     Timing: a beat a cycle, latency 4 + levels of the adder tree: values and scaling, products, a
     level of the tree a cycle, accumulation, rounding to fp16.
     """

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from amaranth import Cat, Module, Mux, Value
 
-from hw.arith.adder_tree import tree_sum
-from hw.arith.float_unpack import wire
-from hw.pe.aligned import AlignedElement
+from tilewright.hw.arith.adder_tree import tree_sum
+from tilewright.hw.arith.float_unpack import wire
+from tilewright.hw.pe.aligned import AlignedElement
 
 __all__ = ["Figna", "product_sum"]
 
@@ -14,7 +14,7 @@ __all__ = ["Figna", "product_sum"]
 class Figna(AlignedElement):
     """Dot product of aligned activations and scaled integer weights, all bits at once.
 
-    Numerics: :class:`golden.params.pe.FignaParams`.
+    Numerics: :class:`tilewright.golden.params.pe.FignaParams`.
     Timing: a beat a cycle, latency 4: group sum, scaling, sum, rounding to fp16.
     """
 

@@ -2,10 +2,10 @@
 
 from amaranth import Cat, Const, Module, Value
 
-from golden.params.formats import FP16
-from hw.arith.float_unpack import wire
-from hw.pe.aligned import AlignedElement
-from hw.pe.figna import product_sum
+from tilewright.golden.params.formats import FP16
+from tilewright.hw.arith.float_unpack import wire
+from tilewright.hw.pe.aligned import AlignedElement
+from tilewright.hw.pe.figna import product_sum
 
 __all__ = ["FignaChunk"]
 
@@ -13,7 +13,7 @@ __all__ = ["FignaChunk"]
 class FignaChunk(AlignedElement):
     """Dot product of chunk-aligned activations and scaled integer weights, all bits at once.
 
-    Numerics: :class:`golden.params.pe.FignaChunkParams`.
+    Numerics: :class:`tilewright.golden.params.pe.FignaChunkParams`.
     Timing: a beat a cycle, latency 4: chunk and group sum, scaling, sum, rounding to fp16.
     """
 

@@ -2,12 +2,12 @@
 
 from amaranth import Module, Mux, Value
 
-from golden.params.formats import FP16, FP32, Subnormals
-from golden.params.pe import SumForm
-from hw.arith.carry_save import carry_save_product
-from hw.arith.float_unpack import split, wire
-from hw.pe.common import ProcessingElement
-from hw.pe.fused_sum import Term, accumulated_sum, product_sum
+from tilewright.golden.params.formats import FP16, FP32, Subnormals
+from tilewright.golden.params.pe import SumForm
+from tilewright.hw.arith.carry_save import carry_save_product
+from tilewright.hw.arith.float_unpack import split, wire
+from tilewright.hw.pe.common import ProcessingElement
+from tilewright.hw.pe.fused_sum import Term, accumulated_sum, product_sum
 
 __all__ = ["FpFp"]
 
@@ -15,7 +15,7 @@ __all__ = ["FpFp"]
 class FpFp(ProcessingElement):
     """Dot product of fp16 activations and fp16 weights.
 
-    Numerics: :class:`golden.params.pe.FpFpParams`.
+    Numerics: :class:`tilewright.golden.params.pe.FpFpParams`.
     Timing: a beat a cycle. Fused: products and their sum, accumulation, rounding to fp16; latency
     3. Discrete: products, one level of the adder tree a cycle, accumulation, rounding.
     """

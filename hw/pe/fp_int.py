@@ -2,11 +2,11 @@
 
 from amaranth import Module, Mux, Value
 
-from golden.params.formats import FP16, FP32, Subnormals
-from hw.arith.carry_save import carry_save_product
-from hw.arith.float_unpack import split, wire
-from hw.pe.common import ProcessingElement
-from hw.pe.fused_sum import Term, accumulated_sum, product_sum
+from tilewright.golden.params.formats import FP16, FP32, Subnormals
+from tilewright.hw.arith.carry_save import carry_save_product
+from tilewright.hw.arith.float_unpack import split, wire
+from tilewright.hw.pe.common import ProcessingElement
+from tilewright.hw.pe.fused_sum import Term, accumulated_sum, product_sum
 
 __all__ = ["FpInt"]
 
@@ -14,7 +14,7 @@ __all__ = ["FpInt"]
 class FpInt(ProcessingElement):
     """Dot product of fp16 activations and scaled integer weights.
 
-    Numerics: :class:`golden.params.pe.FpIntParams`.
+    Numerics: :class:`tilewright.golden.params.pe.FpIntParams`.
     Timing: a beat a cycle, latency 5: products and their sum, group sum, scaling,
     accumulation, rounding to fp16.
     """

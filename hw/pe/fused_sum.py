@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from amaranth import Cat, Const, Module, Mux, Value
 
-from golden.params.arith import IEEE_RULES
-from golden.params.formats import FP32, Subnormals
-from golden.params.pe import FusedParams
-from hw.arith.adder_tree import tree_sum
-from hw.arith.float_round import Rounder
-from hw.arith.float_unpack import split, wire
-from hw.arith.lanes import joined
-from hw.arith.max_tree import larger
+from tilewright.golden.params.arith import IEEE_RULES
+from tilewright.golden.params.formats import FP32, Subnormals
+from tilewright.golden.params.pe import FusedParams
+from tilewright.hw.arith.adder_tree import tree_sum
+from tilewright.hw.arith.float_round import Rounder
+from tilewright.hw.arith.float_unpack import split, wire
+from tilewright.hw.arith.lanes import joined
+from tilewright.hw.arith.max_tree import larger
 
 __all__ = ["Term", "accumulated_sum", "product_sum"]
 

@@ -2,9 +2,9 @@
 
 from amaranth import Cat, Module, Mux, Signal, Value
 
-from hw.arith.adder_tree import tree_sum
-from hw.arith.float_unpack import wire
-from hw.pe.aligned import AlignedElement
+from tilewright.hw.arith.adder_tree import tree_sum
+from tilewright.hw.arith.float_unpack import wire
+from tilewright.hw.pe.aligned import AlignedElement
 
 __all__ = ["Ifpu"]
 
@@ -12,7 +12,7 @@ __all__ = ["Ifpu"]
 class Ifpu(AlignedElement):
     """Dot product of aligned activations and scaled integer weights, bit-serial in the weight.
 
-    Numerics: :class:`golden.params.pe.IfpuParams`.
+    Numerics: :class:`tilewright.golden.params.pe.IfpuParams`.
     Timing: a beat a cycle, latency 4: group sum, scaling, sum, rounding to fp16.
     """
 

@@ -5,7 +5,7 @@ from operator import or_
 
 from amaranth import Cat, Module, Mux, Signal, Value
 
-from hw.unit import Unit
+from tilewright.hw.unit import Unit
 
 __all__ = ["Arbiter", "lowest_set"]
 

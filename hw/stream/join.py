@@ -2,7 +2,7 @@
 
 from amaranth import Cat, Module
 
-from hw.unit import Unit
+from tilewright.hw.unit import Unit
 
 __all__ = ["Join"]
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from amaranth import Module, Signal, Value, ValueCastable
 from amaranth.lib import data
 
-from hw.unit import Unit
+from tilewright.hw.unit import Unit
 
 __all__ = ["PipelinedUnit", "Stage", "register_counts"]
 

@@ -3,7 +3,7 @@
 from amaranth import Module, Mux, Signal
 from amaranth.lib.memory import Memory
 
-from hw.unit import Unit
+from tilewright.hw.unit import Unit
 
 __all__ = ["Queue"]
 

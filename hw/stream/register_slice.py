@@ -2,7 +2,7 @@
 
 from amaranth import Module, Signal
 
-from hw.unit import Unit
+from tilewright.hw.unit import Unit
 
 __all__ = ["RegisterSlice"]
 

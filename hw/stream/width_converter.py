@@ -4,7 +4,7 @@ from math import gcd
 
 from amaranth import Module, Mux, Signal
 
-from hw.unit import Unit
+from tilewright.hw.unit import Unit
 
 __all__ = ["WidthConverter"]
 

@@ -3,13 +3,13 @@
 from functools import cache
 from statistics import fmean
 
-from golden.params.formats import BlockFormat
-from sim import accelerator as acc
-from sim.anda import MODULES, lengths_of_saving, module_shares
-from sim.evaluations.registry import evaluation, evaluation_of_records
-from sim.models import resolve_model
-from sim.records import area_um2, energy_fj
-from sim.workload import attention, linear, total_macs
+from tilewright.golden.params.formats import BlockFormat
+from tilewright.sim import accelerator as acc
+from tilewright.sim.anda import MODULES, lengths_of_saving, module_shares
+from tilewright.sim.evaluations.registry import evaluation, evaluation_of_records
+from tilewright.sim.models import resolve_model
+from tilewright.sim.records import area_um2, energy_fj
+from tilewright.sim.workload import attention, linear, total_macs
 
 ANDA_MODELS = (
     *("opt-1.3b", "opt-2.7b", "opt-6.7b", "llama-7b", "llama-2-7b"),

@@ -3,16 +3,16 @@
 from statistics import fmean, geometric_mean
 from typing import Any
 
-from golden.params.deca import TILE_BYTES, DecaParams
-from sim.calibration import constant
-from sim.core import CoreModel, simulate
-from sim.evaluations.registry import evaluation, evaluation_of_records
-from sim.models import resolve_model
-from sim.records import area_um2, deca_power_mw
-from sim.roofsurface import Surface, explore, kernel, smallest
-from sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
-from sim.workload import Gemm
-from sim.xeon import (
+from tilewright.golden.params.deca import TILE_BYTES, DecaParams
+from tilewright.sim.calibration import constant
+from tilewright.sim.core import CoreModel, simulate
+from tilewright.sim.evaluations.registry import evaluation, evaluation_of_records
+from tilewright.sim.models import resolve_model
+from tilewright.sim.records import area_um2, deca_power_mw
+from tilewright.sim.roofsurface import Surface, explore, kernel, smallest
+from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
+from tilewright.sim.workload import Gemm
+from tilewright.sim.xeon import (
     ISSUE_WIDTH,
     SYSTEMS,
     GemmTime,

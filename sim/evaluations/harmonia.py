@@ -2,15 +2,15 @@
 
 from statistics import fmean
 
-from golden.harmonia.precision import cache_size, element_share
-from golden.harmonia.traffic import Dataflow, Product, switch_point
-from golden.params.harmonia import CacheParams, HarmoniaPeParams, Mode
-from sim import accelerator as acc
-from sim.evaluations.anda import ANDA_ELEMENT, PREFILL
-from sim.evaluations.registry import evaluation, evaluation_of_records
-from sim.models import resolve_model
-from sim.records import area_um2, energy_fj
-from sim.workload import prefill, total_macs
+from tilewright.golden.harmonia.precision import cache_size, element_share
+from tilewright.golden.harmonia.traffic import Dataflow, Product, switch_point
+from tilewright.golden.params.harmonia import CacheParams, HarmoniaPeParams, Mode
+from tilewright.sim import accelerator as acc
+from tilewright.sim.evaluations.anda import ANDA_ELEMENT, PREFILL
+from tilewright.sim.evaluations.registry import evaluation, evaluation_of_records
+from tilewright.sim.models import resolve_model
+from tilewright.sim.records import area_um2, energy_fj
+from tilewright.sim.workload import prefill, total_macs
 
 HARMONIA_MODELS = (
     *("llama-3.2-1b", "llama-3.2-3b", "mistral-7b", "llama-3.1-8b", "llama-2-13b"),

@@ -1,10 +1,10 @@
 """Figures of the SparAMX paper: measured with our kernels, or modelled on DECA's machine."""
 
-from sim.evaluations.registry import evaluation, evaluation_of_records
-from sim.measured import attention_seconds, batch_seconds, block_seconds, layer_seconds
-from sim.models import resolve_model
-from sim.scheme import resolve_weight_scheme
-from sim.xeon import SYSTEMS, token
+from tilewright.sim.evaluations.registry import evaluation, evaluation_of_records
+from tilewright.sim.measured import attention_seconds, batch_seconds, block_seconds, layer_seconds
+from tilewright.sim.models import resolve_model
+from tilewright.sim.scheme import resolve_weight_scheme
+from tilewright.sim.xeon import SYSTEMS, token
 
 DDR = SYSTEMS["spr-ddr"]
 

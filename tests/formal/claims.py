@@ -10,12 +10,12 @@ from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.arith.adder_tree import tree_sum
-from hw.stream.arbiter import Arbiter
-from hw.stream.fork import Fork
-from hw.stream.join import Join
-from hw.stream.width_converter import WidthConverter
-from hw.unit import Unit
+from tilewright.hw.arith.adder_tree import tree_sum
+from tilewright.hw.stream.arbiter import Arbiter
+from tilewright.hw.stream.fork import Fork
+from tilewright.hw.stream.join import Join
+from tilewright.hw.stream.width_converter import WidthConverter
+from tilewright.hw.unit import Unit
 
 # What induction must know of a unit whose words lie out of sight. Given the module, the unit, how
 # many words must be inside and a place counted from the head: what holds of the unit's registers

@@ -5,11 +5,11 @@ from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.anda import AndaNumerics
-from hw.anda.max_exponent import largest
-from hw.anda.plane_dot import PlaneDot
-from synth.prove import Outcome, check_bounded, prove
 from tests.support.mutate import mutant
+from tilewright.golden.params.anda import AndaNumerics
+from tilewright.hw.anda.max_exponent import largest
+from tilewright.hw.anda.plane_dot import PlaneDot
+from tilewright.synth.prove import Outcome, check_bounded, prove
 
 COUNT = 6
 

@@ -11,16 +11,16 @@ from amaranth.hdl import Fragment
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.deca import TILE_ROWS, DecaParams, TileError
-from hw.deca.layout import command_layout
-from hw.deca.loader import Loader
-from hw.deca.pe import DecaPE
-from hw.deca.prefetcher import Prefetcher
-from hw.deca.registers import Registers
-from hw.deca.tile_out import TileOut
-from hw.deca.vector_pipeline import VectorPipeline
-from synth.prove import Outcome, check_bounded, prove
 from tests.support.mutate import mutant
+from tilewright.golden.params.deca import TILE_ROWS, DecaParams, TileError
+from tilewright.hw.deca.layout import command_layout
+from tilewright.hw.deca.loader import Loader
+from tilewright.hw.deca.pe import DecaPE
+from tilewright.hw.deca.prefetcher import Prefetcher
+from tilewright.hw.deca.registers import Registers
+from tilewright.hw.deca.tile_out import TileOut
+from tilewright.hw.deca.vector_pipeline import VectorPipeline
+from tilewright.synth.prove import Outcome, check_bounded, prove
 
 SMALL = DecaParams.preset("small", cam_entries=2, sqq_lines=2, address_bits=16)
 PAPER = DecaParams()

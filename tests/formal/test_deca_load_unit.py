@@ -9,13 +9,13 @@ from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.deca import STRUCTURES, DecaParams
-from hw.arith.adder_tree import tree_sum
-from hw.deca import load_unit
-from hw.deca.load_unit import LoadUnit, locations_layout, request_layout
-from hw.deca.request_cam import RequestCam
-from synth.prove import Outcome, check_bounded, prove
 from tests.support.mutate import mutant
+from tilewright.golden.params.deca import STRUCTURES, DecaParams
+from tilewright.hw.arith.adder_tree import tree_sum
+from tilewright.hw.deca import load_unit
+from tilewright.hw.deca.load_unit import LoadUnit, locations_layout, request_layout
+from tilewright.hw.deca.request_cam import RequestCam
+from tilewright.synth.prove import Outcome, check_bounded, prove
 
 SMALL = DecaParams(cam_entries=2, sqq_lines=2, address_bits=16)
 ODD = DecaParams(cam_entries=3, sqq_lines=2, address_bits=16)

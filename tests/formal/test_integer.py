@@ -5,7 +5,8 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.arith import (
+from tests.support.mutate import mutant
+from tilewright.golden.params.arith import (
     ExpandParams,
     LeadingZerosParams,
     MaxTreeParams,
@@ -15,15 +16,14 @@ from golden.params.arith import (
     ShiftDirection,
     ShifterParams,
 )
-from hw.arith.expand import Expand
-from hw.arith.leading_zeros import LeadingZeros
-from hw.arith.max_tree import MaxTree
-from hw.arith.popcount import Popcount
-from hw.arith.prefix_sum import PrefixSum
-from hw.arith.shifter import Shifter
-from hw.unit import Unit
-from synth.prove import Outcome, check_bounded, prove
-from tests.support.mutate import mutant
+from tilewright.hw.arith.expand import Expand
+from tilewright.hw.arith.leading_zeros import LeadingZeros
+from tilewright.hw.arith.max_tree import MaxTree
+from tilewright.hw.arith.popcount import Popcount
+from tilewright.hw.arith.prefix_sum import PrefixSum
+from tilewright.hw.arith.shifter import Shifter
+from tilewright.hw.unit import Unit
+from tilewright.synth.prove import Outcome, check_bounded, prove
 
 
 class EqualsDefinition(wiring.Component):

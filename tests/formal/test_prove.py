@@ -5,8 +5,8 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from synth.prove import Outcome, check_bounded, prove
-from synth.yosys import SynthesisError
+from tilewright.synth.prove import Outcome, check_bounded, prove
+from tilewright.synth.yosys import SynthesisError
 
 
 class NeverReaches(wiring.Component):

@@ -3,8 +3,10 @@
 import pytest
 from amaranth import Module, Mux, Value
 
-from golden.params.arith import MaxTreeParams
-from golden.params.stream import (
+from tests.formal.claims import ForksOnce, JoinsInStep, KeepsBits, KeepsOrder, MergesFairly
+from tests.support.mutate import mutant
+from tilewright.golden.params.arith import MaxTreeParams
+from tilewright.golden.params.stream import (
     ArbiterParams,
     ForkParams,
     JoinParams,
@@ -12,17 +14,15 @@ from golden.params.stream import (
     RegisterSliceParams,
     WidthConverterParams,
 )
-from hw.arith.max_tree import MaxTree
-from hw.stream.arbiter import Arbiter
-from hw.stream.fork import Fork
-from hw.stream.join import Join
-from hw.stream.pipeline import PipelinedUnit
-from hw.stream.queue import Queue
-from hw.stream.register_slice import RegisterSlice
-from hw.stream.width_converter import WidthConverter
-from synth.prove import Outcome, check_bounded, prove
-from tests.formal.claims import ForksOnce, JoinsInStep, KeepsBits, KeepsOrder, MergesFairly
-from tests.support.mutate import mutant
+from tilewright.hw.arith.max_tree import MaxTree
+from tilewright.hw.stream.arbiter import Arbiter
+from tilewright.hw.stream.fork import Fork
+from tilewright.hw.stream.join import Join
+from tilewright.hw.stream.pipeline import PipelinedUnit
+from tilewright.hw.stream.queue import Queue
+from tilewright.hw.stream.register_slice import RegisterSlice
+from tilewright.hw.stream.width_converter import WidthConverter
+from tilewright.synth.prove import Outcome, check_bounded, prove
 
 
 def inside_queue(m: Module, queue: Queue, inside: Value, place: Value):

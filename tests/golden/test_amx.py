@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from golden.amx import interleave, tdpbf16ps, tdpbssd
-from golden.bits import decode, encode
-from golden.params.formats import BF16, FP32
-from golden.vectors import operands
 from tests.support.silicon import Amx, why_not
+from tilewright.golden.amx import interleave, tdpbf16ps, tdpbssd
+from tilewright.golden.bits import decode, encode
+from tilewright.golden.params.formats import BF16, FP32
+from tilewright.golden.vectors import operands
 
 TINY = Fraction(1, 1 << 126)
 

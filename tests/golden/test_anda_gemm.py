@@ -1,4 +1,4 @@
-"""golden.anda.gemm and weights against fractions, value by value."""
+"""tilewright.golden.anda.gemm and weights against fractions, value by value."""
 
 from fractions import Fraction
 from importlib import import_module
@@ -6,12 +6,12 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from golden import bfp
-from golden.anda import Weights, dequantise, dot, gemm, quantise
-from golden.bits import decode
-from golden.params.anda import AndaNumerics
-from golden.params.formats import FP16, FP32, IntFormat
-from tilewright.bench.anda_groups import activations, scales, weights
+from tilewright.golden import bfp
+from tilewright.golden.anda import Weights, dequantise, dot, gemm, quantise
+from tilewright.golden.bits import decode
+from tilewright.golden.params.anda import AndaNumerics
+from tilewright.golden.params.formats import FP16, FP32, IntFormat
+from tilewright.verify.anda_groups import activations, scales, weights
 
 
 def fp16_of(value):
@@ -94,7 +94,7 @@ def test_bands_do_not_change_results(monkeypatch):
     blocks = bfp.encode(numerics.block_format(6), activations(rng, 20, 64, finite=True))
     matrix = quantise(rng.standard_normal((5, 64)))
     whole = gemm(numerics, 6, blocks, matrix)
-    module = import_module("golden.anda.gemm")  # the package calls its function so, too
+    module = import_module("tilewright.golden.anda.gemm")  # the package calls its function so, too
     monkeypatch.setattr(module, "_BAND", 15)
     monkeypatch.setattr(module, "_PIECE", 5)
     assert np.array_equal(gemm(numerics, 6, blocks, matrix), whole)

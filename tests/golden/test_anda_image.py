@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from golden import bfp, planes
-from golden.anda import (
+from tests.support.claims import claim
+from tilewright.golden import bfp, planes
+from tilewright.golden.anda import (
     TensorLayout,
     compress_group,
     load,
@@ -13,7 +14,7 @@ from golden.anda import (
     weight_planes,
     weight_scales,
 )
-from golden.anda.cycles import (
+from tilewright.golden.anda.cycles import (
     RESULT_LATENCY,
     compressor_cycles,
     dot_cycles,
@@ -22,10 +23,9 @@ from golden.anda.cycles import (
     mxu_schedule,
     tile_cycles,
 )
-from golden.params.anda import AndaMxuParams
-from golden.params.formats import BlockFormat
-from tests.support.claims import claim
-from tilewright.bench.anda_groups import activations
+from tilewright.golden.params.anda import AndaMxuParams
+from tilewright.golden.params.formats import BlockFormat
+from tilewright.verify.anda_groups import activations
 
 
 @pytest.mark.parametrize("mantissa_bits", range(1, 17))

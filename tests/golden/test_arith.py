@@ -1,4 +1,4 @@
-"""golden.arith against numpy, exact float64 arithmetic and fractions."""
+"""tilewright.golden.arith against numpy, exact float64 arithmetic and fractions."""
 
 from fractions import Fraction
 from itertools import product
@@ -6,9 +6,21 @@ from itertools import product
 import numpy as np
 import pytest
 
-from golden.arith import add, convert, fma, int_to_float, multiply
-from golden.params.arith import AMX_RULES, IEEE_RULES, FloatRules
-from golden.params.formats import (
+from tests.support.oracles import (
+    ALL_RULES,
+    UNNAMED_FORMATS,
+    all_patterns,
+    canonical,
+    fraction,
+    nearest,
+    nearest_to_fraction,
+    rules_id,
+    sum_to_odd,
+    values,
+)
+from tilewright.golden.arith import add, convert, fma, int_to_float, multiply
+from tilewright.golden.params.arith import AMX_RULES, IEEE_RULES, FloatRules
+from tilewright.golden.params.formats import (
     BF16,
     E2M1,
     E2M3,
@@ -23,19 +35,7 @@ from golden.params.formats import (
     Rounding,
     Subnormals,
 )
-from golden.vectors import corners, operands
-from tests.support.oracles import (
-    ALL_RULES,
-    UNNAMED_FORMATS,
-    all_patterns,
-    canonical,
-    fraction,
-    nearest,
-    nearest_to_fraction,
-    rules_id,
-    sum_to_odd,
-    values,
-)
+from tilewright.golden.vectors import corners, operands
 
 FORMATS = list(FLOAT_FORMATS.values())
 TINY_FORMATS = [E5M2, E4M3, E3M2, E2M3, E2M1, *UNNAMED_FORMATS]

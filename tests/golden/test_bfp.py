@@ -1,13 +1,13 @@
-"""golden.bfp against an implementation with fractions, value by value."""
+"""tilewright.golden.bfp against an implementation with fractions, value by value."""
 
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from golden import bfp
-from golden.params.formats import FP16, BlockFormat
-from golden.vectors import corners
+from tilewright.golden import bfp
+from tilewright.golden.params.formats import FP16, BlockFormat
+from tilewright.golden.vectors import corners
 
 FINITE_CORNERS = [b for b in corners(FP16).tolist() if b & 0x7FFF <= FP16.max_finite_bits]
 

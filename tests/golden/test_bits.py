@@ -1,4 +1,4 @@
-"""golden.bits against numpy, ml_dtypes and the definition of rounding itself."""
+"""tilewright.golden.bits against numpy, ml_dtypes and the definition of rounding itself."""
 
 from fractions import Fraction
 
@@ -6,7 +6,19 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from golden.bits import (
+from tests.support.oracles import (
+    ALL_RULES,
+    DTYPES,
+    UNNAMED_FORMATS,
+    all_patterns,
+    canonical,
+    nearest,
+    nearest_to_fraction,
+    rules_id,
+    values,
+    word,
+)
+from tilewright.golden.bits import (
     bit_length,
     bits_dtype,
     decode,
@@ -18,8 +30,8 @@ from golden.bits import (
     round_pack,
     unpack,
 )
-from golden.params.arith import IEEE_RULES, FloatRules
-from golden.params.formats import (
+from tilewright.golden.params.arith import IEEE_RULES, FloatRules
+from tilewright.golden.params.formats import (
     BF16,
     E2M1,
     E3M2,
@@ -35,19 +47,7 @@ from golden.params.formats import (
     Rounding,
     Subnormals,
 )
-from golden.vectors import corners
-from tests.support.oracles import (
-    ALL_RULES,
-    DTYPES,
-    UNNAMED_FORMATS,
-    all_patterns,
-    canonical,
-    nearest,
-    nearest_to_fraction,
-    rules_id,
-    values,
-    word,
-)
+from tilewright.golden.vectors import corners
 
 FORMATS = [*FLOAT_FORMATS.values(), *UNNAMED_FORMATS]
 SMALL_FORMATS = [f for f in FORMATS if f.bits <= 16]  # small enough to try every pattern

@@ -1,11 +1,11 @@
-"""golden.chunks: pieces cover everything once, in any number of threads."""
+"""tilewright.golden.chunks: pieces cover everything once, in any number of threads."""
 
 import threading
 
 import numpy as np
 import pytest
 
-from golden import chunks
+from tilewright.golden import chunks
 
 
 @pytest.mark.parametrize("cores", [1, 2, 5, None])

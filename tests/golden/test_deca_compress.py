@@ -6,7 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from golden.deca import (
+from tests.golden.test_deca_scheme import ML_DTYPES
+from tests.support.claims import claim
+from tilewright.golden.deca import (
     SCHEMES,
     NonFiniteWeightError,
     Tiles,
@@ -18,13 +20,11 @@ from golden.deca import (
     restore,
     tiles,
 )
-from golden.deca.coding import mask_nonzeros
-from golden.deca.prune import Pruner
-from golden.deca.quantise import quantise
-from golden.deca.tiles import from_tiles, to_tiles
-from golden.params.deca import CODE_BITS, DecaParams, ScaleKind, TileConfig
-from tests.golden.test_deca_scheme import ML_DTYPES
-from tests.support.claims import claim
+from tilewright.golden.deca.coding import mask_nonzeros
+from tilewright.golden.deca.prune import Pruner
+from tilewright.golden.deca.quantise import quantise
+from tilewright.golden.deca.tiles import from_tiles, to_tiles
+from tilewright.golden.params.deca import CODE_BITS, DecaParams, ScaleKind, TileConfig
 
 
 def weights(shape, seed=0, spread=0.05):

@@ -6,9 +6,9 @@ from math import ceil
 import numpy as np
 import pytest
 
-from golden.deca import expected_bubbles, expected_cycles, tile_cycles
-from golden.params.deca import CODE_BITS, DecaParams, TileConfig
 from tests.support.claims import claim
+from tilewright.golden.deca import expected_bubbles, expected_cycles, tile_cycles
+from tilewright.golden.params.deca import CODE_BITS, DecaParams, TileConfig
 
 MACHINES = {"w32l8": "paper", "w8l4": "small", "w64l64": "large"}
 

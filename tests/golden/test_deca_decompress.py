@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from golden.bits import decode
-from golden.deca import (
+from tilewright.golden.bits import decode
+from tilewright.golden.deca import (
     SCHEMES,
     check_lengths,
     compress,
@@ -18,9 +18,9 @@ from golden.deca import (
     lay_out,
     resolve_scheme,
 )
-from golden.params.deca import CONFIG_BITS, DecaParams, ScaleKind, TileConfig, TileError
-from golden.params.formats import BF16
-from golden.vectors import corners, operands
+from tilewright.golden.params.deca import CONFIG_BITS, DecaParams, ScaleKind, TileConfig, TileError
+from tilewright.golden.params.formats import BF16
+from tilewright.golden.vectors import corners, operands
 
 NO_SCALES = np.zeros((1, 0), np.uint8)
 MIN_NORMAL = 2.0**-126

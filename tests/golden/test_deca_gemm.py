@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from golden.amx import interleave, tdpbf16ps, tdpbssd
-from golden.bits import decode, encode
-from golden.deca import (
+from tilewright.golden.amx import interleave, tdpbf16ps, tdpbssd
+from tilewright.golden.bits import decode, encode
+from tilewright.golden.deca import (
     SCHEMES,
     compress,
     decompress_tiles,
@@ -14,8 +14,8 @@ from golden.deca import (
     resolve_scheme,
     restore,
 )
-from golden.params.deca import TileConfig
-from golden.params.formats import BF16, FP32
+from tilewright.golden.params.deca import TileConfig
+from tilewright.golden.params.formats import BF16, FP32
 
 
 def problem(rows, columns, batch, seed=0):

@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from golden.deca import NonFiniteWeightError, compress, resolve_scheme, restore, tiles
-from golden.packed import MANIFEST, PackedModel, PackedWriter
-from golden.tensorfile import TensorFile, TensorFileError
+from tilewright.golden.deca import NonFiniteWeightError, compress, resolve_scheme, restore, tiles
+from tilewright.golden.packed import MANIFEST, PackedModel, PackedWriter
+from tilewright.golden.tensorfile import TensorFile, TensorFileError
 
 MODEL = {
     "tall": np.random.default_rng(0).normal(0, 1, (100, 70)).astype(np.float32),

@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from golden.deca import SCHEMES, Scheme, resolve_scheme
-from golden.params.deca import ScaleKind, TileConfig
+from tilewright.golden.deca import SCHEMES, Scheme, resolve_scheme
+from tilewright.golden.params.deca import ScaleKind, TileConfig
 
 ML_DTYPES = {
     "bf8": ml_dtypes.float8_e5m2,

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from golden import bfp
-from golden.harmonia import mixed
-from golden.harmonia.attention import attend, softmax
-from golden.harmonia.cache import KvCache
-from golden.harmonia.product import product_stepwise
-from golden.params.formats import FP32
-from golden.params.harmonia import CacheParams, HarmoniaNumerics
+from tilewright.golden import bfp
+from tilewright.golden.harmonia import mixed
+from tilewright.golden.harmonia.attention import attend, softmax
+from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia.product import product_stepwise
+from tilewright.golden.params.formats import FP32
+from tilewright.golden.params.harmonia import CacheParams, HarmoniaNumerics
 
 CHANNELS = 64
 

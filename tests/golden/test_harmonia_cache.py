@@ -5,15 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from golden import bfp
-from golden.bits import decode
-from golden.harmonia import mixed
-from golden.harmonia.cache import KvCache
-from golden.harmonia.offset import largest_halved, offsets, signed_maximum, subtract
-from golden.harmonia.precision import cache_size, element_share, key_bits, value_bits
-from golden.params.formats import FP16
-from golden.params.harmonia import CacheParams
 from tests.support.claims import claim
+from tilewright.golden import bfp
+from tilewright.golden.bits import decode
+from tilewright.golden.harmonia import mixed
+from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia.offset import largest_halved, offsets, signed_maximum, subtract
+from tilewright.golden.harmonia.precision import cache_size, element_share, key_bits, value_bits
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import CacheParams
 
 SMALL = CacheParams(group=4, initial=4, local=8, offset_channels=2)
 PAPER = CacheParams()

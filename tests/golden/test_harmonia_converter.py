@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from golden import bfp
-from golden.harmonia.converter import convert, cycles
-from golden.params.formats import BlockFormat
-from golden.params.harmonia import HarmoniaConverterParams
+from tilewright.golden import bfp
+from tilewright.golden.harmonia.converter import convert, cycles
+from tilewright.golden.params.formats import BlockFormat
+from tilewright.golden.params.harmonia import HarmoniaConverterParams
 
 PAPER = HarmoniaConverterParams()
 

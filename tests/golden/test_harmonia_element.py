@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from golden import bfp
-from golden.anda.weights import quantise
-from golden.arith import convert
-from golden.harmonia import mixed
-from golden.harmonia.element import results, sign_magnitude, split_operand
-from golden.harmonia.product import linear_stepwise, product_stepwise
-from golden.params.formats import FP16, FP32
-from golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
+from tilewright.golden import bfp
+from tilewright.golden.arith import convert
+from tilewright.golden.harmonia import mixed
+from tilewright.golden.harmonia.element import results, sign_magnitude, split_operand
+from tilewright.golden.harmonia.product import linear_stepwise, product_stepwise
+from tilewright.golden.params.formats import FP16, FP32
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
+from tilewright.golden.weights import quantise
 
 CONFIGURATIONS = {
     "paper": HarmoniaPeParams(),

@@ -5,12 +5,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from golden import bfp
-from golden.anda.weights import Weights, quantise
-from golden.harmonia import mixed
-from golden.harmonia.product import linear, linear_stepwise, partial, product, product_stepwise
-from golden.params.formats import FP16, FP32, IntFormat
-from golden.params.harmonia import CacheParams, HarmoniaNumerics
+from tilewright.golden import bfp
+from tilewright.golden.harmonia import mixed
+from tilewright.golden.harmonia.product import (
+    linear,
+    linear_stepwise,
+    partial,
+    product,
+    product_stepwise,
+)
+from tilewright.golden.params.formats import FP16, FP32, IntFormat
+from tilewright.golden.params.harmonia import CacheParams, HarmoniaNumerics
+from tilewright.golden.weights import Weights, quantise
 
 NUMERICS = [HarmoniaNumerics(), HarmoniaNumerics(partial=FP32), HarmoniaNumerics(group=8)]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from golden.harmonia.smoothing import fold_scales
+from tilewright.golden.harmonia.smoothing import fold_scales
 
 HEADS, QUERY_HEADS, CHANNELS, INPUTS = 2, 6, 8, 5
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from golden.harmonia.traffic import Dataflow, Product, switch_point
 from tests.support.claims import claim
+from tilewright.golden.harmonia.traffic import Dataflow, Product, switch_point
 
 COLUMN, ROW = Dataflow.COLUMN_MAJOR, Dataflow.ROW_MAJOR
 

@@ -5,10 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from golden.bits import decode
-from golden.harmonia.int8_quantiser import quantise
-from golden.params.formats import FP16
-from golden.params.harmonia import Int8QuantiserParams
+from tilewright.golden.bits import decode
+from tilewright.golden.harmonia.int8_quantiser import quantise
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import Int8QuantiserParams
 
 PAPER = Int8QuantiserParams()
 

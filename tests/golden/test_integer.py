@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from golden.integer import (
+from tilewright.golden.integer import (
     adder_tree,
     expand,
     leading_zeros,
@@ -12,7 +12,7 @@ from golden.integer import (
     prefix_sum,
     shift,
 )
-from golden.params.arith import ShiftDirection
+from tilewright.golden.params.arith import ShiftDirection
 
 CASES = 200
 

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from golden import bfp
-from golden.harmonia import mixed
-from golden.harmonia.attention import attend as attend_of_hardware
-from golden.harmonia.cache import KvCache
-from golden.harmonia.precision import cache_size
-from golden.llm.cached_attention import CacheFormat, _Keys, attend
-from golden.llm.engine import Session, logits
-from golden.llm.formats import AndaFormat, BlockSites, HarmoniaFormat, site_lengths
-from golden.llm.sites import LINEAR_SITES, Site
-from golden.llm.tiny import tiny_model
-from golden.params.formats import BlockFormat
-from golden.params.harmonia import CacheParams, HarmoniaNumerics
+from tilewright.golden import bfp
+from tilewright.golden.harmonia import mixed
+from tilewright.golden.harmonia.attention import attend as attend_of_hardware
+from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia.precision import cache_size
+from tilewright.golden.llm.cached_attention import CacheFormat, _Keys, attend
+from tilewright.golden.llm.engine import Session, logits
+from tilewright.golden.llm.formats import AndaFormat, BlockSites, HarmoniaFormat, site_lengths
+from tilewright.golden.llm.sites import LINEAR_SITES, Site
+from tilewright.golden.llm.tiny import tiny_model
+from tilewright.golden.params.formats import BlockFormat
+from tilewright.golden.params.harmonia import CacheParams, HarmoniaNumerics
 
 CACHES = {
     "paper": CacheParams(),

@@ -6,13 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from golden import bfp
-from golden.arith import convert
-from golden.bits import decode, encode
-from golden.deca import decompress
-from golden.params.deca import ScaleKind, TileConfig
-from golden.params.formats import BF16, FP16, FP32, BlockFormat
-from golden.params.pe import (
+from tilewright.golden import bfp
+from tilewright.golden.arith import convert
+from tilewright.golden.bits import decode, encode
+from tilewright.golden.deca import decompress
+from tilewright.golden.params.deca import ScaleKind, TileConfig
+from tilewright.golden.params.formats import BF16, FP16, FP32, BlockFormat
+from tilewright.golden.params.pe import (
     DecaLaneParams,
     FignaChunkParams,
     FignaParams,
@@ -21,8 +21,8 @@ from golden.params.pe import (
     IfpuParams,
     SumForm,
 )
-from golden.params.resolve import resolve
-from golden.pe import (
+from tilewright.golden.params.resolve import resolve
+from tilewright.golden.pe import (
     align,
     align_chunks,
     aligned_dot,
@@ -31,8 +31,8 @@ from golden.pe import (
     fp_fp_dot,
     fp_int_dot,
 )
-from tilewright.bench import bench_of
-from tilewright.bench.pe_stimuli import beats_of
+from tilewright.verify import bench_of
+from tilewright.verify.pe_stimuli import beats_of
 
 RESULTS = 60
 

@@ -1,10 +1,10 @@
-"""golden.planes: words built bit by bit from the definition, and there and back."""
+"""tilewright.golden.planes: words built bit by bit from the definition, and there and back."""
 
 import numpy as np
 import pytest
 
-from golden import bfp, planes
-from golden.params.formats import BlockFormat
+from tilewright.golden import bfp, planes
+from tilewright.golden.params.formats import BlockFormat
 
 
 def some_blocks(fmt, shape, seed=1):

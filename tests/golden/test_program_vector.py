@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from golden.bits import decode
-from golden.params.anda_vector import AndaVectorParams, Operation
-from golden.params.formats import FP16
-from golden.program.vector import beats, elementwise, reduce_rows, worst_error
-from golden.vectors import operands
+from tilewright.golden.bits import decode
+from tilewright.golden.machine.vector import beats, elementwise, reduce_rows, worst_error
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.vector import AndaVectorParams, Operation
+from tilewright.golden.vectors import operands
 
 ALL = np.arange(1 << 16, dtype=np.uint16)
 

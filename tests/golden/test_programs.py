@@ -5,14 +5,17 @@ import re
 import numpy as np
 import pytest
 
-import golden.params.anda_system
-import golden.params.harmonia_system
-from golden.params.anda_vector import Operation
-from golden.params.program import Kind
-from golden.params.resolve import resolve
-from tilewright.bench.program.accelerators import accelerator_of
+import tilewright.golden.params.anda_machine
+import tilewright.golden.params.harmonia_machine
+from tilewright.golden.params.machine import Kind
+from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.vector import Operation
+from tilewright.verify.machine.accelerators import accelerator_of
 
-DECLARED = {"anda": golden.params.anda_system, "harmonia": golden.params.harmonia_system}
+DECLARED = {
+    "anda": tilewright.golden.params.anda_machine,
+    "harmonia": tilewright.golden.params.harmonia_machine,
+}
 
 of_each = pytest.mark.parametrize("name", DECLARED)
 

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from golden.amx import vdpbf16ps, vpdpbusd
-from golden.arith import add, fma
-from golden.bits import decode, encode
-from golden.params.arith import AMX_RULES
-from golden.params.formats import BF16, FP32
-from golden.params.sparamx import Element, Order, WeightFormat
-from golden.sparamx import (
+from tests.support.claims import claim
+from tests.support.sparamx import FORMATS, SHAPES, activations, weights
+from tilewright.golden.amx import vdpbf16ps, vpdpbusd
+from tilewright.golden.arith import add, fma
+from tilewright.golden.bits import decode, encode
+from tilewright.golden.params.arith import AMX_RULES
+from tilewright.golden.params.formats import BF16, FP32
+from tilewright.golden.params.sparamx import Element, Order, WeightFormat
+from tilewright.golden.sparamx import (
     Core,
     SparseCache,
     attend,
@@ -21,12 +23,10 @@ from golden.sparamx import (
     tile_instructions,
     unpack,
 )
-from golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY, attention_weights
-from golden.sparamx.linear import row_masks, tile_rows, vector_row_starts
-from golden.sparamx.packed import balance
-from golden.tensorfile import TensorFileError
-from tests.support.claims import claim
-from tests.support.sparamx import FORMATS, SHAPES, activations, weights
+from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY, attention_weights
+from tilewright.golden.sparamx.linear import row_masks, tile_rows, vector_row_starts
+from tilewright.golden.sparamx.packed import balance
+from tilewright.golden.tensorfile import TensorFileError
 
 
 def plain_tiles(fmt, matrix):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from golden.deca import compress, decompress_tiles, resolve_scheme
-from golden.sparamx.core import Core
-from golden.sparamx.software_deca import decompress_rows, tile_instructions
+from tilewright.golden.deca import compress, decompress_tiles, resolve_scheme
+from tilewright.golden.sparamx.core import Core
+from tilewright.golden.sparamx.software_deca import decompress_rows, tile_instructions
 
 SCHEMES = ("bf8", "mxfp4", "bf16", "e4m3", "mxfp6_e3m2", "int7,scale=none", "int1,scale=none")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from golden.amx import tdpbf16ps, tdpbssd, vdpbf16ps, vpdpbusd
-from golden.sparamx import Core
 from tests.support.record_amx import TILES, VECTORS, as_array
+from tilewright.golden.amx import tdpbf16ps, tdpbssd, vdpbf16ps, vpdpbusd
+from tilewright.golden.sparamx import Core
 
 RECORD = json.loads(Path(__file__).with_name("amx_vectors.json").read_text())
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from golden.tensorfile import TensorFile, TensorFileError, TensorFileWriter
+from tilewright.golden.tensorfile import TensorFile, TensorFileError, TensorFileWriter
 
 TENSORS = {
     "a": np.arange(6, dtype=np.float32).reshape(2, 3),

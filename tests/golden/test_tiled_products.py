@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
-from golden import anda
-from golden.anda.weights import quantise
-from golden.anda_system import executor as anda_executor
-from golden.anda_system import product as anda_product
-from golden.anda_system.block import heavy_tailed
-from golden.anda_system.hazards import first_hazard as anda_hazard
-from golden.anda_system.layout import anda_rows
-from golden.bfp import encode
-from golden.harmonia_system import executor as harmonia_executor
-from golden.harmonia_system import product as harmonia_product
-from golden.harmonia_system.builder import Builder
-from golden.harmonia_system.hazards import first_hazard as harmonia_hazard
-from golden.params.anda_system import AndaParams
-from golden.params.formats import BlockFormat
-from golden.params.harmonia_system import Dataflow, HarmoniaParams
-from golden.program.tiling import Step, beside_weights, cut, packed, steps
+from tilewright.golden import anda
+from tilewright.golden.anda_machine import executor as anda_executor
+from tilewright.golden.anda_machine import product as anda_product
+from tilewright.golden.anda_machine.block import heavy_tailed
+from tilewright.golden.anda_machine.hazards import first_hazard as anda_hazard
+from tilewright.golden.anda_machine.layout import anda_rows
+from tilewright.golden.bfp import encode
+from tilewright.golden.harmonia_machine import executor as harmonia_executor
+from tilewright.golden.harmonia_machine import product as harmonia_product
+from tilewright.golden.harmonia_machine.builder import Builder
+from tilewright.golden.harmonia_machine.hazards import first_hazard as harmonia_hazard
+from tilewright.golden.machine.tiling import Step, beside_weights, cut, packed, steps
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.formats import BlockFormat
+from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
+from tilewright.golden.weights import quantise
 
 ANDA = AndaParams.preset("small", activation_rows=128, weight_rows=128, instructions=40)
 SHORT = AndaParams.preset("small", activation_rows=64, weight_rows=128)

@@ -1,11 +1,11 @@
-"""golden.vectors: what the benches rely on."""
+"""tilewright.golden.vectors: what the benches rely on."""
 
 import numpy as np
 import pytest
 
-from golden.bits import bits_dtype, decode
-from golden.params.formats import BF16, E2M1, E4M3, FLOAT_FORMATS, FP16, FP32
-from golden.vectors import corners, operands
+from tilewright.golden.bits import bits_dtype, decode
+from tilewright.golden.params.formats import BF16, E2M1, E4M3, FLOAT_FORMATS, FP16, FP32
+from tilewright.golden.vectors import corners, operands
 
 FORMATS = list(FLOAT_FORMATS.values())
 

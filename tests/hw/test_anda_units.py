@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 
-from golden.arith import add
-from golden.params.anda import ANDA_BLOCKS, AndaApuParams, AndaMxuParams, AndaNumerics
-from golden.params.formats import BF16, FP32
-from hw.anda.accumulate import HIGHEST, LOWEST, Accumulate
-from hw.anda.aligner import Aligner
-from hw.anda.apu import ApuDatapath
-from hw.anda.compressor_lane import Lane
-from hw.anda.normalise import Normalise
-from hw.anda.output_dispatcher import OutputDispatcher
-from hw.anda.packager import Packager
-from hw.anda.plane_dot import PlaneDot
-from hw.anda.sequencer import Sequencer
-from hw.anda.weight_dispatcher import WeightDispatcher
 from tests.support.benches import run_changed_block, run_on_both, run_passing
 from tests.support.gates import Gates, from_planes, to_planes
 from tests.support.mutate import mutant, plant
+from tilewright.golden.arith import add
+from tilewright.golden.params.anda import ANDA_BLOCKS, AndaApuParams, AndaMxuParams, AndaNumerics
+from tilewright.golden.params.formats import BF16, FP32
+from tilewright.hw.anda.accumulate import HIGHEST, LOWEST, Accumulate
+from tilewright.hw.anda.aligner import Aligner
+from tilewright.hw.anda.apu import ApuDatapath
+from tilewright.hw.anda.compressor_lane import Lane
+from tilewright.hw.anda.normalise import Normalise
+from tilewright.hw.anda.output_dispatcher import OutputDispatcher
+from tilewright.hw.anda.packager import Packager
+from tilewright.hw.anda.plane_dot import PlaneDot
+from tilewright.hw.anda.sequencer import Sequencer
+from tilewright.hw.anda.weight_dispatcher import WeightDispatcher
 
 CASES = 24  # every M, then a few
 STALLS = (0.0, 0.4)
@@ -130,79 +130,79 @@ def test_planted_error_of_the_accumulator_shows(old, new):
 ERRORS = {
     "compressor, shift before arrival": (
         "anda_compressor_lane:small",
-        (Aligner, "hw.anda.compressor_lane"),
+        (Aligner, "tilewright.hw.anda.compressor_lane"),
         "self.step & arrived",
         "self.step",
     ),
     "compressor, level too fast": (
         "anda_compressor_lane:small",
-        (Aligner, "hw.anda.compressor_lane"),
+        (Aligner, "tilewright.hw.anda.compressor_lane"),
         "self.step & ~self.first & level.any()",
         "self.step & level.any()",
     ),
     "compressor, flag of one element": (
         "anda_compressor:small",
-        (Lane, "hw.anda.compressor"),
+        (Lane, "tilewright.hw.anda.compressor"),
         "Cat(f.special for f in fields).any()",
         "fields[0].special",
     ),
     "compressor, a gap between groups": (
         "anda_compressor_lane:small",
-        (Packager, "hw.anda.compressor_lane"),
+        (Packager, "tilewright.hw.anda.compressor_lane"),
         "~self.valid | (self.step & self.last)",
         "~self.valid",
     ),
     "dot product, signs not subtracted": (
         "anda_apu:small",
-        (PlaneDot, "hw.anda.apu"),
+        (PlaneDot, "tilewright.hw.anda.apu"),
         "columns[k].append(bit & ~self.sign_beat)",
         "columns[k].append(Const(0, 1))",
     ),
     "dot product, sums of groups mixed": (
         "anda_apu:small",
-        (PlaneDot, "hw.anda.apu"),
+        (PlaneDot, "tilewright.hw.anda.apu"),
         "group_sum & ~self.fresh.replicate(len(group_sum))",
         "group_sum",
     ),
     "normalise, exponent off by one": (
         "anda_apu:small",
-        (Normalise, "hw.anda.apu"),
+        (Normalise, "tilewright.hw.anda.apu"),
         "offset = width + fmt.bias",
         "offset = width + 1 + fmt.bias",
     ),
     "APU, accumulator not restarted": (
         "anda_apu:small",
-        (ApuDatapath, "hw.anda.apu"),
+        (ApuDatapath, "tilewright.hw.anda.apu"),
         "accumulate.restart.eq(self.restart)",
         "accumulate.restart.eq(0)",
     ),
     "APU, one cycle lost per group": (
         "anda_apu:small",
-        (Sequencer, "hw.anda.apu"),
+        (Sequencer, "tilewright.hw.anda.apu"),
         "(~self.complete | self.multiply)",
         "~self.complete",
     ),
     "APU, result overwritten": (
         "anda_apu:small",
-        (Sequencer, "hw.anda.apu"),
+        (Sequencer, "tilewright.hw.anda.apu"),
         "product & (~self.finished | self.room)",
         "product",
     ),
     "MXU, scales too early": (
         "anda_mxu:small",
-        (WeightDispatcher, "hw.anda.mxu"),
+        (WeightDispatcher, "tilewright.hw.anda.mxu"),
         "self.scales.eq(last_scales)",
         "self.scales.eq(present_scales)",
     ),
     "MXU, weights not double-buffered": (
         "anda_mxu:small",
-        (WeightDispatcher, "hw.anda.mxu"),
+        (WeightDispatcher, "tilewright.hw.anda.mxu"),
         "self.i.ready.eq(~complete | moves)",
         "self.i.ready.eq(~complete)",
     ),
     "MXU, drain does not overlap": (
         "anda_mxu:small",
-        (OutputDispatcher, "hw.anda.mxu"),
+        (OutputDispatcher, "tilewright.hw.anda.mxu"),
         "~self.o.valid | (gives & self.o.p.last)",
         "~self.o.valid",
     ),

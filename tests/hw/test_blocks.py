@@ -2,9 +2,9 @@
 
 import pytest
 
-from golden.params.arith import ARITH_BLOCKS
-from golden.params.resolve import BLOCKS
 from tests.support.drive import catalogued_units, measured_latency, require_interval, simulate
+from tilewright.golden.params.arith import ARITH_BLOCKS
+from tilewright.golden.params.resolve import BLOCKS
 
 PRESETS = [
     pytest.param(BLOCKS[block].preset(name), id=f"{block}:{name}")

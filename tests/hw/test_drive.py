@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import pytest
 
-from golden.params.block import Timing
-from golden.params.stream import ArbiterParams, QueueParams, RegisterSliceParams
 from tests.support.drive import measured_latency, require_interval, simulate
 from tests.support.mutate import mutant_of
+from tilewright.golden.params.block import Timing
+from tilewright.golden.params.stream import ArbiterParams, QueueParams, RegisterSliceParams
 
 SLICE, QUEUE = RegisterSliceParams(width=8), QueueParams(width=8, depth=2)
 ARBITER = ArbiterParams(width=8)

@@ -6,7 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from golden.params.arith import (
+from tests.support.gates import evaluate
+from tests.support.oracles import ALL_RULES, UNNAMED_FORMATS, rules_id
+from tilewright.golden.params.arith import (
     AMX_RULES,
     IEEE_RULES,
     FloatAddParams,
@@ -17,7 +19,7 @@ from golden.params.arith import (
     FloatUnpackParams,
     IntToFloatParams,
 )
-from golden.params.formats import (
+from tilewright.golden.params.formats import (
     BF16,
     E2M1,
     E2M3,
@@ -28,10 +30,8 @@ from golden.params.formats import (
     FP16,
     Subnormals,
 )
-from golden.vectors import corners
-from tests.support.gates import evaluate
-from tests.support.oracles import ALL_RULES, UNNAMED_FORMATS, rules_id
-from tilewright.bench import bench_of
+from tilewright.golden.vectors import corners
+from tilewright.verify import bench_of
 
 NARROW_FORMATS = [f for f in FLOAT_FORMATS.values() if f.bits <= 16]
 every_rule = pytest.mark.parametrize("rules", ALL_RULES, ids=rules_id)

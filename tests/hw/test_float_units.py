@@ -7,17 +7,17 @@ import pytest
 from amaranth import Const, Elaboratable, Module, Signal
 from amaranth.back import rtlil
 
-from golden.params.arith import FloatAddParams, FloatFmaParams, FloatMulParams
-from golden.params.formats import BF16, E5M2, FLOAT_FORMATS, FloatFormat
-from golden.params.resolve import resolve
-from hw.arith.carry_save import carry_save_product
-from synth.flow import synthesise
-from synth.technology import load_technology
 from tests.support.drive import measured_latency, simulate
 from tests.support.gates import Gates, evaluate, from_planes, gates_of, to_planes
 from tests.support.mutate import mutant_of
 from tests.support.oracles import ALL_RULES, UNNAMED_FORMATS
-from tilewright.bench import bench_of
+from tilewright.golden.params.arith import FloatAddParams, FloatFmaParams, FloatMulParams
+from tilewright.golden.params.formats import BF16, E5M2, FLOAT_FORMATS, FloatFormat
+from tilewright.golden.params.resolve import resolve
+from tilewright.hw.arith.carry_save import carry_save_product
+from tilewright.synth.flow import synthesise
+from tilewright.synth.technology import load_technology
+from tilewright.verify import bench_of
 
 
 def mixed(seed):

@@ -6,14 +6,14 @@ from collections import Counter
 import pytest
 from amaranth.sim import Simulator
 
-from golden.params.harmonia import HARMONIA_BLOCKS, HarmoniaOffsetParams
-from hw.harmonia.array import HarmoniaArray
-from hw.harmonia.converter import Converter
-from hw.harmonia.int8_quantiser import Int8Quantiser
-from hw.harmonia.offset import OffsetGenerator
 from tests.support.benches import run_changed_block, run_on_both, run_passing
 from tests.support.mutate import plant
-from tilewright.bench import STREAM_BENCH, cocotb_tests
+from tilewright.golden.params.harmonia import HARMONIA_BLOCKS, HarmoniaOffsetParams
+from tilewright.hw.harmonia.array import HarmoniaArray
+from tilewright.hw.harmonia.converter import Converter
+from tilewright.hw.harmonia.int8_quantiser import Int8Quantiser
+from tilewright.hw.harmonia.offset import OffsetGenerator
+from tilewright.verify import STREAM_BENCH, cocotb_tests
 
 SMALL = {
     "int8_quantiser:small": 100,

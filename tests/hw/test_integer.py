@@ -3,12 +3,17 @@
 import numpy as np
 import pytest
 
-from golden.integer import expand, popcount, prefix_sum
-from golden.pack import pack
-from golden.params.arith import ExpandParams, PopcountParams, PrefixStyle, PrefixSumParams
-from hw.arith.prefix_sum import prefix_network
-from hw.catalog import build
 from tests.support.drive import drive
+from tilewright.golden.integer import expand, popcount, prefix_sum
+from tilewright.golden.pack import pack
+from tilewright.golden.params.arith import (
+    ExpandParams,
+    PopcountParams,
+    PrefixStyle,
+    PrefixSumParams,
+)
+from tilewright.hw.arith.prefix_sum import prefix_network
+from tilewright.hw.catalog import build
 
 WIDTH = 8
 MASKS = (np.arange(1 << WIDTH)[:, None] >> np.arange(WIDTH)) & 1

@@ -2,9 +2,9 @@
 
 import pytest
 
-from golden.params.resolve import resolve
 from tests.support.drive import catalogued_units, simulate
 from tests.support.mutate import mutant_of
+from tilewright.golden.params.resolve import resolve
 
 # Block, its parameters, and an expression of its source with what replaces it.
 ERRORS = {

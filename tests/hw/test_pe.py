@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-from golden.arith import convert
-from golden.bits import encode
-from golden.pack import pack, unpack
-from golden.params.formats import BF16, FP16, FP32
-from golden.params.pe import (
+from tests.support.drive import drive
+from tests.support.mutate import mutant_of
+from tilewright.golden.arith import convert
+from tilewright.golden.bits import encode
+from tilewright.golden.pack import pack, unpack
+from tilewright.golden.params.formats import BF16, FP16, FP32
+from tilewright.golden.params.pe import (
     PE_BLOCKS,
     AlignedParams,
     DecaLaneParams,
@@ -17,11 +19,16 @@ from golden.params.pe import (
     IfpuParams,
     SumForm,
 )
-from golden.params.resolve import resolve
-from golden.pe import align, aligned_dot, chunked_dot, deca_lane_dot, fp_fp_dot, fp_int_dot
-from hw.catalog import build
-from tests.support.drive import drive
-from tests.support.mutate import mutant_of
+from tilewright.golden.params.resolve import resolve
+from tilewright.golden.pe import (
+    align,
+    aligned_dot,
+    chunked_dot,
+    deca_lane_dot,
+    fp_fp_dot,
+    fp_int_dot,
+)
+from tilewright.hw.catalog import build
 
 ELEMENTS = ["pe_fp_fp", "pe_fp_fp:discrete", "pe_fp_int", "pe_ifpu", "pe_figna"]
 ELEMENTS += ["pe_figna_c", "pe_deca"]

@@ -7,8 +7,8 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import UnusedElaboratable
 
-from golden.params.arith import PopcountParams
-from hw.stream.pipeline import PipelinedUnit, register_counts
+from tilewright.golden.params.arith import PopcountParams
+from tilewright.hw.stream.pipeline import PipelinedUnit, register_counts
 
 
 @pytest.mark.parametrize(

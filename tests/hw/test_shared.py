@@ -6,7 +6,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from hw.shared import Shared, SharedModules
+from tilewright.hw.shared import Shared, SharedModules
 
 PORTS = wiring.Signature({"x": In(4), "y": Out(4)})
 

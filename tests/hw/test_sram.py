@@ -6,8 +6,8 @@ import random
 import pytest
 from amaranth.back import rtlil
 
-from hw.sram import BlackBoxMemories, Sram
 from tests.support.clocked import run
+from tilewright.hw.sram import BlackBoxMemories, Sram
 
 
 @pytest.mark.parametrize(("depth", "width", "granularity"), [(2, 1, None), (5, 24, 8), (32, 70, 7)])

@@ -5,14 +5,14 @@ import pytest
 from amaranth import ClockDomain, Module
 from amaranth.sim import Simulator
 
-from golden.params.stream import (
+from tests.support.drive import simulate
+from tilewright.golden.params.stream import (
     ArbiterParams,
     QueueParams,
     RegisterSliceParams,
     WidthConverterParams,
 )
-from hw.catalog import build
-from tests.support.drive import simulate
+from tilewright.hw.catalog import build
 
 
 def run(dut, bench) -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.bench import quick_plan, rounded, run, steps
-from kernels.library import Path as KernelPath
-from kernels.library import available_paths
-from kernels.records import (
+from tests.support.claims import claim
+from tilewright import cli
+from tilewright.kernels.bench import quick_plan, rounded, run, steps
+from tilewright.kernels.library import Path as KernelPath
+from tilewright.kernels.library import available_paths
+from tilewright.kernels.records import (
     curve_table,
     int8_gains,
     layer_summary,
@@ -23,10 +25,8 @@ from kernels.records import (
     surface_errors,
     surface_table,
 )
-from kernels.roofs import INSTRUCTIONS, Roofs, predict
-from sim.evaluations import EVALUATIONS
-from tests.support.claims import claim
-from tilewright import cli
+from tilewright.kernels.roofs import INSTRUCTIONS, Roofs, predict
+from tilewright.sim.evaluations import EVALUATIONS
 
 RECORDS = load_records()
 RECORD = RECORDS["xeon-amx-16"]

@@ -10,17 +10,17 @@ from pathlib import Path as FilePath
 import numpy as np
 import pytest
 
-from golden.bits import decode, encode
-from golden.deca import compress, resolve_scheme
-from golden.params.formats import BF16, FP32
-from golden.params.sparamx import Element, Order, WeightFormat
-from golden.sparamx import attend, pack, prune_cache
-from golden.sparamx.attention import SparseCache
-from golden.tensorfile import TensorFileError
-from kernels import Cache, DecaMatrix, Matrix, Path, available_paths, multiply_all
-from kernels.build import BuildError, build, compiler
-from kernels.memory import HUGE_PAGE, weight_bytes
 from tests.support.sparamx import FORMATS, SHAPES, activations, weights
+from tilewright.golden.bits import decode, encode
+from tilewright.golden.deca import compress, resolve_scheme
+from tilewright.golden.params.formats import BF16, FP32
+from tilewright.golden.params.sparamx import Element, Order, WeightFormat
+from tilewright.golden.sparamx import attend, pack, prune_cache
+from tilewright.golden.sparamx.attention import SparseCache
+from tilewright.golden.tensorfile import TensorFileError
+from tilewright.kernels import Cache, DecaMatrix, Matrix, Path, available_paths, multiply_all
+from tilewright.kernels.build import BuildError, build, compiler
+from tilewright.kernels.memory import HUGE_PAGE, weight_bytes
 
 BF16_SPARSE = WeightFormat()
 ROOT = FilePath(__file__).parents[2]
@@ -149,8 +149,8 @@ def test_threads_of_python_may_share_a_matrix():
 
 FORK = """
 import os, numpy as np
-from golden.params.sparamx import WeightFormat
-from kernels import Matrix
+from tilewright.golden.params.sparamx import WeightFormat
+from tilewright.kernels import Matrix
 matrix = Matrix.pack(WeightFormat(), np.full((64, 32), 0x3F80, np.uint16), threads=3)
 x = np.full((1, 32), 0x3F80, np.uint16)
 first = matrix.multiply(x, threads=3).view(np.float32)
@@ -277,7 +277,7 @@ def test_inconsistent_packed_weights_are_refused():
 
 
 def test_a_path_that_cannot_run_is_refused(monkeypatch):
-    monkeypatch.setattr("kernels.library.available_paths", lambda: (Path.PORTABLE,))
+    monkeypatch.setattr("tilewright.kernels.library.available_paths", lambda: (Path.PORTABLE,))
     matrix = Matrix.pack(BF16_SPARSE, weights(BF16_SPARSE, (8, 32), 0.5))
     with pytest.raises(ValueError, match=r"^path AMX cannot run here: no such instructions$"):
         matrix.multiply(X, path=Path.AMX)
@@ -330,14 +330,14 @@ def test_no_compiler_says_what_to_do(monkeypatch):
 
 
 def test_a_compiler_that_knows_no_amx_builds_the_rest(monkeypatch, tmp_path):
-    monkeypatch.setattr("kernels.build.TILE_FLAGS", ("-mno-such-flag",))
-    monkeypatch.setattr("kernels.build.X86", {"amx.cpp": ("-mno-such-flag",)})
+    monkeypatch.setattr("tilewright.kernels.build.TILE_FLAGS", ("-mno-such-flag",))
+    monkeypatch.setattr("tilewright.kernels.build.X86", {"amx.cpp": ("-mno-such-flag",)})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     library = build()
     assert library.is_file() and library.parent == tmp_path / "tilewright" / "kernels"
     left = {p.name for p in library.parent.iterdir()}
     assert left == {library.name, "lock"}  # no scratch files
-    monkeypatch.setattr("kernels.build.PORTABLE", {"amx.cpp": ("-mno-such-flag",)})
+    monkeypatch.setattr("tilewright.kernels.build.PORTABLE", {"amx.cpp": ("-mno-such-flag",)})
     with pytest.raises(BuildError, match=r"failed with 1: .*no-such-flag"):
         build()
 

@@ -8,9 +8,9 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from kernels import Path, available_paths
 from tests.support import kernel_paths
 from tests.support.silicon import FLAGS, why_not
+from tilewright.kernels import Path, available_paths
 
 ROOT = FilePath(__file__).parents[2]
 

@@ -13,12 +13,12 @@ if find_spec("torch") is None:
 import torch
 from torch import nn
 
-from golden.bits import decode, encode
-from golden.params.formats import BF16, FP32
-from golden.params.sparamx import WeightFormat
-from golden.sparamx import attend, multiply, pack, prune_cache
-from golden.sparamx.attention import SparseCache
-from kernels.torch_layers import SparseKVCache, SparseLinear, prune, sparsify
+from tilewright.golden.bits import decode, encode
+from tilewright.golden.params.formats import BF16, FP32
+from tilewright.golden.params.sparamx import WeightFormat
+from tilewright.golden.sparamx import attend, multiply, pack, prune_cache
+from tilewright.golden.sparamx.attention import SparseCache
+from tilewright.kernels.torch_layers import SparseKVCache, SparseLinear, prune, sparsify
 
 DIM, HEADS, KV_HEADS, HIDDEN, WORDS = 64, 4, 2, 96, 50
 
@@ -132,7 +132,7 @@ def test_a_layer_has_goldens_bits():
 
 
 def available():
-    from kernels import available_paths
+    from tilewright.kernels import available_paths
 
     return available_paths()
 

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from golden.params.arith import (
+from tilewright.golden.params.arith import (
     AMX_RULES,
     IEEE_RULES,
     AdderTreeParams,
@@ -18,9 +18,9 @@ from golden.params.arith import (
     ShifterParams,
     signed_bits,
 )
-from golden.params.formats import BF16, FP16, FP32, Overflow, Rounding, Subnormals
-from golden.params.resolve import resolve
-from golden.params.stream import WidthConverterParams
+from tilewright.golden.params.formats import BF16, FP16, FP32, Overflow, Rounding, Subnormals
+from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.stream import WidthConverterParams
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import pytest
 
-from golden.params.block import BlockParams, Field, Port
-from golden.params.formats import BF16, FP16, FloatFormat
+from tilewright.golden.params.block import BlockParams, Field, Port
+from tilewright.golden.params.formats import BF16, FP16, FloatFormat
 
 
 class Colour(Enum):

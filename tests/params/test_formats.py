@@ -4,7 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from golden.params.formats import (
+from tests.support.oracles import DTYPES, word
+from tilewright.golden.params.formats import (
     BF16,
     E2M1,
     E4M3,
@@ -18,7 +19,6 @@ from golden.params.formats import (
     IntFormat,
     float_format,
 )
-from tests.support.oracles import DTYPES, word
 
 
 def value(fmt, bits):

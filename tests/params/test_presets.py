@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from golden.params.block import BlockParams
-from golden.params.resolve import BLOCKS, resolve
-from hw.catalog import CATALOG
+from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.resolve import BLOCKS, resolve
+from tilewright.hw.catalog import CATALOG
 
 PRESETS = [f"{block}:{preset}" for block, cls in BLOCKS.items() for preset in cls.PRESETS]
 

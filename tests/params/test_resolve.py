@@ -2,10 +2,10 @@
 
 import pytest
 
-from golden.params.arith import FloatMulParams, PrefixStyle, PrefixSumParams
-from golden.params.formats import BF16, FP16, FP32, Rounding
-from golden.params.resolve import BLOCKS, resolve
-from golden.params.stream import QueueParams
+from tilewright.golden.params.arith import FloatMulParams, PrefixStyle, PrefixSumParams
+from tilewright.golden.params.formats import BF16, FP16, FP32, Rounding
+from tilewright.golden.params.resolve import BLOCKS, resolve
+from tilewright.golden.params.stream import QueueParams
 
 
 def test_block_preset_and_fields():

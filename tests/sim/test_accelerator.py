@@ -5,21 +5,29 @@ from math import ceil
 import numpy as np
 import pytest
 
-from golden.anda.cycles import RESULT_LATENCY, dot_cycles, gemm_cycles, group_cycles
-from golden.anda_system.cycles import gemm_cycles as instruction_cycles
-from golden.harmonia.array import cycles as array_cycles
-from golden.harmonia.traffic import Dataflow
-from golden.harmonia_system.builder import Builder
-from golden.harmonia_system.cycles import gemm_cycles as harmonia_cycles
-from golden.harmonia_system.isa import Settings
-from golden.params.anda import AndaMxuParams
-from golden.params.anda_system import AndaParams
-from golden.params.harmonia import HarmoniaArrayParams, HarmoniaPeParams, Mode
-from golden.params.harmonia_system import HarmoniaParams, Operand
-from sim.accelerator import ACCELERATORS, WEIGHT_BITS, anda, baseline, energy, harmonia, run
-from sim.anda import MODULES, lengths_of_saving, module_shares, saving
-from sim.models import resolve_model
-from sim.workload import Gemm, linear
+from tilewright.golden.anda.cycles import RESULT_LATENCY, dot_cycles, gemm_cycles, group_cycles
+from tilewright.golden.anda_machine.cycles import gemm_cycles as instruction_cycles
+from tilewright.golden.harmonia.array import cycles as array_cycles
+from tilewright.golden.harmonia.traffic import Dataflow
+from tilewright.golden.harmonia_machine.builder import Builder
+from tilewright.golden.harmonia_machine.cycles import gemm_cycles as harmonia_cycles
+from tilewright.golden.harmonia_machine.isa import Settings
+from tilewright.golden.params.anda import AndaMxuParams
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.harmonia import HarmoniaArrayParams, HarmoniaPeParams, Mode
+from tilewright.golden.params.harmonia_machine import HarmoniaParams, Operand
+from tilewright.sim.accelerator import (
+    ACCELERATORS,
+    WEIGHT_BITS,
+    anda,
+    baseline,
+    energy,
+    harmonia,
+    run,
+)
+from tilewright.sim.anda import MODULES, lengths_of_saving, module_shares, saving
+from tilewright.sim.models import resolve_model
+from tilewright.sim.workload import Gemm, linear
 
 
 def product(rows, inner, outer, module="o", name="p"):

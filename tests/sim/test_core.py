@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.calibration import changed, constant
-from sim.core import CoreModel, simulate
+from tilewright.sim.calibration import changed, constant
+from tilewright.sim.core import CoreModel, simulate
 
 EASY = CoreModel(tile_bytes=64, tile_cycles=1, matrix_cycles=1, bytes_per_cycle=1000)
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from sim import measured
-from sim.evaluations import EVALUATIONS
-from sim.measured import BLOCK
-from sim.records import NoRecordError
+from tilewright.sim import measured
+from tilewright.sim.evaluations import EVALUATIONS
+from tilewright.sim.measured import BLOCK
+from tilewright.sim.records import NoRecordError
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sim.models import model_names, published_parameters, resolve_model
+from tilewright.sim.models import model_names, published_parameters, resolve_model
 
 NAMES = (
     *("opt-125m", "opt-350m", "opt-1.3b", "opt-2.7b", "opt-6.7b", "opt-13b", "opt-30b", "opt-66b"),

@@ -4,22 +4,28 @@ import json
 
 import pytest
 
-from golden.harmonia_system.attention import random_attention
-from golden.harmonia_system.cycles import program_cycles
-from golden.harmonia_system.executor import Machine
-from golden.params.anda_system import AndaParams
-from golden.params.harmonia_system import Counter, Dataflow, HarmoniaParams
-from golden.params.resolve import resolve
-from sim.accelerator import run
-from sim.programs import as_built, attention_time, product_programs, product_time, residuals
-from sim.scoreboard import CLAIMS
-from sim.workload import Gemm
-from tilewright.bench.job import Job
 from tilewright.cli import main
-from tilewright.simulators import run_bench
-from tilewright.simulators.verilog import block_verilog
+from tilewright.golden.harmonia_machine.attention import random_attention
+from tilewright.golden.harmonia_machine.cycles import program_cycles
+from tilewright.golden.harmonia_machine.executor import Machine
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.harmonia_machine import Counter, Dataflow, HarmoniaParams
+from tilewright.golden.params.resolve import resolve
+from tilewright.sim.accelerator import run
+from tilewright.sim.programs import (
+    as_built,
+    attention_time,
+    product_programs,
+    product_time,
+    residuals,
+)
+from tilewright.sim.scoreboard import CLAIMS
+from tilewright.sim.workload import Gemm
+from tilewright.verify.job import Job
+from tilewright.verify.simulators import run_bench
+from tilewright.verify.simulators.verilog import block_verilog
 
-BENCH = "tilewright.bench.program.products"
+BENCH = "tilewright.verify.machine.products"
 LENGTH = 5
 
 # Tokens, inputs, outputs: one tile; parts of the weights while others are used; several blocks of

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from sim import records
-from sim.evaluations import EVALUATIONS, FROM_RECORDS
-from sim.evaluations.anda import ANDA_ELEMENT, FP16_ELEMENT
-from sim.evaluations.harmonia import ELEMENTS
-from sim.records import NoRecordError, area_um2, energy_fj
-from sim.scoreboard import claims, papers
+from tilewright.sim import records
+from tilewright.sim.evaluations import EVALUATIONS, FROM_RECORDS
+from tilewright.sim.evaluations.anda import ANDA_ELEMENT, FP16_ELEMENT
+from tilewright.sim.evaluations.harmonia import ELEMENTS
+from tilewright.sim.records import NoRecordError, area_um2, energy_fj
+from tilewright.sim.scoreboard import claims, papers
 
 SAVING = 3.2  # every mantissa 5 bits
 UNITS = {unit for unit, _ in ELEMENTS.values()} | {

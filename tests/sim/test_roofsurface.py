@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from golden.params.deca import DecaParams
-from sim.roofsurface import (
+from tilewright.golden.params.deca import DecaParams
+from tilewright.sim.roofsurface import (
     DOMAINS,
     Kernel,
     Surface,
@@ -14,8 +14,8 @@ from sim.roofsurface import (
     smallest,
     throughput,
 )
-from sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
-from sim.xeon import SYSTEMS
+from tilewright.sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
+from tilewright.sim.xeon import SYSTEMS
 
 HBM, DDR = SYSTEMS["spr-hbm"], SYSTEMS["spr-ddr"]
 SCHEMES = [resolve_weight_scheme(name) for name in PAPER_SCHEMES]

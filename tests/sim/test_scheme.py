@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
 from tests.support.claims import claim
+from tilewright.sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
 
 
 def test_bytes_of_a_tile_are_those_of_the_paper():

@@ -5,12 +5,12 @@ import tomllib
 
 import pytest
 
-from sim import scoreboard
-from sim.calibration import changed, constant, table
-from sim.evaluations import EVALUATIONS, FROM_RECORDS
-from sim.fit import cost, fitted_constants
-from sim.scoreboard import RECORD, VERDICTS, evaluate, papers, record, summary
-from tilewright.commands.claims import residual_rows, sensitivity_rows
+from tilewright.cli.commands.claims import residual_rows, sensitivity_rows
+from tilewright.sim import scoreboard
+from tilewright.sim.calibration import changed, constant, table
+from tilewright.sim.evaluations import EVALUATIONS, FROM_RECORDS
+from tilewright.sim.fit import cost, fitted_constants
+from tilewright.sim.scoreboard import RECORD, VERDICTS, evaluate, papers, record, summary
 
 DOCUMENT = scoreboard.CLAIMS.parent / "model.md"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.models import resolve_model
-from sim.workload import Gemm, attention, decode, linear, prefill, read_csv, total_macs
+from tilewright.sim.models import resolve_model
+from tilewright.sim.workload import Gemm, attention, decode, linear, prefill, read_csv, total_macs
 
 
 def test_projections_read_every_weight_once():

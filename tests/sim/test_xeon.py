@@ -5,11 +5,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sim.calibration import constant
-from sim.models import resolve_model
-from sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
-from sim.workload import Gemm, attention, total_macs
-from sim.xeon import ENGINES, SYSTEMS, first_token, gemm, tile_cost, token, vector_operations
+from tilewright.sim.calibration import constant
+from tilewright.sim.models import resolve_model
+from tilewright.sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
+from tilewright.sim.workload import Gemm, attention, total_macs
+from tilewright.sim.xeon import (
+    ENGINES,
+    SYSTEMS,
+    first_token,
+    gemm,
+    tile_cost,
+    token,
+    vector_operations,
+)
 
 HBM, DDR = SYSTEMS["spr-hbm"], SYSTEMS["spr-ddr"]
 

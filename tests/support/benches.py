@@ -2,14 +2,14 @@
 
 import json
 
-from golden.params.resolve import resolve
-from synth.emit import to_verilog
-from tilewright.bench import cocotb_tests
-from tilewright.bench.job import Job
 from tilewright.cli import main
-from tilewright.simulators import run_bench
-from tilewright.simulators.find import SIMULATORS
-from tilewright.simulators.verilog import block_verilog
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.emit import to_verilog
+from tilewright.verify import cocotb_tests
+from tilewright.verify.job import Job
+from tilewright.verify.simulators import run_bench
+from tilewright.verify.simulators.find import SIMULATORS
+from tilewright.verify.simulators.verilog import block_verilog
 
 __all__ = [
     *("names_of", "run_block", "run_changed_block", "run_on_both", "run_passing"),

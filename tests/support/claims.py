@@ -1,10 +1,10 @@
-"""The papers' figures that tests compare with: ``docs/claims/<system>.toml``."""
+"""The papers' figures that tests compare with: ``sim/claims/<system>.toml``."""
 
 import tomllib
 from pathlib import Path
 from typing import Any
 
-CLAIMS = Path(__file__).parents[2] / "docs" / "claims"
+CLAIMS = Path(__file__).parents[2] / "sim" / "claims"
 
 
 def claim(name: str) -> Any:

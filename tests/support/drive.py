@@ -1,6 +1,6 @@
 """Any catalogued block in Amaranth's simulator: driven, stalled, timed and compared.
 
-The bench of the block (``tilewright.bench``) says what goes in and what must come out; the
+The bench of the block (``tilewright.verify``) says what goes in and what must come out; the
 parameter object says how the ports look and how long results take.
 """
 
@@ -14,11 +14,11 @@ from amaranth import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
-from golden.pack import pack, unpack
-from golden.params.block import BlockParams, Port
-from golden.params.resolve import BLOCKS
-from hw.catalog import CATALOG, build
-from tilewright.bench import STREAM_BENCH, cocotb_tests
+from tilewright.golden.pack import pack, unpack
+from tilewright.golden.params.block import BlockParams, Port
+from tilewright.golden.params.resolve import BLOCKS
+from tilewright.hw.catalog import CATALOG, build
+from tilewright.verify import STREAM_BENCH, cocotb_tests
 
 Words = dict[str, list[int]]  # port name -> payloads as they travel on the wires
 
@@ -34,7 +34,7 @@ class Trace:
 
 def bench_of(params: BlockParams) -> ModuleType:
     """The bench module of a block; a block without one is an error."""
-    return import_module(f"tilewright.bench.{params.block}")
+    return import_module(f"tilewright.verify.benches.{params.block}")
 
 
 def catalogued_units() -> list[str]:

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.pack import Columns
-from golden.params.block import BlockParams, Field
-from synth.emit import to_rtlil
-from synth.yosys import run_yosys
+from tilewright.golden.pack import Columns
+from tilewright.golden.params.block import BlockParams, Field
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.yosys import run_yosys
 
 Planes = NDArray[np.uint64]  # (bits, words): row k holds bit k of every case
 

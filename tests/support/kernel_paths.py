@@ -9,13 +9,13 @@ them, and the AMX path is not available.
 
 import numpy as np
 
-from golden.bits import encode
-from golden.deca import compress, gemm, resolve_scheme
-from golden.params.formats import BF16
-from golden.params.sparamx import Order
-from golden.sparamx import multiply, pack
-from kernels import DecaMatrix, Matrix, Path, available_paths
 from tests.support.sparamx import FORMATS, SHAPES, activations, weights
+from tilewright.golden.bits import encode
+from tilewright.golden.deca import compress, gemm, resolve_scheme
+from tilewright.golden.params.formats import BF16
+from tilewright.golden.params.sparamx import Order
+from tilewright.golden.sparamx import multiply, pack
+from tilewright.kernels import DecaMatrix, Matrix, Path, available_paths
 
 SCHEMES = (
     *("bf8", "mxfp4", "bf16", "e4m3", "mxfp8_e4m3", "mxfp6_e3m2", "nf4", "mxfp4,group=16"),

@@ -9,8 +9,8 @@ from typing import Any
 from amaranth.lib import wiring
 from pytest import MonkeyPatch
 
-from golden.params.block import BlockParams
-from hw.catalog import CATALOG
+from tilewright.golden.params.block import BlockParams
+from tilewright.hw.catalog import CATALOG
 
 __all__ = ["mutant", "mutant_of", "plant"]
 

@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.params.arith import FloatRules
-from golden.params.formats import FloatFormat, Overflow, Rounding, Specials, Subnormals
+from tilewright.golden.params.arith import FloatRules
+from tilewright.golden.params.formats import FloatFormat, Overflow, Rounding, Specials, Subnormals
 
 # Formats that no block names: any exponent and fraction width must do.
 UNNAMED_FORMATS = [

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.bits import encode
-from golden.params.formats import BF16, FP32
-from kernels.bench import describe_machine
 from tests.support.silicon import Amx
+from tilewright.golden.bits import encode
+from tilewright.golden.params.formats import BF16, FP32
+from tilewright.kernels.bench import describe_machine
 
 SOURCE = Path(__file__).with_name("vector.c")
 FLAGS = [

@@ -21,7 +21,7 @@ import gguf
 import llama_cpp
 import numpy as np
 
-from golden.llm.text import default_text
+from tilewright.golden.llm.text import default_text
 
 WINDOW, WINDOWS = 512, 4
 SAMPLES = (

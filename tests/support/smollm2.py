@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from golden.llm.load import smollm2_path
-from golden.llm.model import ModelError
+from tilewright.golden.llm.load import smollm2_path
+from tilewright.golden.llm.model import ModelError
 
 
 def smollm2_or_skip() -> Path:

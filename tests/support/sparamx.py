@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.bits import encode
-from golden.params.formats import BF16
-from golden.params.sparamx import Element, WeightFormat
+from tilewright.golden.bits import encode
+from tilewright.golden.params.formats import BF16
+from tilewright.golden.params.sparamx import Element, WeightFormat
 
 FORMATS = [WeightFormat(element=e, sparse=s) for e in Element for s in (True, False)]
 SHAPES = [(1, 1), (1, 70), (19, 1), (16, 64), (17, 65), (40, 200)]

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from golden.params.resolve import resolve
-from synth.record import record_path
-from synth.technology import TECHNOLOGIES, load_technology
 from tests.support.benches import run_block
 from tests.support.claims import claim
 from tests.synth.test_netlist import netlist_verilog
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.record import record_path
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 
 def run(spec, verilog, cases, simulator="icarus"):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from synth.record import RECORDS
-from synth.technology import load_technology
 from tilewright.cli import main
+from tilewright.synth.record import RECORDS
+from tilewright.synth.technology import load_technology
 
 
 def run(capsys, *argv):
@@ -149,7 +149,7 @@ def test_compare_refuses(capsys, two_records, tmp_path):
 
 
 def test_users_library_needs_no_table(capsys, tmp_path):
-    from synth.liberty import to_liberty
+    from tilewright.synth.liberty import to_liberty
 
     path = tmp_path / "own.lib"
     path.write_text(to_liberty(load_technology("sky130hd")))

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from synth.compare import compare_records
+from tilewright.synth.compare import compare_records
 
 OLD = {
     "metrics": {

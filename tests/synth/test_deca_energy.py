@@ -10,20 +10,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from golden.deca import decode_tiles, tile_cycles
-from golden.params.deca import DecaParams
-from golden.params.resolve import resolve
-from synth.activity import measure
-from synth.emit import to_rtlil
-from synth.energy import COMPONENTS
-from synth.flow import Goal, synthesise
-from synth.record import load_records
-from synth.technology import load_technology
-from synth.yosys import SynthesisError
 from tests.support.claims import claim
 from tests.support.smollm2 import smollm2_or_skip
-from tilewright.bench import deca_energy
-from tilewright.bench.deca_energy import (
+from tilewright.cli import main
+from tilewright.golden.deca import decode_tiles, tile_cycles
+from tilewright.golden.params.deca import DecaParams
+from tilewright.golden.params.resolve import resolve
+from tilewright.report.deca_power import ELEMENTS, power_by_group
+from tilewright.report.pages.deca import PAPER_PARTS
+from tilewright.studies.deca_energy import run as deca_energy
+from tilewright.studies.deca_energy.run import (
     BEFORE,
     CASES,
     COUNTED,
@@ -34,13 +30,17 @@ from tilewright.bench.deca_energy import (
     is_fresh_deca_energy,
     run_cases,
 )
-from tilewright.bench.deca_weights import SAMPLES, SHAPE, sampled, samples
-from tilewright.bench.netlist_bench import NetlistBench, run_program
-from tilewright.bench.pe_energy import load_energy
-from tilewright.bench.streams import StreamDriver, StreamMonitor
-from tilewright.cli import main
-from tilewright.report.deca_power import ELEMENTS, power_by_group
-from tilewright.report.pages.deca import PAPER_PARTS
+from tilewright.studies.deca_energy.weights import SAMPLES, SHAPE, sampled, samples
+from tilewright.studies.pe.energy import load_energy
+from tilewright.synth.activity import measure
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.energy import COMPONENTS
+from tilewright.synth.flow import Goal, synthesise
+from tilewright.synth.record import load_records
+from tilewright.synth.technology import load_technology
+from tilewright.synth.yosys import SynthesisError
+from tilewright.verify.netlist_bench import NetlistBench, run_program
+from tilewright.verify.streams import StreamDriver, StreamMonitor
 
 ASAP7 = load_technology("asap7")
 PAPER = DecaParams.preset("paper")
@@ -115,7 +115,7 @@ def test_a_program_that_waits_for_something_else_is_refused():
 
 
 def test_cocotb_is_not_needed():
-    script = "import sys; sys.modules['cocotb'] = None; import tilewright.bench.deca_energy"
+    script = "import sys; sys.modules['cocotb'] = None; import tilewright.studies.deca_energy.run"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from golden.params.deca import LUT_ENTRIES, TILE_BYTES, DecaParams
-from synth.record import load_records
 from tests.support.claims import claim
+from tilewright.golden.params.deca import LUT_ENTRIES, TILE_BYTES, DecaParams
 from tilewright.report.hardware import area_by_group
 from tilewright.report.pages.deca import PAPER_PARTS
+from tilewright.synth.record import load_records
 
 DECA = {name: record for name, record in load_records().items() if record["block"] == "deca"}
 FASTEST = DECA["deca.asap7.fastest.json"]

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from golden.params.resolve import resolve
-from synth.emit import core_file, interface, to_rtlil, to_verilog
-from tilewright.commands.verilog import write_block
+from tilewright.cli.commands.verilog import write_block
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.emit import core_file, interface, to_rtlil, to_verilog
 
 SPECS = ["popcount:odd", "queue:odd", "adder_tree:pipelined", "float_mul:e4m3"]
 
@@ -17,7 +17,8 @@ SPECS = ["popcount:odd", "queue:odd", "adder_tree:pipelined", "float_mul:e4m3"]
 @pytest.mark.parametrize("spec", SPECS)
 def test_same_bytes_whatever_the_hash_seed(spec):
     script = (
-        "import sys; from golden.params.resolve import resolve; from synth.emit import to_verilog;"
+        "import sys; from tilewright.golden.params.resolve import resolve;"
+        "from tilewright.synth.emit import to_verilog;"
         "sys.stdout.write(to_verilog(resolve(sys.argv[1])))"
     )
     texts = {

@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from golden.params.pe import BENCH_BEATS
-from golden.params.resolve import resolve
-from synth.activity import Activity, measure
-from synth.condense import condense, energy_at, internal_powers
-from synth.emit import to_rtlil
-from synth.energy import energy_of, wire_capacitance
-from synth.energy_check import DESIGNS, ENERGY_DEVIATION, PERIOD, random_activity
-from synth.flow import synthesise
-from synth.netlist import Instance, Netlist
-from synth.opensta import edges_counted, opensta_power, our_power
-from synth.record import energy_sha256
-from synth.technology import TECHNOLOGIES, TECHNOLOGY_FOLDER, load_technology
-from tilewright.bench import figna_aligner
-from tilewright.bench.pe_workload import per_bit
+from tilewright.golden.params.pe import BENCH_BEATS
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.pe.workload import per_bit
+from tilewright.synth.activity import Activity, measure
+from tilewright.synth.condense import condense, energy_at, internal_powers
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.energy import energy_of, wire_capacitance
+from tilewright.synth.energy_check import DESIGNS, ENERGY_DEVIATION, PERIOD, random_activity
+from tilewright.synth.flow import synthesise
+from tilewright.synth.netlist import Instance, Netlist
+from tilewright.synth.opensta import edges_counted, opensta_power, our_power
+from tilewright.synth.record import energy_sha256
+from tilewright.synth.technology import TECHNOLOGIES, TECHNOLOGY_FOLDER, load_technology
+from tilewright.verify.benches import figna_aligner
 
 ASAP7 = load_technology("asap7")
 needs_opensta = pytest.mark.skipif(shutil.which("sta") is None, reason="OpenSTA is not installed")
@@ -67,7 +67,9 @@ def test_what_opensta_takes_per_transition():
 def test_energies_are_those_of_the_full_library(technology):
     """The committed comparison: OpenSTA, full tables at its slews and loads, the same toggles."""
     record = json.loads(ENERGY_DEVIATION.read_text())[technology]
-    assert record["energy_sha256"] == energy_sha256(technology), "python -m synth.energy_check"
+    assert record["energy_sha256"] == energy_sha256(technology), (
+        "python -m tilewright.synth.energy_check"
+    )
     assert record["designs"].keys() == set(DESIGNS)
     for design in record["designs"].values():
         ratio = {c: design["ours"][c] / design["opensta"][c] for c in design["ours"]}

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from golden.params.resolve import resolve
-from synth.emit import to_rtlil
-from synth.equivalence import Verdict, check_equivalence, is_about, load_equivalence
-from synth.flow import synthesise
-from synth.record import load_records
-from synth.technology import TECHNOLOGIES, load_technology
-from tilewright.bench import netlist as netlist_bench
-from tilewright.bench.pe_energy import ELEMENTS
 from tilewright.cli import main
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.pe.energy import ELEMENTS
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.equivalence import Verdict, check_equivalence, is_about, load_equivalence
+from tilewright.synth.flow import synthesise
+from tilewright.synth.record import load_records
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
+from tilewright.verify import netlist as netlist_bench
 
 PROVED = {Verdict.PROVED, Verdict.PROVED_FROM_GATES}
 
@@ -93,7 +93,7 @@ def test_every_record_is_proved_or_benched():
 
 def test_a_bench_takes_the_place_of_a_proof(monkeypatch, capsys):
     """Nothing decided: the bench has the last word, on the netlist."""
-    from synth import equivalence
+    from tilewright.synth import equivalence
 
     monkeypatch.setattr(equivalence, "_compare", lambda folder, seconds: Verdict.UNDECIDED)
     monkeypatch.setattr(equivalence, "kept_or_made", lambda ingredients, make: make())
@@ -113,7 +113,7 @@ def test_a_bench_takes_the_place_of_a_proof(monkeypatch, capsys):
 
 
 def test_what_was_found_is_kept(monkeypatch, tmp_path):
-    from synth import equivalence
+    from tilewright.synth import equivalence
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     asked = mapped("popcount:odd", "asap7")
@@ -134,6 +134,6 @@ def test_what_has_a_verdict_is_not_proved_again(capsys, monkeypatch):
     argv = ["synth", "popcount:odd", "--tech", "asap7", "--prove", "--stale", "--json"]
     assert main(argv) == 0
     assert json.loads(capsys.readouterr().out) == []
-    monkeypatch.setattr("synth.equivalence.load_equivalence", lambda: {})
+    monkeypatch.setattr("tilewright.synth.equivalence.load_equivalence", lambda: {})
     assert main(argv) == 0
     assert len(json.loads(capsys.readouterr().out)) == 1

@@ -6,13 +6,13 @@ from amaranth.back import rtlil
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.resolve import resolve
-from synth.emit import to_rtlil
-from synth.flow import Goal, synthesise, synthesise_for_clock
-from synth.liberty import cached_liberty
-from synth.liberty_reader import read_liberty
-from synth.reference import REFERENCE_DESIGNS
-from synth.technology import TECHNOLOGIES, load_technology
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.flow import Goal, synthesise, synthesise_for_clock
+from tilewright.synth.liberty import cached_liberty
+from tilewright.synth.liberty_reader import read_liberty
+from tilewright.synth.reference import REFERENCE_DESIGNS
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 ASAP7 = load_technology("asap7")
 

@@ -8,10 +8,10 @@ import sys
 import pytest
 from amaranth.back import rtlil
 
-from synth.flow import Goal, synthesise
-from synth.full_adders import inverted_adders
-from synth.reference import REFERENCE_DESIGNS
-from synth.technology import load_technology
+from tilewright.synth.flow import Goal, synthesise
+from tilewright.synth.full_adders import inverted_adders
+from tilewright.synth.reference import REFERENCE_DESIGNS
+from tilewright.synth.technology import load_technology
 
 
 def design(*cells):
@@ -54,7 +54,7 @@ def test_form_of_each_adder(cells, inverted):
 
 
 _PROGRAM = (
-    "import sys; from synth.full_adders import inverted_adders;"
+    "import sys; from tilewright.synth.full_adders import inverted_adders;"
     "print(*sorted(inverted_adders(sys.stdin.read())))"
 )
 

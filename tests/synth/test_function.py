@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from synth.function import parse_function, truth_table
+from tilewright.synth.function import parse_function, truth_table
 
 ABC = ("A", "B", "C")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from synth.technology import TECHNOLOGIES
 from tests.synth.test_netlist import netlist_verilog, run
+from tilewright.synth.technology import TECHNOLOGIES
 
 
 def test_small_element_passes_in_cells():

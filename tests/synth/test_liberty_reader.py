@@ -5,15 +5,15 @@ import re
 
 import pytest
 
-from golden.params.resolve import resolve
-from synth.emit import to_rtlil
-from synth.flow import Goal, synthesise
-from synth.liberty import to_liberty
-from synth.liberty_reader import parse_liberty, read_liberty
-from synth.requirements import require_full_adder
-from synth.technology import load_technology
-from synth.yosys import SynthesisError
 from tilewright.cli import main
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.flow import Goal, synthesise
+from tilewright.synth.liberty import to_liberty
+from tilewright.synth.liberty_reader import parse_liberty, read_liberty
+from tilewright.synth.requirements import require_full_adder
+from tilewright.synth.technology import load_technology
+from tilewright.synth.yosys import SynthesisError
 
 GATE = """
   cell ({name}) {{

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from golden.params.anda_system import AndaParams
-from golden.params.anda_vector import AndaVectorParams
-from golden.params.arith import ARITH_BLOCKS
-from golden.params.harmonia_system import HarmoniaParams
-from golden.params.pe import PE_BLOCKS
-from golden.params.resolve import BLOCKS, resolve
-from golden.params.stream import STREAM_BLOCKS
-from synth.emit import to_verilog
-from tilewright.simulators.find import find_verilators, require_simulator
-from tilewright.simulators.verilog import block_verilog
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.arith import ARITH_BLOCKS
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.pe import PE_BLOCKS
+from tilewright.golden.params.resolve import BLOCKS, resolve
+from tilewright.golden.params.stream import STREAM_BLOCKS
+from tilewright.golden.params.vector import AndaVectorParams
+from tilewright.synth.emit import to_verilog
+from tilewright.verify.simulators.find import find_verilators, require_simulator
+from tilewright.verify.simulators.verilog import block_verilog
 
 WAIVERS = Path(__file__).parents[2] / "synth" / "lint_waivers.vlt"
 VERILATORS = find_verilators()

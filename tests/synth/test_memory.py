@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from amaranth.back import rtlil
 
-from hw.sram import BlackBoxMemories, Sram
-from synth.cell_models import cell_models
-from synth.emit import verilog_from_rtlil
-from synth.flow import synthesise
-from synth.liberty import to_liberty
-from synth.liberty_reader import read_liberty
-from synth.memory import find_macros, parse_macro
-from synth.technology import TECHNOLOGIES, load_technology
-from synth.yosys import SynthesisError, run_yosys
+from tilewright.hw.sram import BlackBoxMemories, Sram
+from tilewright.synth.cell_models import cell_models
+from tilewright.synth.emit import verilog_from_rtlil
+from tilewright.synth.flow import synthesise
+from tilewright.synth.liberty import to_liberty
+from tilewright.synth.liberty_reader import read_liberty
+from tilewright.synth.memory import find_macros, parse_macro
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
+from tilewright.synth.yosys import SynthesisError, run_yosys
 
 TECH = Path(__file__).parents[2] / "synth" / "tech"
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from synth import modules
-from synth.flow import map_modules
-from synth.kept import cache_folder, keep, kept, kept_or_made
-from synth.modules import area_by_modules, read_modules
-from synth.system import Area
-from synth.technology import load_technology
+from tilewright.synth import modules
+from tilewright.synth.flow import map_modules
+from tilewright.synth.kept import cache_folder, keep, kept, kept_or_made
+from tilewright.synth.modules import area_by_modules, read_modules
+from tilewright.synth.system import Area
+from tilewright.synth.technology import load_technology
 
 ASAP7 = load_technology("asap7")
 

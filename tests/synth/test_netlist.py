@@ -4,16 +4,16 @@ import re
 
 import pytest
 
-from golden.params.arith import ARITH_BLOCKS
-from golden.params.resolve import resolve
-from golden.params.stream import STREAM_BLOCKS
-from synth.emit import to_rtlil
-from synth.flow import Goal, synthesise
-from synth.technology import TECHNOLOGIES, load_technology
-from tilewright.bench import cocotb_tests
-from tilewright.bench.job import Job
-from tilewright.bench.netlist import netlist_verilog as with_cells
-from tilewright.simulators import run_bench
+from tilewright.golden.params.arith import ARITH_BLOCKS
+from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.stream import STREAM_BLOCKS
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.flow import Goal, synthesise
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
+from tilewright.verify import cocotb_tests
+from tilewright.verify.job import Job
+from tilewright.verify.netlist import netlist_verilog as with_cells
+from tilewright.verify.simulators import run_bench
 
 ALL = [f"{cls.block}:{p}" for cls in (*STREAM_BLOCKS, *ARITH_BLOCKS) for p in cls.PRESETS]
 

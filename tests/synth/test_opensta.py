@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
-from golden.params.resolve import resolve
-from synth.emit import to_rtlil
-from synth.flow import Goal, synthesise
-from synth.liberty import cached_liberty
-from synth.technology import TECHNOLOGIES, load_technology
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.flow import Goal, synthesise
+from tilewright.synth.liberty import cached_liberty
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 PERIOD = 100_000  # ps, longer than anything here
 

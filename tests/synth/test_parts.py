@@ -6,10 +6,10 @@ from amaranth.back import rtlil
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.sram import BlackBoxMemories, Sram
-from synth.flow import synthesise
-from synth.parts import part_names
-from synth.technology import load_technology
+from tilewright.hw.sram import BlackBoxMemories, Sram
+from tilewright.synth.flow import synthesise
+from tilewright.synth.parts import part_names
+from tilewright.synth.technology import load_technology
 
 ASAP7 = load_technology("asap7")
 

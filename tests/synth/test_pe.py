@@ -5,20 +5,20 @@ import json
 import numpy as np
 import pytest
 
-from golden.params.resolve import resolve
-from synth.activity import Activity, UnsupportedCellError, measure
-from synth.emit import to_rtlil
-from synth.energy import COMPONENTS, connection_length, energy_of, wire_capacitance
-from synth.flow import synthesise
-from synth.netlist import Instance, Netlist
-from synth.record import record_path
-from synth.technology import TECHNOLOGIES, load_technology
 from tests.support.claims import claim
-from tilewright.bench.netlist import bench_netlist
-from tilewright.bench.pe_compare import compare
-from tilewright.bench.pe_energy import CLOCK_MHZ, ELEMENTS, is_fresh_energy, load_energy
-from tilewright.bench.pe_workload import KINDS, STREAMS, per_bit, words_of, workload
 from tilewright.cli import main
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.pe.compare import compare
+from tilewright.studies.pe.energy import CLOCK_MHZ, ELEMENTS, is_fresh_energy, load_energy
+from tilewright.studies.pe.workload import KINDS, STREAMS, per_bit, words_of, workload
+from tilewright.synth.activity import Activity, UnsupportedCellError, measure
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.energy import COMPONENTS, connection_length, energy_of, wire_capacitance
+from tilewright.synth.flow import synthesise
+from tilewright.synth.netlist import Instance, Netlist
+from tilewright.synth.record import record_path
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
+from tilewright.verify.netlist import bench_netlist
 
 ASAP7 = load_technology("asap7")
 BASELINES = [spec for spec in ELEMENTS.values() if spec.startswith("pe_")]

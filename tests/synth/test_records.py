@@ -6,14 +6,14 @@ from math import exp, log
 
 import pytest
 
-from golden.params.arith import ARITH_BLOCKS
-from golden.params.resolve import resolve
-from golden.params.stream import STREAM_BLOCKS
-from synth.deviation import DEVIATION_RECORD
-from synth.emit import to_rtlil
-from synth.flow import DEFAULT_GOAL, Goal, synthesise
-from synth.liberty import to_liberty
-from synth.record import (
+from tilewright.golden.params.arith import ARITH_BLOCKS
+from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.stream import STREAM_BLOCKS
+from tilewright.synth.deviation import DEVIATION_RECORD
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.flow import DEFAULT_GOAL, Goal, synthesise
+from tilewright.synth.liberty import to_liberty
+from tilewright.synth.record import (
     RECORDS,
     block_record,
     code_of,
@@ -24,8 +24,8 @@ from synth.record import (
     stale_records,
     tool_versions,
 )
-from synth.reference import REFERENCE_DESIGNS
-from synth.technology import TECHNOLOGIES, load_technology
+from tilewright.synth.reference import REFERENCE_DESIGNS
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 ALL = load_records()
 

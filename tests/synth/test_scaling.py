@@ -2,7 +2,7 @@
 
 import pytest
 
-from synth.scaling import NODES, area_factor, energy_factor
+from tilewright.synth.scaling import NODES, area_factor, energy_factor
 
 
 def test_factors_of_the_source():

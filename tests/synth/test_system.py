@@ -8,19 +8,19 @@ from amaranth.back import rtlil
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.params.resolve import resolve
-from hw.shared import Shared, SharedModules
-from hw.sram import BlackBoxMemories, Sram
-from synth.emit import to_rtlil
-from synth.flow import synthesise
-from synth.record import is_of_this_flow, sha256
-from synth.scaling import area_factor
-from synth.system import SYSTEMS, Area, load_system, system_area
-from synth.technology import TECHNOLOGIES, load_technology
 from tests.support.claims import claim
 from tilewright.cli import main
+from tilewright.golden.params.resolve import resolve
+from tilewright.hw.shared import Shared, SharedModules
+from tilewright.hw.sram import BlackBoxMemories, Sram
 from tilewright.report.pages import anda, harmonia
 from tilewright.report.system_area import area_by_part
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.flow import synthesise
+from tilewright.synth.record import is_of_this_flow, sha256
+from tilewright.synth.scaling import area_factor
+from tilewright.synth.system import SYSTEMS, Area, load_system, system_area
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 ASAP7 = load_technology("asap7")
 PAGES = {"anda": anda, "harmonia": harmonia}

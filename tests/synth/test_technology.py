@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from synth.function import parse_function
-from synth.liberty import cached_liberty, to_liberty
-from synth.liberty_reader import read_liberty
-from synth.technology import TECHNOLOGIES, Plane, Table, load_technology
+from tilewright.synth.function import parse_function
+from tilewright.synth.liberty import cached_liberty, to_liberty
+from tilewright.synth.liberty_reader import read_liberty
+from tilewright.synth.technology import TECHNOLOGIES, Plane, Table, load_technology
 
 TECH = Path(__file__).parents[2] / "synth" / "tech"
 

@@ -5,11 +5,11 @@ import re
 import pytest
 from amaranth.back import rtlil
 
-import synth.yosys
-from synth.flow import Goal, synthesise
-from synth.netlist import Instance, Netlist, in_signal_order
-from synth.reference import REFERENCE_DESIGNS
-from synth.technology import (
+import tilewright.synth.yosys
+from tilewright.synth.flow import Goal, synthesise
+from tilewright.synth.netlist import Instance, Netlist, in_signal_order
+from tilewright.synth.reference import REFERENCE_DESIGNS
+from tilewright.synth.technology import (
     TECHNOLOGIES,
     Arc,
     Cell,
@@ -19,8 +19,8 @@ from synth.technology import (
     Technology,
     load_technology,
 )
-from synth.timing import longest_paths
-from synth.yosys import SynthesisError
+from tilewright.synth.timing import longest_paths
+from tilewright.synth.yosys import SynthesisError
 
 # Load 2 and slew 10 in, unless said otherwise; every number is chosen to be seen in the sums.
 INVERTER = Cell(
@@ -147,11 +147,11 @@ def test_agrees_with_abc(technology, design, monkeypatch, empty_cache):
     """On combinational netlists without full-adder cells ABC times the same graph."""
     logs = []
 
-    def logged(commands, folder, run=synth.yosys.run_yosys):
+    def logged(commands, folder, run=tilewright.synth.yosys.run_yosys):
         logs.append(run(commands, folder))
         return logs[-1]
 
-    monkeypatch.setattr(synth.yosys, "run_yosys", logged)
+    monkeypatch.setattr(tilewright.synth.yosys, "run_yosys", logged)
     text = rtlil.convert(REFERENCE_DESIGNS[design](), name=design, emit_src=False)
     result = synthesise(text, design, load_technology(technology), Goal.BALANCED)
     by_abc = float(re.findall(r"Delay = *([\d.]+) ps", logs[0])[-1])

@@ -2,8 +2,8 @@
 
 import pytest
 
-import synth.yosys
-from synth.yosys import SynthesisError, run_yosys, yosys_files
+import tilewright.synth.yosys
+from tilewright.synth.yosys import SynthesisError, run_yosys, yosys_files
 
 
 def test_prints_nothing_and_returns_the_log(tmp_path, capfd):
@@ -31,7 +31,9 @@ def test_abc_speaks_for_itself(tmp_path):
 
 
 def test_sudden_death_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("synth.yosys._CHILD", "import os; print('last words'); os.abort()")
+    monkeypatch.setattr(
+        "tilewright.synth.yosys._CHILD", "import os; print('last words'); os.abort()"
+    )
     with pytest.raises(SynthesisError, match=r"^Yosys ended with signal 6: "):
         run_yosys([], tmp_path)
 
@@ -43,7 +45,7 @@ def test_the_same_run_is_not_made_again(empty_cache, monkeypatch):
         runs.append(commands)
         return run(commands, folder)
 
-    monkeypatch.setattr(synth.yosys, "run_yosys", counted)
+    monkeypatch.setattr(tilewright.synth.yosys, "run_yosys", counted)
     gate = "module t(input a, b, output y); assign y = a {} b; endmodule"
     commands = ["read_verilog t.v", "write_verilog -noattr out.v"]
 

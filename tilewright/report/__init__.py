@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tilewright import __version__
-from tilewright.files import replace_directory
+from tilewright.base.files import replace_directory
 from tilewright.report import pages
 from tilewright.report.html import Markup, code, document, element, join, link, note, paragraph
 from tilewright.report.page import Context, Page

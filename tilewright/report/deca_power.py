@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from synth.energy import COMPONENTS
-from tilewright.bench.deca_energy_cases import FULL_ACTIVITY, IDLE
-from tilewright.report.claims import Claim, claims_source
+from tilewright.report.claims import claims_source
 from tilewright.report.hardware import by_group
 from tilewright.report.html import Markup, code, note, paragraph, section, table
+from tilewright.sim.claims import Claim
+from tilewright.studies.deca_energy.cases import FULL_ACTIVITY, IDLE
+from tilewright.synth.energy import COMPONENTS
 
 __all__ = ["ELEMENTS", "power_by_group", "power_section"]
 

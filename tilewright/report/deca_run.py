@@ -4,9 +4,15 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from golden.params.deca import LUT_ENTRIES, REGISTER_SPACE_BITS, TILE_ROWS, DecaParams, Register
-from tilewright.bench.deca_pe.memory import Memory
-from tilewright.bench.deca_pe.workload import TileJob
+from tilewright.golden.params.deca import (
+    LUT_ENTRIES,
+    REGISTER_SPACE_BITS,
+    TILE_ROWS,
+    DecaParams,
+    Register,
+)
+from tilewright.verify.deca.memory import Memory
+from tilewright.verify.deca.workload import TileJob
 
 __all__ = ["run_tiles"]
 
@@ -20,7 +26,7 @@ def run_tiles(params: DecaParams, memory: Memory, batches: Sequence[Sequence[Til
     """
     from amaranth.sim import Simulator
 
-    from hw.deca.pe import DecaPE
+    from tilewright.hw.deca.pe import DecaPE
 
     core = _Core(DecaPE(params), params, memory, batches)
     simulator = Simulator(core.element)

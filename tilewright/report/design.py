@@ -6,10 +6,10 @@ A design with more to tell adds its own sections; see ``pages/deca.py``.
 from collections.abc import Sequence
 from typing import Any
 
-from golden.params.block import BlockParams
-from golden.params.resolve import BLOCKS
-from tilewright.commands.list import describe, family
-from tilewright.report.claims import claims_section, load_claims
+from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.describe import describe, family
+from tilewright.golden.params.resolve import BLOCKS
+from tilewright.report.claims import claims_section
 from tilewright.report.hardware import (
     design_records,
     figures_table,
@@ -19,12 +19,13 @@ from tilewright.report.hardware import (
 )
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
+from tilewright.sim.claims import load_claims
 
 __all__ = ["blocks_of", "design_page"]
 
 
 def blocks_of(families: Sequence[str]) -> list[type[BlockParams]]:
-    """Blocks whose parameters live in these modules of ``golden.params``."""
+    """Blocks whose parameters live in these modules of ``tilewright.golden.params``."""
     return [cls for cls in BLOCKS.values() if family(cls) in families]
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from golden.params.resolve import resolve
+from tilewright.golden.params.resolve import resolve
 from tilewright.report.html import Markup, code, join, note, paragraph, table, verdict
 from tilewright.report.page import Context
 

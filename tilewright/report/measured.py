@@ -1,15 +1,15 @@
-"""Records of what benches measured: ``tilewright/bench/records/*.json``."""
+"""Records of what benches measured: ``tilewright/studies/records/*.json``."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from tilewright import bench
+from tilewright import studies
 from tilewright.report.html import Markup, code, note, paragraph
 
 __all__ = ["MEASURED", "load_measured", "measured_source", "missing"]
 
-MEASURED = Path(bench.__file__).parent / "records"
+MEASURED = Path(studies.__file__).parent / "records"
 
 
 def load_measured(name: str, folder: Path = MEASURED) -> dict[str, Any] | None:
@@ -21,7 +21,10 @@ def load_measured(name: str, folder: Path = MEASURED) -> dict[str, Any] | None:
 def measured_source(name: str, record: dict[str, Any]) -> Markup:
     """Where the figures of a record come from."""
     return note(
-        "Source:", code(f"tilewright/bench/records/{name}.json"), "made by", code(record["command"])
+        "Source:",
+        code(f"tilewright/studies/records/{name}.json"),
+        "made by",
+        code(record["command"]),
     )
 
 

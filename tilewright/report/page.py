@@ -6,10 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from synth.record import load_records, stale_records
-from tilewright.console import progress
+from tilewright.base.console import progress
 from tilewright.report.html import Markup
 from tilewright.report.measured import MEASURED
+from tilewright.synth.record import load_records, stale_records
 
 __all__ = ["Context", "Page"]
 

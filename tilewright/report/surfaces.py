@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sim.roofsurface import DOMAINS, Kernel, Surface
 from tilewright.report.html import Markup
 from tilewright.report.plots import INK, LINE, SERIES, _figure, _finish, _label
+from tilewright.sim.roofsurface import DOMAINS, Kernel, Surface
 
 __all__ = ["region_diagram", "surface_drawing"]
 

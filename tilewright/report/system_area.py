@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from synth.scaling import area_factor
-from synth.system import load_system
-from synth.technology import TECHNOLOGIES, load_technology
-from tilewright.report.claims import Claim, claims_source
+from tilewright.report.claims import claims_source
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
+from tilewright.sim.claims import Claim
+from tilewright.synth.scaling import area_factor
+from tilewright.synth.system import load_system
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 __all__ = ["area_by_part", "area_section", "recorded_areas"]
 

@@ -1,11 +1,11 @@
-"""Fast block floating point against golden.bfp, in every bit."""
+"""Fast block floating point against tilewright.golden.bfp, in every bit."""
 
 import numpy as np
 import pytest
 
-from golden import bfp
-from golden.llm.blockfloat import round_to_fp16, truncate
-from golden.params.formats import BlockFormat
+from tilewright.golden import bfp
+from tilewright.golden.llm.blockfloat import round_to_fp16, truncate
+from tilewright.golden.params.formats import BlockFormat
 
 
 def spread_values(rng, shape):

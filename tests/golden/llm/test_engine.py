@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from golden.llm import engine
-from golden.llm.engine import Evaluation, Session, logits, perplexity
-from golden.llm.model import Config, Linear
-from golden.llm.sites import ATTENTION_SITES, LINEAR_SITES, Format, Site
-from golden.llm.tiny import SHAPES, tiny_model
 from tests.support.naive_llm import naive_logits, naive_perplexity
+from tilewright.golden.llm import engine
+from tilewright.golden.llm.engine import Evaluation, Session, logits, perplexity
+from tilewright.golden.llm.model import Config, Linear
+from tilewright.golden.llm.sites import ATTENTION_SITES, LINEAR_SITES, Format, Site
+from tilewright.golden.llm.tiny import SHAPES, tiny_model
 
 # Logits are of the order of 1; a sum of 64 to 128 float32 products is good to 2^-24 times a small
 # multiple, twice two layers add up to 2e-5 as measured.

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from golden.llm import load as loading
-from golden.llm.engine import logits
-from golden.llm.folder import LLAMA, OPT
-from golden.llm.gguf_file import NAMES as GGUF_NAMES
-from golden.llm.model import Model, ModelError
-from golden.llm.tiny import tiny_model
+from tilewright.golden.llm import load as loading
+from tilewright.golden.llm.engine import logits
+from tilewright.golden.llm.folder import LLAMA, OPT
+from tilewright.golden.llm.gguf_file import NAMES as GGUF_NAMES
+from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.tiny import tiny_model
 
 TOKENS = np.random.default_rng(0).integers(0, 128, 30)
 

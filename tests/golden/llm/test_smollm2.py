@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from golden.llm.blockfloat import truncate
-from golden.llm.engine import Evaluation, Session
-from golden.llm.model import Model
-from golden.llm.sites import Format
-from golden.llm.weights import quantised
 from tests.support.smollm2 import smollm2_or_skip
+from tilewright.golden.llm.blockfloat import truncate
+from tilewright.golden.llm.engine import Evaluation, Session
+from tilewright.golden.llm.model import Model
+from tilewright.golden.llm.sites import Format
+from tilewright.golden.llm.weights import quantised
 
 pytestmark = pytest.mark.full
 RECORD = json.loads(Path(__file__).with_name("llama_cpp.json").read_text())

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from golden.llm.model import Model, ModelError
-from golden.llm.tiny import tiny_model
-from golden.llm.tokenizer import PATTERNS, BytePairs, Pieces, split
 from tests.golden.llm.test_files import llama_folder, write_gguf
+from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.tiny import tiny_model
+from tilewright.golden.llm.tokenizer import PATTERNS, BytePairs, Pieces, split
 
 BYTES = [chr(k) for k in [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]]
 BYTES += [chr(0x100 + k) for k in range(68)]  # bytes that do not print; a space is \u0120

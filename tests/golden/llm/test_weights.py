@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from golden.anda.weights import dequantise, quantise
-from golden.llm.engine import logits
-from golden.llm.sites import LINEAR_SITES, Site
-from golden.llm.text import default_text, digest, read_text
-from golden.llm.tiny import tiny_model
-from golden.llm.weights import mean_squares, quantised, searched
+from tilewright.golden.llm.engine import logits
+from tilewright.golden.llm.sites import LINEAR_SITES, Site
+from tilewright.golden.llm.text import default_text, digest, read_text
+from tilewright.golden.llm.tiny import tiny_model
+from tilewright.golden.llm.weights import mean_squares, quantised, searched
+from tilewright.golden.weights import dequantise, quantise
 
 TOKENS = np.random.default_rng(0).integers(0, 128, 60)
 

@@ -9,11 +9,11 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import connect
 
-from golden.params.deca import STRUCTURES, TILE_BYTES, DecaParams
-from hw.deca.line_queue import LineQueue
-from hw.deca.load_unit import LoadUnit
-from hw.deca.request_cam import queue_lines
 from tests.support.clocked import run
+from tilewright.golden.params.deca import STRUCTURES, TILE_BYTES, DecaParams
+from tilewright.hw.deca.line_queue import LineQueue
+from tilewright.hw.deca.load_unit import LoadUnit
+from tilewright.hw.deca.request_cam import queue_lines
 
 PAPER = DecaParams()
 TIGHT = DecaParams(cam_entries=2, sqq_lines=2)

@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from golden.params.deca import STRUCTURES, TILE_BYTES, DecaParams
-from golden.prefetch import predict_prefetches
-from hw.deca.prefetcher import Prefetcher
 from tests.support.clocked import run
+from tilewright.golden.params.deca import STRUCTURES, TILE_BYTES, DecaParams
+from tilewright.golden.prefetch import predict_prefetches
+from tilewright.hw.deca.prefetcher import Prefetcher
 
 PARAMS = DecaParams()
 LINE = PARAMS.line_bytes

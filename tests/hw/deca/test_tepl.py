@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from golden.params.deca import (
+from tests.support.clocked import run
+from tilewright.golden.params.deca import (
     TEPL_ID_BITS,
     TILE_REGISTER_BITS,
     TILE_ROWS,
     DecaParams,
     TileError,
 )
-from hw.deca.pe import DecaPE
-from hw.deca.tepl import TeplUnit
-from tests.support.clocked import run
+from tilewright.hw.deca.pe import DecaPE
+from tilewright.hw.deca.tepl import TeplUnit
 
 PARAMS = DecaParams()
 IDS = 1 << TEPL_ID_BITS

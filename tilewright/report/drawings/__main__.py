@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tilewright.files import write_atomic
+from tilewright.base.files import write_atomic
 from tilewright.report.drawings import draw_all
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The Anda accelerator as Figure 13 of the paper shows it, with our names and sizes."""
 
-from golden.params.anda_system import AndaParams, Memory
-from golden.params.program import EXPONENT_BYTE
+from tilewright.golden.params.anda_machine import AndaParams, Memory
+from tilewright.golden.params.machine import EXPONENT_BYTE
 from tilewright.report.diagram import Diagram
 
 __all__ = ["draw"]

@@ -1,6 +1,6 @@
 """The DECA processing element as Figure 10 of the paper shows it, with our names and sizes."""
 
-from golden.params.deca import LUT_ENTRIES, SUB_LUTS, TILE_BYTES, DecaParams
+from tilewright.golden.params.deca import LUT_ENTRIES, SUB_LUTS, TILE_BYTES, DecaParams
 from tilewright.report.diagram import Diagram
 
 __all__ = ["draw"]

@@ -1,6 +1,6 @@
 """The Harmonia accelerator as Figure 12 of the paper shows it, with our names and sizes."""
 
-from golden.params.harmonia_system import HarmoniaParams, Memory
+from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
 from tilewright.report.diagram import Diagram
 
 __all__ = ["draw"]

@@ -2,21 +2,21 @@
 
 from typing import Any
 
-from sim.models import Model as Shape
-from tilewright.accuracy.anda import compare_machines
-from tilewright.accuracy.frontier import cheapest, pareto
-from tilewright.accuracy.records import MAKERS, load_record
 from tilewright.report.claims import claims_section
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.llm_block import block_section
 from tilewright.report.measured import missing
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import Series, curves, panels
+from tilewright.sim.models import Model as Shape
+from tilewright.studies.accuracy.anda import compare_machines
+from tilewright.studies.accuracy.frontier import cheapest, pareto
+from tilewright.studies.accuracy.records import MAKERS, load_record
 
 TITLE = "Accuracy"
 POSITION = 8
 
-COMMAND = "python -m tilewright.accuracy smollm2"
+COMMAND = "python -m tilewright.studies.accuracy smollm2"
 WORST = 1.25  # perplexity over full precision's that drawings still show
 PAPER = "4 bits, windows, offsets, factors"  # Harmonia as published
 
@@ -51,7 +51,7 @@ def _summary(search: dict[str, Any] | None, kv: dict[str, Any] | None) -> str:
 def _source(name: str, record: dict[str, Any]) -> Markup:
     return note(
         "Source:",
-        code(f"tilewright/accuracy/records/{name}.json"),
+        code(f"tilewright/studies/accuracy/records/{name}.json"),
         "made by",
         code(record["command"]),
         f"with {record['engine']}, seed {record['seed']}.",

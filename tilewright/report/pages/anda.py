@@ -1,11 +1,11 @@
 """Anda: bit-plane compressor, bit-serial processing units and the accelerator around them."""
 
-from tilewright.report.claims import load_claims
 from tilewright.report.design import design_page
 from tilewright.report.drawings.anda import draw
 from tilewright.report.html import figure
 from tilewright.report.page import Context, Page
 from tilewright.report.system_area import area_section, recorded_areas
+from tilewright.sim.claims import load_claims
 
 TITLE = "Anda"
 POSITION = 12
@@ -27,7 +27,7 @@ def build(context: Context) -> Page:
     return design_page(
         context,
         "Variable-length block floating point in bit planes: blocks, cycles, area.",
-        ("anda", "anda_vector", "anda_system"),
+        ("anda", "vector", "anda_machine"),
         figure(draw().svg(), "The accelerator with its default sizes. Blue: storage."),
         area_section("anda", areas, load_claims("anda")["anda.area"], PAPER_NODE),
         paper="anda",

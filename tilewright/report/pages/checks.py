@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.arith import add, convert, int_to_float, multiply
-from golden.pack import pack
-from golden.params.arith import ARITH_BLOCKS, PipelinedParams
-from golden.params.formats import FP16, FP32, FloatFormat
-from golden.vectors import operands
+from tilewright.golden.arith import add, convert, int_to_float, multiply
+from tilewright.golden.pack import pack
+from tilewright.golden.params.arith import ARITH_BLOCKS, PipelinedParams
+from tilewright.golden.params.formats import FP16, FP32, FloatFormat
+from tilewright.golden.vectors import operands
 from tilewright.report.html import code, join, note, paragraph, section, table, verdict
 from tilewright.report.page import Context, Page
 
@@ -155,9 +155,9 @@ def _check_rtl(params: PipelinedParams) -> dict[str, Any]:
     """A combinational block: payload in, payload out, no clock."""
     from amaranth.sim import Simulator
 
-    from hw.catalog import build
+    from tilewright.hw.catalog import build
 
-    bench = import_module(f"tilewright.bench.{params.block}")
+    bench = import_module(f"tilewright.verify.benches.{params.block}")
     stimulus = bench.stimulus(params, np.random.default_rng(SEED), RTL_CASES)
     expected = bench.expected(params, stimulus)
     (port_in,), (port_out,) = params.inputs, params.outputs

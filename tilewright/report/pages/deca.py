@@ -8,27 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from golden.deca import (
+from tilewright.golden.deca import (
     compress,
     decode_tiles,
     expected_cycles,
     resolve_scheme,
     tile_cycles,
 )
-from golden.params.deca import DECA_BLOCKS, TILE_BYTES, DecaParams, ScaleKind, TileConfig
-from synth.technology import load_technology
-from tilewright.bench.coverage import Coverage
-from tilewright.bench.deca_pe.memory import Memory, Store
-from tilewright.bench.deca_pe.workload import (
-    Squash,
-    TileJob,
-    in_regions,
-    random_table,
-    random_tiles,
-    tile_jobs,
-)
-from tilewright.bench.pe_energy import load_energy
-from tilewright.report.claims import Claim, claims_source, load_claims
+from tilewright.golden.params.deca import DECA_BLOCKS, TILE_BYTES, DecaParams, ScaleKind, TileConfig
+from tilewright.report.claims import claims_source
 from tilewright.report.deca_power import power_section
 from tilewright.report.deca_run import run_tiles
 from tilewright.report.drawings.deca import draw
@@ -54,6 +42,19 @@ from tilewright.report.html import (
 from tilewright.report.measured import load_measured, measured_source, missing
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import Series, curves
+from tilewright.sim.claims import Claim, load_claims
+from tilewright.studies.pe.energy import load_energy
+from tilewright.synth.technology import load_technology
+from tilewright.verify.coverage import Coverage
+from tilewright.verify.deca.memory import Memory, Store
+from tilewright.verify.deca.workload import (
+    Squash,
+    TileJob,
+    in_regions,
+    random_table,
+    random_tiles,
+    tile_jobs,
+)
 
 TITLE = "DECA"
 POSITION = 10

@@ -1,18 +1,18 @@
 """The processing elements that Anda and Harmonia are compared with, and the comparison."""
 
-from synth.technology import TECHNOLOGIES, load_technology
-from tilewright.bench.pe_compare import (
+from tilewright.base.errors import CommandError
+from tilewright.report.design import design_page
+from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
+from tilewright.report.page import Context, Page
+from tilewright.report.plots import bars
+from tilewright.studies.pe.compare import (
     Comparison,
     Survival,
     compare,
     surviving_claims,
     surviving_orders,
 )
-from tilewright.errors import CommandError
-from tilewright.report.design import design_page
-from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
-from tilewright.report.page import Context, Page
-from tilewright.report.plots import bars
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 TITLE = "Processing elements"
 POSITION = 20

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Any
 
-from golden.params.formats import E8M0, FLOAT_FORMATS, BlockFormat, FloatFormat
+from tilewright.golden.params.formats import E8M0, FLOAT_FORMATS, BlockFormat, FloatFormat
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
 

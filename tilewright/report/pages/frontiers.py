@@ -3,20 +3,20 @@
 import json
 from typing import Any
 
-from golden.params.resolve import resolve
-from synth.liberty import to_liberty
-from synth.record import flow_sha256, sha256, tool_versions
-from synth.technology import load_technology
+from tilewright.golden.params.resolve import resolve
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import frontier as drawing
-from tilewright.sweeps.frontiers import (
+from tilewright.studies.sweeps.frontiers import (
     FRONTIERS,
     Frontier,
     frontier_path,
     load_frontier,
     pareto,
 )
+from tilewright.synth.liberty import to_liberty
+from tilewright.synth.record import flow_sha256, sha256, tool_versions
+from tilewright.synth.technology import load_technology
 
 TITLE = "Frontiers"
 POSITION = 35

@@ -1,11 +1,11 @@
 """Harmonia: elements for block floating point on both sides, converters, attention."""
 
-from tilewright.report.claims import load_claims
 from tilewright.report.design import design_page
 from tilewright.report.drawings.harmonia import draw
 from tilewright.report.html import figure
 from tilewright.report.page import Context, Page
 from tilewright.report.system_area import area_section, recorded_areas
+from tilewright.sim.claims import load_claims
 
 TITLE = "Harmonia"
 POSITION = 14
@@ -27,7 +27,7 @@ def build(context: Context) -> Page:
     return design_page(
         context,
         "Block floating point in linear layers and attention: blocks, cycles, area.",
-        ("harmonia", "harmonia_system"),
+        ("harmonia", "harmonia_machine"),
         figure(draw().svg(), "The accelerator with its default sizes. Blue: storage."),
         area_section("harmonia", areas, load_claims("harmonia")["harmonia.area"], PAPER_NODE),
         paper="harmonia",

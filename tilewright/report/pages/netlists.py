@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import Any
 
-from synth.equivalence import Verdict, is_about, load_equivalence
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
+from tilewright.synth.equivalence import Verdict, is_about, load_equivalence
 
 TITLE = "Netlists"
 POSITION = 38

@@ -5,20 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from golden.params.deca import DecaParams
-from sim import accelerator as acc
-from sim.evaluations import EVALUATIONS
-from sim.llm import answer
-from sim.models import resolve_model
-from sim.roofsurface import Kernel, Surface, kernel
-from sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
-from sim.workload import Gemm, linear
-from sim.xeon import SYSTEMS, Xeon, gemm, tile_cost
-from tilewright.comparisons.llm import systems
+from tilewright.golden.params.deca import DecaParams
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import curves, dot_rows
 from tilewright.report.surfaces import region_diagram, surface_drawing
+from tilewright.sim import accelerator as acc
+from tilewright.sim.evaluations import EVALUATIONS
+from tilewright.sim.llm import answer, compare_systems
+from tilewright.sim.models import resolve_model
+from tilewright.sim.roofsurface import Kernel, Surface, kernel
+from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
+from tilewright.sim.workload import Gemm, linear
+from tilewright.sim.xeon import SYSTEMS, Xeon, gemm, tile_cost
 
 TITLE = "Results"
 POSITION = 6
@@ -57,7 +56,7 @@ def _source(*commands: str) -> Markup:
 
 
 def _systems() -> tuple[Markup, dict[str, Any]]:
-    rows = systems(MODEL, "mxfp4", 1, 1024, "decode")
+    rows = compare_systems(MODEL, "mxfp4", 1, 1024, "decode")
     body = section(
         f"One token of {MODEL} on every system",
         paragraph("Batch 1, 1024 tokens of context; the Xeons with MXFP4 weights, or plain bf16."),
@@ -295,7 +294,7 @@ def _integration() -> tuple[Markup, dict[str, Any]]:
             dot_rows("integration", list(STEPS), gains, x_label="speed over the base"),
             "HBM, four rows, 8-bit codes. Compare Figure 16 of the DECA paper.",
         ),
-        note("Computed by", code("sim.core"), "while this page was built."),
+        note("Computed by", code("tilewright.sim.core"), "while this page was built."),
     )
     return body, {"integration": gains}
 

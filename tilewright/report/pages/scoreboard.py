@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from sim.calibration import table as calibration
-from sim.scoreboard import (
+from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
+from tilewright.report.html import verdict as coloured
+from tilewright.report.page import Context, Page
+from tilewright.report.plots import scatter
+from tilewright.sim.calibration import table as calibration
+from tilewright.sim.scoreboard import (
     NOT_MODELLED,
     REPRODUCED,
     VERDICTS,
@@ -17,10 +21,6 @@ from sim.scoreboard import (
     papers,
     summary,
 )
-from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
-from tilewright.report.html import verdict as coloured
-from tilewright.report.page import Context, Page
-from tilewright.report.plots import scatter
 
 TITLE = "Scoreboard"
 POSITION = 5
@@ -132,7 +132,7 @@ def _paper(paper: str, rows: Sequence[Result]) -> Markup:
                 for r in rows
             ],
         ),
-        note("Paper's figures:", code(f"docs/claims/{paper}_system.toml")),
+        note("Paper's figures:", code(f"sim/claims/{paper}_system.toml")),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from kernels.records import layer_summary, load_records, roof_lines
+from tilewright.kernels.records import layer_summary, load_records, roof_lines
 from tilewright.report.claims import claims_section
 from tilewright.report.html import (
     Markup,
@@ -22,7 +22,7 @@ from tilewright.report.plots import Series, curves, scatter
 TITLE = "SparAMX"
 POSITION = 16
 
-COMMAND = "tilewright kernels bench -o kernels/records/MACHINE.json"
+COMMAND = "tilewright kernels bench -o tilewright/kernels/records/MACHINE.json"
 GB, MILLION = 1e9, 1e6
 
 
@@ -62,7 +62,7 @@ def _machine(name: str, record: dict[str, Any]) -> Markup:
         _surface(name, record),
         note(
             "Source:",
-            code(f"kernels/records/{name}.json"),
+            code(f"tilewright/kernels/records/{name}.json"),
             "made by",
             code(COMMAND),
             f"with {machine['compiler']}, numpy {machine['numpy']}, torch {machine['torch']}.",

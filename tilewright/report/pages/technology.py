@@ -5,9 +5,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from synth import technology as tables
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
+from tilewright.synth import technology as tables
 
 TITLE = "Technologies"
 POSITION = 40

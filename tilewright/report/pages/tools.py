@@ -3,9 +3,9 @@
 import platform
 
 from tilewright import __version__
-from tilewright.commands.doctor import find_tools
 from tilewright.report.html import code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
+from tilewright.verify.tools import find_tools
 
 TITLE = "Tools"
 POSITION = 90

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from golden.params.resolve import BLOCKS
-from tilewright.commands.list import family
+from tilewright.golden.params.describe import family
+from tilewright.golden.params.resolve import BLOCKS
 from tilewright.report.html import (
     Markup,
     code,

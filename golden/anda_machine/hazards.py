@@ -1,0 +1,55 @@
+"""What a program must not do and the hardware does not check.
+
+Instructions read and write their memories row by row, so the result of one that reads what it has
+written would depend on its timing; and loads of weights and scales run in the background.
+"""
+
+from collections.abc import Iterable
+
+from tilewright.golden.anda_machine.isa import Formats, Instruction, extents, judge
+from tilewright.golden.machine.extent import Extent, read_after_write, read_before_load
+from tilewright.golden.machine.instruction import works_on_scalars
+from tilewright.golden.params.anda_machine import AndaParams, Memory, Opcode
+from tilewright.golden.params.machine import Error
+from tilewright.golden.params.vector import Operation
+
+
+def first_hazard(params: AndaParams, program: Iterable[Instruction]) -> str | None:
+    """The first instruction whose result depends on timing, and why; None if there is none.
+
+    One that stops the machine ends the program.
+    """
+    formats = Formats()
+    coming: list[Extent] = []  # rows that a load in the background brings
+    for number, x in enumerate(program):
+        if judge(params, formats, x) is not Error.NONE:
+            return None
+        reads, writes = _split(x, extents(params, formats, x))
+        in_place = x.opcode is Opcode.VECTOR
+        problem = read_after_write(reads, writes, in_place=in_place) or read_before_load(
+            reads, coming
+        )
+        if problem:
+            return f"instruction {number}, {x.opcode.name.lower()}, {problem}"
+        match x.opcode:
+            case Opcode.CONFIGURE:
+                formats = Formats(x["source_mantissa"], x["result_mantissa"])
+            case Opcode.LOAD | Opcode.STORE | Opcode.WAIT:
+                # Whatever needs the memory port waits for the load before it.
+                background = x.opcode is Opcode.LOAD and Memory(x["memory"]).background
+                coming = writes if background else []
+            case Opcode.HALT:
+                return None
+    return None
+
+
+def _split(x: Instruction, touched: list[Extent]) -> tuple[list[Extent], list[Extent]]:
+    """Ranges that an instruction reads, and those that it writes."""
+    match x.opcode:
+        case Opcode.LOAD:
+            return [], touched
+        case Opcode.STORE:
+            return touched, []
+        case Opcode.VECTOR if Operation(x["operation"]).reduces or works_on_scalars(x):
+            return touched, []
+    return touched[:-1], touched[-1:]

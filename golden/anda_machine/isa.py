@@ -1,0 +1,113 @@
+"""Instructions as objects and as words; what an instruction needs, and what is wrong with it.
+
+The encoding is declared in :mod:`tilewright.golden.params.anda_machine`. The checks are those of
+the hardware: :func:`judge` gives the error with which an instruction stops the machine.
+"""
+
+from typing import ClassVar, NamedTuple
+
+from tilewright.golden.machine.extent import Extent, beyond
+from tilewright.golden.machine.instruction import (
+    BaseInstruction,
+    bad_scalar_register,
+    bad_vector_operand,
+    tensor_operands,
+    zero_size,
+)
+from tilewright.golden.params.anda import MAX_MANTISSA_BITS
+from tilewright.golden.params.anda_machine import (
+    FP16_ROWS,
+    INSTRUCTION_FIELDS,
+    AndaParams,
+    Memory,
+    Opcode,
+    group_rows,
+)
+from tilewright.golden.params.machine import Error
+
+
+class Instruction(BaseInstruction):
+    """An opcode of the Anda accelerator and its fields."""
+
+    FIELDS: ClassVar = INSTRUCTION_FIELDS
+
+
+decode = Instruction.decode
+
+
+class Formats(NamedTuple):
+    """What ``configure`` sets; 0: not Anda."""
+
+    source: int = 0
+    result: int = 0
+
+
+def groups_of(params: AndaParams, elements: int) -> int:
+    return -(-elements // params.group)
+
+
+def extents(params: AndaParams, formats: Formats, instruction: Instruction) -> list[Extent]:
+    """Every range of rows that the instruction touches, of one without earlier errors."""
+    x = instruction
+    match x.opcode:
+        case Opcode.LOAD | Opcode.STORE:
+            return [Extent(Memory(x["memory"]), x["row"], x["rows"], x["stride"])]
+        case Opcode.GEMM:
+            groups = groups_of(params, x["inputs"])
+            tiles = -(-x["outputs"] // params.columns)
+            results = groups_of(params, x["outputs"]) * group_rows(formats.result)
+            weights = tiles * groups * params.mxu.weight_beats
+            return [
+                Extent(Memory.ACTIVATIONS, x["source"], groups * group_rows(formats.source)),
+                Extent(Memory.WEIGHTS, x["weights"], weights),
+                Extent(Memory.SCALES, x["scales"], tiles * groups),
+                Extent(Memory.ACTIVATIONS, x["destination"], results),
+            ]
+        case Opcode.COMPRESS:
+            groups = groups_of(params, x["elements"])
+            results = groups * group_rows(formats.result)
+            return [
+                Extent(Memory.ACTIVATIONS, x["source"], groups * FP16_ROWS),
+                Extent(Memory.ACTIVATIONS, x["destination"], results),
+            ]
+        case Opcode.VECTOR:
+            rows = groups_of(params, x["elements"]) * FP16_ROWS
+            return [Extent(Memory.ACTIVATIONS, x[name], rows) for name in tensor_operands(x)]
+    return []
+
+
+def judge(params: AndaParams, formats: Formats, instruction: Instruction | None) -> Error:
+    """Why the machine would stop at this instruction; ``Error.NONE`` if it would not."""
+    if instruction is None:
+        return Error.OPCODE
+    x = instruction
+    if _bad_operand(x):
+        return Error.OPERAND
+    sized = ("rows", "stride", "inputs", "outputs", "elements")
+    if zero_size(x, sized):
+        return Error.SIZE
+    if _bad_mantissa(formats, x):
+        return Error.MANTISSA
+    if beyond(params, extents(params, formats, x)):
+        return Error.ADDRESS
+    if x.opcode is Opcode.VECTOR and bad_scalar_register(x):
+        return Error.ADDRESS
+    return Error.NONE
+
+
+def _bad_operand(x: Instruction) -> bool:
+    if x.opcode in (Opcode.LOAD, Opcode.STORE):
+        known = x["memory"] in Memory.__members__.values()
+        return not known or (x.opcode is Opcode.STORE and not Memory(x["memory"]).stores)
+    return x.opcode is Opcode.VECTOR and bad_vector_operand(x)
+
+
+def _bad_mantissa(formats: Formats, x: Instruction) -> bool:
+    match x.opcode:
+        case Opcode.CONFIGURE:
+            return max(x["source_mantissa"], x["result_mantissa"]) > MAX_MANTISSA_BITS
+        case Opcode.GEMM:
+            return formats.source == 0
+        case Opcode.COMPRESS:
+            return formats.result == 0
+    return False

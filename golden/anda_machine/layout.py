@@ -1,0 +1,96 @@
+"""Tensors and weights as rows of the accelerator's memories, and rows as lines.
+
+Rows are arrays (rows, words): for the activation buffer one word of ``group`` bits per bank, for
+exponents one byte per bank, for weights ``planes_per_beat * columns`` words, for scales one fp16
+pattern per column. In external memory rows follow each other, element 0 first, little-endian.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tilewright.golden import anda
+from tilewright.golden.bfp import encode
+from tilewright.golden.params.anda_machine import AndaParams, Memory
+from tilewright.golden.params.formats import BlockFormat
+from tilewright.golden.weights import Weights
+
+
+class Planes(NamedTuple):
+    """An Anda tensor of one token tile."""
+
+    rows: NDArray  # (groups * (1 + M), banks)
+    exponents: NDArray[np.uint8]  # (groups, banks)
+
+
+def word_dtype(params: AndaParams) -> np.dtype:
+    """Of a word of the activation buffer."""
+    return np.dtype(f"<u{params.group // 8}")
+
+
+def block_format(params: AndaParams, mantissa: int) -> BlockFormat:
+    return BlockFormat(group=params.group, mantissa_bits=mantissa)
+
+
+def fp16_rows(params: AndaParams, values: ArrayLike) -> NDArray:
+    """Rows of fp16 patterns (tokens, elements), up to ``params.rows`` tokens; zero-padded."""
+    values = np.asarray(values, np.uint16)
+    tokens, elements = _checked(params, values.shape)
+    groups = -(-elements // params.group)
+    padded = np.zeros((params.rows, groups * params.group), "<u2")
+    padded[:tokens, :elements] = values
+    words = padded.view(word_dtype(params))  # (banks, groups * 16)
+    return np.ascontiguousarray(words.T)
+
+
+def fp16_values(params: AndaParams, rows: NDArray, elements: int) -> NDArray[np.uint16]:
+    """Inverse of :func:`fp16_rows` for all banks: (banks, elements)."""
+    words = np.ascontiguousarray(rows.T.astype(word_dtype(params), copy=False))
+    return words.view("<u2")[:, :elements]
+
+
+def anda_rows(params: AndaParams, mantissa: int, values: ArrayLike) -> Planes:
+    """The Anda tensor of fp16 patterns (tokens, elements); infinities and NaN saturate."""
+    values = np.asarray(values, np.uint16)
+    tokens, elements = _checked(params, values.shape)
+    padded = np.zeros((params.rows, elements), np.uint16)
+    padded[:tokens] = values
+    fmt = block_format(params, mantissa)
+    layout = anda.TensorLayout(fmt=fmt, rows=params.rows, length=elements, lanes=params.rows)
+    return Planes(*anda.store(layout, encode(fmt, padded, saturate=True)))
+
+
+def weight_rows(params: AndaParams, weights: Weights) -> tuple[NDArray, NDArray[np.uint16]]:
+    """Rows of the weight buffer and of the scale memory."""
+    planes = anda.weight_planes(weights, params.group, params.columns)
+    rows = planes.reshape(-1, params.planes_per_beat * params.columns)
+    return rows, anda.weight_scales(weights, params.group, params.columns)
+
+
+def to_bytes(params: AndaParams, memory: Memory, rows: NDArray) -> NDArray[np.uint8]:
+    """Rows as they lie in external memory, padded to whole lines."""
+    dtype = _dtype(params, memory)
+    data = np.ascontiguousarray(rows, dtype).view(np.uint8).reshape(-1)
+    padding = -len(data) % params.line_bytes
+    return np.concatenate([data, np.zeros(padding, np.uint8)])
+
+
+def from_bytes(params: AndaParams, memory: Memory, data: NDArray[np.uint8], rows: int) -> NDArray:
+    """Inverse of :func:`to_bytes`."""
+    dtype = _dtype(params, memory)
+    size = params.row_bits(memory) // 8
+    return np.ascontiguousarray(data[: rows * size]).view(dtype).reshape(rows, -1)
+
+
+def _dtype(params: AndaParams, memory: Memory) -> np.dtype:
+    """Of an element of a row."""
+    if memory is Memory.EXPONENTS:
+        return np.dtype("u1")
+    return np.dtype("<u2") if memory is Memory.SCALES else word_dtype(params)
+
+
+def _checked(params: AndaParams, shape: tuple[int, ...]) -> tuple[int, int]:
+    if len(shape) != 2 or not 1 <= shape[0] <= params.rows or shape[1] < 1:
+        raise ValueError(f"a token tile is (1..{params.rows}, elements) values, not {shape}")
+    return shape[0], shape[1]

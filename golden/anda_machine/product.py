@@ -1,0 +1,302 @@
+"""A product of any size as programs: blocks of token tiles meet parts of the weights.
+
+A part comes into one half of the weight buffer while the gemms of the part before run. Activations
+come in the foreground; results of a step leave together after its last gemm. What a program does
+not hold in its instruction memory is left to the next: buffers keep their contents.
+
+Programs depend on sizes alone. :meth:`Product.memory` is what they start with.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tilewright.golden.anda_machine.isa import Instruction
+from tilewright.golden.anda_machine.layout import (
+    anda_rows,
+    fp16_values,
+    from_bytes,
+    to_bytes,
+    weight_rows,
+)
+from tilewright.golden.machine.tiling import (
+    LEAST_PARTS,
+    Step,
+    beside_weights,
+    cut,
+    packed,
+    require_shapes,
+    steps,
+)
+from tilewright.golden.params.anda import MAX_MANTISSA_BITS
+from tilewright.golden.params.anda_machine import AndaParams, Memory, Opcode, group_rows
+from tilewright.golden.params.block import require
+from tilewright.golden.params.machine import SIZE_FIELD
+from tilewright.golden.weights import Weights
+
+OTHERS = 9  # instructions of a step beside one gemm for every tile, at most
+
+
+class _Move(NamedTuple):
+    """Rows of a memory, from ``row`` on or to there, and their first line."""
+
+    memory: Memory
+    row: int
+    rows: int
+    line: int
+    stride: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """``tokens`` rows of ``inputs`` values with ``mantissa`` bits, times weights.
+
+    Results have ``result`` mantissa bits, or are fp16 where it is 0. With ``weights_stay`` every
+    part of the weights comes once and the activations pass; else it is the other way round.
+    """
+
+    params: AndaParams
+    tokens: int
+    inputs: int
+    outputs: int
+    mantissa: int
+    result: int = 0
+    weights_stay: bool = False
+
+    def __post_init__(self) -> None:
+        p = self.params
+        for name in ("tokens", "inputs", "outputs"):
+            value = getattr(self, name)
+            require(value >= 1, f"{name} must be at least 1, not {value}")
+        require(
+            1 <= self.mantissa <= MAX_MANTISSA_BITS,
+            f"mantissa must be 1..{MAX_MANTISSA_BITS}, not {self.mantissa}",
+        )
+        group = p.mxu.weight_beats * self._tiles_of_group  # rows of weights for a group of results
+        most = min(p.weight_rows // 2 // group * p.group, (1 << SIZE_FIELD) - 1)
+        require(
+            self.inputs <= most, f"inputs must be at most {most} on {p.slug}, not {self.inputs}"
+        )
+        require(
+            self._block_tiles >= 1,
+            f"{self.inputs} inputs and results of a part do not fit {p.activation_rows} rows",
+        )
+
+    # Sizes.
+
+    @property
+    def _tiles_of_group(self) -> int:
+        """Tiles of columns whose results make up a group."""
+        return self.params.group // self.params.columns
+
+    @cached_property
+    def groups(self) -> int:
+        return -(-self.inputs // self.params.group)
+
+    @cached_property
+    def _weight_beats(self) -> int:
+        """Rows of the weight buffer for a group of a tile."""
+        return self.params.mxu.weight_beats
+
+    @cached_property
+    def _part_outputs(self) -> int:
+        """Outputs of a part: whole groups of results in half of the weight buffer."""
+        p = self.params
+        group = self.groups * self._weight_beats * self._tiles_of_group  # rows
+        overlapping = -(-self._result_groups(self.outputs) // LEAST_PARTS)
+        return min(overlapping, p.weight_rows // 2 // group) * p.group
+
+    @cached_property
+    def _block_tiles(self) -> int:
+        """Token tiles of a block: their activations, and results of one part."""
+        p = self.params
+        results = self._part_outputs // p.group * group_rows(self.result)
+        fit = p.activation_rows // (self.source_rows + results)
+        return min(-(-self.tokens // p.rows), fit, p.instructions - OTHERS - 2)
+
+    @cached_property
+    def source_rows(self) -> int:
+        """Rows of a token tile's activations."""
+        return self.groups * group_rows(self.mantissa)
+
+    @cached_property
+    def blocks(self) -> list[int]:
+        """Token tiles of every block."""
+        return cut(-(-self.tokens // self.params.rows), self._block_tiles)
+
+    @cached_property
+    def parts(self) -> list[int]:
+        """Outputs of every part."""
+        return cut(self.outputs, self._part_outputs)
+
+    # External memory: blocks of activations, parts of weights, results of every step.
+
+    @cached_property
+    def _moves(self) -> tuple[list[list[_Move]], list[list[_Move]], list[list[list[_Move]]]]:
+        """Of every block, of every part (in half 0), and of results by block and part."""
+        line = 0
+
+        def move(memory: Memory, row: int, rows: int, stride: int = 1) -> _Move:
+            nonlocal line
+            found = _Move(memory, row, rows, line, stride)
+            line += self.params.lines(memory, rows)
+            return found
+
+        def tensor(row: int, groups: int, mantissa: int) -> list[_Move]:
+            stride = group_rows(mantissa)
+            moves = [move(Memory.ACTIVATIONS, row, groups * stride)]
+            if mantissa:
+                moves.append(move(Memory.EXPONENTS, row, groups, stride))
+            return moves
+
+        blocks = [tensor(0, tiles * self.groups, self.mantissa) for tiles in self.blocks]
+        parts = []
+        for outputs in self.parts:
+            count = -(-outputs // self.params.columns) * self.groups
+            weights = move(Memory.WEIGHTS, 0, count * self._weight_beats)
+            parts.append([weights, move(Memory.SCALES, 0, count)])
+        results = [
+            [
+                tensor(self._results_row, tiles * self._result_groups(outputs), self.result)
+                for outputs in self.parts
+            ]
+            for tiles in self.blocks
+        ]
+        return blocks, parts, results
+
+    def _result_groups(self, outputs: int) -> int:
+        return -(-outputs // self.params.group)
+
+    @property
+    def _results_row(self) -> int:
+        return self._block_tiles * self.source_rows
+
+    # Programs.
+
+    def programs(self) -> list[list[Instruction]]:
+        """One after the other; each halts."""
+        _, parts, _ = self._moves
+        pieces = [
+            [*self._load_part(0, 0), *self._step(step)] if k == 0 else self._step(step)
+            for k, step in enumerate(
+                steps(len(self.blocks), len(parts), weights_stay=self.weights_stay)
+            )
+        ]
+        formats = {"source_mantissa": self.mantissa, "result_mantissa": self.result}
+        first = [Instruction(Opcode.CONFIGURE, formats)]
+        return packed(pieces, first, Instruction(Opcode.HALT), self.params.instructions)
+
+    def _load_part(self, part: int, half: int) -> list[Instruction]:
+        p = self.params
+        base = {Memory.WEIGHTS: p.weight_rows // 2, Memory.SCALES: p.scale_rows // 2}
+        return [
+            _instruction(Opcode.LOAD, move._replace(row=half * base[move.memory]))
+            for move in self._moves[1][part]
+        ]
+
+    def _step(self, step: Step) -> list[Instruction]:
+        blocks, _, results = self._moves
+        tiles, outputs = self.blocks[step.block], self.parts[step.part]
+        # A unit of work is a token tile, or of a single one a group of results.
+        groups = self._result_groups(outputs)
+        units, unit_outputs = (tiles, outputs) if tiles > 1 else (groups, self.params.group)
+        early = 0
+        before: list[Instruction] = []
+        after: list[Instruction] = []
+        if step.ahead is not None:
+            weights, scales = self._load_part(step.ahead, 1 - step.half)
+            cycles = -(-unit_outputs // self.params.columns) * self.groups * (1 + self.mantissa)
+            lines = self.params.lines(Memory.WEIGHTS, weights["rows"])
+            early = beside_weights(units, cycles, lines, scales["rows"])
+            before, after = ([weights], [scales]) if early else ([scales, weights], [])
+        # The port has brought the next part before it takes a store.
+        return [
+            *(_instruction(Opcode.LOAD, move) for move in blocks[step.block] if step.fetch),
+            *before,
+            *self._gemms(step, 0, early),
+            *after,
+            *self._gemms(step, early, units),
+            *(_instruction(Opcode.STORE, move) for move in results[step.block][step.part]),
+        ]
+
+    def _gemms(self, step: Step, first: int, end: int) -> Iterator[Instruction]:
+        """Units of work ``first`` to ``end``."""
+        outputs, group = self.parts[step.part], self.params.group
+        if self.blocks[step.block] > 1:
+            for tile in range(first, end):
+                yield self._gemm(step, tile, 0, outputs)
+        elif first < end:
+            yield self._gemm(step, 0, first * group, min(end * group, outputs))
+
+    def _gemm(self, step: Step, tile: int, begin: int, end: int) -> Instruction:
+        """A token tile times outputs ``begin`` to ``end`` of the part."""
+        p = self.params
+        before = begin // p.columns * self.groups  # groups of weights
+        results = tile * self._result_groups(self.parts[step.part]) + begin // p.group
+        return Instruction(
+            Opcode.GEMM,
+            {
+                "source": tile * self.source_rows,
+                "weights": step.half * (p.weight_rows // 2) + before * self._weight_beats,
+                "scales": step.half * (p.scale_rows // 2) + before,
+                "destination": self._results_row + results * group_rows(self.result),
+                "inputs": self.inputs,
+                "outputs": end - begin,
+            },
+        )
+
+    # Data.
+
+    def memory(self, values: ArrayLike, weights: Weights) -> NDArray[np.uint8]:
+        """External memory of fp16 patterns (tokens, inputs) and of the weights."""
+        p, values = self.params, np.asarray(values, np.uint16)
+        require_shapes(values, weights.values, self.tokens, self.inputs, self.outputs)
+        blocks, parts, results = self._moves
+        end = results[-1][-1][-1]
+        memory = np.zeros((end.line + p.lines(end.memory, end.rows), p.line_bytes), np.uint8)
+
+        def place(move: _Move, rows: NDArray) -> None:
+            data = to_bytes(p, move.memory, rows).reshape(-1, p.line_bytes)
+            memory[move.line : move.line + len(data)] = data
+
+        token = 0
+        for tiles, moves in zip(self.blocks, blocks, strict=True):
+            planes = [
+                anda_rows(p, self.mantissa, values[first : first + p.rows])
+                for first in range(token, min(token + tiles * p.rows, self.tokens), p.rows)
+            ]
+            for move, rows in zip(moves, zip(*planes, strict=True), strict=True):
+                place(move, np.concatenate(rows))
+            token += tiles * p.rows
+        for k, moves in enumerate(parts):
+            chosen = slice(k * self._part_outputs, (k + 1) * self._part_outputs)
+            part = Weights(
+                weights.fmt, weights.values[chosen], weights.scales[chosen], weights.group
+            )
+            rows, scales = weight_rows(p, part)
+            for move, content in zip(moves, (rows, scales), strict=True):
+                place(move, content)
+        return memory.reshape(-1)
+
+    def results(self, memory: NDArray[np.uint8]) -> NDArray[np.uint16]:
+        """fp16 patterns (tokens, outputs) of a product whose results are fp16."""
+        require(self.result == 0, "only fp16 results are read back as values")
+        return np.concatenate(list(self._block_results(memory)))[: self.tokens]
+
+    def _block_results(self, memory: NDArray[np.uint8]) -> Iterator[NDArray[np.uint16]]:
+        p = self.params
+        for tiles, block in zip(self.blocks, self._moves[2], strict=True):
+            columns = []
+            for outputs, (move,) in zip(self.parts, block, strict=True):
+                data = memory[move.line * p.line_bytes :]
+                rows = from_bytes(p, move.memory, data, move.rows).reshape(tiles, -1, p.rows)
+                columns.append([fp16_values(p, tile, outputs) for tile in rows])
+            yield from (np.concatenate(tile, axis=1) for tile in zip(*columns, strict=True))
+
+
+def _instruction(opcode: Opcode, move: _Move) -> Instruction:
+    return Instruction(opcode, move._asdict() | {"memory": int(move.memory)})

@@ -1,0 +1,435 @@
+"""One head of attention as a program: a prompt, then token after token, then a linear layer.
+
+The cache lies in external memory in the form of the operand memories, a *unit* (a tile of K tokens
+or a group of V tokens) from the start of a line on; every token that arrives stores what it
+changes. On chip a copy of it stays from one token to the next; a program that resumes a head, after
+others have used the machine, fetches it first.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from tilewright.golden.harmonia_machine.builder import Builder
+from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of, words_of
+from tilewright.golden.params.block import require
+from tilewright.golden.params.harmonia_machine import (
+    Conversion,
+    Dataflow,
+    HarmoniaParams,
+    Memory,
+    Opcode,
+    Operand,
+)
+from tilewright.golden.weights import Weights, quantise
+
+_FACTS = (Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
+
+
+class _Store:
+    """K or V of one head: its rows on chip and its lines in external memory."""
+
+    def __init__(self, builder: Builder, operand: Operand, across: int, units: int):
+        p = builder.params
+        self.builder, self.operand = builder, operand
+        self.across = across  # rows of a unit
+        self.units = units
+        self.operands = self.lows = self.facts = 0  # rows, set by the head
+        self.lines = {memory: self._reserve(memory, units) for memory in (Memory.OPERANDS, *_FACTS)}
+        self.low_lines = self._reserve(Memory.OPERANDS, p.low_slots(operand))
+
+    def _reserve(self, memory: Memory, units: int) -> int:
+        return self.builder.reserve(units * self._unit_lines(memory))
+
+    def _unit_lines(self, memory: Memory) -> int:
+        return self.builder.params.lines(memory, self.across)
+
+    def row(self, unit: int) -> int:
+        return self.operands + unit * self.across
+
+    def facts_row(self, unit: int) -> int:
+        return self.facts + unit * self.across
+
+    def low_row(self, unit: int) -> int:
+        slot = self.builder.params.low_slot(self.operand, unit)
+        return self.lows + slot * self.across
+
+    def has_low(self, unit: int, tokens: int) -> bool:
+        return self.builder.params.has_low(self.operand, unit, tokens)
+
+    def store(self, unit: int, tokens: int) -> None:
+        """A unit to external memory."""
+        b = self.builder
+        line = self.lines[Memory.OPERANDS] + unit * self._unit_lines(Memory.OPERANDS)
+        b.store(Memory.OPERANDS, self.row(unit), self.across, line)
+        for memory in _FACTS:
+            line = self.lines[memory] + unit * self._unit_lines(memory)
+            b.store(memory, self.facts_row(unit), self.across, line)
+        if self.has_low(unit, tokens):
+            self.store_low(unit)
+
+    def store_low(self, unit: int) -> None:
+        slot = self.builder.params.low_slot(self.operand, unit)
+        line = self.low_lines + slot * self._unit_lines(Memory.OPERANDS)
+        self.builder.store(Memory.OPERANDS, self.low_row(unit), self.across, line)
+
+    def load(self, units: int, tokens: int) -> None:
+        """All units, with low halves where there are any."""
+        p = self.builder.params
+        for memory in (Memory.OPERANDS, *_FACTS):
+            first = self.operands if memory is Memory.OPERANDS else self.facts
+            self._load(memory, first, self.lines[memory], 0, units)
+        slots = [
+            p.low_slot(self.operand, unit) for unit in range(units) if self.has_low(unit, tokens)
+        ]
+        while slots:  # runs of neighbouring places
+            run = 1
+            while run < len(slots) and slots[run] == slots[0] + run:
+                run += 1
+            self._load(Memory.OPERANDS, self.lows, self.low_lines, slots[0], run)
+            del slots[:run]
+
+    def load_empty(self) -> None:
+        """Places of all tokens that may come, as external memory has them at the beginning."""
+        for memory in (Memory.OPERANDS, *_FACTS):
+            first = self.operands if memory is Memory.OPERANDS else self.facts
+            self._load(memory, first, self.lines[memory], 0, self.units)
+        slots = self.builder.params.low_slots(self.operand)
+        self._load(Memory.OPERANDS, self.lows, self.low_lines, 0, slots)
+
+    def _load(self, memory: Memory, row: int, line: int, first: int, units: int) -> None:
+        """Units from ``first`` on: at once where every unit fills its lines."""
+        p = self.builder.params
+        whole = self.across * p.row_bits(memory) % p.line_bits == 0
+        step = units if whole else 1
+        for unit in range(first, first + units, step):
+            self.builder.load(
+                memory,
+                row + unit * self.across,
+                step * self.across,
+                line + unit * self._unit_lines(memory),
+            )
+
+
+class Head:
+    """Writes the program of one head for at most ``capacity`` tokens of ``channels`` channels."""
+
+    def __init__(self, builder: Builder, channels: int, capacity: int):
+        p = builder.params
+        require(
+            channels % p.group == 0 and channels <= p.channels,
+            f"channels must be a multiple of {p.group}, at most {p.channels}, not {channels!r}",
+        )
+        require(capacity >= 1, f"capacity must be at least 1, not {capacity!r}")
+        self.builder, self.channels = builder, channels
+        self.tokens = 0
+        self._new_values = False  # a token of V that is not converted yet
+        self.words = words_of(p, channels)
+        self.groups = groups_of(p, channels)
+        self.keys = _Store(builder, Operand.KEYS, self.groups, tiles_of(p, capacity))
+        self.values = _Store(builder, Operand.VALUES, tiles_of(p, channels), groups_of(p, capacity))
+        self._place_rows(capacity)
+
+    def _place_rows(self, capacity: int) -> None:
+        p = self.builder.params
+        row = facts = 0
+        for store in (self.keys, self.values):
+            store.operands, row = row, row + store.units * store.across
+            store.lows, row = row, row + p.low_slots(store.operand) * store.across
+            store.facts, facts = facts, facts + store.units * store.across
+        self.token_row = 0  # fp16: a token tile of K or Q
+        self.value_row = self.words  # the newest group of V
+        self.result_row = self.value_row + p.converter.loops * self.words
+        self.score_row = self.result_row + self.words
+        halves = self.score_row + tiles_of(p, capacity) * p.tile_words
+        self.weight_row = self.groups  # activations: the softmax of a token tile, behind Q
+        activations = self.groups + groups_of(p, capacity)
+        for name, rows, depth in (
+            ("operand", row, p.operand_rows),
+            ("fp16", halves, p.halves_rows),
+            ("activation", activations, p.activation_rows),
+        ):
+            require(
+                rows <= depth,
+                f"{capacity} tokens of {self.channels} channels need {rows} {name} rows, "
+                f"there are {depth}",
+            )
+
+    def prompt(self, tokens: int, keys: int, values: int) -> None:
+        """The first tokens; K and V in fp16 are at these lines.
+
+        Units are stored as a whole, also places of tokens that are yet to come: they are zero.
+        """
+        p = self.builder.params
+        for store in (self.keys, self.values):
+            store.load_empty()
+        self.builder.wait()
+        self._learn(tokens, keys)
+        for tile in range(-(-tokens // p.rows)):
+            self._load_tokens(tile, keys, self.token_row, tokens)
+            self._convert_keys(tile)
+        self._clear_boundary()
+        for group in range(groups_of(p, tokens)):
+            self._load_group(group, values)
+            self._convert_values(group)
+        for store in (self.keys, self.values):
+            for unit in range(-(-tokens // p.unit(store.operand))):
+                store.store(unit, tokens)
+
+    def resume(self, tokens: int, prompt: int, keys: int, values: int) -> None:
+        """The state in which the head was left with ``tokens`` tokens, of a prompt this long."""
+        p = self.builder.params
+        self._learn(prompt, keys)
+        self.tokens = tokens
+        self.builder.configure(tokens=tokens)
+        if tokens % p.group:
+            self._load_group(tokens // p.group, values)
+        for store in (self.keys, self.values):
+            store.load(-(-tokens // p.unit(store.operand)), tokens)
+        self.builder.wait()
+
+    def append(self, keys: int, values: int) -> None:
+        """One more token, from the same tensors of K and V as the prompt's.
+
+        Its V is converted while the next scores are computed.
+        """
+        b, p = self.builder, self.builder.params
+        position = self.tokens
+        self.tokens += 1
+        tile, lane = divmod(position, p.rows)
+        b.configure(lanes=[lane], tokens=self.tokens)
+        loop = tile % p.converter.loops
+        for line, row in ((keys, self.token_row), (values, self.value_row + loop * self.words)):
+            b.load(Memory.HALVES, row, self.words, line + tile * b.halves_lines(self.channels))
+        self._convert_keys(tile)
+        self._new_values = True
+        self.keys.store(position // p.columns, self.tokens)
+        leaving = position - p.local
+        if leaving >= p.initial and self.keys.has_low(leaving // p.columns, self.tokens):
+            # The window is whole token tiles long, so this token has the new one's lane.
+            self._clear(leaving // p.rows)
+            self.keys.store_low(leaving // p.columns)
+
+    def attend(self, tile: int, first: int, queries: int) -> None:
+        """Token tile ``tile`` of queries, those from ``first`` on; results are at result_row.
+
+        Queries are fp16 at line ``queries``; they are the newest tokens of the cache.
+        """
+        b, p = self.builder, self.builder.params
+        self._load_tokens(tile, queries, self.token_row, self.tokens, first)
+        b.convert(
+            Conversion.ACTIVATIONS,
+            source=self.token_row,
+            elements=self.channels,
+            destination=0,
+        )
+        newest = (self.tokens - 1) // p.group
+        if self._new_values:
+            self._convert_values(newest, background=True)
+        b.gemm(
+            Operand.KEYS,
+            source=0,
+            operands=self.keys.operands,
+            lows=self.keys.lows,
+            facts=self.keys.facts,
+            destination=self.score_row,
+            groups=self.groups,
+            tiles=tiles_of(p, self.tokens),
+        )
+        if self._new_values:
+            self.values.store(newest, self.tokens)
+            self._new_values = False
+        b.softmax(self.score_row, self.tokens, seen=tile * p.rows + 1)
+        b.convert(
+            Conversion.ACTIVATIONS,
+            source=self.score_row,
+            elements=self.tokens,
+            destination=self.weight_row,
+        )
+        b.gemm(
+            Operand.VALUES,
+            source=self.weight_row,
+            operands=self.values.operands,
+            lows=self.values.lows,
+            facts=self.values.facts,
+            destination=self.result_row,
+            groups=groups_of(p, self.tokens),
+            tiles=self.values.across,
+        )
+
+    def _load_tokens(self, tile: int, line: int, row: int, end: int, first: int = 0) -> None:
+        """A token tile of an fp16 tensor; only tokens ``first`` to ``end`` are written."""
+        b, p = self.builder, self.builder.params
+        tokens = range(max(first, tile * p.rows), min(end, (tile + 1) * p.rows))
+        b.configure(lanes=[token % p.rows for token in tokens])
+        b.load(Memory.HALVES, row, self.words, line + tile * b.halves_lines(self.channels))
+
+    def _load_group(self, group: int, values: int) -> None:
+        """Tokens of a V group, as far as there are any."""
+        p = self.builder.params
+        for loop in range(p.converter.loops):
+            tile = group * p.converter.loops + loop
+            if tile * p.rows < self.tokens:
+                self._load_tokens(tile, values, self.value_row + loop * self.words, self.tokens)
+
+    def _learn(self, tokens: int, keys: int) -> None:
+        """Offsets of a prompt of so many tokens."""
+        b, p = self.builder, self.builder.params
+        self.tokens = tokens
+        b.configure(tokens=tokens)
+        window = min(tokens, p.initial)
+        for tile in range(-(-window // p.rows)):
+            self._load_tokens(tile, keys, self.token_row, window)
+            b.emit(
+                Opcode.LEARN,
+                source=self.token_row,
+                elements=self.channels,
+                first=int(tile == 0),
+                last=int((tile + 1) * p.rows >= window),
+            )
+
+    def _convert_keys(self, tile: int) -> None:
+        p = self.builder.params
+        unit, part = divmod(tile, p.parts)
+        self.builder.convert(
+            Conversion.KEYS,
+            source=self.token_row,
+            elements=self.channels,
+            destination=self.keys.row(unit),
+            lows=self.keys.low_row(unit),
+            facts=self.keys.facts_row(unit),
+            part=part,
+            short=not self.keys.has_low(unit, self.tokens),
+        )
+
+    def _convert_values(self, group: int, *, background: bool = False) -> None:
+        p = self.builder.params
+        self.builder.convert(
+            Conversion.VALUES,
+            source=self.value_row,
+            elements=self.channels,
+            destination=self.values.row(group),
+            lows=self.values.low_row(group),
+            facts=self.values.facts_row(group),
+            tokens=min(p.group, self.tokens - group * p.group),
+            short=not self.values.has_low(group, self.tokens),
+            background=background,
+        )
+
+    def _clear_boundary(self) -> None:
+        """Low halves of a prompt's old tokens that share a tile with recent ones."""
+        b, p = self.builder, self.builder.params
+        boundary = self.tokens - p.local  # the first recent token
+        start = boundary - boundary % p.columns
+        if boundary <= p.initial:
+            return
+        for token in range(start, boundary, p.rows):
+            b.configure(lanes=range(min(p.rows, boundary - token)))
+            self._clear(token // p.rows)
+
+    def _clear(self, tile: int) -> None:
+        """The lanes of a token tile of K."""
+        unit, part = divmod(tile, self.builder.params.parts)
+        self.builder.emit(Opcode.CLEAR, lows=self.keys.low_row(unit), rows=self.groups, part=part)
+
+
+@dataclass(frozen=True)
+class AttentionProgram:
+    """A program, what it starts with and where its results are."""
+
+    builder: Builder
+    head: Head
+    tokens: int
+    results: int  # line of the head's results, fp16
+    outputs: int  # line of the linear layer's results
+
+    def attended(self, memory: NDArray[np.uint8]) -> NDArray[np.uint16]:
+        """fp16 patterns (tokens, channels)."""
+        return self.builder.halves_results(memory, self.results, self.tokens, self.head.channels)
+
+
+def attention_program(
+    params: HarmoniaParams,
+    queries: NDArray[np.uint16],
+    keys: NDArray[np.uint16],
+    values: NDArray[np.uint16],
+    *,
+    prompt: int,
+    weights: Weights,
+    dataflow: Dataflow = Dataflow.COLUMN_MAJOR,
+    keep: int = 1,
+    start: int = 0,
+) -> AttentionProgram:
+    """Q, K, V are fp16 patterns (tokens, channels), the first ``prompt`` tokens at once.
+
+    Then the others one by one; then a linear layer of all results. With ``start`` the program
+    resumes: an earlier one with the same arguments has left so many tokens in external memory.
+    """
+    tokens, channels = keys.shape
+    require(1 <= prompt <= tokens, f"prompt must be 1..{tokens}, the tokens, not {prompt!r}")
+    require(
+        start == 0 or prompt <= start <= tokens,
+        f"start must be 0 or {prompt}..{tokens}, not {start!r}",
+    )
+    require(
+        weights.inputs == channels, f"{channels} channels meet weights of {weights.inputs} inputs"
+    )
+    p, b = params, Builder(params)
+    q, k, v = (b.place_halves(x) for x in (queries, keys, values))
+    head = Head(b, channels, tokens)
+    tiles = -(-tokens // p.rows)
+    results = b.reserve(tiles * b.halves_lines(channels))
+    source = b.reserve(tiles * b.activation_lines(head.groups))
+
+    def keep_results(tile: int) -> None:
+        """A token tile of results, in fp16 and as the linear layer's activations."""
+        line = results + tile * b.halves_lines(channels)
+        b.store(Memory.HALVES, head.result_row, head.words, line)
+        b.convert(Conversion.ACTIVATIONS, source=head.result_row, elements=channels, destination=0)
+        line = source + tile * b.activation_lines(head.groups)
+        b.move_activations(Opcode.STORE, 0, head.groups, line)
+
+    if start:
+        head.resume(start, prompt, k, v)
+        b.configure(lanes=range(p.rows))
+        line = results + start // p.rows * b.halves_lines(channels)
+        b.load(Memory.HALVES, head.result_row, head.words, line)
+    else:
+        head.prompt(prompt, k, v)
+        for tile in range(-(-prompt // p.rows)):
+            head.attend(tile, 0, q)
+            keep_results(tile)
+    for position in range(start or prompt, tokens):
+        head.append(k, v)
+        head.attend(position // p.rows, position, q)
+        keep_results(position // p.rows)
+    outputs = b.product(source, tokens, weights, dataflow, keep)
+    b.halt()
+    return AttentionProgram(b, head, tokens, results, outputs)
+
+
+def heavy_tailed(rng: Generator, tokens: int, channels: int) -> NDArray[np.uint16]:
+    """fp16 patterns like queries, keys and values: a few channels are far larger."""
+    values = rng.standard_normal((tokens, channels))
+    values *= np.where(rng.random(channels) < 0.1, 8.0, 1.0)
+    return values.astype(np.float16).view(np.uint16)
+
+
+def random_attention(
+    params: HarmoniaParams, seed: int, *, more: int = 0, dataflow: Dataflow = Dataflow.ROW_MAJOR
+) -> AttentionProgram:
+    """A prompt that leaves the local window twice, then a group and a half of tokens.
+
+    At the paper's size 160 and 48 tokens; ``more`` makes the prompt longer. All channels that the
+    accelerator knows, random Q, K, V and weights.
+    """
+    rng, channels = np.random.default_rng(seed), params.channels
+    prompt = params.initial + 2 * params.local + more
+    tokens = prompt + 3 * params.group // 2
+    q, k, v = (heavy_tailed(rng, tokens, channels) for _ in range(3))
+    weights = quantise(rng.standard_normal((2 * params.columns + 2, channels)), 4, group=channels)
+    return attention_program(
+        params, q, k, v, prompt=prompt, weights=weights, dataflow=dataflow, keep=2
+    )

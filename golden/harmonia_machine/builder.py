@@ -1,0 +1,362 @@
+"""Programs from Python: places data in external memory and writes the instructions."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tilewright.golden.harmonia_machine.hazards import first_hazard
+from tilewright.golden.harmonia_machine.isa import (
+    Instruction,
+    ProductLines,
+    Settings,
+    groups_of,
+    tiles_of,
+    words_of,
+)
+from tilewright.golden.harmonia_machine.layout import (
+    activation_rows,
+    from_bytes,
+    halves_rows,
+    halves_values,
+    to_bytes,
+    weight_rows,
+)
+from tilewright.golden.machine.assembly import ONE
+from tilewright.golden.machine.builder import BaseBuilder
+from tilewright.golden.params.block import require
+from tilewright.golden.params.harmonia_machine import (
+    COUNT_FIELD,
+    TILE_FIELD,
+    Conversion,
+    Dataflow,
+    HarmoniaParams,
+    Memory,
+    Opcode,
+    Operand,
+)
+from tilewright.golden.params.machine import Kind
+from tilewright.golden.params.vector import Operation
+from tilewright.golden.weights import Weights
+
+ACTIVATION_MEMORIES = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
+
+
+class Builder(BaseBuilder[Instruction]):
+    """Collects a program and the external memory it starts with."""
+
+    INSTRUCTION, OPCODE = Instruction, Opcode
+    params: HarmoniaParams
+
+    def __init__(self, params: HarmoniaParams):
+        super().__init__(params)
+        self._settings = Settings()
+
+    # External memory.
+
+    def reserve(self, lines: int) -> int:
+        """Lines of zeros; the first one's number."""
+        return self._place(np.zeros(lines * self.params.line_bytes, np.uint8))
+
+    def place(self, memory: Memory, rows: NDArray, unit: int) -> int:
+        """Rows, every ``unit`` of them from the start of a line; the first line's number."""
+        pieces = [
+            to_bytes(self.params, memory, rows[k : k + unit]) for k in range(0, len(rows), unit)
+        ]
+        return self._place(np.concatenate(pieces))
+
+    # Instructions.
+
+    def first_hazard(self, program: Sequence[Instruction]) -> str | None:
+        return first_hazard(self.params, program)
+
+    def configure(
+        self,
+        *,
+        lanes: Iterable[int] | None = None,
+        tokens: int | None = None,
+        dataflow: Dataflow | None = None,
+    ) -> None:
+        """What changes; lanes are the banks' numbers."""
+        old = self._settings
+        mask = old.lanes if lanes is None else sum(1 << lane for lane in lanes)
+        new = Settings(
+            mask,
+            old.tokens if tokens is None else tokens,
+            old.dataflow if dataflow is None else dataflow,
+        )
+        if new != old:
+            self.emit(
+                Opcode.CONFIGURE, lanes=new.lanes, tokens=new.tokens, dataflow=int(new.dataflow)
+            )
+            self._settings = new
+
+    def load(self, memory: Memory, row: int, rows: int, line: int) -> None:
+        self.emit(Opcode.LOAD, memory=int(memory), row=row, rows=rows, line=line)
+
+    def store(self, memory: Memory, row: int, rows: int, line: int) -> None:
+        self.emit(Opcode.STORE, memory=int(memory), row=row, rows=rows, line=line)
+
+    def gemm(
+        self,
+        operand: Operand,
+        *,
+        source: int,
+        operands: int,
+        facts: int,
+        destination: int,
+        groups: int,
+        tiles: int,
+        lows: int = 0,
+        token_tiles: int = 1,
+    ) -> None:
+        self.emit(
+            Opcode.GEMM,
+            operand=int(operand),
+            source=source,
+            operands=operands,
+            lows=lows,
+            facts=facts,
+            destination=destination,
+            groups=groups,
+            tiles=tiles,
+            token_tiles=token_tiles,
+        )
+
+    def convert(
+        self,
+        conversion: Conversion,
+        *,
+        source: int,
+        elements: int,
+        destination: int,
+        lows: int = 0,
+        facts: int = 0,
+        part: int = 0,
+        tokens: int = 0,
+        short: bool = False,
+        background: bool = False,
+    ) -> None:
+        self.emit(
+            Opcode.CONVERT,
+            conversion=int(conversion),
+            source=source,
+            elements=elements,
+            destination=destination,
+            lows=lows,
+            facts=facts,
+            part=part,
+            tokens=tokens,
+            short=int(short),
+            background=int(background),
+        )
+
+    def vector(
+        self,
+        operation: Operation,
+        destination: int,
+        a: int,
+        *,
+        elements: int,
+        scalar: int | None = None,
+        seen: int = 0,
+    ) -> None:
+        """``a`` with a scalar register, or alone, into a tensor or, reduced, into a register."""
+        self.emit(
+            Opcode.VECTOR,
+            operation=int(operation),
+            a_kind=int(Kind.TENSOR),
+            b_kind=int(Kind.SCALAR),
+            a=a,
+            b=scalar or 0,
+            destination=destination,
+            elements=elements,
+            scale=ONE,
+            seen=seen,
+        )
+
+    def softmax(self, row: int, elements: int, *, seen: int = 0) -> None:
+        """Of the scores at ``row``, in place; bank r sees ``seen + r`` of them, or all."""
+        largest, total = 0, 1  # scalar registers
+        self.vector(Operation.LARGEST, largest, row, elements=elements, seen=seen)
+        self.vector(Operation.SUBTRACT, row, row, scalar=largest, elements=elements, seen=seen)
+        self.vector(Operation.EXPONENTIAL, row, row, elements=elements)
+        self.vector(Operation.SUM, total, row, elements=elements)
+        self.emit(
+            Opcode.VECTOR,
+            operation=int(Operation.RECIPROCAL),
+            a_kind=int(Kind.SCALAR),
+            b_kind=int(Kind.SCALAR),
+            a=total,
+            b=0,
+            destination=total,
+            elements=0,
+            scale=ONE,
+            seen=0,
+        )
+        self.vector(Operation.MULTIPLY, row, row, scalar=total, elements=elements)
+
+    # Whole products.
+
+    def place_activations(self, values: ArrayLike) -> int:
+        """fp16 patterns (tokens, elements) as token tiles of a product's source."""
+        rows = activation_rows(self.params, values)
+        groups = -(-np.shape(values)[1] // self.params.group)
+        first = self._line
+        for k in range(0, len(rows.mantissas), groups):
+            for memory, part in zip(ACTIVATION_MEMORIES, rows, strict=True):
+                self.place(memory, part[k : k + groups], groups)
+        return first
+
+    def place_weights(self, weights: Weights) -> int:
+        """Tiles of a product's weights."""
+        operands, scales = weight_rows(self.params, weights)
+        groups = -(-weights.inputs // self.params.group)
+        first = self._line
+        for k in range(0, len(operands), groups):
+            self.place(Memory.OPERANDS, operands[k : k + groups], groups)
+            self.place(Memory.SCALES, scales[k : k + groups], groups)
+        return first
+
+    def product(
+        self, source: int, tokens: int, weights: Weights, dataflow: Dataflow, keep: int
+    ) -> int:
+        """A linear layer of the activations at line ``source``; the line of its results."""
+        p = self.params
+        groups = -(-weights.inputs // p.group)
+        tiles, token_tiles = -(-weights.outputs // p.columns), -(-tokens // p.rows)
+        limits = {
+            "groups": (groups, COUNT_FIELD),
+            "tiles": (tiles, COUNT_FIELD),
+            "token tiles": (token_tiles, TILE_FIELD),
+            "keep": (keep, TILE_FIELD),
+        }
+        for name, (count, bits) in limits.items():
+            require(1 <= count < 1 << bits, f"{name} must be 1..{(1 << bits) - 1}, not {count}")
+        stays = p.operand_rows if dataflow is Dataflow.COLUMN_MAJOR else p.activation_rows
+        require(keep * groups <= stays, f"{keep} tiles of {groups} groups do not fit {stays} rows")
+        placed = self.place_weights(weights)
+        results = self.reserve(token_tiles * tiles * ProductLines.of(p, groups).destination)
+        self.configure(lanes=range(p.rows), dataflow=dataflow)
+        self.emit(
+            Opcode.PRODUCT,
+            source=source,
+            weights=placed,
+            destination=results,
+            groups=groups,
+            tiles=tiles,
+            token_tiles=token_tiles,
+            keep=keep,
+        )
+        return results
+
+    def layer(self, source: int, tokens: int, weights: Weights, *, overlap: bool = True) -> int:
+        """A linear layer whose results are converted: activations for the next; their line.
+
+        All weights are on chip. With ``overlap`` a token tile is converted while the next one is
+        computed.
+        """
+        p = self.params
+        groups, tiles = groups_of(p, weights.inputs), tiles_of(p, weights.outputs)
+        result_groups, token_tiles = groups_of(p, weights.outputs), -(-tokens // p.rows)
+        for name, rows, depth in (
+            ("operand", tiles * groups, p.operand_rows),
+            ("fp16", 2 * tiles * p.tile_words, p.halves_rows),
+            ("activation", groups + result_groups, p.activation_rows),
+        ):
+            require(
+                rows <= depth,
+                f"a layer of {weights.inputs} inputs and {weights.outputs} outputs needs {rows} "
+                f"{name} rows, there are {depth}",
+            )
+        line = self.place_weights(weights)
+        results = self.reserve(token_tiles * self.activation_lines(result_groups))
+        for tile in range(tiles):
+            for memory in (Memory.OPERANDS, Memory.SCALES):
+                self.load(memory, tile * groups, groups, line)
+                line += p.lines(memory, groups)
+        self.configure(lanes=range(p.rows))
+        self.wait()
+        for tile in range(token_tiles):
+            line = source + tile * self.activation_lines(groups)
+            self.move_activations(Opcode.LOAD, 0, groups, line)
+            if tile:
+                self._convert_results(tile - 1, tiles, groups, weights.outputs, overlap)
+            self.gemm(
+                Operand.WEIGHTS,
+                source=0,
+                operands=0,
+                facts=0,
+                destination=tile % 2 * tiles * p.tile_words,
+                groups=groups,
+                tiles=tiles,
+            )
+            if tile:
+                self._keep_results(tile - 1, groups, result_groups, results)
+        self._convert_results(token_tiles - 1, tiles, groups, weights.outputs, False)
+        self._keep_results(token_tiles - 1, groups, result_groups, results)
+        return results
+
+    def _convert_results(
+        self, tile: int, tiles: int, groups: int, outputs: int, background: bool
+    ) -> None:
+        self.convert(
+            Conversion.ACTIVATIONS,
+            source=tile % 2 * tiles * self.params.tile_words,
+            elements=outputs,
+            destination=groups,
+            background=background,
+        )
+
+    def _keep_results(self, tile: int, row: int, groups: int, results: int) -> None:
+        line = results + tile * self.activation_lines(groups)
+        self.move_activations(Opcode.STORE, row, groups, line)
+
+    def move_activations(self, opcode: Opcode, row: int, groups: int, line: int) -> None:
+        """Load or store a token tile of activations."""
+        for memory in ACTIVATION_MEMORIES:
+            self.emit(opcode, memory=int(memory), row=row, rows=groups, line=line)
+            line += self.params.lines(memory, groups)
+
+    def activation_lines(self, groups: int) -> int:
+        """Lines of a token tile of activations."""
+        return ProductLines.of(self.params, groups).source
+
+    def product_results(
+        self, memory: NDArray[np.uint8], line: int, tokens: int, outputs: int
+    ) -> NDArray[np.uint16]:
+        """fp16 patterns (tokens, outputs) that a product left at ``line``."""
+        p = self.params
+        tiles, token_tiles = -(-outputs // p.columns), -(-tokens // p.rows)
+        size = p.lines(Memory.HALVES, p.tile_words) * p.line_bytes
+        start = line * p.line_bytes
+        rows = [
+            from_bytes(p, Memory.HALVES, memory[start + k * size :][:size], p.tile_words)
+            for k in range(token_tiles * tiles)
+        ]
+        values = halves_values(p, np.concatenate(rows), tiles * p.columns)
+        return values[:tokens, :outputs]
+
+    # fp16 tensors.
+
+    def place_halves(self, values: ArrayLike) -> int:
+        """fp16 patterns (tokens, elements), each token tile from the start of a line."""
+        unit = words_of(self.params, np.shape(values)[1])
+        return self.place(Memory.HALVES, halves_rows(self.params, values), unit)
+
+    def halves_lines(self, elements: int) -> int:
+        """Lines of a token tile of fp16 values."""
+        return self.params.lines(Memory.HALVES, words_of(self.params, elements))
+
+    def halves_results(
+        self, memory: NDArray[np.uint8], line: int, tokens: int, elements: int
+    ) -> NDArray[np.uint16]:
+        """fp16 patterns (tokens, elements) of token tiles from ``line`` on."""
+        p, words = self.params, words_of(self.params, elements)
+        size = self.halves_lines(elements) * p.line_bytes
+        start = line * p.line_bytes
+        rows = [
+            from_bytes(p, Memory.HALVES, memory[start + k * size :][:size], words)
+            for k in range(-(-tokens // p.rows))
+        ]
+        return halves_values(p, np.concatenate(rows), elements)[:tokens]

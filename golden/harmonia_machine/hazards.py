@@ -1,0 +1,149 @@
+"""What a program must not do and the hardware does not check.
+
+Instructions read and write their memories row by row, so the result of one that reads what it has
+written would depend on its timing. Loads of operands run in the background, and so may
+conversions; the operand memories have one write port, which both of them use.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations, product
+from typing import NamedTuple
+
+from tilewright.golden.harmonia_machine.isa import (
+    Instruction,
+    Settings,
+    expand,
+    extents,
+    judge,
+)
+from tilewright.golden.machine.extent import Extent, read_after_write, read_before_load
+from tilewright.golden.machine.instruction import works_on_scalars
+from tilewright.golden.params.harmonia_machine import (
+    Conversion,
+    Dataflow,
+    HarmoniaParams,
+    Memory,
+    Opcode,
+    Operand,
+)
+from tilewright.golden.params.machine import Error
+from tilewright.golden.params.vector import Operation
+
+_ACTIVATIONS: tuple[Memory, ...] = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
+_FACTS: tuple[Memory, ...] = (Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
+_SCALES: tuple[Memory, ...] = (Memory.SCALES,)
+
+
+class _Ranges(NamedTuple):
+    """Rows that an instruction reads and writes."""
+
+    reads: list[Extent]
+    writes: list[Extent]
+
+
+def first_hazard(params: HarmoniaParams, program: Iterable[Instruction]) -> str | None:
+    """The first instruction whose result depends on timing, and why; None if there is none.
+
+    One that stops the machine ends the program.
+    """
+    loading: list[Extent] = []  # rows that a load in the background brings
+    converting = _Ranges([], [])  # of a conversion in the background
+    for number, x in _parts(params, program):
+        if judge(params, x) is not Error.NONE:
+            return None
+        name = f"instruction {number}, {x.opcode.name.lower()},"
+        now = _ranges(params, x)
+        if x.opcode not in (Opcode.GEMM, Opcode.CONFIGURE):
+            converting = _Ranges([], [])  # it waits for the conversion
+        problem = (
+            _within(x, now) or _beside_load(x, now, loading) or _beside_conversion(now, converting)
+        )
+        if problem:
+            return f"{name} {problem}"
+        match x.opcode:
+            case Opcode.LOAD | Opcode.STORE | Opcode.WAIT:
+                # Whatever needs the memory port waits for the load before it.
+                background = x.opcode is Opcode.LOAD and Memory(x["memory"]).background
+                loading = now.writes if background else []
+            case Opcode.CONVERT if x["background"]:
+                converting = now
+            case Opcode.HALT:
+                return None
+    return None
+
+
+def _parts(
+    params: HarmoniaParams, program: Iterable[Instruction]
+) -> Iterator[tuple[int, Instruction]]:
+    """Instructions with their numbers, products as what they consist of."""
+    settings = Settings()
+    for number, x in enumerate(program):
+        if x.opcode is Opcode.CONFIGURE:
+            settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
+        if x.opcode is Opcode.PRODUCT and judge(params, x) is Error.NONE:
+            yield from ((number, part) for part in expand(params, settings, x))
+        else:
+            yield number, x
+
+
+def _within(x: Instruction, now: _Ranges) -> str | None:
+    problem = read_after_write(now.reads, now.writes, in_place=x.opcode is Opcode.VECTOR)
+    if problem:
+        return problem
+    for one, other in combinations(now.writes, 2):
+        if one.overlaps(other):
+            return f"writes {one} and {other}"
+    return None
+
+
+def _beside_load(x: Instruction, now: _Ranges, loading: list[Extent]) -> str | None:
+    problem = read_before_load(now.reads, loading)
+    if problem:
+        return problem
+    if x.opcode in (Opcode.CONVERT, Opcode.CLEAR):
+        for one, other in product(now.writes, loading):
+            if one.memory >= Memory.OPERANDS:
+                return f"writes {one} without a wait for the load of {other}"
+    return None
+
+
+def _beside_conversion(now: _Ranges, converting: _Ranges) -> str | None:
+    for one, other in product(now.reads, converting.writes):
+        if one.overlaps(other):
+            return f"reads {one} without a wait for the conversion to {other}"
+    for one, other in product(now.writes, converting.reads):
+        if one.overlaps(other):
+            return f"writes {one} without a wait for the conversion of {other}"
+    return None
+
+
+def _ranges(params: HarmoniaParams, x: Instruction) -> _Ranges:
+    touched = extents(params, x)
+    match x.opcode:
+        case Opcode.LOAD | Opcode.CLEAR:
+            return _Ranges([], touched)
+        case Opcode.STORE | Opcode.LEARN:
+            return _Ranges(touched, [])
+        case Opcode.VECTOR if Operation(x["operation"]).reduces or works_on_scalars(x):
+            return _Ranges(touched, [])
+        case Opcode.VECTOR:
+            return _Ranges(touched[:-1], touched[-1:])
+        case Opcode.CONVERT:
+            beside = _ACTIVATIONS if x["conversion"] == Conversion.ACTIVATIONS else _FACTS
+            return _Ranges(touched[:1], _everywhere(touched[1:], beside))
+        case Opcode.GEMM:
+            facts = _SCALES if x["operand"] == Operand.WEIGHTS else _FACTS
+            reads = [e for e in touched if e.memory is not Memory.HALVES]
+            writes = [e for e in touched if e.memory is Memory.HALVES]
+            return _Ranges(_everywhere(_everywhere(reads, facts), _ACTIVATIONS), writes)
+    return _Ranges([], [])
+
+
+def _everywhere(touched: list[Extent], memories: tuple[Memory, ...]) -> list[Extent]:
+    """Rows of signs or of mantissas stand for those of all memories beside them."""
+    stands = Memory.MANTISSAS if memories is _ACTIVATIONS else Memory.OPERAND_SIGNS
+    return [
+        Extent(memory, e.first, e.rows)
+        for e in touched
+        for memory in (memories if e.memory is stands else (e.memory,))
+    ]

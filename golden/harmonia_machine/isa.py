@@ -1,0 +1,231 @@
+"""Instructions of the Harmonia accelerator: what they touch, and what is wrong with them.
+
+The encoding is declared in :mod:`tilewright.golden.params.harmonia_machine`. The checks are those
+of the hardware: :func:`judge` gives the error with which an instruction stops the machine.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+from tilewright.golden.machine.extent import Extent, beyond
+from tilewright.golden.machine.instruction import (
+    BaseInstruction,
+    bad_scalar_register,
+    bad_vector_operand,
+    tensor_operands,
+    zero_size,
+)
+from tilewright.golden.params.harmonia_machine import (
+    INSTRUCTION_FIELDS,
+    LANES_FIELD,
+    Conversion,
+    Dataflow,
+    HarmoniaParams,
+    Memory,
+    Opcode,
+    Operand,
+)
+from tilewright.golden.params.machine import Error
+
+
+class Instruction(BaseInstruction):
+    """An opcode of the Harmonia accelerator and its fields."""
+
+    FIELDS: ClassVar = INSTRUCTION_FIELDS
+
+
+decode = Instruction.decode
+
+
+class Settings(NamedTuple):
+    """What ``configure`` sets; a program starts with these."""
+
+    lanes: int = (1 << LANES_FIELD) - 1
+    tokens: int = 0
+    dataflow: Dataflow = Dataflow.COLUMN_MAJOR
+
+
+def groups_of(params: HarmoniaParams, elements: int) -> int:
+    return -(-elements // params.group)
+
+
+def words_of(params: HarmoniaParams, elements: int) -> int:
+    """Rows of a token tile in the fp16 memory."""
+    return -(-elements // params.word_values)
+
+
+def tiles_of(params: HarmoniaParams, elements: int) -> int:
+    """Tiles of columns."""
+    return -(-elements // params.columns)
+
+
+def extents(params: HarmoniaParams, x: Instruction) -> list[Extent]:
+    """Every range of rows that the instruction touches or might, of one without earlier errors."""
+    p = params
+    match x.opcode:
+        case Opcode.LOAD | Opcode.STORE:
+            return [Extent(Memory(x["memory"]), x["row"], x["rows"])]
+        case Opcode.GEMM:
+            operand, groups, tiles = Operand(x["operand"]), x["groups"], x["tiles"]
+            token_tiles = x["token_tiles"]
+            touched = [
+                Extent(Memory.MANTISSAS, x["source"], token_tiles * groups),
+                Extent(Memory.OPERANDS, x["operands"], tiles * groups),
+                Extent(Memory.OPERAND_SIGNS, x["facts"], tiles * groups),
+                Extent(Memory.HALVES, x["destination"], token_tiles * tiles * p.tile_words),
+            ]
+            if operand is not Operand.WEIGHTS:  # the whole ring, whatever of it is used
+                across = groups if operand is Operand.KEYS else tiles
+                rows = p.low_slots(operand) * across
+                touched.append(Extent(Memory.OPERANDS, x["lows"], rows))
+            return touched
+        case Opcode.VECTOR:
+            rows = words_of(p, x["elements"])
+            return [Extent(Memory.HALVES, x[name], rows) for name in tensor_operands(x)]
+        case Opcode.CONVERT:
+            words = words_of(p, x["elements"])
+            conversion = Conversion(x["conversion"])
+            if conversion is Conversion.ACTIVATIONS:
+                groups = groups_of(p, x["elements"])
+                return [
+                    Extent(Memory.HALVES, x["source"], words),
+                    Extent(Memory.MANTISSAS, x["destination"], groups),
+                ]
+            spatial = conversion is Conversion.VALUES
+            rows = tiles_of(p, x["elements"]) if spatial else groups_of(p, x["elements"])
+            touched = [
+                Extent(Memory.HALVES, x["source"], words * (p.converter.loops if spatial else 1)),
+                Extent(Memory.OPERANDS, x["destination"], rows),
+                Extent(Memory.OPERAND_SIGNS, x["facts"], rows),
+            ]
+            if not x["short"]:
+                touched.append(Extent(Memory.OPERANDS, x["lows"], rows))
+            return touched
+        case Opcode.LEARN:
+            return [Extent(Memory.HALVES, x["source"], words_of(p, x["elements"]))]
+        case Opcode.CLEAR:
+            return [Extent(Memory.OPERANDS, x["lows"], x["rows"])]
+    return []
+
+
+def judge(params: HarmoniaParams, instruction: Instruction | None) -> Error:
+    """Why the machine would stop at this instruction; ``Error.NONE`` if it would not.
+
+    A product is judged part by part, as its parts are executed.
+    """
+    if instruction is None:
+        return Error.OPCODE
+    x = instruction
+    if _bad_operand(params, x):
+        return Error.OPERAND
+    sized = ("rows", "elements", "groups", "tiles", "token_tiles", "keep")
+    if zero_size(x, sized):
+        return Error.SIZE
+    is_values = x.opcode is Opcode.CONVERT and x["conversion"] == Conversion.VALUES
+    if is_values and not 1 <= x["tokens"] <= params.group:
+        return Error.SIZE
+    if beyond(params, extents(params, x)):
+        return Error.ADDRESS
+    if x.opcode is Opcode.VECTOR and bad_scalar_register(x):
+        return Error.ADDRESS
+    if _passes_offsets(x) and x["elements"] > params.channels:
+        return Error.ADDRESS
+    return Error.NONE
+
+
+def _bad_operand(params: HarmoniaParams, x: Instruction) -> bool:
+    match x.opcode:
+        case Opcode.STORE:
+            return not Memory(x["memory"]).stores
+        case Opcode.GEMM:
+            return x["operand"] not in Operand.__members__.values()
+        case Opcode.VECTOR:
+            return bad_vector_operand(x)
+        case Opcode.CONVERT:
+            if x["conversion"] not in Conversion.__members__.values():
+                return True
+            return x["conversion"] == Conversion.KEYS and x["part"] >= params.parts
+        case Opcode.CLEAR:
+            return x["part"] >= params.parts
+    return False
+
+
+def _passes_offsets(x: Instruction) -> bool:
+    return x.opcode is Opcode.LEARN or (
+        x.opcode is Opcode.CONVERT and x["conversion"] == Conversion.KEYS
+    )
+
+
+class ProductLines(NamedTuple):
+    """Lines of a product's tiles in external memory, for ``groups`` groups."""
+
+    source: int  # a token tile: mantissas, signs, exponents
+    weights: int  # a tile of columns: weights, scales
+    destination: int  # a result tile
+
+    @classmethod
+    def of(cls, params: HarmoniaParams, groups: int) -> "ProductLines":
+        activation = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
+        operand = (Memory.OPERANDS, Memory.SCALES)
+        return cls(
+            sum(params.lines(memory, groups) for memory in activation),
+            sum(params.lines(memory, groups) for memory in operand),
+            params.lines(Memory.HALVES, params.tile_words),
+        )
+
+
+def expand(params: HarmoniaParams, settings: Settings, x: Instruction) -> Iterator[Instruction]:
+    """The instructions that a product consists of, in the order of the configured dataflow.
+
+    All its tiles begin at row 0 of the memories.
+    """
+    sizes = ProductLines.of(params, x["groups"])
+    column_major = settings.dataflow is Dataflow.COLUMN_MAJOR
+    stays, passes = ("tiles", "token_tiles") if column_major else ("token_tiles", "tiles")
+
+    def load(of: str, tile: int, row: int) -> Iterator[Instruction]:
+        """One tile of activations or weights."""
+        if of == "token_tiles":
+            line = x["source"] + tile * sizes.source
+            memories = [Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS]
+        else:
+            line = x["weights"] + tile * sizes.weights
+            memories = [Memory.OPERANDS, Memory.SCALES]
+        for memory in memories:
+            move = {"memory": int(memory), "row": row, "rows": x["groups"], "line": line}
+            yield Instruction(Opcode.LOAD, move)
+            line += params.lines(memory, x["groups"])
+
+    for first in range(0, x[stays], x["keep"]):
+        count = min(x["keep"], x[stays] - first)
+        for k in range(count):
+            yield from load(stays, first + k, k * x["groups"])
+        for passing in range(x[passes]):
+            yield from load(passes, passing, 0)
+            yield Instruction(Opcode.WAIT)
+            yield Instruction(
+                Opcode.GEMM,
+                {
+                    "operand": int(Operand.WEIGHTS),
+                    "source": 0,
+                    "operands": 0,
+                    "lows": 0,
+                    "facts": 0,
+                    "destination": 0,
+                    "groups": x["groups"],
+                    stays: count,
+                    passes: 1,
+                },
+            )
+            for k in range(count):
+                token_tile, tile = (passing, first + k) if column_major else (first + k, passing)
+                line = x["destination"] + (token_tile * x["tiles"] + tile) * sizes.destination
+                yield Instruction(
+                    Opcode.STORE,
+                    {
+                        "memory": int(Memory.HALVES),
+                        "row": k * params.tile_words,
+                        "rows": params.tile_words,
+                        "line": line,
+                    },
+                )

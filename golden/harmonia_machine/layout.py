@@ -1,0 +1,161 @@
+"""Tensors, weights and cached units as rows of the memories, and rows as bytes of lines.
+
+A row of a memory is an array: (banks or columns) or (banks or columns, elements). In external
+memory its elements follow each other, the first lowest, in as many bits as they have.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tilewright.golden import bfp
+from tilewright.golden.bfp import Blocks
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
+from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
+from tilewright.golden.params.machine import EXPONENT_BYTE
+from tilewright.golden.weights import Weights
+
+
+def element_bits(memory: Memory) -> int:
+    return {
+        Memory.MANTISSAS: ACTIVATION_BITS,
+        Memory.SIGNS: 1,
+        Memory.EXPONENTS: EXPONENT_BYTE,
+        Memory.HALVES: FP16.bits,
+        Memory.OPERANDS: OPERAND_BITS,
+        Memory.OPERAND_SIGNS: 1,
+        Memory.OPERAND_EXPONENTS: EXPONENT_BYTE,
+        Memory.SCALES: FP16.bits,
+    }[memory]
+
+
+def row_shape(params: HarmoniaParams, memory: Memory) -> tuple[int, ...]:
+    """Elements of a row."""
+    p = params
+    return {
+        Memory.MANTISSAS: (p.rows, p.group),
+        Memory.SIGNS: (p.rows, p.group),
+        Memory.EXPONENTS: (p.rows,),
+        Memory.HALVES: (p.rows, p.word_values),
+        Memory.OPERANDS: (p.columns, p.group),
+        Memory.OPERAND_SIGNS: (p.columns, p.group),
+        Memory.OPERAND_EXPONENTS: (p.columns,),
+        Memory.SCALES: (p.columns,),
+    }[memory]
+
+
+def to_bytes(params: HarmoniaParams, memory: Memory, rows: NDArray) -> NDArray[np.uint8]:
+    """Rows as they lie in external memory, padded to whole lines."""
+    bits, flat = element_bits(memory), np.ascontiguousarray(rows).reshape(-1)
+    data: NDArray[np.uint8]
+    if bits == 1:
+        data = np.packbits(flat.astype(bool), bitorder="little")
+    elif bits == OPERAND_BITS:
+        low, high = flat.astype(np.uint8).reshape(-1, 2).T
+        data = np.bitwise_or(low, np.left_shift(high, OPERAND_BITS), dtype=np.uint8)
+    else:
+        data = flat.astype(f"<u{bits // 8}").view(np.uint8)
+    return np.concatenate([data, np.zeros(-len(data) % params.line_bytes, np.uint8)])
+
+
+def from_bytes(
+    params: HarmoniaParams, memory: Memory, data: NDArray[np.uint8], rows: int
+) -> NDArray:
+    """Inverse of :func:`to_bytes`."""
+    bits, octets = element_bits(memory), np.ascontiguousarray(data)
+    if bits == 1:
+        flat = np.unpackbits(octets, bitorder="little")
+    elif bits == OPERAND_BITS:
+        flat = np.stack([octets & 15, octets >> OPERAND_BITS], axis=-1).reshape(-1)
+    else:
+        flat = octets.view(f"<u{bits // 8}")
+    shape = row_shape(params, memory)
+    return flat[: rows * int(np.prod(shape))].reshape(rows, *shape)
+
+
+class ActivationRows(NamedTuple):
+    """Rows of the three activation memories, token tile after token tile."""
+
+    mantissas: NDArray[np.uint8]  # (rows, banks, group)
+    signs: NDArray[np.uint8]  # (rows, banks, group)
+    exponents: NDArray[np.uint8]  # (rows, banks)
+
+
+class OperandRows(NamedTuple):
+    """Rows of the memories for weights."""
+
+    operands: NDArray[np.uint8]  # (rows, columns, group), two's complement
+    scales: NDArray[np.uint16]  # (rows, columns)
+
+
+def halves_rows(params: HarmoniaParams, values: ArrayLike) -> NDArray[np.uint16]:
+    """Rows of fp16 patterns (tokens, elements), token tile after token tile; zero-padded."""
+    padded = _tiled(params, values, params.word_values)
+    tiles, banks = padded.shape[:2]
+    words = padded.reshape(tiles, banks, -1, params.word_values)
+    return words.swapaxes(1, 2).reshape(-1, banks, params.word_values)
+
+
+def halves_values(params: HarmoniaParams, rows: NDArray, elements: int) -> NDArray[np.uint16]:
+    """Inverse of :func:`halves_rows` for all banks: (tokens, elements)."""
+    words = -(-elements // params.word_values)
+    tiles = rows.reshape(-1, words, params.rows, params.word_values).swapaxes(1, 2)
+    return tiles.reshape(-1, words * params.word_values)[:, :elements]
+
+
+def activation_rows(params: HarmoniaParams, values: ArrayLike) -> ActivationRows:
+    """fp16 patterns (tokens, elements) in block floating point; infinities and NaN saturate."""
+    padded = _tiled(params, values, params.group)
+    blocks = bfp.encode(params.numerics.activation, padded, saturate=True)
+    return activation_rows_of(blocks)
+
+
+def activation_rows_of(blocks: Blocks) -> ActivationRows:
+    """Blocks (token tiles, banks, groups, group) as rows."""
+    group = blocks.mantissa.shape[-1]
+    banks = blocks.mantissa.shape[1]
+    mantissas, signs = (
+        a.swapaxes(1, 2).reshape(-1, banks, group).astype(np.uint8)
+        for a in (blocks.mantissa, blocks.sign)
+    )
+    return ActivationRows(mantissas, signs, blocks.exponent.swapaxes(1, 2).reshape(-1, banks))
+
+
+def weight_rows(params: HarmoniaParams, weights: Weights) -> OperandRows:
+    """A layer's weights, tile after tile of columns, group after group; zero-padded."""
+    p = params
+    require(
+        weights.fmt == p.numerics.weight_format,
+        f"weights must have {OPERAND_BITS} bits, not {weights.fmt.bits}",
+    )
+    require(
+        weights.group % p.group == 0,
+        f"weight group must be a multiple of {p.group}, not {weights.group}",
+    )
+    groups, tiles = -(-weights.inputs // p.group), -(-weights.outputs // p.columns)
+    values = np.zeros((tiles * p.columns, groups * p.group), np.int8)
+    values[: weights.outputs, : weights.inputs] = weights.values
+    scales = np.zeros((tiles * p.columns, groups), np.uint16)
+    scales[: weights.outputs] = np.repeat(weights.scales, weights.group // p.group, axis=1)[
+        :, :groups
+    ]
+    nibbles = (values & 15).astype(np.uint8).reshape(tiles, p.columns, groups, p.group)
+    return OperandRows(
+        nibbles.swapaxes(1, 2).reshape(-1, p.columns, p.group),
+        scales.reshape(tiles, p.columns, groups).swapaxes(1, 2).reshape(-1, p.columns),
+    )
+
+
+def _tiled(params: HarmoniaParams, values: ArrayLike, unit: int) -> NDArray[np.uint16]:
+    """fp16 patterns (tokens, elements) as (token tiles, banks, whole units of elements)."""
+    values = np.asarray(values, np.uint16)
+    if values.ndim != 2 or 0 in values.shape:
+        raise ValueError(f"a tensor is (tokens, elements), not {values.shape}")
+    tokens, elements = values.shape
+    tiles = -(-tokens // params.rows)
+    padded = np.zeros((tiles * params.rows, -(-elements // unit) * unit), np.uint16)
+    padded[:tokens, :elements] = values
+    return padded.reshape(tiles, params.rows, -1)

@@ -1,0 +1,241 @@
+"""A product of any size as programs that move tiles while they compute.
+
+Unlike the instruction ``product``, which computes when its tiles have come, these programs bring
+the next part of the weights while the array works on the part before. Activations come in the
+foreground; results, in fp16, leave together after every step. What a program does not hold in its
+instruction memory is left to the next: memories keep their contents.
+
+Programs depend on sizes alone. :meth:`Product.memory` is what they start with.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tilewright.golden.harmonia_machine.isa import Instruction, Settings, groups_of, tiles_of
+from tilewright.golden.harmonia_machine.layout import (
+    activation_rows,
+    from_bytes,
+    halves_values,
+    to_bytes,
+    weight_rows,
+)
+from tilewright.golden.machine.tiling import (
+    LEAST_PARTS,
+    Step,
+    beside_weights,
+    cut,
+    packed,
+    require_shapes,
+    steps,
+)
+from tilewright.golden.params.block import require
+from tilewright.golden.params.harmonia_machine import (
+    COUNT_FIELD,
+    TILE_FIELD,
+    Dataflow,
+    HarmoniaParams,
+    Memory,
+    Opcode,
+    Operand,
+)
+from tilewright.golden.weights import Weights
+
+
+class _Move(NamedTuple):
+    """Rows of a memory, from ``row`` on or to there, and their first line."""
+
+    memory: Memory
+    row: int
+    rows: int
+    line: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """``tokens`` rows of ``inputs`` values in block floating point, times INT4 weights."""
+
+    params: HarmoniaParams
+    tokens: int
+    inputs: int
+    outputs: int
+    dataflow: Dataflow = Dataflow.ROW_MAJOR
+
+    def __post_init__(self) -> None:
+        p = self.params
+        for name in ("tokens", "inputs", "outputs"):
+            value = getattr(self, name)
+            require(value >= 1, f"{name} must be at least 1, not {value}")
+        most = min(p.operand_rows // 2, p.activation_rows, (1 << COUNT_FIELD) - 1) * p.group
+        require(
+            self.inputs <= most,
+            f"inputs must be at most {most} on {p.slug}, not {self.inputs}",
+        )
+
+    # Sizes.
+
+    @cached_property
+    def groups(self) -> int:
+        return groups_of(self.params, self.inputs)
+
+    @cached_property
+    def _block_tiles(self) -> int:
+        """Token tiles of a block."""
+        p = self.params
+        fit = min(p.activation_rows // self.groups, p.halves_rows // p.tile_words)
+        return min(-(-self.tokens // p.rows), fit, (1 << TILE_FIELD) - 1)
+
+    @cached_property
+    def _part_tiles(self) -> int:
+        """Tiles of columns of a part: half of the operand memory, and results of a block."""
+        p = self.params
+        overlapping = -(-tiles_of(p, self.outputs) // LEAST_PARTS)
+        results = p.halves_rows // (self._block_tiles * p.tile_words)
+        fit = min(p.operand_rows // 2 // self.groups, results, (1 << COUNT_FIELD) - 1)
+        return min(overlapping, fit)
+
+    @cached_property
+    def blocks(self) -> list[int]:
+        """Token tiles of every block."""
+        return cut(-(-self.tokens // self.params.rows), self._block_tiles)
+
+    @cached_property
+    def parts(self) -> list[int]:
+        """Tiles of columns of every part."""
+        return cut(tiles_of(self.params, self.outputs), self._part_tiles)
+
+    # External memory: blocks of activations, parts of weights, results of every step.
+
+    @cached_property
+    def _moves(self) -> tuple[list[list[_Move]], list[list[_Move]], list[list[_Move]]]:
+        """Of every block, of every part (in half 0), and of results by block and part."""
+        line = 0
+
+        def move(memory: Memory, rows: int) -> _Move:
+            nonlocal line
+            found = _Move(memory, 0, rows, line)
+            line += self.params.lines(memory, rows)
+            return found
+
+        activations = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
+        weights = (Memory.OPERANDS, Memory.SCALES)
+        blocks = [[move(m, n * self.groups) for m in activations] for n in self.blocks]
+        parts = [[move(m, n * self.groups) for m in weights] for n in self.parts]
+        words = self.params.tile_words
+        results = [[move(Memory.HALVES, n * k * words) for k in self.parts] for n in self.blocks]
+        return blocks, parts, results
+
+    # Programs.
+
+    def programs(self) -> list[list[Instruction]]:
+        """One after the other; each halts."""
+        stay = self.dataflow is Dataflow.COLUMN_MAJOR
+        pieces = [
+            [*self._load_part(0, 0), *self._step(step)] if k == 0 else self._step(step)
+            for k, step in enumerate(steps(len(self.blocks), len(self.parts), weights_stay=stay))
+        ]
+        lanes = (1 << self.params.rows) - 1
+        fields = {"lanes": lanes, "tokens": Settings().tokens, "dataflow": int(self.dataflow)}
+        first = [Instruction(Opcode.CONFIGURE, fields)]
+        return packed(pieces, first, Instruction(Opcode.HALT), self.params.instructions)
+
+    def _load_part(self, part: int, half: int) -> list[Instruction]:
+        row = half * (self.params.operand_rows // 2)
+        return [_instruction(Opcode.LOAD, move._replace(row=row)) for move in self._moves[1][part]]
+
+    def _step(self, step: Step) -> list[Instruction]:
+        blocks, _, results = self._moves
+        token_tiles, tiles = self.blocks[step.block], self.parts[step.part]
+        # A unit of work is a token tile, or of a single one a tile of columns: either way results
+        # of the units follow each other.
+        units, unit_tiles = (token_tiles, tiles) if token_tiles > 1 else (tiles, 1)
+        early = 0
+        before: list[Instruction] = []
+        after: list[Instruction] = []
+        if step.ahead is not None:
+            weights, scales = self._load_part(step.ahead, 1 - step.half)
+            lines = self.params.lines(Memory.OPERANDS, weights["rows"])
+            early = beside_weights(units, unit_tiles * self.groups, lines, scales["rows"])
+            before, after = ([weights], [scales]) if early else ([scales, weights], [])
+        # The port has brought the next part before it takes the store.
+        return [
+            *(_instruction(Opcode.LOAD, move) for move in blocks[step.block] if step.fetch),
+            *before,
+            *self._gemms(step, 0, early),
+            *after,
+            *self._gemms(step, early, units),
+            _instruction(Opcode.STORE, results[step.block][step.part]),
+        ]
+
+    def _gemms(self, step: Step, first: int, end: int) -> list[Instruction]:
+        """Units of work ``first`` to ``end``, if any, at once."""
+        p, token_tiles, tiles = self.params, self.blocks[step.block], self.parts[step.part]
+        if first == end:
+            return []
+        row = step.half * (p.operand_rows // 2)
+        fields = {
+            "operand": int(Operand.WEIGHTS),
+            "source": 0,
+            "operands": row,
+            "lows": 0,
+            "facts": row,
+            "destination": first * p.tile_words,
+            "groups": self.groups,
+            "tiles": end - first,
+            "token_tiles": 1,
+        }
+        if token_tiles > 1:
+            fields |= {
+                "source": first * self.groups,
+                "destination": first * tiles * p.tile_words,
+                "tiles": tiles,
+                "token_tiles": end - first,
+            }
+        else:
+            fields |= dict.fromkeys(("operands", "facts"), row + first * self.groups)
+        return [Instruction(Opcode.GEMM, fields)]
+
+    # Data.
+
+    def memory(self, values: ArrayLike, weights: Weights) -> NDArray[np.uint8]:
+        """External memory of fp16 patterns (tokens, inputs) and of the weights."""
+        p, values = self.params, np.asarray(values, np.uint16)
+        require_shapes(values, weights.values, self.tokens, self.inputs, self.outputs)
+        blocks, parts, results = self._moves
+        end = results[-1][-1]
+        memory = np.zeros((end.line + p.lines(end.memory, end.rows), p.line_bytes), np.uint8)
+        tensors: tuple[tuple[list[list[_Move]], Sequence[NDArray]], ...] = (
+            (blocks, activation_rows(p, values)),
+            (parts, weight_rows(p, weights)),
+        )
+        for pieces, contents in tensors:
+            first = 0
+            for piece in pieces:
+                for move, rows in zip(piece, contents, strict=True):
+                    data = to_bytes(p, move.memory, rows[first : first + move.rows])
+                    lines = data.reshape(-1, p.line_bytes)
+                    memory[move.line : move.line + len(lines)] = lines
+                first += piece[0].rows
+        return memory.reshape(-1)
+
+    def results(self, memory: NDArray[np.uint8]) -> NDArray[np.uint16]:
+        """fp16 patterns (tokens, outputs)."""
+        blocks = list(self._block_results(memory))
+        return np.concatenate(blocks)[: self.tokens, : self.outputs]
+
+    def _block_results(self, memory: NDArray[np.uint8]) -> Iterator[NDArray[np.uint16]]:
+        p = self.params
+        for block in self._moves[2]:
+            columns = []
+            for tiles, move in zip(self.parts, block, strict=True):
+                rows = from_bytes(p, move.memory, memory[move.line * p.line_bytes :], move.rows)
+                columns.append(halves_values(p, rows, tiles * p.columns))
+            yield np.concatenate(columns, axis=1)
+
+
+def _instruction(opcode: Opcode, move: _Move) -> Instruction:
+    return Instruction(opcode, move._asdict() | {"memory": int(move.memory)})

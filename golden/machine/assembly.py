@@ -1,0 +1,209 @@
+"""Text to instructions and back, for any set of opcodes.
+
+A line is ``NAME operand, operand, ...``; ``;`` starts a comment; numbers are decimal or 0x.... An
+instruction's fields are written ``field=value``; one that chooses something (which memory, which
+kind of operand) may stand first, by name. Operands of vector operations are ``rN`` (the row of an
+fp16 tensor), ``sN`` (a scalar register) and ``#value`` (an fp16 constant, the nearest one).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Generic, TypeVar
+
+from tilewright.golden.bits import decode as decode_float
+from tilewright.golden.bits import encode
+from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.machine import Kind
+from tilewright.golden.params.vector import Operation
+
+ONE = int(encode(FP16, 1.0))
+_OPERATIONS = {operation.name.lower(): operation for operation in Operation}
+_KINDS = {"r": Kind.TENSOR, "s": Kind.SCALAR, "#": Kind.IMMEDIATE}
+
+AnyInstruction = TypeVar("AnyInstruction", bound=BaseInstruction)
+
+
+class AssemblyError(ValueError):
+    """A line that is no instruction; the text begins with its number."""
+
+
+@dataclass(frozen=True)
+class Assembler(Generic[AnyInstruction]):
+    """The language of one instruction set."""
+
+    instruction: type[AnyInstruction]
+    leading: Mapping[Any, tuple[str, type[IntEnum]]]  # the field that a name stands for, by opcode
+    defaults: Mapping[Any, Mapping[str, int]]  # of fields that may be left out
+    spelling: Mapping[str, str] = field(default_factory=dict)  # of fields: as written, as declared
+    choices: Mapping[str, type[IntEnum]] = field(default_factory=dict)  # settings given by name
+    vector_settings: tuple[str, ...] = ()  # further fields of vector operations, 0 if left out
+
+    def assemble(self, text: str) -> list[AnyInstruction]:
+        """The instructions of a program."""
+        program = []
+        for number, line in enumerate(text.splitlines(), 1):
+            code = line.partition(";")[0].strip()
+            if code:
+                try:
+                    program.append(self._parse(code))
+                except ValueError as problem:
+                    raise AssemblyError(f"line {number}: {problem}") from None
+        return program
+
+    def disassemble(self, program: Iterable[AnyInstruction | int]) -> str:
+        """Text that :meth:`assemble` reads as the same instructions; words are decoded first."""
+        lines = []
+        for item in program:
+            instruction = self.instruction.decode(item) if isinstance(item, int) else item
+            if instruction is None:
+                raise ValueError(f"{item:#x} has an unknown opcode")
+            lines.append(self._text(instruction) + "\n")
+        return "".join(lines)
+
+    def _parse(self, code: str) -> AnyInstruction:
+        name, _, rest = code.partition(" ")
+        operands = [word.strip() for word in rest.split(",")] if rest.strip() else []
+        if name in _OPERATIONS:
+            return self._vector(_OPERATIONS[name], operands)
+        declared = self.instruction.FIELDS
+        opcodes = {o.name.lower(): o for o in declared if o is not self._vector_opcode}
+        if name not in opcodes:
+            known = ", ".join([*opcodes, *_OPERATIONS])
+            raise ValueError(f"unknown instruction {name!r}; known: {known}")
+        opcode = opcodes[name]
+        fields = dict(self.defaults.get(opcode, {}))
+        chosen = None
+        if opcode in self.leading:
+            chosen, names = self.leading[opcode]
+            fields[chosen] = _choice(chosen, names, operands.pop(0) if operands else "")
+        allowed = {f.name for f in declared[opcode]}
+        for key, value in _settings(operands).items():
+            target = key if key in allowed else self.spelling.get(key, key)
+            if target not in allowed or target == chosen:
+                raise ValueError(f"{name} has no operand {key!r}")
+            if target in self.choices:
+                fields[target] = _choice(key, self.choices[target], value)
+            else:
+                fields[target] = _integer(key, value)
+        missing = sorted(allowed - set(fields))
+        if missing:
+            raise ValueError(f"{name} lacks {', '.join(missing)}")
+        return self.instruction(opcode, fields)
+
+    @property
+    def _vector_opcode(self) -> IntEnum:
+        return next(o for o in self.instruction.FIELDS if o.name == "VECTOR")
+
+    def _vector(self, operation: Operation, operands: list[str]) -> AnyInstruction:
+        name = operation.name.lower()
+        places = [word for word in operands if "=" not in word]
+        settings = _settings(word for word in operands if "=" in word)
+        want = 3 if operation.takes_b else 2
+        if len(places) != want:
+            raise ValueError(f"{name} takes {want} operands, not {len(places)}")
+        destination_kind, destination = _operand(places[0])
+        a_kind, a = _operand(places[1])
+        b_kind, b = _operand(places[2]) if operation.takes_b else (Kind.TENSOR, 0)
+        known = {"elements", *self.vector_settings, *(["scale"] if operation.takes_scale else [])}
+        for key in settings:
+            if key not in known:
+                raise ValueError(f"{name} has no operand {key!r}")
+        instruction = self.instruction(
+            self._vector_opcode,
+            {
+                "operation": int(operation),
+                "a_kind": int(a_kind),
+                "b_kind": int(b_kind),
+                "a": a,
+                "b": b,
+                "destination": destination,
+                "elements": _integer("elements", settings.get("elements", "0")),
+                "scale": _constant(settings["scale"]) if "scale" in settings else ONE,
+                **{k: _integer(k, settings.get(k, "0")) for k in self.vector_settings},
+            },
+        )
+        scalar = operation.reduces or works_on_scalars(instruction)
+        if destination_kind is not (Kind.SCALAR if scalar else Kind.TENSOR):
+            kind = "a scalar" if scalar else "a tensor"
+            raise ValueError(f"{name} writes {kind}, not {places[0]}")
+        if "elements" not in settings and not works_on_scalars(instruction):
+            raise ValueError(f"{name} lacks elements")
+        return instruction
+
+    def _text(self, x: AnyInstruction) -> str:
+        if x.opcode is self._vector_opcode:
+            return self._vector_text(x)
+        written = {target: short for short, target in self.spelling.items()}
+        chosen, names = self.leading.get(x.opcode, (None, None))
+        words = [names(x[chosen]).name.lower()] if chosen and names else []
+        for key, value in x.fields.items():
+            if key != chosen:
+                shown = self.choices[key](value).name.lower() if key in self.choices else value
+                words.append(f"{written.get(key, key)}={shown}")
+        return f"{x.opcode.name.lower()} {', '.join(words)}".strip()
+
+    def _vector_text(self, x: AnyInstruction) -> str:
+        operation = Operation(x["operation"])
+        scalars = works_on_scalars(x)
+        letter = "s" if operation.reduces or scalars else "r"
+        words = [f"{letter}{x['destination']}", _operand_text(x["a_kind"], x["a"])]
+        if operation.takes_b:
+            words.append(_operand_text(x["b_kind"], x["b"]))
+        if not scalars:
+            words.append(f"elements={x['elements']}")
+        if operation.takes_scale:
+            words.append(f"scale={_number(x['scale'])}")
+        words += [f"{key}={x[key]}" for key in self.vector_settings if x[key]]
+        return f"{operation.name.lower()} {', '.join(words)}"
+
+
+def _settings(words: Iterable[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for word in words:
+        key, equals, value = (part.strip() for part in word.partition("="))
+        if not equals:
+            raise ValueError(f"expected NAME=VALUE, not {word!r}")
+        if key in given:
+            raise ValueError(f"{key} is given twice")
+        given[key] = value
+    return given
+
+
+def _choice(name: str, choices: type[IntEnum], text: str) -> int:
+    known = {choice.name.lower(): choice for choice in choices}
+    if text not in known:
+        raise ValueError(f"unknown {name} {text!r}; known: {', '.join(known)}")
+    return int(known[text])
+
+
+def _integer(name: str, text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise ValueError(f"{name} must be a whole number, not {text!r}") from None
+
+
+def _constant(text: str) -> int:
+    try:
+        return int(encode(FP16, float(text)))
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+
+
+def _operand(text: str) -> tuple[Kind, int]:
+    kind = _KINDS.get(text[:1])
+    if kind is Kind.IMMEDIATE:
+        return kind, _constant(text[1:])
+    if kind is None or not text[1:].isdigit():
+        raise ValueError(f"an operand is rROW, sREGISTER or #VALUE, not {text!r}")
+    return kind, int(text[1:])
+
+
+def _operand_text(kind: int, value: int) -> str:
+    return f"#{_number(value)}" if kind == Kind.IMMEDIATE else f"{'rs'[kind]}{value}"
+
+
+def _number(bits: int) -> str:
+    return repr(float(decode_float(FP16, bits)))

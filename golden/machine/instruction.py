@@ -1,0 +1,105 @@
+"""Instructions as objects and as words, for any set of opcodes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, ClassVar, Self
+
+from tilewright.golden.params.block import Field
+from tilewright.golden.params.machine import INSTRUCTION_BITS, OPCODE_BITS, SCALARS, Kind
+from tilewright.golden.params.vector import Operation
+
+
+@dataclass(frozen=True)
+class BaseInstruction:
+    """An opcode and its fields, all of them; a subclass declares which there are."""
+
+    opcode: Any  # a member of the set's IntEnum
+    fields: dict[str, int] = field(default_factory=dict)
+
+    FIELDS: ClassVar[Mapping[Any, tuple[Field, ...]]]
+
+    def __post_init__(self) -> None:
+        declared = self.FIELDS[self.opcode]
+        names = {f.name for f in declared}
+        name = self.opcode.name.lower()
+        if set(self.fields) != names:
+            raise ValueError(f"{name} has the fields {sorted(names)}, not {sorted(self.fields)}")
+        for f in declared:
+            value = self.fields[f.name]
+            if not 0 <= value < 1 << f.bits:
+                raise ValueError(f"{name}: {f.name} must be 0..{(1 << f.bits) - 1}, not {value}")
+
+    def __getitem__(self, name: str) -> int:
+        return self.fields[name]
+
+    def encode(self) -> int:
+        """The word of 128 bits."""
+        word, shift = int(self.opcode), OPCODE_BITS
+        for f in self.FIELDS[self.opcode]:
+            word |= self.fields[f.name] << shift
+            shift += f.bits
+        return word
+
+    @classmethod
+    def decode(cls, word: int) -> Self | None:
+        """The instruction of a word; None if its opcode is unknown."""
+        if not 0 <= word < 1 << INSTRUCTION_BITS:
+            raise ValueError(f"{word:#x} is not a word of {INSTRUCTION_BITS} bits")
+        opcodes: dict[int, IntEnum] = {int(opcode): opcode for opcode in cls.FIELDS}
+        opcode = opcodes.get(word & ((1 << OPCODE_BITS) - 1))
+        if opcode is None:
+            return None
+        shift, fields = OPCODE_BITS, {}
+        for f in cls.FIELDS[opcode]:
+            fields[f.name] = word >> shift & ((1 << f.bits) - 1)
+            shift += f.bits
+        return cls(opcode, fields)
+
+
+# Vector instructions, which all accelerators have.
+
+
+def works_on_scalars(x: BaseInstruction) -> bool:
+    """Whether a vector instruction has no tensor: it computes one scalar register from others."""
+    tensor_b = Operation(x["operation"]).takes_b and x["b_kind"] == Kind.TENSOR
+    return x["a_kind"] != Kind.TENSOR and not tensor_b
+
+
+def tensor_operands(x: BaseInstruction) -> list[str]:
+    """The fields of a vector instruction that are rows of tensors, the result's among them."""
+    operation = Operation(x["operation"])
+    names = ["a"] if x["a_kind"] == Kind.TENSOR else []
+    if operation.takes_b and x["b_kind"] == Kind.TENSOR:
+        names.append("b")
+    if not (operation.reduces or works_on_scalars(x)):
+        names.append("destination")
+    return names
+
+
+def bad_vector_operand(x: BaseInstruction) -> bool:
+    """An unknown operation or kind, or a reduction of something else than a tensor."""
+    kinds = Kind.__members__.values()
+    if x["operation"] not in Operation.__members__.values():
+        return True
+    if x["a_kind"] not in kinds or x["b_kind"] not in kinds:
+        return True
+    return Operation(x["operation"]).reduces and x["a_kind"] != Kind.TENSOR
+
+
+def bad_scalar_register(x: BaseInstruction) -> bool:
+    """Whether a vector instruction names a scalar register that does not exist."""
+    operation = Operation(x["operation"])
+    numbers = [x["a"]] if x["a_kind"] == Kind.SCALAR else []
+    if operation.takes_b and x["b_kind"] == Kind.SCALAR:
+        numbers.append(x["b"])
+    if operation.reduces or works_on_scalars(x):
+        numbers.append(x["destination"])
+    return any(number >= SCALARS for number in numbers)
+
+
+def zero_size(x: BaseInstruction, names: Iterable[str]) -> bool:
+    """Whether one of the fields that are sizes is 0; one that works on scalars needs none."""
+    if x.opcode.name == "VECTOR" and works_on_scalars(x):
+        return False
+    return any(x.fields.get(name) == 0 for name in names)

@@ -1,0 +1,228 @@
+"""The vector unit's arithmetic on fp16 patterns: element by element, and along rows.
+
+The approximations are specified here bit by bit; their errors against the true functions are
+measured over every fp16 pattern (:func:`worst_error`).
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tilewright.golden.arith import add, convert, multiply
+from tilewright.golden.bits import decode, patterns, round_pack, unpack
+from tilewright.golden.params.arith import IEEE_RULES
+from tilewright.golden.params.formats import FP16, FP32
+from tilewright.golden.params.vector import (
+    LOG2_E,
+    LOG2_E_FRACTION,
+    SEGMENT_BITS,
+    STEP_BITS,
+    TABLES,
+    VALUE_BITS,
+    VALUE_FRACTION,
+    AndaVectorParams,
+    Operation,
+)
+
+_SIGN = 1 << (FP16.bits - 1)
+_MINUS_INFINITY = _SIGN | 0x7C00
+_NAN = 0x7E00
+_EXP_FIELD_LIMIT = FP16.bias + 5  # exponent field of 32: beyond it e^x is 0 or infinity
+
+
+def elementwise(operation: Operation, a: ArrayLike, b: ArrayLike = 0) -> NDArray[np.uint16]:
+    """The fp16 result of an operation that does not reduce; ``b`` where it takes one."""
+    a, b = np.broadcast_arrays(patterns(FP16, a), patterns(FP16, b))
+    match operation:
+        case Operation.COPY:
+            return a.astype(np.uint16)
+        case Operation.ADD:
+            return add(FP16, FP16, FP16, a, b)
+        case Operation.SUBTRACT:
+            return add(FP16, FP16, FP16, a, b ^ _SIGN)
+        case Operation.MULTIPLY:
+            return multiply(FP16, FP16, FP16, a, b)
+        case Operation.MAXIMUM:
+            return _larger(a, b)
+        case Operation.EXPONENTIAL:
+            return _exponential(a)
+        case Operation.RECIPROCAL:
+            return _reciprocal(a)
+        case Operation.RECIPROCAL_ROOT:
+            return _reciprocal_root(a)
+    raise ValueError(f"{operation.name} is no operation of single elements")
+
+
+def reduce_rows(
+    operation: Operation,
+    a: ArrayLike,
+    b: ArrayLike,
+    active: ArrayLike,
+    scale: int,
+) -> NDArray[np.uint16]:
+    """One value per row from words of shape (words, rows, row_lanes); (words, rows) running.
+
+    ``active`` is (words, row_lanes): which elements count. Entry [w] of the result is the
+    reduction of the words up to and with w.
+    """
+    a, b = np.broadcast_arrays(patterns(FP16, a), patterns(FP16, b))
+    counts = np.asarray(active, bool)[:, np.newaxis, :]
+    if operation is Operation.LARGEST:
+        lanes = np.where(counts, a, _MINUS_INFINITY).astype(np.uint16)
+        largest = np.full(lanes.shape[1:], _MINUS_INFINITY, np.uint16)
+        for w in range(len(lanes)):
+            largest = lanes[w] = _larger(largest, lanes[w])
+        while lanes.shape[-1] > 1:
+            lanes = _larger(lanes[..., 0::2], lanes[..., 1::2])
+        return lanes[..., 0]
+    if operation is Operation.DOT:
+        terms = multiply(FP16, FP16, FP32, a, b)
+    elif operation is Operation.SUM:
+        terms = convert(FP16, FP32, a)
+    else:
+        raise ValueError(f"{operation.name} reduces nothing")
+    sums = np.where(counts, terms, 0).astype(np.uint32)
+    total = np.zeros(sums.shape[1:], np.uint32)
+    for w in range(len(sums)):  # each addition rounds, so their order is part of the result
+        total = sums[w] = add(FP32, FP32, FP32, total, sums[w])
+    while sums.shape[-1] > 1:
+        sums = add(FP32, FP32, FP32, sums[..., 0::2], sums[..., 1::2])
+    return multiply(FP32, FP16, FP16, sums[..., 0], np.uint16(scale))
+
+
+def reduce_tensor(
+    operation: Operation, a: NDArray, b: NDArray, elements: int, row_lanes: int, scale: int
+) -> NDArray[np.uint16]:
+    """One value per row of tensors (rows, whole words); the first ``elements`` of a row count."""
+    a_words, b_words = (v.reshape(len(v), -1, row_lanes).transpose(1, 0, 2) for v in (a, b))
+    active = (np.arange(a.shape[1]) < elements).reshape(-1, row_lanes)
+    return reduce_rows(operation, a_words, b_words, active, scale)[-1]
+
+
+def beats(
+    params: AndaVectorParams,
+    operation: NDArray,
+    first: NDArray,
+    active: NDArray,
+    scale: NDArray,
+    a: NDArray,
+    b: NDArray,
+) -> NDArray[np.uint16]:
+    """What the unit gives for a stream of beats, (beats, lanes).
+
+    From one beat marked ``first`` to the next, operation and scale stay the same.
+    """
+    shape = (len(a), params.rows, params.row_lanes)
+    a, b = a.reshape(shape), b.reshape(shape)
+    result = np.zeros(shape, np.uint16)
+    starts = np.flatnonzero(first)
+    for start, end in zip(starts, [*starts[1:], len(a)], strict=True):
+        run, code = slice(start, end), Operation(int(operation[start]))
+        if code.reduces:
+            rows = reduce_rows(code, a[run], b[run], active[run], int(scale[start]))
+            result[run] = rows[..., np.newaxis]
+        else:
+            counts = active[run][:, np.newaxis, :] != 0
+            result[run] = np.where(counts, elementwise(code, a[run], b[run]), 0)
+    return result.reshape(len(a), -1)
+
+
+def worst_error(operation: Operation) -> tuple[float, int]:
+    """Largest error of an approximation over all finite fp16 inputs with finite true results.
+
+    In units in the last place of the correctly rounded result; and the pattern where it occurs.
+    """
+    bits = np.arange(1 << FP16.bits, dtype=np.uint16)
+    x = decode(FP16, bits)
+    with np.errstate(all="ignore"):
+        true = {
+            Operation.EXPONENTIAL: lambda: np.exp(x),
+            Operation.RECIPROCAL: lambda: 1 / x,
+            Operation.RECIPROCAL_ROOT: lambda: 1 / np.sqrt(x),
+        }[operation]()
+    usable = np.isfinite(x) & np.isfinite(true) & (np.abs(true) <= decode(FP16, 0x7BFF))
+    got = decode(FP16, elementwise(operation, bits))
+    exponent = np.maximum(np.frexp(np.where(usable, true, 1))[1] - 1, FP16.min_exponent)
+    place = np.ldexp(1.0, exponent - FP16.mantissa_bits)
+    with np.errstate(invalid="ignore"):
+        error = np.where(usable, np.abs(got - np.where(usable, true, 0)) / place, 0)
+    worst = int(np.argmax(error))
+    return float(error[worst]), int(bits[worst])
+
+
+def _larger(a: NDArray, b: NDArray) -> NDArray[np.uint16]:
+    nan = ((a & 0x7FFF) > 0x7C00) | ((b & 0x7FFF) > 0x7C00)
+    bigger = np.where(_ordered(a) >= _ordered(b), a, b)
+    return np.where(nan, _NAN, bigger).astype(np.uint16)
+
+
+def _ordered(x: NDArray) -> NDArray:
+    """Integers in the order of the values, -0 below +0."""
+    words = x.astype(np.int64)
+    return np.where(words & _SIGN, -(words & 0x7FFF), words + 1)
+
+
+def _interpolate(operation: Operation, argument: NDArray) -> NDArray[np.int64]:
+    """The table's function at ``argument`` / 2^16, in units of 2^-VALUE_FRACTION."""
+    table = np.array(TABLES[operation], np.int64)
+    segment, step = argument >> STEP_BITS, argument & ((1 << STEP_BITS) - 1)
+    base, slope = table[segment, 0], table[segment, 1]
+    return base + (slope * step >> STEP_BITS)
+
+
+def _exponential(a: NDArray) -> NDArray[np.uint16]:
+    words = a.astype(np.int64)
+    field = np.maximum((words >> FP16.mantissa_bits) & 0x1F, 1)
+    significand = words & 0x3FF | np.where(words & 0x7C00, 0x400, 0)
+    x = unpack(FP16, a)
+    huge = (field >= _EXP_FIELD_LIMIT) & ~x.nan
+    # a log2(e) in units of 2^-16: the significand has 10 fraction bits, the field its bias.
+    drop = FP16.mantissa_bits + LOG2_E_FRACTION - VALUE_FRACTION + FP16.bias
+    magnitude = significand * LOG2_E >> (drop - np.minimum(field, _EXP_FIELD_LIMIT - 1))
+    power = np.where(x.sign, -magnitude, magnitude)
+    return round_pack(
+        FP16,
+        False,
+        power >> VALUE_FRACTION,
+        np.where(huge, 0, _interpolate(Operation.EXPONENTIAL, power & 0xFFFF)),
+        False,
+        IEEE_RULES,
+        significand_bits=VALUE_BITS,
+        infinite=huge & ~x.sign,
+        nan=x.nan,
+    )
+
+
+def _reciprocal(a: NDArray) -> NDArray[np.uint16]:
+    x = unpack(FP16, a)
+    fraction = x.significand & 0x3FF
+    argument = fraction << (SEGMENT_BITS + STEP_BITS - FP16.mantissa_bits)
+    return round_pack(
+        FP16,
+        x.sign,
+        -x.exponent,
+        np.where(x.infinite, 0, _interpolate(Operation.RECIPROCAL, argument)),
+        False,
+        IEEE_RULES,
+        significand_bits=VALUE_BITS,
+        infinite=x.zero,
+        nan=x.nan,
+    )
+
+
+def _reciprocal_root(a: NDArray) -> NDArray[np.uint16]:
+    x = unpack(FP16, a)
+    odd = x.exponent & 1
+    argument = (odd << FP16.mantissa_bits | x.significand & 0x3FF) << (
+        SEGMENT_BITS + STEP_BITS - FP16.mantissa_bits - 1
+    )
+    return round_pack(
+        FP16,
+        x.sign,
+        -(x.exponent >> 1),
+        np.where(x.infinite, 0, _interpolate(Operation.RECIPROCAL_ROOT, argument)),
+        False,
+        IEEE_RULES,
+        significand_bits=VALUE_BITS,
+        infinite=x.zero,
+        nan=x.nan | (x.sign & ~x.zero),
+    )

@@ -1,0 +1,221 @@
+"""The Anda accelerator: sizes, instruction set, registers, ports.
+
+A *row* is an address of a buffer. One row of the activation buffer is a word of ``group`` bits in
+each of its ``rows`` banks, one bank for every row of the matrix unit, so that a *token tile*, that
+is ``rows`` tokens, is worked on at a time. A group of a token takes 1 + M rows in Anda format and
+16 rows in fp16, ``group / 16`` values a row; elements beyond the last are zero.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar
+
+from tilewright.golden.params.anda import MANTISSA_FIELD_BITS, AndaCompressorParams, AndaMxuParams
+from tilewright.golden.params.block import BlockParams, Field, Timing, require
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.machine import (
+    EXPONENT_BYTE,
+    LINE_FIELD,
+    ROW_FIELD,
+    SIZE_FIELD,
+    VECTOR_FIELDS,
+    Error,
+    ProgramPorts,
+)
+from tilewright.golden.params.vector import AndaVectorParams
+
+# Instruction set.
+
+MEMORY_BITS = 3
+MANTISSA_BITS = MANTISSA_FIELD_BITS
+
+
+class Opcode(IntEnum):
+    """What an instruction does; 0, which an empty memory holds, is none."""
+
+    HALT = 1  # the program is done, also its background loads
+    CONFIGURE = 2  # formats of the instructions that follow
+    LOAD = 3  # lines of external memory to rows of a buffer
+    STORE = 4  # rows of a buffer to lines of external memory
+    WAIT = 5  # until the background load is done
+    GEMM = 6  # a token tile times weights
+    VECTOR = 7  # one operation of the vector unit on a token tile
+    COMPRESS = 8  # fp16 to Anda
+
+
+class Memory(IntEnum):
+    """What a load or store moves rows of."""
+
+    ACTIVATIONS = 0
+    EXPONENTS = 1  # bytes, the row of the group's sign words
+    WEIGHTS = 2
+    SCALES = 3
+    BROADCAST = 4  # load only: one word, written to every bank of the activation buffer
+
+    @property
+    def background(self) -> bool:
+        """Whether its loads run beside the instructions that follow."""
+        return self in (Memory.WEIGHTS, Memory.SCALES)
+
+    @property
+    def stores(self) -> bool:
+        return self in (Memory.ACTIVATIONS, Memory.EXPONENTS)
+
+
+_MOVE = (
+    Field("memory", MEMORY_BITS),
+    Field("stride", 8),  # rows from one to the next
+    Field("row", ROW_FIELD),
+    Field("rows", SIZE_FIELD),
+    Field("line", LINE_FIELD),  # of external memory
+)
+
+# Behind the opcode, the first field lowest; what is above the last one does not matter.
+INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
+    Opcode.HALT: (),
+    Opcode.CONFIGURE: (
+        Field("source_mantissa", MANTISSA_BITS),  # M of what a gemm reads
+        Field("result_mantissa", MANTISSA_BITS),  # M of what gemm and compress write; 0: fp16
+    ),
+    Opcode.LOAD: _MOVE,
+    Opcode.STORE: _MOVE,
+    Opcode.WAIT: (),
+    Opcode.GEMM: (
+        Field("source", ROW_FIELD),
+        Field("weights", ROW_FIELD),
+        Field("scales", ROW_FIELD),
+        Field("destination", ROW_FIELD),
+        Field("inputs", SIZE_FIELD),  # elements of a token
+        Field("outputs", SIZE_FIELD),
+    ),
+    Opcode.VECTOR: VECTOR_FIELDS,
+    Opcode.COMPRESS: (
+        Field("source", ROW_FIELD),
+        Field("destination", ROW_FIELD),
+        Field("elements", SIZE_FIELD),
+    ),
+}
+
+
+ERRORS = tuple(Error)  # with which a program can stop
+FP16_ROWS = FP16.bits  # rows of one group in fp16: as many as a value has bits
+
+
+class Counter(IntEnum):
+    """What is counted while a program runs."""
+
+    CYCLES = 0  # from the start to the halt
+    INSTRUCTIONS = 1  # finished
+    MATRIX_BUSY = 2  # planes that the matrix unit took
+    MATRIX_WAITS = 3  # a plane was there, the matrix unit not ready
+    RESULT_WAITS = 4  # a result was there, its place not free
+    CONTROL = 5  # cycles that fetched, decoded and checked
+    MEMORY = 6  # cycles of loads in the foreground, stores and waits
+    GEMM = 7  # cycles of gemm
+    VECTOR = 8  # cycles of vector and compress
+    LINES_READ = 9
+    LINES_WRITTEN = 10
+    GROUPS_COMPRESSED = 11
+
+
+@dataclass(frozen=True, kw_only=True)
+class AndaParams(ProgramPorts, BlockParams):
+    """The accelerator of the paper's Figure 13 with its buffers of Table III.
+
+    Programs, registers and the layouts of tensors: docs/anda-system.md.
+    """
+
+    block: ClassVar[str] = "anda"
+    summary: ClassVar[str] = "Anda accelerator: matrix unit, vector unit, buffers, programs"
+    PRESETS: ClassVar = {
+        "paper": {},
+        "small": {
+            "rows": 2,
+            "columns": 2,
+            "group": 16,
+            "activation_rows": 1024,
+            "weight_rows": 512,
+            "instructions": 128,
+        },
+    }
+
+    rows: int = 16  # of the matrix unit: tokens of a tile; also lanes of the compressor
+    columns: int = 16
+    group: int = 64
+    weight_bits: int = 4
+    planes_per_beat: int = 2  # weight planes that one row of the weight buffer holds
+    activation_rows: int = 8192  # 1 MB, and 0.125 MB of exponents
+    weight_rows: int = 4096  # 1 MB
+    instructions: int = 1024
+    line_bytes: int = 64  # of the memory port
+    dma_lines: int = 8  # lines under way at a time
+    address_bits: int = 48
+
+    def __post_init__(self) -> None:
+        _ = self.mxu, self.compressor, self.vector  # these have rules of their own
+        require(
+            self.columns * FP16.bits % self.group == 0,
+            f"columns must fill whole words of {self.group} bits, not {self.columns!r}",
+        )
+        require(
+            self.group % self.columns == 0,
+            f"columns must divide the group of {self.group}, not be {self.columns!r}",
+        )
+        self.check_depths("activation_rows", "weight_rows")
+        self.check_ports()
+
+    @property
+    def mxu(self) -> AndaMxuParams:
+        return AndaMxuParams(
+            rows=self.rows,
+            columns=self.columns,
+            group=self.group,
+            weight_bits=self.weight_bits,
+            planes_per_beat=self.planes_per_beat,
+        )
+
+    @property
+    def compressor(self) -> AndaCompressorParams:
+        return AndaCompressorParams(lanes=self.rows, group=self.group)
+
+    @property
+    def vector(self) -> AndaVectorParams:
+        return AndaVectorParams(rows=self.rows, group=self.group)
+
+    @property
+    def scale_rows(self) -> int:
+        """One row of scales for every group of weights that fits."""
+        return self.weight_rows // self.mxu.weight_beats
+
+    @property
+    def tile_rows(self) -> int:
+        """Rows of fp16 results that one tile of columns fills."""
+        return self.columns * FP16.bits // self.group
+
+    def depth(self, memory: Memory) -> int:
+        """Rows of the memory."""
+        return {Memory.WEIGHTS: self.weight_rows, Memory.SCALES: self.scale_rows}.get(
+            memory, self.activation_rows
+        )
+
+    def row_bits(self, memory: Memory) -> int:
+        """Bits of a row as it lies in external memory."""
+        return {
+            Memory.ACTIVATIONS: self.rows * self.group,
+            Memory.EXPONENTS: self.rows * EXPONENT_BYTE,
+            Memory.WEIGHTS: self.planes_per_beat * self.columns * self.group,
+            Memory.SCALES: self.columns * FP16.bits,
+            Memory.BROADCAST: self.group,
+        }[memory]
+
+    @property
+    def timing(self) -> Timing:
+        raise NotImplementedError("a program's cycles: see tilewright.golden.anda_machine.cycles")
+
+
+def group_rows(mantissa: int) -> int:
+    """Rows of a group with ``mantissa`` bits, or in fp16 for 0."""
+    return 1 + mantissa if mantissa else FP16_ROWS
+
+
+ANDA_SYSTEM_BLOCKS: tuple[type[BlockParams], ...] = (AndaVectorParams, AndaParams)

@@ -1,0 +1,350 @@
+"""The Harmonia accelerator: sizes, instruction set, counters, ports.
+
+A *row* is an address of a memory. Everything works on *token tiles* of ``rows`` tokens: token t of
+a sequence always lies in bank t mod ``rows``. Second operands lie in tiles of ``columns``: outputs
+of a linear layer, cached tokens (K) or channels (V). What programs mean: docs/harmonia-system.md.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar
+
+from tilewright.golden.params.block import BlockParams, Field, Timing, require
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import (
+    ACTIVATION_BITS,
+    OPERAND_BITS,
+    CacheParams,
+    HarmoniaArrayParams,
+    HarmoniaConverterParams,
+    HarmoniaNumerics,
+    HarmoniaOffsetParams,
+)
+from tilewright.golden.params.machine import (
+    EXPONENT_BYTE,
+    LINE_FIELD,
+    ROW_FIELD,
+    SIZE_FIELD,
+    VECTOR_FIELDS,
+    Error,
+    ProgramPorts,
+)
+from tilewright.golden.params.vector import AndaVectorParams
+
+MEMORY_BITS = 3
+COUNT_FIELD = 10  # groups, tiles
+TILE_FIELD = 8  # token tiles
+LANES_FIELD = 16
+TOKENS_FIELD = 24
+PRODUCT_LINE_FIELD = 28
+
+
+class Opcode(IntEnum):
+    """What an instruction does; 0, which an empty memory holds, is none."""
+
+    HALT = 1  # the program is done, also its background loads
+    CONFIGURE = 2  # lanes, tokens in the cache, dataflow
+    LOAD = 3  # lines of external memory to rows of a memory
+    STORE = 4  # rows of a memory to lines of external memory
+    WAIT = 5  # until the background load is done
+    GEMM = 6  # token tiles times operands, all on chip
+    VECTOR = 7  # one operation of the vector unit on a token tile
+    CONVERT = 8  # fp16 to block floating point: activations, keys or values
+    LEARN = 9  # a token tile of the initial window through the offset generator
+    CLEAR = 10  # low halves of keys that leave the local window
+    PRODUCT = 11  # a whole product from and to external memory, in the configured dataflow
+
+
+class Memory(IntEnum):
+    """What a load or store moves rows of."""
+
+    MANTISSAS = 0  # of activations: a group of every token of a tile
+    SIGNS = 1
+    EXPONENTS = 2
+    HALVES = 3  # fp16: four values of every token of a tile
+    OPERANDS = 4  # 4-bit: weights, or halves of mantissas, a group of every column
+    OPERAND_SIGNS = 5
+    OPERAND_EXPONENTS = 6
+    SCALES = 7  # of weights
+
+    @property
+    def background(self) -> bool:
+        """Whether its loads run beside the instructions that follow."""
+        return self >= Memory.OPERANDS
+
+    @property
+    def stores(self) -> bool:
+        return self is not Memory.SCALES
+
+
+class Operand(IntEnum):
+    """What a gemm multiplies activations with."""
+
+    WEIGHTS = 0  # M8W4
+    KEYS = 1  # a column is a cached token, its groups run along the channels
+    VALUES = 2  # a column is a channel, its groups run along the cached tokens
+
+
+class Conversion(IntEnum):
+    """Where converted values go."""
+
+    ACTIVATIONS = 0  # along a token, into the activation memories
+    KEYS = 1  # along a token, less the offsets, into columns of the operand memories
+    VALUES = 2  # along ``group`` tokens of a channel, into the operand memories
+
+
+class Dataflow(IntEnum):
+    """Which loop of a gemm is the outer one, and what a product keeps on chip."""
+
+    COLUMN_MAJOR = 0  # operands stay, activations pass
+    ROW_MAJOR = 1  # activations stay, operands pass
+
+
+_MOVE = (
+    Field("memory", MEMORY_BITS),
+    Field("row", ROW_FIELD),
+    Field("rows", SIZE_FIELD),
+    Field("line", LINE_FIELD),  # of external memory
+)
+
+# Behind the opcode, the first field lowest; what is above the last one does not matter.
+INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
+    Opcode.HALT: (),
+    Opcode.CONFIGURE: (
+        Field("lanes", LANES_FIELD),  # banks that are written: bit r is token r of a tile
+        Field("tokens", TOKENS_FIELD),  # in the cache: what is old and what is recent
+        Field("dataflow", 1),
+    ),
+    Opcode.LOAD: _MOVE,
+    Opcode.STORE: _MOVE,
+    Opcode.WAIT: (),
+    Opcode.GEMM: (
+        Field("operand", 2),
+        Field("source", ROW_FIELD),  # of the activation memories
+        Field("operands", ROW_FIELD),  # weights, or high halves
+        Field("lows", ROW_FIELD),  # low halves; not of weights
+        Field("facts", ROW_FIELD),  # signs and exponents, or scales
+        Field("destination", ROW_FIELD),  # of the fp16 memory
+        Field("groups", COUNT_FIELD),
+        Field("tiles", COUNT_FIELD),
+        Field("token_tiles", TILE_FIELD),
+    ),
+    Opcode.VECTOR: (
+        *VECTOR_FIELDS,
+        # If not 0: element e of bank r of tensor a reads as -infinity where e >= seen + r.
+        Field("seen", SIZE_FIELD),
+    ),
+    Opcode.CONVERT: (
+        Field("conversion", 2),
+        Field("source", ROW_FIELD),  # of the fp16 memory
+        Field("elements", SIZE_FIELD),  # of a token
+        Field("destination", ROW_FIELD),  # activations, or high halves
+        Field("lows", ROW_FIELD),
+        Field("facts", ROW_FIELD),
+        Field("part", 8),  # keys: which ``rows`` of the tile's columns
+        Field("tokens", 8),  # values: of the group; later ones count as +0
+        Field("short", 1),  # 4 bits: low halves are not written
+        Field("background", 1),  # runs beside the gemm that follows
+    ),
+    Opcode.LEARN: (
+        Field("source", ROW_FIELD),
+        Field("elements", SIZE_FIELD),
+        Field("first", 1),
+        Field("last", 1),
+    ),
+    Opcode.CLEAR: (
+        Field("lows", ROW_FIELD),
+        Field("rows", SIZE_FIELD),
+        Field("part", 8),
+    ),
+    Opcode.PRODUCT: (
+        Field("source", PRODUCT_LINE_FIELD),  # lines
+        Field("weights", PRODUCT_LINE_FIELD),
+        Field("destination", PRODUCT_LINE_FIELD),
+        Field("groups", COUNT_FIELD),
+        Field("tiles", COUNT_FIELD),
+        Field("token_tiles", TILE_FIELD),
+        Field("keep", TILE_FIELD),  # tiles that stay on chip at a time
+    ),
+}
+
+
+# With which a program can stop; mantissas are of one length.
+ERRORS = tuple(error for error in Error if error is not Error.MANTISSA)
+
+
+class Counter(IntEnum):
+    """What is counted while a program runs."""
+
+    CYCLES = 0  # from the start to the halt
+    INSTRUCTIONS = 1  # finished; of a product those that it consists of
+    MATRIX_BUSY = 2  # sums that the array took
+    MATRIX_WAITS = 3  # a sum was there, the array not ready
+    CONTROL = 4  # cycles that fetched, decoded and checked
+    MEMORY = 5  # cycles of loads in the foreground, stores and waits
+    GEMM = 6  # cycles of gemm
+    VECTOR = 7  # cycles of vector, convert, learn and clear
+    LINES_READ = 8
+    LINES_WRITTEN = 9
+    MANTISSA_LINES = 10  # of those read: mantissas of activations
+    OPERAND_LINES = 11  # of those read: weights or halves of mantissas
+    GROUPS_CONVERTED = 12  # one for every token and group, or column and group
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarmoniaParams(ProgramPorts, BlockParams):
+    """The accelerator of the paper's Figure 12; the paper does not say how large its memories are.
+
+    Rows, columns and the group are powers of two, so that a row of any memory is a part or a
+    multiple of a line.
+    """
+
+    block: ClassVar[str] = "harmonia"
+    summary: ClassVar[str] = "Harmonia accelerator: array, converter, KV cache, programs"
+    PRESETS: ClassVar = {
+        "paper": {},
+        "small": {
+            "rows": 2,
+            "columns": 4,
+            "group": 8,
+            "channels": 16,
+            "offsets": 2,
+            "initial": 8,
+            "local": 16,
+        },
+    }
+
+    rows: int = 8  # of the array: tokens of a tile
+    columns: int = 16
+    group: int = 32
+    channels: int = 128  # of K, that the offset generator knows
+    offsets: int = 8
+    initial: int = 32  # tokens of 8 bits at the beginning
+    local: int = 64  # and at the end
+    activation_rows: int = 1024  # 256 KB of mantissas, 32 KB of signs, 8 KB of exponents
+    halves_rows: int = 2048  # 128 KB
+    operand_rows: int = 2048  # 512 KB of operands, 224 KB of signs, exponents and scales
+    instructions: int = 2048
+    line_bytes: int = 64  # of the memory port
+    dma_lines: int = 8  # lines under way at a time
+    address_bits: int = 48
+
+    word_values: ClassVar[int] = 4  # fp16 values of a token in a row: the order of softmax's sums
+
+    def __post_init__(self) -> None:
+        _ = self.array, self.converter, self.offset, self.cache  # these have rules of their own
+        for name in ("rows", "columns", "group"):
+            value = getattr(self, name)
+            require(value & (value - 1) == 0, f"{name} must be a power of two, not {value!r}")
+        require(self.rows <= LANES_FIELD, f"rows must be at most {LANES_FIELD}, not {self.rows!r}")
+        least = max(self.rows, self.word_values)
+        require(
+            self.columns >= least,
+            f"columns must be at least {least}, the rows and a word, not {self.columns!r}",
+        )
+        # A tile of results has no more columns than a group, and two parts of a column of V leave
+        # the converter before it is written.
+        least = max(self.columns, 2 * self.rows)
+        require(self.group >= least, f"group must be at least {least}, not {self.group!r}")
+        require(
+            self.channels % self.group == 0,
+            f"channels must be a multiple of the group {self.group}, not {self.channels!r}",
+        )
+        self.check_depths("activation_rows", "halves_rows", "operand_rows")
+        self.check_ports()
+
+    @property
+    def numerics(self) -> HarmoniaNumerics:
+        return HarmoniaNumerics(group=self.group)
+
+    @property
+    def array(self) -> HarmoniaArrayParams:
+        return HarmoniaArrayParams(
+            rows=self.rows, columns=self.columns, group=self.group, words=self.operand_rows
+        )
+
+    @property
+    def converter(self) -> HarmoniaConverterParams:
+        return HarmoniaConverterParams(rows=self.rows, columns=self.columns, group=self.group)
+
+    @property
+    def offset(self) -> HarmoniaOffsetParams:
+        return HarmoniaOffsetParams(rows=self.rows, channels=self.channels, offsets=self.offsets)
+
+    @property
+    def cache(self) -> CacheParams:
+        return CacheParams(
+            group=self.group,
+            initial=self.initial,
+            local=self.local,
+            offset_channels=self.offsets,
+        )
+
+    @property
+    def vector(self) -> AndaVectorParams:
+        return AndaVectorParams(rows=self.rows, group=self.word_values * FP16.bits)
+
+    @property
+    def tile_words(self) -> int:
+        """Rows of fp16 results of one tile of columns."""
+        return self.columns // self.word_values
+
+    @property
+    def parts(self) -> int:
+        """Token tiles whose keys share a tile of columns."""
+        return self.columns // self.rows
+
+    def unit(self, operand: Operand) -> int:
+        """Tokens that share a precision: a tile of keys, or a group of values."""
+        return self.columns if operand is Operand.KEYS else self.group
+
+    def initial_slots(self, operand: Operand) -> int:
+        """Units of the initial window."""
+        return self.initial // self.unit(operand)
+
+    def ring(self, operand: Operand) -> int:
+        """Places for low halves of the local window: units that it can touch, a power of two."""
+        touched = self.local // self.unit(operand) + 1
+        return 1 << (touched - 1).bit_length()
+
+    def low_slots(self, operand: Operand) -> int:
+        """Places for low halves in all."""
+        return self.initial_slots(operand) + self.ring(operand)
+
+    def low_slot(self, operand: Operand, unit: int) -> int:
+        """Where the low halves of a unit of tokens lie."""
+        first = self.initial_slots(operand)
+        return unit if unit < first else first + unit % self.ring(operand)
+
+    def has_low(self, operand: Operand, unit: int, tokens: int) -> bool:
+        """Whether a unit has 8 bits when ``tokens`` are cached."""
+        size = self.unit(operand)
+        return unit < self.initial_slots(operand) or (unit + 1) * size + self.local > tokens
+
+    def depth(self, memory: Memory) -> int:
+        """Rows of the memory."""
+        if memory is Memory.HALVES:
+            return self.halves_rows
+        return self.operand_rows if memory >= Memory.OPERANDS else self.activation_rows
+
+    def row_bits(self, memory: Memory) -> int:
+        """Bits of a row as it lies in external memory."""
+        return {
+            Memory.MANTISSAS: self.rows * self.group * ACTIVATION_BITS,
+            Memory.SIGNS: self.rows * self.group,
+            Memory.EXPONENTS: self.rows * EXPONENT_BYTE,
+            Memory.HALVES: self.rows * self.word_values * FP16.bits,
+            Memory.OPERANDS: self.columns * self.group * OPERAND_BITS,
+            Memory.OPERAND_SIGNS: self.columns * self.group,
+            Memory.OPERAND_EXPONENTS: self.columns * EXPONENT_BYTE,
+            Memory.SCALES: self.columns * FP16.bits,
+        }[memory]
+
+    @property
+    def timing(self) -> Timing:
+        raise NotImplementedError(
+            "a program's cycles: see tilewright.golden.harmonia_machine.cycles"
+        )
+
+
+HARMONIA_SYSTEM_BLOCKS: tuple[type[BlockParams], ...] = (HarmoniaParams,)

@@ -1,0 +1,166 @@
+"""What the programmable accelerators share: instruction words, vector operands, registers, ports.
+
+An accelerator has an instruction memory, 64-bit registers and counters behind a small port, and a
+memory port that moves lines. Its own parameter file says what its instructions are.
+"""
+
+from enum import IntEnum
+from typing import Any
+
+from tilewright.golden.params.block import Field, Port, require
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.vector import OPERATION_BITS
+
+# Instructions: the opcode lowest, then its fields; what is above the last one does not matter.
+
+INSTRUCTION_BITS = 128
+OPCODE_BITS = 4
+ROW_FIELD = 16
+SIZE_FIELD = 16
+LINE_FIELD = 42
+KIND_BITS = 2
+EXPONENT_BYTE = 8  # a shared exponent's place in its memory; 5 bits of it are used
+SCALARS = 8  # scalar registers, each with one fp16 value per row of the tile
+
+
+class Kind(IntEnum):
+    """What an operand field of a vector instruction holds."""
+
+    TENSOR = 0  # the row of an fp16 tensor
+    SCALAR = 1  # the number of a scalar register: a value per row of the tile
+    IMMEDIATE = 2  # an fp16 value
+
+
+VECTOR_FIELDS = (
+    Field("operation", OPERATION_BITS),
+    Field("a_kind", KIND_BITS),
+    Field("b_kind", KIND_BITS),
+    Field("a", ROW_FIELD),
+    Field("b", ROW_FIELD),
+    Field("destination", ROW_FIELD),  # a row, or a scalar register
+    Field("elements", SIZE_FIELD),  # of a token
+    Field("scale", FP16.bits),  # of sums
+)
+
+# Registers.
+
+REGISTER_BITS = 64
+REGISTER_SPACE_BITS = 16
+INSTRUCTION_BASE = 1 << (REGISTER_SPACE_BITS - 1)  # then 16 bytes an instruction, low half first
+
+
+class Register(IntEnum):
+    """Byte offsets of the 64-bit registers."""
+
+    IDENTITY = 0x00  # read only: rows, columns, group, scalar registers, a byte each
+    CONTROL = 0x08  # write 1: clear counters and status, start at instruction 0
+    STATUS = 0x10  # read only: see STATUS_FIELDS
+    EVENTS = 0x18  # sticky, write 1 to clear: bit 0 a value saturated in compression
+    COUNTERS = 0x80  # read only: 8 bytes each, in the order of the accelerator's counters
+
+
+COUNTER_BITS = 48
+ERROR_BITS = 4
+STATUS_FIELDS = (
+    Field("busy", 1),
+    Field("done", 1),
+    Field("error", ERROR_BITS),
+    Field("instruction", 16),  # the one at work, or where the program ended
+)
+
+
+class Error(IntEnum):
+    """Why a program stopped; the first that applies, in this order."""
+
+    NONE = 0
+    OPCODE = 1  # unknown
+    OPERAND = 2  # an unknown choice (operation, kind, memory, ...), or two that do not go together
+    SIZE = 3  # nothing to do, such as zero rows or elements, or more than there can be
+    MANTISSA = 4  # of Anda alone: above 16 bits, or not configured
+    ADDRESS = 5  # beyond the end of a memory or of the scalar registers
+    END = 6  # the instruction memory ended without a halt
+    BUS = 7  # the external memory answered with an error
+
+
+class ProgramPorts:
+    """Ports of an accelerator, and what goes through them: instructions, rows of its memories.
+
+    Lines of ``line_bytes`` bytes, ``dma_lines`` of them under way, ``address_bits`` for a byte.
+    """
+
+    instructions: int
+    line_bytes: int
+    dma_lines: int
+    address_bits: int
+
+    def check_ports(self) -> None:
+        """Refuse an instruction memory or a memory port that cannot be built."""
+        most = ((1 << REGISTER_SPACE_BITS) - INSTRUCTION_BASE) // (INSTRUCTION_BITS // 8)
+        for name, low, high in (
+            ("instructions", 2, most),
+            ("line_bytes", 16, 1024),
+            ("dma_lines", 2, 64),
+            ("address_bits", 16, 48),
+        ):
+            self._check_range(name, low, high)
+        size = self.line_bytes
+        require(size & (size - 1) == 0, f"line_bytes must be a power of two, not {size!r}")
+
+    def check_depths(self, *names: str) -> None:
+        """Refuse memories whose last row an instruction could not name."""
+        for name in names:
+            self._check_range(name, 16, 1 << ROW_FIELD)
+
+    def _check_range(self, name: str, low: int, high: int) -> None:
+        value = getattr(self, name)
+        require(low <= value <= high, f"{name} must be {low}..{high}, not {value!r}")
+
+    def row_bits(self, memory: Any) -> int:
+        """Bits of a row of one of the accelerator's memories, as it lies in external memory."""
+        raise NotImplementedError
+
+    def lines(self, memory: Any, rows: int) -> int:
+        """Lines that ``rows`` rows take in external memory, from the start of a line on."""
+        return -(-rows * self.row_bits(memory) // self.line_bits)
+
+    @property
+    def line_bits(self) -> int:
+        return 8 * self.line_bytes
+
+    @property
+    def line_address_bits(self) -> int:
+        return self.address_bits - (self.line_bytes - 1).bit_length()
+
+    @property
+    def tag_bits(self) -> int:
+        return (self.dma_lines - 1).bit_length()
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return (
+            Port(
+                "mem_response",
+                (Field("tag", self.tag_bits), Field("error", 1), Field("data", self.line_bits)),
+            ),
+            Port("mem_written", (Field("error", 1),)),
+            Port(
+                "mmio_request",
+                (
+                    Field("address", REGISTER_SPACE_BITS),
+                    Field("write", 1),
+                    Field("data", REGISTER_BITS),
+                ),
+            ),
+        )
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (
+            Port(
+                "mem_request", (Field("line", self.line_address_bits), Field("tag", self.tag_bits))
+            ),
+            Port(
+                "mem_write", (Field("line", self.line_address_bits), Field("data", self.line_bits))
+            ),
+            Port("mmio_response", (Field("data", REGISTER_BITS), Field("error", 1))),
+        )

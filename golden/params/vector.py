@@ -1,0 +1,180 @@
+"""The vector unit of the Anda accelerator: operations, tables of its approximations, ports.
+
+One beat carries a word of the activation buffer: ``group / 16`` fp16 values of every row. The
+three approximated functions share one datapath: a table of 64 segments gives a value and a slope,
+and the rest of the argument moves along the slope.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from math import log2, sqrt
+from typing import ClassVar, NamedTuple
+
+from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
+from tilewright.golden.params.formats import FP16
+
+SCALAR_BITS = FP16.bits
+
+
+class Operation(IntEnum):
+    """What the vector unit does with a beat; the codes of the instruction set."""
+
+    COPY = 0  # a, every bit
+    ADD = 1  # a + b
+    SUBTRACT = 2  # a - b
+    MULTIPLY = 3  # a * b
+    MAXIMUM = 4  # the larger of a and b; +0 is larger than -0, NaN wins
+    EXPONENTIAL = 5  # e^a, approximated
+    RECIPROCAL = 6  # 1 / a, approximated
+    RECIPROCAL_ROOT = 7  # 1 / sqrt(a), approximated
+    SUM = 8  # of a along the row, times scale
+    DOT = 9  # sum of a * b along the row, times scale
+    LARGEST = 10  # the largest a of the row
+
+    @property
+    def reduces(self) -> bool:
+        """Whether it gives one value for a row."""
+        return self >= Operation.SUM
+
+    @property
+    def takes_b(self) -> bool:
+        return self in (
+            Operation.ADD,
+            Operation.SUBTRACT,
+            Operation.MULTIPLY,
+            Operation.MAXIMUM,
+            Operation.DOT,
+        )
+
+    @property
+    def takes_scale(self) -> bool:
+        return self in (Operation.SUM, Operation.DOT)
+
+
+OPERATION_BITS = 4
+
+# Tables of the approximations.
+
+SEGMENT_BITS = 6  # 64 segments of the argument's range
+STEP_BITS = 10  # bits of the argument below the segment's number
+ARGUMENT_BITS = SEGMENT_BITS + STEP_BITS
+VALUE_FRACTION = 16  # table values are multiples of 2^-16, below 2
+VALUE_BITS = VALUE_FRACTION + 1
+SLOPE_BITS = 12  # signed; the rise over a whole segment, a multiple of 2^-16
+# log2(e) with 20 fraction bits: over the whole range of e^x its error moves a result by less than
+# a hundredth of its last place.
+LOG2_E = round(2**20 / 0.6931471805599453)
+LOG2_E_FRACTION = 20
+
+
+class Segment(NamedTuple):
+    """value = base + floor(slope * step / 2^STEP_BITS), in units of 2^-VALUE_FRACTION."""
+
+    base: int
+    slope: int
+
+
+def _segments(function: Callable[[float], float]) -> tuple[Segment, ...]:
+    """``function`` over 64 equal parts of [0, 1).
+
+    A chord of a convex function lies above it, most in the middle: half of that distance is taken
+    off. The half that the cut at the end costs on average is added.
+    """
+    count = 1 << SEGMENT_BITS
+    unit = 1 << VALUE_FRACTION
+    segments = []
+    for k in range(count):
+        low, middle, high = (function((k + part) / count) for part in (0, 0.5, 1))
+        slope = round((high - low) * unit)
+        bulge = (low + high) / 2 - middle
+        segments.append(Segment(round((low - bulge / 2) * unit + 0.5), slope))
+    return tuple(segments)
+
+
+def _root_argument(u: float) -> float:
+    """[0, 1) to [1, 4): the upper half of the segments is for odd exponents."""
+    return 1 + 2 * u if u < 0.5 else 4 * u
+
+
+TABLES = {
+    Operation.EXPONENTIAL: _segments(lambda u: 2**u),
+    Operation.RECIPROCAL: _segments(lambda u: 1 / (1 + u)),
+    Operation.RECIPROCAL_ROOT: _segments(lambda u: 1 / sqrt(_root_argument(u))),
+}
+
+
+def levels(lanes: int) -> int:
+    """Of a tree of pairs over a power of two of ``lanes``."""
+    return lanes.bit_length() - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AndaVectorParams(BlockParams):
+    """``rows`` rows of ``group / 16`` fp16 lanes: element by element, or reduced along the row.
+
+    A beat of a reduction gives, in every lane of a row, the reduction of that row since the beat
+    marked ``first``. Each lane sums its own elements in fp32 from +0, the lanes of a row are then
+    added in a balanced tree in fp32, and the sum times ``scale`` is rounded to fp16 once. Elements
+    that are not ``active`` do not count in reductions and give +0 elsewhere.
+    """
+
+    block: ClassVar[str] = "anda_vector"
+    summary: ClassVar[str] = "Anda vector unit: fp16 lanes, approximated functions, reductions"
+    # Small: the accelerator builds its own size; what differs between sizes is the tree of a row.
+    PRESETS: ClassVar = {"default": {}, "rows": {"rows": 2, "group": 16}}
+
+    rows: int = 1
+    group: int = 32
+
+    def __post_init__(self) -> None:
+        require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
+        require(self.group in (16, 32, 64), f"group must be 16, 32 or 64, not {self.group!r}")
+
+    @property
+    def row_lanes(self) -> int:
+        """fp16 values in one word of ``group`` bits."""
+        return self.group // FP16.bits
+
+    @property
+    def lanes(self) -> int:
+        return self.rows * self.row_lanes
+
+    @property
+    def latency(self) -> int:
+        """Two cycles in the lanes, one for each level of a row's tree, one at the end."""
+        return 3 + levels(self.row_lanes)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        fields = (
+            Field("operation", OPERATION_BITS),
+            Field("first", 1),
+            Field("active", 1, self.row_lanes),  # the same elements of every row
+            Field("scale", SCALAR_BITS),
+            Field("a", FP16.bits, self.lanes),  # row by row
+            Field("b", FP16.bits, self.lanes),
+        )
+        return (Port("i", fields),)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (Port("o", (Field("values", FP16.bits, self.lanes),)),)
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(latency=self.latency)
+
+
+def slope_range() -> tuple[int, int]:
+    """Smallest and largest slope of all tables."""
+    slopes = [segment.slope for table in TABLES.values() for segment in table]
+    return min(slopes), max(slopes)
+
+
+def exponent_range() -> tuple[int, int]:
+    """Smallest and largest exponent that an approximation gives to its table's value."""
+    lowest_input = FP16.min_exponent - FP16.mantissa_bits
+    # e^x: |x| < 32, so |x| log2(e) < 64.
+    bound = 1 << int(log2(32 / 0.6931471805599453) + 1)
+    return min(-bound, -FP16.max_exponent), max(bound - 1, -lowest_input)

@@ -1,0 +1,186 @@
+"""From fp16 values to block floating point: through the offsets and the converter."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia_machine import Conversion, HarmoniaParams
+from tilewright.golden.params.machine import ROW_FIELD, SIZE_FIELD
+from tilewright.hw.arith.float_unpack import wire
+from tilewright.hw.harmonia.converter import Converter
+from tilewright.hw.harmonia.offset import OffsetGenerator
+from tilewright.hw.harmonia_machine.buffers import halves_row
+from tilewright.hw.harmonia_machine.group_writer import GroupWriter, command_layout, group_writes
+from tilewright.hw.machine.banks import ReadPort
+
+__all__ = ["ConversionPath", "HalvesFeeder"]
+
+
+class HalvesFeeder(wiring.Component):
+    """Values of a tensor one element a beat, as the converter and the offset generator take them.
+
+    In time: the elements of a token tile, padded to whole groups. In space: a block of channels
+    after the other, each once for every token tile of the group. Padding is +0, and so are tokens
+    that do not count.
+
+    Timing: the first beat is offered two cycles after ``start``, then one a cycle.
+    """
+
+    def __init__(self, params: HarmoniaParams):
+        self.params = params
+        beat = data.StructLayout(
+            {
+                "values": data.ArrayLayout(FP16.bits, params.rows),
+                "element": SIZE_FIELD,
+                "padding": 1,
+                "last": 1,  # of a learn
+            }
+        )
+        super().__init__(
+            {
+                "start": In(1),
+                "command": In(command_layout(params)),
+                "busy": Out(1),
+                "beats": Out(stream.Signature(beat)),
+                "read": Out(ReadPort(params.halves_rows, halves_row(params))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        p, x, o = self.params, self.command, self.beats
+        loops = p.converter.loops
+        active = Signal()
+        place, loop = Signal(range(max(p.columns, p.group))), Signal(range(loops))
+        base, blocks_left = Signal(SIZE_FIELD), Signal(SIZE_FIELD)
+        tile_row = Signal(ROW_FIELD)  # where the token tile begins
+        step = wire(m, "step", active & (~o.valid | o.ready))
+        spatial = wire(m, "spatial", ~x.learn & (x.conversion == Conversion.VALUES))
+        element = wire(m, "element", (base + place)[:SIZE_FIELD])
+        padding = wire(m, "padding", element >= x.elements)
+        place_ends = wire(m, "place_ends", place == Mux(spatial, p.columns - 1, p.group - 1))
+        block_ends = wire(m, "block_ends", place_ends & (~spatial | (loop == loops - 1)))
+        ends = wire(
+            m,
+            "ends",
+            Mux(x.learn, element == x.elements - 1, block_ends & (blocks_left == 1)),
+        )
+        word_bits = (p.word_values - 1).bit_length()
+        m.d.comb += [
+            self.read.enable.eq(step & ~padding & (place[:word_bits] == 0)),
+            self.read.address.eq(tile_row + (element >> word_bits)),
+            self.busy.eq(active | o.valid),
+        ]
+        with m.If(step):
+            m.d.sync += place.eq(Mux(place_ends, 0, place + 1))
+            with m.If(place_ends):
+                m.d.sync += [
+                    loop.eq(Mux(block_ends, 0, loop + 1)),
+                    tile_row.eq(Mux(block_ends, x.source, tile_row + x.words)),
+                ]
+            with m.If(block_ends):
+                m.d.sync += [
+                    base.eq(base + Mux(spatial, p.columns, p.group)),
+                    blocks_left.eq(blocks_left - 1),
+                ]
+            with m.If(ends):
+                m.d.sync += active.eq(0)
+        with m.If(self.start):
+            m.d.sync += [
+                active.eq(1),
+                place.eq(0),
+                loop.eq(0),
+                base.eq(0),
+                blocks_left.eq(x.blocks),
+                tile_row.eq(x.source),
+            ]
+
+        within = Signal(word_bits)
+        counts = Signal(p.rows)  # tokens that do
+        with m.If(o.ready):
+            m.d.sync += o.valid.eq(0)
+        with m.If(step):
+            m.d.sync += [
+                o.valid.eq(1),
+                o.p.element.eq(element),
+                o.p.padding.eq(padding),
+                o.p.last.eq(ends),
+                within.eq(place[:word_bits]),
+            ]
+            for r in range(p.rows):
+                token = loop * p.rows + r
+                m.d.sync += counts[r].eq(Mux(x.learn, x.lanes[r], ~spatial | (token < x.tokens)))
+        for r, value in enumerate(o.p.values):
+            read = self.read.data[r].word_select(within, FP16.bits)
+            shown = counts[r] & ~o.p.padding
+            m.d.comb += value.eq(read & shown.replicate(FP16.bits))
+        return m
+
+
+class ConversionPath(wiring.Component):
+    """Convert, learn and clear: fp16 memory, offset generator, converter, groups.
+
+    ``start`` takes the ``command``, which need not hold; ``busy`` until all is written, and after
+    the last learn until the offsets are found. Keys pass the offset generator, everything else
+    goes past it.
+    """
+
+    def __init__(self, params: HarmoniaParams):
+        self.params = params
+        super().__init__(
+            {
+                "start": In(1),
+                "command": In(command_layout(params)),
+                "busy": Out(1),
+                "saturated": Out(1),
+                "read": Out(ReadPort(params.halves_rows, halves_row(params))),
+                **group_writes(params),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        p = self.params
+        x, command = Signal(self.command.shape()), Signal(self.command.shape())
+        m.d.comb += command.eq(Mux(self.start, self.command, x))
+        with m.If(self.start):
+            m.d.sync += x.eq(self.command)
+        m.submodules.feeder = feeder = HalvesFeeder(p)
+        m.submodules.offsets = offset = OffsetGenerator(p.offset)
+        m.submodules.converter = converter = Converter(p.converter)
+        m.submodules.writer = writer = GroupWriter(p)
+        wiring.connect(m, feeder.read, wiring.flipped(self.read))
+        wiring.connect(m, converter.o, writer.beats)
+        shifted = wire(m, "shifted", x.learn | (x.conversion == Conversion.KEYS))
+        beat = feeder.beats
+        padding = Signal()  # of the beat that leaves the offset generator
+        with m.If(offset.i.valid & offset.i.ready):
+            m.d.sync += padding.eq(beat.p.padding)
+        m.d.comb += [
+            feeder.start.eq(self.start & ~command.clear),
+            feeder.command.eq(command),
+            writer.start.eq(self.start),
+            writer.command.eq(command),
+            offset.i.valid.eq(beat.valid & shifted),
+            offset.i.p.learn.eq(x.learn),
+            offset.i.p.first.eq(x.first),
+            offset.i.p.last.eq(x.last & beat.p.last),
+            offset.i.p.channel.eq(beat.p.element),
+            offset.i.p.values.eq(beat.p["values"]),
+            offset.o.ready.eq(converter.i.ready),
+            beat.ready.eq(Mux(shifted, offset.i.ready, converter.i.ready)),
+            converter.i.valid.eq(Mux(shifted, offset.o.valid, beat.valid)),
+            converter.i.p.spatial.eq(x.conversion == Conversion.VALUES),
+            converter.i.p.short.eq(0),  # the high half of 8 bits is what 4 bits would be
+            self.busy.eq(feeder.busy | writer.busy | (x.learn & ~offset.i.ready)),
+            self.saturated.eq(converter.o.valid & converter.o.p.saturated),
+            self.converted.eq(writer.converted),
+            self.write_activations.eq(writer.write_activations),
+            self.write_operands.eq(writer.write_operands),
+        ]
+        for value, own, less in zip(
+            converter.i.p.values, beat.p["values"], offset.o.p["values"], strict=True
+        ):
+            m.d.comb += value.eq(Mux(shifted, less & ~padding.replicate(FP16.bits), own))
+        return m

@@ -1,0 +1,175 @@
+"""Operand memories of the array's columns: weights, keys or values, and the array around them."""
+
+from types import SimpleNamespace
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from tilewright.golden.params.block import Port
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import OPERAND_BITS, Mode
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.machine import EXPONENT_BYTE
+from tilewright.hw.harmonia.array import HarmoniaArray
+from tilewright.hw.shared import Shared
+from tilewright.hw.sram import Sram
+from tilewright.hw.unit import payload_layout
+
+__all__ = ["OperandArray", "column_word", "operand_address", "sums_layout", "write_layout"]
+
+
+def operand_address(params: HarmoniaParams) -> data.StructLayout:
+    """Rows that one sum reads: of the operands, and of signs, exponents and scales."""
+    rows = range(params.operand_rows)
+    return data.StructLayout({"operands": rows, "facts": rows})
+
+
+def column_word(params: HarmoniaParams) -> data.StructLayout:
+    """A column's word of every operand memory."""
+    return data.StructLayout(
+        {
+            "operands": params.group * OPERAND_BITS,
+            "signs": params.group,
+            "exponent": EXPONENT_BYTE,
+            "scale": FP16.bits,
+        }
+    )
+
+
+def write_layout(params: HarmoniaParams) -> data.StructLayout:
+    """A row of any of the memories: ``enable`` has a bit for every column of each."""
+    return data.StructLayout(
+        {
+            "enable": data.StructLayout(
+                {name: params.columns for name, _ in column_word(params)},
+            ),
+            "row": operand_address(params),
+            "data": data.ArrayLayout(column_word(params), params.columns),
+        }
+    )
+
+
+def sums_layout(params: HarmoniaParams) -> data.StructLayout:
+    """A sum as ``HarmoniaArrayParams`` has it, with two addresses."""
+    _, sums = params.array.inputs
+    members = {name: field.shape for name, field in payload_layout(sums)}
+    return data.StructLayout(members | {"address": operand_address(params)})
+
+
+class OperandColumn(wiring.Component):
+    """The memories of one column.
+
+    ``read_data`` is there the cycle after ``read_enable``. ``operands`` is the same as the
+    elements take it: of ``integers``, 4 bits in two's complement, signs and magnitudes.
+    """
+
+    def __init__(self, params: HarmoniaParams):
+        self.params = params
+        super().__init__(column_signature(params))
+
+    def elaborate(self, platform):
+        m = Module()
+        for name, field in column_word(self.params):
+            m.submodules[name] = memory = Sram(self.params.operand_rows, field.width)
+            own = "operands" if name == "operands" else "facts"
+            m.d.comb += [
+                memory.write_enable.eq(self.write_enable[name]),
+                memory.write_address.eq(self.write_row[own]),
+                memory.write_data.eq(self.write_data[name]),
+                memory.read_enable.eq(self.read_enable),
+                memory.read_address.eq(self.read_row[own]),
+                self.read_data[name].eq(memory.read_data),
+            ]
+        word, given = self.read_data, self.operands
+        for lane in range(self.params.group):
+            value = word.operands.word_select(lane, OPERAND_BITS)
+            negative = value[-1]
+            m.d.comb += [
+                given.b_signs[lane].eq(Mux(self.integers, negative, word.signs[lane])),
+                given.b[lane].eq(Mux(self.integers & negative, -value, value)),
+            ]
+        m.d.comb += [given.b_exponent.eq(word.exponent), given.scale.eq(word.scale)]
+        return m
+
+
+def column_signature(params: HarmoniaParams) -> wiring.Signature:
+    word = column_word(params)
+    return wiring.Signature(
+        {
+            "write_enable": In(data.StructLayout({name: 1 for name, _ in word})),
+            "write_row": In(operand_address(params)),
+            "write_data": In(word),
+            "read_enable": In(1),
+            "read_row": In(operand_address(params)),
+            "read_data": Out(word),
+            "integers": In(1),
+            "operands": Out(payload_layout(Port("operands", params.array.operand_fields))),
+        }
+    )
+
+
+class OperandArray(HarmoniaArray):
+    """The array, whose columns hold whole operand memories: rows of all columns at a time.
+
+    Numerics and timing of the sums are those of :class:`HarmoniaArray`.
+
+    Members
+    -------
+    write : In
+        A row of one or several memories, in the columns that are enabled.
+    read : In
+        Asks for a row of all columns, whose words are ``read_data`` in the next cycle. No sum may
+        be under way.
+    """
+
+    def __init__(self, params: HarmoniaParams):
+        self.system, self.params = params, params.array
+        (results,) = params.array.outputs
+        words = data.ArrayLayout(column_word(params), params.columns)
+        wiring.Component.__init__(
+            self,
+            {
+                "write": In(write_layout(params)),
+                "read": In(data.StructLayout({"enable": 1, "row": operand_address(params)})),
+                "read_data": Out(words),
+                "i": In(stream.Signature(sums_layout(params))),
+                "o": Out(stream.Signature(payload_layout(results))),
+            },
+        )
+
+    def _memories(self, m: Module) -> list[SimpleNamespace]:
+        """What a column of the array reads, and the whole row for who else reads."""
+        p = self.system
+        memories, self._held = [], []
+        for c in range(p.columns):
+            m.submodules[f"operands_{c}"] = column = Shared(
+                f"harmonia_column_{p.operand_rows}x{p.group}",
+                column_signature(p),
+                lambda: OperandColumn(p),
+            )
+            asked = SimpleNamespace(
+                read_enable=Signal(name=f"sum_reads_{c}"),
+                read_address=Signal(operand_address(p), name=f"sum_row_{c}"),
+                read_data=column.read_data.as_value(),
+            )
+            m.d.comb += [
+                *(
+                    column.write_enable[name].eq(self.write.enable[name][c])
+                    for name, _ in column_word(p)
+                ),
+                column.write_row.eq(self.write.row),
+                column.write_data.eq(self.write.data[c]),
+                column.read_enable.eq(asked.read_enable | self.read.enable),
+                column.read_row.eq(Mux(self.read.enable, self.read.row, asked.read_address)),
+                self.read_data[c].eq(column.read_data),
+            ]
+            self._held.append(column)
+            memories.append(asked)
+        return memories
+
+    def _column(self, m: Module, c: int, valid, beat, operand_bits) -> tuple:
+        """The sums' operands are the column's words as signs and magnitudes."""
+        column = self._held[c]
+        m.d.comb += column.integers.eq(beat.mode == Mode.M8W4.code)
+        return super()._column(m, c, valid, beat, column.operands.as_value())

@@ -1,0 +1,76 @@
+"""How an accelerator's registers, controller and memory port are joined, and what is counted."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from amaranth import Module, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import connect, flipped
+
+from tilewright.golden.params.machine import COUNTER_BITS
+from tilewright.hw.machine.dma import Dma
+from tilewright.hw.machine.registers import Registers
+from tilewright.hw.machine.sequencer import Sequencer
+from tilewright.hw.unit import Unit
+
+__all__ = ["connect_control", "connect_ports", "count"]
+
+
+def connect_ports(
+    m: Module, accelerator: Unit, registers: Registers, controller: Sequencer, dma: Dma
+) -> None:
+    """Streams: the accelerator's own, and loads and stores on their way to the memory port."""
+    connect(m, registers.request, flipped(accelerator.mmio_request))
+    connect(m, registers.response, flipped(accelerator.mmio_response))
+    connect(m, dma.mem_request, flipped(accelerator.mem_request))
+    connect(m, dma.mem_response, flipped(accelerator.mem_response))
+    connect(m, dma.mem_write, flipped(accelerator.mem_write))
+    connect(m, dma.mem_written, flipped(accelerator.mem_written))
+    connect(m, controller.move, dma.command)
+
+
+def connect_control(
+    m: Module, registers: Registers, controller: Sequencer, dma: Dma, saturated: Value
+) -> None:
+    """Programs' starts, fetches and states; ``saturated`` is an event."""
+    m.d.comb += [
+        controller.start.eq(registers.start),
+        dma.forgive.eq(registers.start),
+        registers.status.eq(controller.status),
+        registers.fetch.eq(controller.fetch),
+        registers.fetch_address.eq(controller.fetch_address),
+        controller.fetched.eq(registers.fetched),
+        registers.saturated.eq(saturated),
+        controller.dma_idle.eq(dma.idle),
+        controller.dma_failed.eq(dma.failed),
+    ]
+
+
+def count(
+    m: Module,
+    accelerator: Unit,
+    registers: Registers,
+    controller: Sequencer,
+    is_gemm: Value,
+    own: Mapping[IntEnum, Value],
+) -> None:
+    """Counters that a start clears and that grow by their steps; ``own`` are the accelerator's."""
+    codes = registers.counter_codes
+    counters = Signal(data.ArrayLayout(COUNTER_BITS, len(codes)))
+    running = controller.status.busy & ~controller.in_control & ~controller.in_memory
+    steps = {
+        codes.CYCLES: controller.status.busy,
+        codes.INSTRUCTIONS: controller.finished,
+        codes.CONTROL: controller.in_control,
+        codes.MEMORY: controller.in_memory,
+        codes.GEMM: running & is_gemm,
+        codes.VECTOR: running & ~is_gemm,
+        codes.LINES_READ: accelerator.mem_request.valid & accelerator.mem_request.ready,
+        codes.LINES_WRITTEN: accelerator.mem_write.valid & accelerator.mem_write.ready,
+        **own,
+    }
+    m.d.comb += registers.counters.eq(counters)
+    for counter in codes:
+        m.d.sync += counters[counter].eq(counters[counter] + steps[counter])
+    with m.If(registers.start):
+        m.d.sync += counters.eq(0)

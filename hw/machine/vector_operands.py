@@ -1,0 +1,60 @@
+"""What the operands of a vector instruction mean, where they end, and what is wrong with them."""
+
+from collections.abc import Sequence
+
+from amaranth import Module, Signal, Value
+from amaranth.lib import data
+
+from tilewright.golden.params.machine import SCALARS, Error, Kind
+from tilewright.golden.params.vector import Operation
+from tilewright.hw.machine.sequencer import Sequencer, among
+
+__all__ = ["VectorOperands"]
+
+
+class VectorOperands:
+    """Those of the instruction with ``fields`` in a controller, if it is a vector instruction."""
+
+    def __init__(self, controller: Sequencer, fields: data.View):
+        self.controller, self.fields = controller, fields
+        self.tensor_a = fields.a_kind == Kind.TENSOR
+        self.tensor_b = controller.takes_b & (fields.b_kind == Kind.TENSOR)
+
+    def meanings(self) -> list:
+        """Assignments to the controller's outputs."""
+        operation = self.fields.operation
+        return [
+            self.controller.takes_b.eq(among(operation, [o for o in Operation if o.takes_b])),
+            self.controller.reduces.eq(among(operation, [o for o in Operation if o.reduces])),
+            self.controller.scalars_only.eq(~self.tensor_a & ~self.tensor_b),
+        ]
+
+    def measure(self, m: Module, ends: Sequence[Signal], rows: Value) -> None:
+        """The row behind the last one of every tensor of ``rows`` rows; one word without any."""
+        x, controller = self.fields, self.controller
+        with m.If(self.tensor_a):
+            m.d.sync += ends[0].eq(x.a + rows)
+        with m.If(self.tensor_b):
+            m.d.sync += ends[1].eq(x.b + rows)
+        with m.If(~controller.reduces & ~controller.scalars_only):
+            m.d.sync += ends[2].eq(x.destination + rows)
+        with m.If(controller.scalars_only):
+            m.d.sync += controller.words.eq(1)
+
+    def errors(self, over: Value) -> tuple[tuple[Value, Error], ...]:
+        """In their order; ``over``: a tensor ends beyond its memory."""
+        x, controller = self.fields, self.controller
+        known = among(x.operation, Operation)
+        kinds = [among(kind, Kind) for kind in (x.a_kind, x.b_kind)]
+        scalar_destination = controller.reduces | controller.scalars_only
+        bad_scalar = (
+            ((x.a_kind == Kind.SCALAR) & (x.a >= SCALARS))
+            | (controller.takes_b & (x.b_kind == Kind.SCALAR) & (x.b >= SCALARS))
+            | (scalar_destination & (x.destination >= SCALARS))
+        )
+        return (
+            (~known | ~kinds[0] | ~kinds[1], Error.OPERAND),
+            (controller.reduces & ~self.tensor_a, Error.OPERAND),
+            ((x.elements == 0) & ~controller.scalars_only, Error.SIZE),
+            (over | bad_scalar, Error.ADDRESS),
+        )

@@ -1,0 +1,33 @@
+"""What the commands print with."""
+
+import json
+
+from tilewright.base.console import print_json, print_table, progress
+
+
+def test_table_aligns_and_never_cuts(capsys):
+    print_table(("NAME", "AREA"), [("x" * 200, 1.5), ("y", 10)])
+    assert capsys.readouterr().out.splitlines() == [
+        "NAME" + " " * 196 + "  AREA",
+        "x" * 200 + "   1.5",
+        "y" + " " * 199 + "    10",
+    ]
+
+
+def test_empty_table_is_its_header(capsys):
+    print_table(("A", "B"), [])
+    assert capsys.readouterr().out == "A  B\n"
+
+
+def test_json_keeps_order(capsys):
+    print_json({"b": 1, "a": [2]})
+    out = capsys.readouterr().out
+    assert json.loads(out) == {"b": 1, "a": [2]}
+    assert out.index('"b"') < out.index('"a"')
+
+
+def test_progress_says_nothing_where_nobody_watches(capsys):
+    with progress("work", 2) as tick:
+        tick("first")
+        tick()
+    assert capsys.readouterr() == ("", "")

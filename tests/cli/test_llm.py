@@ -1,0 +1,174 @@
+"""The commands of the performance model as a user meets them."""
+
+import json
+
+import pytest
+
+from tests.cli.test_cli import modules_after, run
+from tilewright.sim.records import deca_power_mw, deca_runs
+
+
+def as_json(capsys, *argv):
+    code, out, err = run(capsys, *argv, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_llm_gives_latency_rate_bounds_energy_and_memory(capsys):
+    found = as_json(
+        capsys, "llm", "llama-2-70b", "--system", "spr-hbm", "--scheme", "mxfp4", "--batch", "16"
+    )
+    assert found["tokens_per_second"] == pytest.approx(16e3 / found["latency_ms"])
+    assert sum(found["parts_ms"].values()) == pytest.approx(found["latency_ms"])
+    assert set(found["utilisation"]) == {"memory", "vector", "matrix"}
+    assert found["engine"] == "deca"
+    assert found["memory_bytes"]["fits"] is True
+    seconds, energy = found["latency_ms"] / 1e3, found["energy_joules"]
+    assert energy["memory"] > 0
+    assert energy["memory"] + energy["package at most"] == pytest.approx(350 * seconds)
+    # Of 56 DECAs, from their energy record: more than idle, less than always at work.
+    idle, work = (56e-3 * deca_power_mw(run) * seconds for run in ("idle", "mxfp4 real"))
+    assert idle < energy["deca"] < work
+    assert any("energy of deca is that of its netlist" in line for line in found["remarks"])
+
+
+def test_energy_of_deca_without_a_run_of_the_scheme_is_the_mean(capsys):
+    """Of bf8 at 30% the record has none."""
+    found = as_json(capsys, "llm", "llama-2-70b", "--scheme", "bf8_30%")
+    same = as_json(capsys, "llm", "llama-2-70b", "--scheme", "q8_30%")
+    assert found["energy_joules"]["deca"] == same["energy_joules"]["deca"]
+    real = [deca_power_mw(run) for run in deca_runs() if run.endswith(" real")]
+    busy, seconds = found["utilisation"]["vector"], found["latency_ms"] / 1e3
+    watts = 56e-3 * (busy * sum(real) / len(real) + (1 - busy) * deca_power_mw("idle"))
+    assert found["energy_joules"]["deca"] == pytest.approx(watts * seconds)
+
+
+def test_llm_prints_the_same_as_text(capsys):
+    code, out, err = run(capsys, "llm", "opt-125m", "--system", "anda")
+    assert code == 0
+    assert "tokens/s" in out
+    assert "scheme 7/7/6/5" in out
+    assert err == ""
+
+
+def test_a_model_that_does_not_fit_says_so(capsys):
+    code, _, err = run(capsys, "llm", "opt-66b", "--scheme", "bf16")
+    assert code == 0
+    assert "tilewright: does not fit: 13" in err
+    found = as_json(capsys, "llm", "opt-66b", "--scheme", "bf16")
+    assert found["memory_bytes"]["fits"] is False
+
+
+def test_a_context_beyond_the_models_own_is_remarked(capsys):
+    found = as_json(capsys, "llm", "opt-125m", "--context", "4096")
+    assert "opt-125m was trained for 2048 tokens" in found["remarks"]
+
+
+def test_anda_takes_mantissa_lengths(capsys):
+    short, long = (
+        as_json(capsys, "llm", "opt-1.3b", "--system", "anda", "--scheme", s, "--phase", "prefill")
+        for s in ("4", "13/12/11/10")
+    )
+    assert short["scheme"] == "4/4/4/4"
+    assert short["parts_ms"]["q"] < long["parts_ms"]["q"]
+
+
+@pytest.mark.parametrize("phase", ["decode", "prefill"])
+@pytest.mark.parametrize("system", ["spr-ddr", "spr-hbm", "anda", "harmonia", "fp-fp", "figna-m8"])
+def test_every_system_runs_both_phases(capsys, system, phase):
+    found = as_json(capsys, "llm", "llama-3.2-1b", "--system", system, "--phase", phase)
+    assert found["latency_ms"] > 0
+    assert found["bound"] in (*found["utilisation"], "attention and small kernels")
+
+
+def test_gemm_of_a_shape_and_of_a_table(capsys, tmp_path):
+    path = tmp_path / "shapes.csv"
+    path.write_text("name,rows,inner,outer\nproduct,16,4096,4096\n")
+    one = as_json(capsys, "gemm", "16", "4096", "4096", "--scheme", "bf8_30%")
+    assert one == as_json(capsys, "gemm", "--csv", str(path), "--scheme", "bf8_30%")
+    assert one[0]["bound"] == "memory"
+    code, out, _ = run(capsys, "gemm", "1", "64", "64", "--system", "harmonia")
+    assert code == 0
+    assert "TFMA/S" in out
+
+
+def test_roofsurface_names_the_bound_of_every_kernel(capsys):
+    found = as_json(capsys, "roofsurface", "--system", "spr-ddr")
+    bounds = {row["scheme"]: row["bound"] for row in found["kernels"]}
+    assert {name for name, bound in bounds.items() if bound == "VEC"} == {"bf8_10%", "bf8_5%"}
+    best = as_json(capsys, "roofsurface", "--deca", "32,8")
+    assert all(row["bound"] != "VEC" for row in best["kernels"])
+
+
+def test_roofsurface_finds_the_smallest_deca(capsys):
+    code, out, _ = run(capsys, "roofsurface", "--explore")
+    assert code == 0
+    assert out.endswith("smallest without a vector-bound kernel: W = 32, L = 8\n")
+
+
+def test_claims_show_one_paper_and_one_verdict(capsys):
+    code, out, _ = run(capsys, "claims", "--paper", "harmonia", "--verdict", "reproduced")
+    assert code == 0
+    assert "harmonia.peak.m8w4" in out
+    assert "harmonia.area.total" not in out
+    found = as_json(capsys, "claims", "--paper", "harmonia")
+    assert list(found["summary"]) == ["harmonia"]
+
+
+def test_compare_llm_has_every_system(capsys):
+    rows = as_json(capsys, "compare", "llm", "opt-1.3b", "--batch", "4")
+    assert {row["system"] for row in rows} >= {"spr-ddr", "spr-hbm", "anda", "harmonia", "fp-fp"}
+    code, out, _ = run(capsys, "compare", "llm", "opt-1.3b")
+    assert code == 0
+    assert "TOKENS/S" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["llm", "llama-2-71b"], "unknown model 'llama-2-71b'; did you mean llama-2-7b"),
+        (["llm", "opt-125m", "--system", "spr"], "unknown system 'spr'; did you mean spr-hbm"),
+        (["llm", "opt-125m", "--scheme", "mxfp5"], "unknown scheme 'mxfp5'; did you mean mxfp4"),
+        (["llm", "opt-125m", "--engine", "avx"], "unknown engine 'avx'; did you mean more-avx"),
+        (["llm", "opt-125m", "--phase", "train"], "unknown phase 'train'; known: decode, prefill"),
+        (["llm", "opt-125m", "--batch", "-1"], "batch must be 1..65536, not -1"),
+        (["llm", "opt-125m", "--context", "0"], "context must be 1..16777216 tokens, not 0"),
+        (["llm", "nowhere.json"], "nowhere.json: No such file or directory"),
+        (
+            ["llm", "opt-125m", "--system", "anda", "--engine", "deca"],
+            "anda has no engines; engines belong to spr-ddr and spr-hbm",
+        ),
+        (
+            ["llm", "opt-125m", "--system", "anda", "--scheme", "7/7"],
+            "scheme of anda must be a mantissa length or four, like 7/7/6/5, not '7/7'",
+        ),
+        (
+            ["llm", "opt-125m", "--system", "anda", "--scheme", "17"],
+            "mantissa lengths must be 1..16, not 17",
+        ),
+        (
+            ["llm", "opt-125m", "--system", "harmonia", "--scheme", "8"],
+            "harmonia has one scheme; leave --scheme out",
+        ),
+        (["gemm", "1", "2"], "give ROWS INNER OUTER, or --csv FILE"),
+        (["gemm", "1", "0", "2"], "product: inner must be 1..2147483648, not 0"),
+        (["roofsurface", "--deca", "32"], "--deca must be W,L like 32,8, not '32'"),
+        (["roofsurface", "--rows", "0"], "--rows must be 1..1048576, not 0"),
+        (["roofsurface", "--vectors", "0"], "--vectors must be above 0, not 0.0"),
+        (["roofsurface", "--system", "anda"], "unknown system 'anda'; known: spr-ddr, spr-hbm"),
+        (["claims", "--paper", "andy"], "unknown paper 'andy'; did you mean anda?"),
+        (["claims", "--verdict", "fine"], "unknown verdict 'fine'; known: reproduced, off"),
+    ],
+)
+def test_refusals_are_one_line_and_exit_2(capsys, argv, message):
+    code, out, err = run(capsys, *argv)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"tilewright: {message}")
+    assert err.count("\n") == 1
+
+
+def test_llm_needs_no_hardware_description():
+    """What keeps it under a second."""
+    loaded = modules_after("llm", "opt-125m")
+    assert "numpy" in loaded
+    assert not loaded & {"amaranth", "pyosys", "matplotlib", "rich", "tilewright.sim.scoreboard"}

@@ -1,0 +1,325 @@
+"""Programs of the Anda accelerator: assembler, builder, golden machine."""
+
+import numpy as np
+import pytest
+
+from tilewright.golden import anda
+from tilewright.golden.anda_machine.assembler import AssemblyError, assemble, disassemble
+from tilewright.golden.anda_machine.block import heavy_tailed, random_weights, transformer_block
+from tilewright.golden.anda_machine.builder import Builder
+from tilewright.golden.anda_machine.cycles import program_cycles
+from tilewright.golden.anda_machine.executor import Machine
+from tilewright.golden.anda_machine.hazards import first_hazard
+from tilewright.golden.anda_machine.isa import Instruction, decode
+from tilewright.golden.anda_machine.layout import (
+    anda_rows,
+    fp16_rows,
+    fp16_values,
+    from_bytes,
+    to_bytes,
+)
+from tilewright.golden.bfp import encode
+from tilewright.golden.machine.moves import load_cycles, store_cycles
+from tilewright.golden.machine.vector import elementwise
+from tilewright.golden.params.anda_machine import AndaParams, Counter, Memory, Opcode
+from tilewright.golden.params.machine import Error
+from tilewright.golden.params.vector import Operation
+
+SMALL, PAPER = AndaParams.preset("small"), AndaParams.preset("paper")
+PRESETS = pytest.mark.parametrize("params", [SMALL, PAPER], ids=["small", "paper"])
+
+PROGRAM = """
+configure source=5, result=0        ; formats
+load activations, row=0, rows=12, line=0x40
+load exponents, row=0, rows=2, line=128, stride=6
+wait
+gemm source=0, weights=0, scales=0, destination=64, inputs=32, outputs=20
+sum s0, r64, elements=20, scale=0.0625
+add s0, s0, #0.5
+multiply r96, r64, s0, elements=20
+compress source=96, destination=0, elements=20
+store activations, row=96, rows=32, line=256
+halt
+"""
+
+
+# Assembler.
+
+
+def test_text_and_words_name_the_same_instructions():
+    program = assemble(PROGRAM)
+    assert "".join(x.opcode.name[0] for x in program) == "CLLWGVVVCSH"
+    assert assemble(disassemble(program)) == program
+    assert assemble(disassemble([x.encode() for x in program])) == program
+    assert program[0].encode() == 2 | 5 << 4  # opcode, source, result
+    assert program[1].encode() == 3 | 0 << 4 | 1 << 7 | 0 << 15 | 12 << 31 | 0x40 << 47
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\nlod x", "line 2: unknown instruction 'lod'; known: halt, .*"),
+        ("wait 5", "line 1: expected NAME=VALUE, not '5'"),
+        ("halt now=1", "line 1: halt has no operand 'now'"),
+        ("load caches, row=0", "line 1: unknown memory 'caches'; known: activations, .*"),
+        ("load weights, row=0, rows=1", "line 1: load lacks line"),
+        ("load weights, row=0, rows=70000, line=0", "line 1: load: rows must be 0..65535, not .*"),
+        ("store exponents, row=x, rows=1, line=0", "line 1: row must be a whole number, not 'x'"),
+        ("compress source=0, source=1", "line 1: source is given twice"),
+        ("add r0, r1, elements=4", "line 1: add takes 3 operands, not 2"),
+        ("add r0, r1, t2, elements=4", "line 1: an operand is rROW, sREGISTER or #VALUE, not 't2'"),
+        ("add r0, r1, #x, elements=4", "line 1: 'x' is not a number"),
+        ("add s0, r1, #1, elements=4", "line 1: add writes a tensor, not s0"),
+        ("sum r0, r1, elements=4", "line 1: sum writes a scalar, not r0"),
+        ("add r0, r1, #1", "line 1: add lacks elements"),
+        ("add r0, r1, #1, elements=4, scale=2", "line 1: add has no operand 'scale'"),
+    ],
+)
+def test_wrong_lines(text, message):
+    with pytest.raises(AssemblyError, match=f"^{message}$"):
+        assemble(text)
+
+
+def test_wrong_instructions():
+    with pytest.raises(ValueError, match=r"^halt has the fields \[\], not \['row'\]$"):
+        Instruction(Opcode.HALT, {"row": 1})
+    with pytest.raises(ValueError, match=r"^0xf has an unknown opcode$"):
+        disassemble([15])
+    with pytest.raises(ValueError, match="is not a word of 128 bits"):
+        decode(1 << 128)
+    assert decode(0) is None
+
+
+# Layouts.
+
+
+@PRESETS
+def test_rows_and_lines_come_back(params):
+    rng = np.random.default_rng(4)
+    values = rng.integers(0, 1 << 16, (params.rows, params.group + 3)).astype(np.uint16)
+    rows = fp16_rows(params, values)
+    assert np.array_equal(fp16_values(params, rows, values.shape[1]), values)
+    # Element 0 of token 0 is the lowest of row 0, and the next row has the next elements.
+    lanes = params.vector.row_lanes
+    assert int(rows[0, 0]) & 0xFFFF == values[0, 0]
+    assert int(rows[1, params.rows - 1]) & 0xFFFF == values[params.rows - 1, lanes]
+    data = to_bytes(params, Memory.ACTIVATIONS, rows)
+    assert len(data) % params.line_bytes == 0
+    assert np.array_equal(from_bytes(params, Memory.ACTIVATIONS, data, len(rows)), rows)
+
+
+def test_a_tile_has_no_more_tokens_than_rows():
+    with pytest.raises(ValueError, match=r"^a token tile is \(1..2, elements\) values, not"):
+        fp16_rows(SMALL, np.zeros((3, 4), np.uint16))
+
+
+# The machine.
+
+
+@PRESETS
+@pytest.mark.parametrize("mantissa", [1, 6, 16])
+def test_gemm_is_that_of_golden_anda(params, mantissa):
+    rng = np.random.default_rng(mantissa)
+    inputs, outputs = 2 * params.group - 5, params.group + 3
+    x = heavy_tailed(rng, params.rows, inputs)
+    weights = random_weights(rng, outputs, inputs, params.weight_bits)
+    b = Builder(params)
+    placed = b.weights(weights)
+    source = b.load(x, mantissa)
+    b.wait()
+    y = b.store(b.gemm(source, placed))
+    packed = b.gemm(source, placed, result=4)
+    b.halt()
+    memory = b.memory
+    machine = Machine(params, memory)
+    outcome = machine.run(b.program)
+    assert outcome.error is Error.NONE
+    fmt = params.mxu.numerics.block_format(mantissa)
+    want = anda.gemm(params.mxu.numerics, mantissa, encode(fmt, x), weights)
+    assert np.array_equal(b.read_output(memory, y), want)
+    planes = anda_rows(params, 4, want)
+    assert np.array_equal(machine.activations[packed.row :][: len(planes.rows)], planes.rows)
+    exponents = machine.exponents[packed.row :][: len(planes.rows) : 5]
+    assert np.array_equal(exponents, planes.exponents)
+
+
+@PRESETS
+def test_recipes_compute_what_they_are_called(params):
+    """Within fp16's reach: the sequences are right, their rounding is tested bit by bit."""
+    rng = np.random.default_rng(5)
+    elements = params.group + 5
+    x = rng.standard_normal((params.rows, elements)).astype(np.float16)
+    gain, bias = (rng.standard_normal(elements).astype(np.float16) for _ in range(2))
+    b = Builder(params)
+    tensor = b.load(x.view(np.uint16))
+    g, c = b.broadcast(gain.view(np.uint16)), b.broadcast(bias.view(np.uint16))
+    outputs = [
+        b.softmax(tensor),
+        b.relu(tensor),
+        b.silu(tensor),
+        b.gelu(tensor),
+        b.rms_norm(tensor, g),
+        b.layer_norm(tensor, g, c),
+    ]
+    stored = [b.store(y) for y in outputs]
+    b.halt()
+    memory = b.memory
+    assert Machine(params, memory).run(b.program).error is Error.NONE
+    got = [b.read_output(memory, y).view(np.float16).astype(float) for y in stored]
+    v, gain, bias = x.astype(float), gain.astype(float), bias.astype(float)
+    powers = np.exp(v - v.max(axis=1, keepdims=True))
+    centred = v - v.mean(axis=1, keepdims=True)
+    want = [
+        powers / powers.sum(axis=1, keepdims=True),
+        np.maximum(v, 0),
+        v / (1 + np.exp(-v)),
+        v / (1 + np.exp(-1.702 * v)),
+        v / np.sqrt((v**2).mean(axis=1, keepdims=True) + 1e-5) * gain,
+        centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * gain + bias,
+    ]
+    for name, one, other in zip(
+        ("softmax", "relu", "silu", "gelu", "rms", "layer"), got, want, strict=True
+    ):
+        assert np.abs(one - other).max() < 0.004 * max(1, np.abs(other).max()), name
+
+
+@PRESETS
+def test_block_is_four_linear_modules_in_a_row(params):
+    """The same block from matrices alone, without rows, programs or memories."""
+    width, hidden, seed = params.group + params.columns, 2 * params.group - 3, 6
+    block = transformer_block(
+        params, np.random.default_rng(seed), tokens=params.rows, width=width, hidden=hidden
+    )
+    memory = block.memory
+    outcome = Machine(params, memory).run(block.builder.program)
+    assert outcome.error is Error.NONE
+
+    rng, numerics = np.random.default_rng(seed), params.mxu.numerics
+    x = heavy_tailed(rng, params.rows, width)
+    gains = [
+        (1 + 0.1 * rng.standard_normal(width)).astype(np.float16).view(np.uint16) for _ in range(2)
+    ]
+
+    def linear(values, outputs, mantissa):
+        weights = random_weights(rng, outputs, values.shape[1], params.weight_bits)
+        blocks = encode(numerics.block_format(mantissa), values, saturate=True)
+        return anda.gemm(numerics, mantissa, blocks, weights)
+
+    def norm(values, gain):
+        b = Builder(params)
+        y = b.store(b.rms_norm(b.load(values), b.broadcast(gain)))
+        b.halt()
+        scratch = b.memory
+        Machine(params, scratch).run(b.program)
+        return b.read_output(scratch, y)
+
+    normed = norm(x, gains[0])
+    query, key, value = (linear(normed, width, 8) for _ in range(3))
+    x = elementwise(Operation.ADD, x, linear(value, width, 5))
+    normed = norm(x, gains[1])
+    gate, up = (linear(normed, hidden, 7) for _ in range(2))
+    y = elementwise(Operation.EXPONENTIAL, elementwise(Operation.MULTIPLY, gate, 0xBC00))
+    y = elementwise(Operation.RECIPROCAL, elementwise(Operation.ADD, y, 0x3C00))
+    y = elementwise(Operation.MULTIPLY, elementwise(Operation.MULTIPLY, gate, y), up)
+    x = elementwise(Operation.ADD, x, linear(y, width, 6))
+    for output, want in ((block.query, query), (block.key, key), (block.result, x)):
+        assert np.array_equal(block.builder.read_output(memory, output), want)
+
+
+def test_background_loads_hide_behind_other_work():
+    """Scales first, then the weights beside the vector unit: only the wait may see them."""
+    b = Builder(SMALL)
+    x = b.load(heavy_tailed(np.random.default_rng(2), 2, 40))
+    b.weights(random_weights(np.random.default_rng(1), 16, 32, 4))
+    b.silu(x)
+    b.wait()
+    b.halt()
+    outcome = Machine(SMALL, b.memory).run(b.program)
+    short, long = (program_cycles(SMALL, outcome, latency) for latency in (10, 20))
+    assert long[Counter.CYCLES] - short[Counter.CYCLES] == 2 * 10  # x, and the scales
+
+
+def test_moves_in_closed_form():
+    """One line: asked, answered, queued, its rows one a cycle; a store: two cycles a row."""
+    assert load_cycles(SMALL, Memory.ACTIVATIONS, 16, latency=7) == 1 + 7 + 1 + 16 + 1
+    assert load_cycles(PAPER, Memory.ACTIVATIONS, 1, latency=7) == 1 + 7 + 1 + 1 + 1 + 1
+    # A long load of whole lines is limited by the lines under way.
+    many = load_cycles(PAPER, Memory.WEIGHTS, 400, 100) - load_cycles(
+        PAPER, Memory.WEIGHTS, 200, 100
+    )
+    assert many == 200 * 4 // PAPER.dma_lines * (100 + 2)
+    assert store_cycles(SMALL, Memory.ACTIVATIONS, 17, latency=7) == 2 * 17 + 2 + 7 + 2
+    assert store_cycles(PAPER, Memory.ACTIVATIONS, 5, latency=7) == 3 * 5 + 7 + 2
+
+
+def test_builder_refuses_what_does_not_fit():
+    b = Builder(SMALL)
+    with pytest.raises(ValueError, match=r"^the activation buffer ends before row 1040$"):
+        for _ in range(65):
+            b.allocate(16)
+    b = Builder(SMALL)
+    x = b.allocate(5, 4)
+    placed = b.weights(random_weights(np.random.default_rng(1), 4, 6, 4))
+    with pytest.raises(ValueError, match=r"^5 elements meet weights of 6 inputs$"):
+        b.gemm(x, placed)
+    with pytest.raises(ValueError, match="works on fp16 tensors"):
+        b.relu(x)
+    with pytest.raises(ValueError, match=r"^the weight buffer ends before row 9"):
+        b.weights(random_weights(np.random.default_rng(1), 100, 130, 4))
+    with pytest.raises(ValueError, match="only fp16 tensors are read back"):
+        b.read_output(b.memory, b.store(x))
+
+
+@pytest.mark.parametrize(
+    ("text", "hazard"),
+    [
+        ("gemm source=0, weights=0, scales=0, destination=9, inputs=32, outputs=2", None),
+        (
+            "gemm source=0, weights=0, scales=0, destination=7, inputs=32, outputs=2",
+            "instruction 1, gemm, reads rows 0..7 of activations and writes rows 7..22"
+            " of activations",
+        ),
+        (
+            "compress source=20, destination=32, elements=16",
+            "instruction 1, compress, reads rows 20..35 of activations and writes rows 32..35"
+            " of activations",
+        ),
+        ("add r0, r0, r16, elements=16", None),
+        ("add r16, r0, r16, elements=16", None),
+        (
+            "copy r8, r0, elements=16",
+            "instruction 1, vector, reads rows 0..15 of activations and writes rows 8..23"
+            " of activations",
+        ),
+        ("sum s0, r0, elements=16", None),
+        (
+            "load weights, row=4, rows=8, line=0\n"
+            "gemm source=0, weights=0, scales=0, destination=64, inputs=32, outputs=4",
+            "instruction 2, gemm, reads rows 0..7 of weights without a wait for the load of"
+            " rows 4..11 of weights",
+        ),
+        (
+            "load weights, row=4, rows=8, line=0\nload scales, row=9, rows=1, line=0\n"
+            "gemm source=0, weights=0, scales=0, destination=64, inputs=32, outputs=4",
+            None,  # the second load waits for the first, and brings other rows
+        ),
+        (
+            "load weights, row=4, rows=8, line=0\nwait\n"
+            "gemm source=0, weights=0, scales=0, destination=64, inputs=32, outputs=4",
+            None,
+        ),
+        ("halt\ncopy r8, r0, elements=16", None),
+        ("add r5000, r0, #1, elements=16\ncopy r8, r0, elements=16", None),  # stops before
+    ],
+)
+def test_what_depends_on_timing_is_found(text, hazard):
+    result = 3 if "compress" in text else 0
+    program = assemble(f"configure source=3, result={result}\n{text}\nhalt")
+    assert first_hazard(SMALL, program) == hazard
+
+
+def test_builder_refuses_what_depends_on_timing():
+    builder = Builder(SMALL)
+    builder.program.extend(assemble("copy r8, r0, elements=16"))
+    with pytest.raises(ValueError, match=r"^instruction 0, vector, reads rows 0\.\.15 of"):
+        builder.halt()

@@ -1,0 +1,100 @@
+"""Sizes and encodings of the Anda accelerator."""
+
+import pytest
+
+from tilewright.golden.params.anda_machine import (
+    INSTRUCTION_FIELDS,
+    AndaParams,
+    Counter,
+    Memory,
+    Opcode,
+    group_rows,
+)
+from tilewright.golden.params.machine import (
+    INSTRUCTION_BITS,
+    OPCODE_BITS,
+    REGISTER_SPACE_BITS,
+    Register,
+)
+from tilewright.golden.params.vector import (
+    SLOPE_BITS,
+    STEP_BITS,
+    TABLES,
+    VALUE_BITS,
+    AndaVectorParams,
+    Operation,
+    slope_range,
+)
+
+
+def test_buffers_have_the_papers_sizes():
+    p = AndaParams()
+    size = {memory: p.depth(memory) * p.row_bits(memory) // 8 for memory in Memory}
+    assert size[Memory.ACTIVATIONS] == 1 << 20
+    assert size[Memory.EXPONENTS] == 1 << 17  # 0.125 MB
+    assert size[Memory.WEIGHTS] == 1 << 20
+    assert p.vector.lanes == 64 and p.compressor.lanes == 16
+    assert (p.mxu.rows, p.mxu.columns) == (16, 16)
+
+
+def test_every_instruction_fits_its_word():
+    assert set(INSTRUCTION_FIELDS) == set(Opcode) and 0 not in set(Opcode)
+    for declared in INSTRUCTION_FIELDS.values():
+        assert OPCODE_BITS + sum(f.bits for f in declared) <= INSTRUCTION_BITS
+    assert all(AndaParams().depth(memory) <= 1 << 16 for memory in Memory)
+
+
+def test_registers_do_not_overlap():
+    last = Register.COUNTERS + 8 * len(Counter)
+    assert max(r for r in Register if r is not Register.COUNTERS) < Register.COUNTERS
+    assert last < 1 << (REGISTER_SPACE_BITS - 1)
+
+
+def test_tables_fit_their_words():
+    low, high = slope_range()
+    assert low >= -(1 << (SLOPE_BITS - 1))
+    assert high < 1 << (SLOPE_BITS - 1)
+    for table in TABLES.values():
+        assert len(table) == 64
+        for segment in table:
+            end = segment.base + (segment.slope * ((1 << STEP_BITS) - 1) >> STEP_BITS)
+            for value in (segment.base, end):
+                assert 1 << (VALUE_BITS - 2) <= value < 1 << VALUE_BITS  # one leading zero at most
+
+
+def test_group_rows():
+    assert [group_rows(m) for m in (0, 1, 16)] == [16, 2, 17]
+
+
+def test_operations_know_what_they_take():
+    assert [o for o in Operation if o.reduces] == [Operation.SUM, Operation.DOT, Operation.LARGEST]
+    assert not Operation.SUM.takes_b and Operation.DOT.takes_b
+    assert not Operation.LARGEST.takes_scale
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"group": 8}, "group must be 16, 32 or 64, not 8"),
+        ({"columns": 2}, "columns must fill whole words of 64 bits, not 2"),
+        ({"columns": 24}, "columns must divide the group of 64, not be 24"),
+        ({"activation_rows": 8}, "activation_rows must be 16..65536, not 8"),
+        ({"weight_rows": 1 << 17}, "weight_rows must be 16..65536, not 131072"),
+        ({"instructions": 4096}, "instructions must be 2..2048, not 4096"),
+        ({"dma_lines": 1}, "dma_lines must be 2..64, not 1"),
+        ({"line_bytes": 8}, "line_bytes must be 16..1024, not 8"),
+        ({"line_bytes": 96}, "line_bytes must be a power of two, not 96"),
+        ({"address_bits": 64}, "address_bits must be 16..48, not 64"),
+        ({"rows": 0}, "rows must be 1..64, not 0"),
+    ],
+)
+def test_refusals(changes, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        AndaParams(**changes)
+
+
+def test_vector_refusals():
+    with pytest.raises(ValueError, match=r"^group must be 16, 32 or 64, not 48$"):
+        AndaVectorParams(group=48)
+    with pytest.raises(ValueError, match=r"^rows must be at least 1, not 0$"):
+        AndaVectorParams(rows=0)

@@ -1,0 +1,45 @@
+"""The page about the Harmonia accelerator: its memories and cycles."""
+
+from pathlib import Path
+
+from tests.support.examples import table
+from tilewright.golden.harmonia_machine.assembler import assemble
+from tilewright.golden.harmonia_machine.cycles import convert_cycles, learn_cycles
+from tilewright.golden.params.harmonia_machine import (
+    HarmoniaParams,
+    Memory,
+)
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "harmonia-system.md").read_text()
+
+
+def test_memories():
+    p = HarmoniaParams()
+    depths = {name: getattr(p, name) for name in ("activation_rows", "halves_rows", "operand_rows")}
+    rows = table(PAGE, "memories")
+    assert [row[:2] for row in rows] == [[str(int(m)), m.name.lower()] for m in Memory]
+    for row, memory in zip(rows, Memory, strict=True):
+        assert int(row[3]) == p.row_bits(memory)
+        assert depths[row[4]] == p.depth(memory)
+
+
+def test_cycles_of_the_page():
+    """The page's formulas, for one instruction each."""
+    p = HarmoniaParams()
+    rows, columns, group = p.rows, p.columns, p.group
+    for text, want in {
+        "convert activations, source=0, elements=100, destination=0": (4 + 1) * group + 4,
+        "convert keys, source=0, elements=64, destination=0, lows=9": (2 + 1) * group + 4 + 2,
+        "convert keys, source=0, elements=64, destination=0, short=1": (2 + 1) * group + 4 + 1,
+        "convert values, source=0, elements=40, destination=0, lows=9, tokens=1": (3 + 1)
+        * (columns * group // rows)
+        + 4
+        + 1,
+    }.items():
+        (x,) = assemble(text)
+        assert convert_cycles(p, x) == want
+    assert [learn_cycles(x) for x in assemble(LEARN)] == [100 + 2, 2 * 100 + 4]
+
+
+LEARN = "learn source=0, elements=100, first=1\nlearn source=0, elements=100, last=1"

@@ -1,0 +1,67 @@
+"""The pages about accelerators that run programs: their tables are the declarations."""
+
+from pathlib import Path
+
+import pytest
+
+import tilewright.golden.params.anda_machine
+import tilewright.golden.params.harmonia_machine
+from tests.support.examples import blocks, console_examples, run_examples, table
+from tilewright.golden.params.resolve import resolve
+from tilewright.verify.machine.accelerators import accelerator_of
+
+ROOT = Path(__file__).parents[2]
+DECLARED = {
+    "anda": tilewright.golden.params.anda_machine,
+    "harmonia": tilewright.golden.params.harmonia_machine,
+}
+PAGES = {name: (ROOT / "docs" / f"{name}-system.md").read_text() for name in DECLARED}
+
+of_each = pytest.mark.parametrize("name", DECLARED)
+
+
+@of_each
+def test_instructions(name):
+    assert table(PAGES[name], "instructions") == [
+        [str(int(opcode)), opcode.name.lower(), ", ".join(f"{f.name} {f.bits}" for f in fields)]
+        for opcode, fields in DECLARED[name].INSTRUCTION_FIELDS.items()
+    ]
+
+
+@of_each
+def test_counters(name):
+    assert [row[:2] for row in table(PAGES[name], "counters")] == [
+        [str(int(counter)), counter.name] for counter in DECLARED[name].Counter
+    ]
+
+
+@of_each
+def test_errors(name):
+    assert [row[:2] for row in table(PAGES[name], "errors")] == [
+        [str(int(error)), error.name]
+        for error in DECLARED[name].ERRORS
+        if error is not DECLARED[name].Error.NONE
+    ]
+
+
+@of_each
+def test_assembly(name):
+    """The program shown is one that halts, an instruction a line."""
+    (text,) = blocks(PAGES[name], "asm")
+    program = accelerator_of(resolve(name)).assemble(text)
+    lines = [line for line in text.splitlines() if line.partition(";")[0].strip()]
+    assert len(program) == len(lines)
+    assert program[-1].opcode is DECLARED[name].Opcode.HALT
+
+
+EXAMPLES = {
+    f"{name}, {examples[0][0]}": examples
+    for name, page in PAGES.items()
+    for examples in console_examples(page)
+}
+
+
+@pytest.mark.parametrize("examples", EXAMPLES.values(), ids=EXAMPLES)
+def test_commands(examples, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    run_examples(examples, capsys)

@@ -1,0 +1,78 @@
+"""What README.md says is what the commands do: its examples are run, its table is made again."""
+
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.examples import blocks, console_examples, run_examples
+from tilewright import cli
+from tilewright.report.readme import DESIGNS, block_table, with_tables
+from tilewright.sim.scoreboard import evaluate, kinds, papers
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+# More than a few seconds; other tests do the same on their way.
+LONG = ("tilewright report", "tilewright simulate deca")
+
+
+def case(command, *values):
+    marks = [pytest.mark.full] if command.startswith(LONG) else []
+    return pytest.param(*values, id=command, marks=marks)
+
+
+@pytest.mark.parametrize(
+    "examples", [case(examples[0][0], examples) for examples in console_examples(README)]
+)
+def test_examples_of_the_readme(examples, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_examples(examples, capsys)
+
+
+@pytest.mark.parametrize(
+    ("command", "needs"),
+    [
+        case(command.EXAMPLE, command.EXAMPLE, getattr(command, "EXAMPLE_NEEDS", ""))
+        for command in map(cli.load_command, cli.command_names())
+    ],
+)
+def test_examples_of_the_help_texts(command, needs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for line in filter(None, (needs, command)):
+        assert cli.main(shlex.split(line)[1:]) == 0
+
+
+def test_tables_are_those_of_now():
+    assert with_tables(README) == README, "run python -m tilewright.report.readme"
+    assert "| `popcount` | number of set bits | yes | yes | asap7, sky130hd |" in block_table()
+    assert sorted(DESIGNS) == papers()
+    with pytest.raises(ValueError, match=r"^no place for the table of designs$"):
+        with_tables("words")
+
+
+def test_program_of_the_readme():
+    (program,) = blocks(README, "python")
+    names = {}
+    exec(compile(program, "README.md", "exec"), names)
+    assert 0 < abs(names["error"]).max() < 5
+    assert names["rate"] > 1
+    assert "module float_mul__latency_2" in names["verilog"]
+
+
+def test_kinds_of_agreement():
+    result = evaluate(["sparamx"])["sparamx"][0]
+    kept = [
+        replace(result, verdict=verdict, tolerance=tolerance, fitted=fitted)
+        for verdict in ("reproduced", "off")
+        for tolerance, fitted in (("5%", False), ("0.1", False), ("5%", True), ("at least", False))
+    ]
+    assert kinds(kept) == {"figure": 2, "fitted": 1, "bound": 1}
+
+
+def test_import_rule_is_the_one_of_the_architecture():
+    architecture = (ROOT / "docs" / "architecture.md").read_text()
+    (table,) = re.findall(r"^\| importer \|.*?\n(?!\|)", architecture, re.MULTILINE | re.DOTALL)
+    assert table in README

@@ -1,0 +1,584 @@
+"""The report as a reader gets it: whole, closed in itself, true to the records."""
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.support.claims import claim
+from tilewright import cli
+from tilewright.golden.deca import expected_cycles
+from tilewright.golden.params.deca import DecaParams, TileConfig
+from tilewright.golden.params.stream import STREAM_BLOCKS
+from tilewright.report import build_report, hardware, html, plots
+from tilewright.report.claims import claims_section
+from tilewright.report.design import design_page
+from tilewright.report.diagram import Diagram
+from tilewright.report.drawings import draw_all
+from tilewright.report.page import Context, Page
+from tilewright.report.pages import checks, deca, sparamx, units
+from tilewright.sim.claims import CLAIMS, load_claims
+from tilewright.synth.record import RECORDS, load_records
+from tilewright.verify.coverage import Coverage
+from tilewright.verify.deca.workload import TileJob
+
+ROOT = Path(__file__).parents[2]
+VOID = {"meta", "link", "img", "br", "hr", "input", "wbr"}
+# On one worker: the report is built once.
+pytestmark = pytest.mark.xdist_group("report")
+PAGES = sorted(path.stem for path in Path(checks.__file__).parent.glob("[!_]*.py"))
+
+
+class Reader(HTMLParser):
+    """Collects what a page refers to and complains about tags that do not match."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.loaded, self.links, self.ids, self.words = [], [], [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        if tag not in VOID:
+            self.open.append(tag)
+        if "id" in values:
+            self.ids.append(values["id"])
+        if "href" in values:
+            (self.links if tag == "a" else self.loaded).append(values["href"])
+        self.loaded += [values[name] for name in ("src", "srcset", "data") if name in values]
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, text):
+        self.words.append(text)
+
+
+def read(path):
+    reader = Reader()
+    reader.feed(path.read_text())
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """The report on the committed records, and its pages."""
+    folder = tmp_path_factory.mktemp("report") / "out"
+    context = Context(records=RECORDS, cases=500)
+    # Half a minute of writing RTL; tests/synth/test_records.py says that none is stale.
+    context.__dict__["stale"] = {}
+    return folder, build_report(folder, context)
+
+
+def test_all_pages_and_their_data_are_there(report):
+    folder, pages = report
+    assert sorted(pages) == PAGES
+    positions = [import_module(f"tilewright.report.pages.{name}").POSITION for name in pages]
+    assert positions == sorted(positions)
+    files = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    assert files == {"index.html"} | {f"{p}.{end}" for p in pages for end in ("html", "json")}
+    for name, page in pages.items():
+        assert json.loads((folder / f"{name}.json").read_text()) == page.data
+
+
+@pytest.mark.parametrize("name", ["index", *PAGES])
+def test_pages_are_well_formed_and_load_nothing(report, name):
+    folder, _ = report
+    page = read(folder / f"{name}.html")
+    assert all(target.startswith("#") for target in page.loaded)  # parts of drawings
+    assert {target[1:] for target in page.loaded} <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+    for target in page.links:
+        assert (folder / target).is_file()
+    text = (folder / f"{name}.html").read_text()
+    assert not re.search(r"@import|url\((?!#)|<script|//[\w-]+\.\w", text)
+    assert "prefers-color-scheme: dark" in text
+    assert '<meta name="viewport"' in text
+
+
+def test_no_page_has_a_problem_and_checks_pass(report):
+    _, pages = report
+    for name, page in pages.items():
+        assert (name, list(page.failures), list(page.problems)) == (name, [], [])
+
+
+def test_every_figure_of_a_record_is_on_the_page(report):
+    folder, pages = report
+    words = read(folder / "units.html").words
+    records = pages["units"].data["records"]
+    assert set(records) == set(load_records())
+    for record in records.values():
+        for metric in ("area", "delay", "cells"):
+            assert html.number(record["metrics"][metric]["value"]) in words
+
+
+def test_a_stale_record_is_shown_and_strict_fails(tmp_path, monkeypatch, capsys):
+    records = tmp_path / "records"
+    records.mkdir()
+    for technology in ("asap7", "sky130hd"):
+        name = f"popcount.{technology}.json"
+        shutil.copy(RECORDS / name, records / name)
+    path = records / "popcount.asap7.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"rtlil_sha256": "0" * 64}))
+    page = units.build(Context(records=records, cases=1))
+    (problem,) = page.problems
+    assert problem == (
+        "popcount.asap7.json no longer describes its block; to renew it:"
+        f" tilewright synth {record['spec']} --tech asap7 --update-records"
+    )
+    assert page.body.count(">stale<") == 2  # beside the block and beside the record
+    assert page.body.count(">fresh<") == 1
+    pages = {"units": page}
+    monkeypatch.setattr("tilewright.report.build_report", lambda *_: pages)
+    assert cli.main(["report", "-o", str(tmp_path / "out")]) == 0
+    assert cli.main(["report", "-o", str(tmp_path / "out"), "--strict"]) == 1
+    assert f"tilewright: units: {problem}\n" in capsys.readouterr().err
+
+
+def test_many_stale_records_are_one_line(tmp_path):
+    for name in ("popcount.asap7.json", "popcount.sky130hd.json", "fork.asap7.json"):
+        record = json.loads((RECORDS / name).read_text())
+        changed = {} if name.startswith("fork") else {"rtlil_sha256": "0" * 64}
+        (tmp_path / name).write_text(json.dumps(record | changed))
+    assert units.build(Context(records=tmp_path, cases=1)).problems == [
+        "2 of 3 records no longer describe their blocks;"
+        " to renew them: tilewright synth --all --stale --update-records"
+    ]
+
+
+def test_a_failing_check_fails_the_command(tmp_path, monkeypatch, capsys):
+    pages = {"checks": Page(summary="", body=html.Markup(""), data={}, failures=["add: case 3"])}
+    monkeypatch.setattr("tilewright.report.build_report", lambda *_: pages)
+    assert cli.main(["report", "-o", str(tmp_path / "out"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["failures"] == ["checks: add: case 3"]
+
+
+def test_live_checks_notice_a_wrong_golden_model(monkeypatch):
+    def wrong(a_fmt, b_fmt, out_fmt, a, b):
+        good = checks.multiply(a_fmt, b_fmt, out_fmt, a, b)
+        good[7] ^= 1
+        return good
+
+    check = checks._operation("multiply", checks.FP16, wrong, checks.np.multiply)
+    assert re.fullmatch(r"case 7 \(0x\w+, 0x\w+\): 0x\w+, not 0x\w+", check(100)["mismatch"])
+
+
+def test_live_checks_notice_wrong_rtl(monkeypatch):
+    from tilewright.golden.params.arith import PopcountParams
+    from tilewright.hw.arith.popcount import Popcount
+
+    stages = Popcount.stages
+
+    def wrong(self):
+        return [*stages(self), lambda m, x: {"count": x.count ^ 1}]
+
+    monkeypatch.setattr(Popcount, "stages", wrong)
+    assert checks._check_rtl(PopcountParams())["mismatch"].startswith("case 0 (")
+
+
+def test_without_records_the_page_says_so(tmp_path):
+    page = units.build(Context(records=tmp_path, cases=1))
+    assert page.summary == "No synthesis record yet."
+
+
+def test_text_is_escaped_once():
+    assert html.paragraph("a < b & c", html.code("<x>")) == (
+        "<p>a &lt; b &amp; c <code>&lt;x&gt;</code></p>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (-0.0, "0"),
+        (12345, "12,345"),
+        (0.18954, "0.1895"),
+        (2047.4, "2,047"),
+        (1e38, "1e+38"),
+    ],
+)
+def test_numbers(value, shown):
+    assert html.number(value) == shown
+
+
+def test_tables_put_numbers_to_the_right_and_dash_what_is_missing():
+    made = html.table(("A", "B"), [("x", 1.5), ("y", None)])
+    assert '<th class="number">B</th>' in made
+    assert '<td class="number">\N{EN DASH}</td>' in made
+    assert "<td>x</td>" in made
+
+
+def test_drawings_are_the_same_every_time_and_take_the_page_colours():
+    points = {"one": [("a", 1, 2), ("b", 3, 4)], "two": [("c", 10, 20)]}
+    drawn = [plots.scatter("name", points, x_label="x", y_label="y") for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    for words in ("currentColor", "var(--series-0)", "var(--series-1)", ">a<", ">b<", ">c<"):
+        assert words in drawn[0]
+    assert not re.search(r"#0[147]0[258]", drawn[0])
+
+
+# DECA.
+
+
+@pytest.fixture
+def no_simulation(monkeypatch):
+    """The DECA page without its tiles through the RTL, which the whole report has."""
+    live = {"block": "deca:small", "seed": 3, "cycles": 0, "checks": []}
+    monkeypatch.setattr(deca, "_live", lambda: live)
+
+
+def deca_page(folder):
+    """On records of benches in ``folder``, without synthesis."""
+    return deca.build(Context(records=folder, cases=1, measured=folder))
+
+
+def cycle_row(**changes):
+    return {
+        "code_bits": 8,
+        "scale": "none",
+        "group": 32,
+        "int8": False,
+        "density": 0.5,
+        "tiles": 123,
+        "measured": 38.85,
+        "model": 38.85,
+        "formula": float(expected_cycles(DecaParams(), TileConfig(sparse=True), 0.5)),
+    } | changes
+
+
+def write_cycles(folder, *rows):
+    record = {"command": "as it was made", "seed": 1, "blocks": {"deca:paper": rows}}
+    (folder / "deca_cycles.json").write_text(json.dumps(record))
+
+
+def test_deca_page_without_records_says_how_to_make_them(tmp_path, no_simulation):
+    page = deca_page(tmp_path)
+    assert page.failures == []
+    assert [problem.partition(";")[0] for problem in page.problems] == [
+        "no record of cycles",
+        "no record of coverage",
+    ]
+    for command in (
+        deca.CYCLES_COMMAND,
+        deca.COVERAGE_COMMAND,
+        "tilewright synth deca:paper --update-records",
+    ):
+        assert html.code(command) in page.body
+
+
+def test_deca_page_shows_measured_cycles_beside_the_papers(tmp_path, no_simulation):
+    write_cycles(tmp_path, cycle_row())
+    page = deca_page(tmp_path)
+    (row,) = page.data["cycles_per_tile"]
+    assert row["paper"] == claim("deca.cycles_per_tile.w32l8")["50"]
+    for shown in ("38.85", "38.84", "123", "as it was made"):
+        assert shown in page.body
+    assert page.failures == []
+    assert not any("formula" in problem for problem in page.problems)
+
+
+def test_deca_page_fails_where_measured_cycles_differ_from_the_model(tmp_path, no_simulation):
+    write_cycles(tmp_path, cycle_row(measured=38.875))
+    assert deca_page(tmp_path).failures == [
+        "deca:paper, 8-bit codes, density 50%: measured 38.875, the model says 38.85"
+    ]
+
+
+def test_deca_page_notices_a_record_of_another_formula(tmp_path, no_simulation):
+    write_cycles(tmp_path, cycle_row(formula=38.9))
+    assert deca_page(tmp_path).problems[0] == (
+        "the record deca_cycles has another formula for deca:paper, 8-bit codes, density 50%;"
+        f" to renew it: {deca.CYCLES_COMMAND}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("preset", "config", "density", "figure"),
+    [
+        ("paper", TileConfig(code_bits=8), 1.0, ("w32l8", "100")),
+        ("small", TileConfig(sparse=True), 0.05, ("w8l4", "5")),
+        ("large", TileConfig(sparse=True), 0.3, ("w64l64", "30")),
+        ("paper", TileConfig(code_bits=7), 1.0, ("dense", "7")),
+        ("small", TileConfig(code_bits=7), 1.0, None),
+        ("paper", TileConfig(int8=True), 1.0, None),
+        ("paper", TileConfig(sparse=True), 0.25, None),
+    ],
+)
+def test_cycles_of_the_paper(preset, config, density, figure):
+    shown = deca._paper_cycles(load_claims("deca"), DecaParams.preset(preset), config, density)
+    assert shown == (figure and claim(f"deca.cycles_per_tile.{figure[0]}")[figure[1]])
+
+
+def test_bytes_per_tile_are_the_papers():
+    for row in deca._sizes(load_claims("deca")):
+        assert abs(row["compressed"] - row["formula"]) < 1  # whole bytes, rounded up
+        assert row["paper"] in (None, pytest.approx(row["formula"]))
+
+
+def test_deca_page_names_holes_of_coverage(tmp_path, no_simulation):
+    coverage = Coverage({"format": ["8 bit", "4 bit"], "squash": ["rows are read", "undisturbed"]})
+    for squash, tiles in (("undisturbed", 31), ("rows are read", 17)):
+        for _ in range(tiles):
+            coverage.hit(format="8 bit", squash=squash)
+    record = {"command": "it was made so", "blocks": {"deca:paper": coverage.as_dict()}}
+    (tmp_path / "deca_coverage.json").write_text(json.dumps(record))
+    body = deca_page(tmp_path).body
+    for shown in ("2 holes", "8 bit, 4 bit", ">48<", ">17<", "it was made so"):
+        assert shown in body
+
+
+def finished_job(number, **changes):
+    rows = [number * 100 + row for row in range(16)]
+    job = TileJob(0, {}, rows, cycles=5, done_at=5 * number)
+    job.got_rows = dict(enumerate(rows))
+    for name, value in changes.items():
+        setattr(job, name, value)
+    return job
+
+
+def test_live_tiles_with_other_bits_or_cycles_are_noticed():
+    jobs = [finished_job(k) for k in range(4)]
+    assert deca._check(TileConfig(sparse=True), jobs)["mismatch"] is None
+    late = [*jobs[:3], finished_job(3, done_at=16)]
+    assert deca._check(TileConfig(sparse=True), late)["mismatch"] == (
+        "cycles [5, 6], the model says [5, 5]"
+    )
+    jobs[1].got_rows[2] ^= 1
+    assert deca._check(TileConfig(sparse=True), jobs)["mismatch"] == (
+        "tile 1, row 2: 0x67, not 0x66"
+    )
+
+
+def deca_record(**changes):
+    return {
+        "block": "deca",
+        "spec": "deca:paper",
+        "parameters": DecaParams().as_dict(),
+        "technology": "asap7",
+        "goal": "fastest",
+        "rtlil_sha256": "",
+        "liberty_sha256": "",
+        "tools": {},
+        "metrics": {
+            name: {"value": value}
+            for name, value in {
+                "area": 41234.5,
+                "memory_area": 23456.0,
+                "cells": 98765,
+                "register_bits": 4321,
+                "memory_bits": 1234,
+                "delay": 395.0,
+            }.items()
+        },
+        "longest_path": {"start": "here", "end": "there", "cells": ["INV", "AND2"]},
+        "area_by_part": {
+            "loader0.load_unit": 1000.0,
+            "loader1.data_queue": 4000.0,
+            "loader1.window": 500.0,
+            "tout0": 2000.0,
+            "pipeline.lut": 1500.0,
+            "pipeline": 900.0,
+            "": 100.0,
+        },
+    } | changes
+
+
+def test_area_is_divided_as_the_paper_does():
+    assert hardware.area_by_group(deca_record(), deca.PAPER_PARTS, "rest") == {
+        "buffers": 7000.0,
+        "lut": 1500.0,
+        "rest": 1500.0,
+    }
+    assert hardware.area_by_group(deca_record(area_by_part={}), deca.PAPER_PARTS, "rest") is None
+
+
+def test_deca_page_shows_synthesis_beside_the_paper(tmp_path, no_simulation):
+    (tmp_path / "deca.asap7.json").write_text(json.dumps(deca_record()))
+    context = Context(records=tmp_path, cases=1, measured=tmp_path)
+    context.__dict__["stale"] = {"deca.asap7.json": "a command"}
+    body = deca.build(context).body
+    paper, share = claim("deca.area.per_pe"), claim("deca.area.share")
+    for value in (41234.5, 98765, 395.0, 7000.0, paper, paper * share["lut"] / 100):
+        assert html.number(value) in body
+    for shown in (">stale<", ">here<", ">there<", ">tout0<"):
+        assert shown in body
+    assert "tilewright synth deca:paper " not in body
+
+
+def test_claims_are_complete():
+    for path in CLAIMS.glob("*.toml"):
+        claims = load_claims(path.stem)
+        assert claims
+        for name, found in claims.items():
+            assert name.startswith(f"{path.stem.partition('_')[0]}.")
+            assert found.where and found.value is not None
+
+
+def test_claims_of_a_page():
+    made = claims_section("deca")
+    clock, shares = (claim(f"deca.{name}") for name in ("clock", "area.share"))
+    words = ", ".join(f"{name} {value}" for name, value in shares.items())
+    for shown in (">deca.clock<", f">{clock}<", ">GHz<", words):
+        assert shown in made
+    assert claims_section("nobody") == ""
+
+
+def test_a_design_without_records_says_how_to_make_them(tmp_path):
+    page = design_page(Context(records=tmp_path, cases=1), "words", ("stream",), paper="deca")
+    assert {block["block"] for block in page.data["blocks"]} == {cls.block for cls in STREAM_BLOCKS}
+    assert page.data["claims"]["deca.clock"] == claim("deca.clock")
+    for shown in (
+        "tilewright synth queue:default --update-records",
+        "first-in first-out queue",
+        ">deca.clock<",
+    ):
+        assert shown in page.body
+
+
+def test_a_design_with_records_shows_them():
+    page = design_page(Context(records=RECORDS, cases=1), "words", ("stream",))
+    assert "--update-records" not in page.body.replace("tilewright synth --update-records", "")
+    (record,) = [r for n, r in page.data["synthesis"].items() if n == "queue.asap7.json"]
+    assert html.number(record["metrics"]["area"]["value"]) in page.body
+    assert record["longest_path"]["start"] in page.body
+
+
+def test_long_words_of_a_table_may_be_broken():
+    rows = [(1, "short"), (2, "many words " * 9), (3, "some words " * 3)]
+    made = html.table(("a", "b" * 99), rows)
+    assert made.count('class="words"') == 1
+    assert '<td class="phrase">some words ' in made
+    assert '<td class="words">many words ' in made
+
+
+@pytest.mark.parametrize(("top", "labels"), [(1000, "100 200 500"), (170, "60 70 80 90 100")])
+def test_a_logarithmic_axis_has_enough_numbers(top, labels):
+    line = {"a": [(0, 60), (1, top)]}
+    drawn = plots.curves("name", line, line, x_label="x", y_label="y", logarithmic=True)
+    assert {f">{label}<" for label in labels.split()} <= set(re.findall(r">\d+<", drawn))
+    assert ">300<" not in drawn
+
+
+def test_areas_relative_to_a_reference():
+    def record(spec, technology, goal, area, delay):
+        values = {"area": {"value": area}, "delay": {"value": delay}}
+        return {"spec": spec, "technology": technology, "goal": goal, "metrics": values}
+
+    records = {
+        "a": record("queue", "asap7", "area", 200.0, 50.0),
+        "b": record("queue:tiny", "asap7", "area", 50.0, 40.0),
+        "c": record("queue:tiny", "asap7", "fastest", 60.0, 30.0),  # no reference
+        "d": record("queue:tiny", "sky130hd", "area", 3.0, 3.0),  # no reference
+    }
+    assert hardware.relative_figures(records, "queue:default") == [
+        {"spec": "queue", "technology": "asap7", "goal": "area", "area": 1.0, "delay": 1.0},
+        {"spec": "queue:tiny", "technology": "asap7", "goal": "area", "area": 0.25, "delay": 0.8},
+    ]
+
+
+def test_scoreboard_shows_every_verdict(report):
+    folder, pages = report
+    words = " ".join(read(folder / "scoreboard.html").words)
+    data = pages["scoreboard"].data
+    assert sum(map(len, data["claims"].values())) > 100
+    for rows in data["claims"].values():
+        for row in rows:
+            assert row["id"] in words
+            assert row["verdict"] in words
+    assert set(data["constants"]) <= set(words.split())
+
+
+# SparAMX.
+
+
+def race(**axes):
+    """Rows of three contestants that differ in speed."""
+    common = {"inputs": 64, "outputs": 32, "batch": 1, "sparsity": 0.5, "threads": 2} | axes
+    return [
+        common | {"kernel": kernel, "seconds": seconds, "bytes": 1, "bytes_per_second": 1 / seconds}
+        for kernel, seconds in (("sparse bf16", 4e-6), ("stock bf16", 7e-6), ("read", 2e-6))
+    ]
+
+
+def kernel_record():
+    surface = {"scheme": "bf8", "density": 0.5, "kernel": "DECA tiles", "predicted": 3e5}
+    return {
+        "machine": {"processor": "A processor", "compiler": "cc 1", "numpy": "2", "torch": None},
+        "roofs": {"threads": 2, "read_bytes": 91e9, "matrix": 1e9},
+        "plan": {"working_set": 960_000_000},
+        "layers": race(),
+        "sparsity": [*race(sparsity=0.0), *race(sparsity=0.5)],
+        "batch": [*race(batch=1), *race(batch=4)],
+        "threads": race(),  # of one number: no curve
+        "roof_surface": [surface | {"tiles_per_second": 2.5e5}],
+    }
+
+
+def test_sparamx_page_shows_a_record(tmp_path, monkeypatch):
+    monkeypatch.setattr(sparamx, "load_records", lambda: {"machine": kernel_record()})
+    page = sparamx.build(Context(records=tmp_path, cases=1))
+    assert page.summary == "Sparse kernels on real processors: measured on A processor."
+    for shown in (
+        "91.0 GB/s",
+        ">1.75<",
+        ">50<",
+        "64x32",
+        "bf8 50%",
+        "tilewright/kernels/records/machine",
+    ):
+        assert shown in page.body
+    assert page.body.count("<svg") == 3  # sparsity, batch, surface
+
+
+def test_sparamx_page_without_a_record_says_how_to_make_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(sparamx, "load_records", dict)
+    page = sparamx.build(Context(records=tmp_path, cases=1))
+    assert page.summary == "Sparse kernels on real processors: not measured yet."
+    assert html.code(sparamx.COMMAND) in page.body
+
+
+# Drawings.
+
+
+@pytest.mark.parametrize("name", draw_all())
+def test_drawings_of_the_documentation_are_those_of_the_report(name):
+    committed = (ROOT / "docs" / f"{name}.svg").read_text()
+    assert committed == draw_all()[name].file(), "run python -m tilewright.report.drawings"
+
+
+def test_a_drawing_escapes_its_words_and_needs_no_page():
+    drawing = Diagram("d", "a < b", 10, 10)
+    drawing.box(0, 0, 5, 5, "x & y", "small", kind="memory")
+    drawing.arrow((0, 0), (5, 5), both=True)
+    inside, alone = drawing.svg(), drawing.file()
+    assert 'aria-label="a &lt; b"' in inside
+    assert ">x &amp; y<" in inside
+    assert inside.count("url(#d-head)") == 2
+    assert "<style>" not in inside
+    assert "--series-0" in alone and "xmlns=" in alone
+
+
+def test_curves_draw_lines_and_points():
+    drawn = plots.curves(
+        "c",
+        {"one": [(0, 1), (1, 10)], "two": [(0, 2), (1, 3)]},
+        {"one": [(0.5, 5)]},
+        x_label="x",
+        y_label="y",
+        logarithmic=True,
+    )
+    assert "var(--series-0)" in drawn and "var(--series-1)" in drawn
+    assert ">one<" in drawn and ">two<" in drawn

@@ -1,0 +1,70 @@
+"""The page of results: its data agree with the model, and every drawing is there."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from tilewright.report.page import Context
+from tilewright.report.pages import results, scoreboard
+from tilewright.report.surfaces import region_diagram, surface_drawing
+from tilewright.sim.roofsurface import Kernel, Surface
+from tilewright.sim.scoreboard import evaluate
+from tilewright.synth.record import RECORDS
+
+DRAWINGS = (
+    *("latency-by-batch", "latency-by-context", "energy-by-context"),
+    *("speedups-spr-ddr", "speedups-spr-hbm", "cores", "roofline-spr-ddr", "roofline-spr-hbm"),
+    *("roof-surface", "regions-0", "regions-1", "regions-2", "regions-3"),
+    *("size-0", "size-1", "size-2", "integration", "anda-lengths"),
+)
+
+
+@pytest.fixture(scope="module")
+def page():
+    return results.build(Context(records=RECORDS, cases=1))
+
+
+def test_every_drawing_is_there(page):
+    assert tuple(re.findall(r'<svg [^>]*aria-label="([^"]*)"', page.body)) == DRAWINGS
+
+
+def test_regions_are_those_of_the_paper(page):
+    bounds = page.data["regions"]
+    assert {s for s, bound in bounds["DDR"].items() if bound == "VEC"} == {"bf8_10%", "bf8_5%"}
+    assert "VEC" not in page.data["sizes"]["W=32, L=8"].values()
+    assert list(page.data["sizes"]["W=8, L=4"].values()).count("VEC") == 11
+
+
+def test_latency_never_falls_as_batch_or_context_grow(page):
+    for kind in ("batches", "contexts"):
+        for series in page.data[kind].values():
+            values = [y for _, y in series]
+            assert values == sorted(values)
+
+
+def test_deca_is_between_software_and_the_optimum(page):
+    for machine in page.data["speedups"].values():
+        gains = machine["speedups"]
+        for software, deca, best in zip(
+            gains["software"], gains["deca"], gains["optimal"], strict=True
+        ):
+            assert software <= deca * 1.0001 <= best * 1.0002
+
+
+def test_drawings_name_their_points():
+    surface = Surface(memory=100.0, vector=10.0, matrix=5.0)
+    points = [Kernel("here", 0.01, 1.0), Kernel("there", 0.2, 0.1)]
+    diagram = region_diagram("regions", surface, points)
+    assert "here" in diagram
+    drawing = surface_drawing("surface", surface, 1, {p.name: (p, 1e-9) for p in points})
+    assert "there" in drawing
+    assert "var(--series-0)" in drawing
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "shown"), [("5%", "+2.50%"), ("at least", "+2.50%"), ("0.1", "+2.50")]
+)
+def test_deviations_of_the_scoreboard_have_their_unit(tolerance, shown):
+    (result, *_) = evaluate(["sparamx"])["sparamx"]
+    assert scoreboard._deviation(replace(result, deviation=2.5, tolerance=tolerance)) == shown

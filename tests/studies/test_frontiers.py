@@ -1,0 +1,209 @@
+"""Frontiers: which designs are best, what is recorded, and what the report shows of it."""
+
+import json
+
+import pytest
+
+from tests.support.claims import claim
+from tilewright.cli import main
+from tilewright.golden.params.deca import DecaParams
+from tilewright.golden.params.resolve import resolve
+from tilewright.report.page import Context
+from tilewright.report.pages import frontiers as page
+from tilewright.studies.sweeps import runners
+from tilewright.studies.sweeps.frontiers import (
+    FRONTIERS,
+    Design,
+    frontier_path,
+    frontier_record,
+    jobs_of,
+    load_frontier,
+    pareto,
+)
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.liberty import to_liberty
+from tilewright.synth.record import flow_sha256, record_path, record_text, sha256, tool_versions
+from tilewright.synth.technology import load_technology
+
+RECORDED = [(name, t) for name, f in FRONTIERS.items() for t in f.technologies]
+
+
+def design(area, throughput):
+    return Design(f"popcount,width={area}", "area", area, throughput, None, "")
+
+
+def test_best_designs():
+    """Equal area: only the faster; equal throughput: only the smaller; dominated: never."""
+    best = [design(1, 1), design(3, 2), design(9, 5)]
+    others = [design(1, 0.5), design(4, 2), design(5, 1.5), design(10, 5)]
+    assert pareto([*others, *best]) == best
+    assert pareto([]) == []
+
+
+def test_throughput_of_deca_is_that_of_the_cycle_model():
+    """Never more than the lanes give; bubbles of short tables cost some of it."""
+    rate = FRONTIERS["deca"].throughput
+    slow, paper, large = (DecaParams.preset(name) for name in ("small", "paper", "large"))
+    assert rate(slow, {}) < 8 < rate(paper, {}) < 32 < rate(large, {}) < 64
+    cycles = claim("deca.cycles_per_tile.w32l8")
+    assert 512 / cycles["100"] < rate(paper, {}) < 512 / cycles["5"]
+
+
+def test_deca_is_swept_over_all_powers_of_two():
+    """As many tables as lanes at most, from eight lanes on."""
+    swept = {(p.lanes, p.luts) for p in map(resolve, FRONTIERS["deca"].specs)}
+    sizes = [1 << k for k in range(7)]
+    assert swept == {(w, luts) for w in sizes[3:] for luts in sizes if luts <= w}
+
+
+def test_papers_designs_are_designs_of_the_frontier():
+    for frontier in FRONTIERS.values():
+        swept = {resolve(job.spec) for job in jobs_of(frontier)}
+        assert {resolve(spec) for spec in frontier.papers} <= swept
+    assert len(FRONTIERS["deca"].papers) == 3 and len(FRONTIERS["harmonia"].papers) == 1
+
+
+def result_of(job, area, delay):
+    return {
+        "spec": job.spec,
+        "goal": job.goal,
+        "metrics": {"area": area, "delay": delay},
+        "rtlil_sha256": sha256(job.spec),
+        "technology": job.technology,
+    }
+
+
+@pytest.fixture
+def made_up(tmp_path):
+    """Records of one frontier in one technology, in a folder of their own."""
+    frontier = FRONTIERS["harmonia"]
+    jobs = [job for job in jobs_of(frontier) if job.technology == "asap7"]
+    results = [result_of(job, 100.0 + 7 * k, 50.0) for k, job in enumerate(jobs)]
+    path = frontier_path("harmonia", "asap7", tmp_path)
+    path.parent.mkdir()
+    path.write_text(record_text(frontier_record(frontier, "asap7", results)))
+    return tmp_path
+
+
+def test_record_and_back(made_up):
+    designs = load_frontier("harmonia", "asap7", made_up)
+    assert len(designs) == 12
+    assert {d.throughput for d in designs} == {16.0, 32.0}
+    assert [d.throughput for d in pareto(designs)] == [16.0, 32.0]
+    assert load_frontier("harmonia", "sky130hd", made_up) is None
+
+
+def test_page(made_up):
+    built = page.build(Context(records=made_up, cases=1))
+    assert "2 of 12 designs are best." in built.body
+    assert "Harmonia, Sections IV-B and V-C" in built.body
+    assert built.body.count("<svg") == 1 and not built.problems
+    assert "tilewright sweep --frontier deca --update-records" in built.body
+    assert set(built.data) == {"harmonia asap7"}
+    path = frontier_path("harmonia", "asap7", made_up)
+    path.write_text(record_text(json.loads(path.read_text()) | {"tools": {}}))
+    (problem,) = page.build(Context(records=made_up, cases=1)).problems
+    assert problem == (
+        "frontier/harmonia.asap7.json is of other cells, tools or recipes; to renew it:"
+        " tilewright sweep --frontier harmonia --update-records"
+    )
+
+
+def test_a_failed_design_leaves_the_record_as_it_is(capsys, monkeypatch, made_up):
+    from tilewright.studies.sweeps import frontiers
+    from tilewright.studies.sweeps.work import VariantError
+
+    def fails(fields):
+        if fields["spec"].endswith("fold=4"):
+            raise VariantError("too large")
+        return {"sources": "", **result_of(jobs_of(FRONTIERS["harmonia"])[0], 9.0, 9.0)}
+
+    monkeypatch.setattr(frontiers, "RECORDS", made_up)
+    monkeypatch.setattr(frontiers.frontier_path, "__defaults__", (made_up,))
+    monkeypatch.setattr(frontiers.load_frontier, "__defaults__", (made_up,))
+    monkeypatch.setattr(runners, "run_apart", fails)
+    before = frontier_path("harmonia", "asap7", made_up).read_text()
+    argv = ["sweep", "--frontier", "harmonia", "--tech", "asap7", "--update-records"]
+    assert main(argv) == 1
+    out = capsys.readouterr().out
+    assert frontier_path("harmonia", "asap7", made_up).read_text() == before
+    assert "2 of 12 failed:" in out and "fold=4 in asap7: too large" in out
+
+
+@pytest.mark.parametrize(("name", "technology"), RECORDED)
+def test_records_are_of_this_flow(name, technology):
+    command = f"tilewright sweep --frontier {name} --update-records"
+    record = json.loads(frontier_path(name, technology).read_text())
+    assert record["tools"] == tool_versions(), command
+    assert record["liberty_sha256"] == sha256(to_liberty(load_technology(technology))), command
+    assert record["flow_sha256"] == flow_sha256(technology), command
+    jobs = [job for job in jobs_of(FRONTIERS[name]) if job.technology == technology]
+    assert [d["spec"] for d in record["designs"]] == [job.spec for job in jobs], command
+
+
+def test_modules_by_themselves_are_about_the_flattened_whole():
+    record = json.loads(record_path(resolve("deca"), load_technology("asap7")).read_text())
+    flattened = record["metrics"]["area"]["value"]
+    (found,) = [d for d in load_frontier("deca", "asap7") if resolve(d.spec) == resolve("deca")]
+    assert flattened < found.area < 1.1 * flattened
+
+
+def check_rtlil(name):
+    for technology in FRONTIERS[name].technologies:
+        for spec, recorded in {
+            d.spec: d.rtlil_sha256 for d in load_frontier(name, technology)
+        }.items():
+            assert sha256(to_rtlil(resolve(spec), memory_macros=True)) == recorded, spec
+
+
+@pytest.mark.parametrize("name", ["prefix_sum", "adder_tree"])
+def test_records_are_of_these_blocks(name):
+    check_rtlil(name)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["deca", "harmonia"])
+def test_records_of_large_blocks_are_of_these_blocks(name):
+    check_rtlil(name)
+
+
+@pytest.mark.parametrize("technology", FRONTIERS["prefix_sum"].technologies)
+def test_styles_pay_for_speed_with_area(technology):
+    """Where registers are none and speed is all: ripple smallest and slowest of the networks."""
+    designs = {
+        (resolve(d.spec).style.value, d.goal): d
+        for d in load_frontier("prefix_sum", technology)
+        if resolve(d.spec).latency == 0
+    }
+    ripple, kogge = designs["ripple", "area"], designs["kogge_stone", "area"]
+    assert ripple.area < kogge.area and ripple.throughput < kogge.throughput
+
+
+@pytest.mark.parametrize("technology", FRONTIERS["harmonia"].technologies)
+def test_one_sub_element_is_smaller_than_four_that_share(technology):
+    """At equal throughput; among those that share, the larger fold is the smaller design."""
+    areas = {
+        (p.sub_elements, p.fold): d.area
+        for d in load_frontier("harmonia", technology)
+        if (p := resolve(d.spec)).group == 32
+    }
+    assert areas[1, 1] < areas[4, 4] < areas[4, 2] < areas[4, 1]
+
+
+@pytest.mark.parametrize("technology", FRONTIERS["adder_tree"].technologies)
+def test_chains_and_trees_of_adders_become_the_same(technology):
+    designs = {
+        (resolve(d.spec).style.value, resolve(d.spec).latency, d.goal): d.area
+        for d in load_frontier("adder_tree", technology)
+    }
+    for (style, latency, goal), area in designs.items():
+        if style == "chain":
+            assert area == designs["balanced", latency, goal]
+
+
+def test_command_prints_and_refuses(capsys, tmp_path, monkeypatch):
+    assert main(["sweep", "--frontier", "prefix_sum", "--tech", "asap7", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["designs"]
+    assert any(row["pareto"] for row in rows) and not all(row["pareto"] for row in rows)
+    assert main(["sweep", "--frontier", "prefix_sum"]) == 0
+    assert " *" in capsys.readouterr().out

@@ -1,0 +1,141 @@
+"""The Anda accelerator as emitted Verilog: programs, cycles, errors, registers, workloads."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.benches import names_of, run_on_both, run_passing, simulate
+from tilewright.cli import main
+from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.vector import AndaVectorParams
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "examples" / "anda-norm.s"
+
+
+# Fast.
+
+
+def test_everything_in_short():
+    """Three random programs per stall, cycle for cycle without stalls; every error; registers."""
+    result = run_passing("anda:small", cases=300)
+    assert names_of(result) == {
+        "random_programs",
+        "every_error",
+        "last_rows_are_usable",
+        "random_words",
+        "registers_hold_and_refuse",
+    }
+
+
+def test_transformer_block(capsys):
+    """Four linear modules, each with its own M, results feeding the next."""
+    code, result = simulate(capsys, "anda")
+    assert code == 0 and result["equal"]
+    assert result["status"]["error"] == "none"
+    assert result["counters"] | result["golden"] == result["counters"]
+    assert set(result["golden"]) == set(result["counters"])
+    assert result["counters"]["groups_compressed"] > 0
+
+
+def test_program_of_a_file(capsys, tmp_path):
+    """The example of the documentation, on values whose softmax is known."""
+    values = np.zeros((32, 2, 1), np.float16)  # rows, banks, values of a word
+    values[:24, 0, 0] = np.linspace(-2, 2, 24)
+    values[:24, 1, 0] = 1
+    memory = np.zeros(6 * 64, np.uint8)
+    memory[:128] = values.view(np.uint8).reshape(-1)
+    np.savez(tmp_path / "in.npz", memory=memory)
+    code, result = simulate(
+        capsys,
+        *("anda", "--program", str(EXAMPLE), "--memory", str(tmp_path / "in.npz")),
+        *("--save", str(tmp_path / "out.npz"), "--latency", "3"),
+    )
+    assert code == 0 and result["equal"]
+    out = np.load(tmp_path / "out.npz")["memory"]
+    softmax = out[4 * 64 :].view(np.float16).reshape(32, 2)[:24].astype(float)
+    powers = np.exp(np.linspace(-2, 2, 24) / np.sqrt(np.mean(np.linspace(-2, 2, 24) ** 2)))
+    assert np.allclose(softmax[:, 0], powers / powers.sum(), atol=2e-3)
+    assert np.allclose(softmax[:, 1], 1 / 24, atol=1e-4)
+
+
+def test_a_program_that_goes_wrong(capsys, tmp_path):
+    path = tmp_path / "wrong.s"
+    path.write_text("configure source=4, result=0\nadd r5000, r0, #1, elements=3\nhalt\n")
+    code, result = simulate(capsys, "anda", "--program", str(path))
+    assert code == 1 and result["equal"]
+    assert result["status"] == {"error": "address", "instruction": 1}
+    assert main(["simulate", "anda", "--program", str(path)]) == 1
+    assert "stopped with error address at instruction 1, as golden does" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--block", "popcount"], "anda runs on a block anda, not popcount"),
+        (["--latency", "0"], "latency must be at least 1, not 0"),
+        (["--program", "{tmp}/none.s"], "none.s: No such file or directory"),
+        (["--program", "{tmp}/bad.s"], "bad.s, line 2: unknown instruction 'jump'"),
+        (["--program", "{tmp}/shift.s"], "shift.s: instruction 0, vector, reads rows 0..15 of"),
+        (["--program", "{tmp}/long.s"], "129 instructions do not fit the 128 of anda__rows_2"),
+        (["--memory", "{tmp}/odd.npz"], "--memory goes with --program"),
+        (
+            ["--program", "{tmp}/good.s", "--memory", "{tmp}/odd.npz"],
+            "memory must be bytes, whole lines of 64",
+        ),
+        (
+            ["--program", "{tmp}/good.s", "--memory", "{tmp}/other.npz"],
+            "other.npz has no array 'memory'",
+        ),
+        (["--program", "{tmp}/good.s", "--memory", "{tmp}/good.s"], "good.s is no .npz file"),
+        (["--program", "{tmp}/good.s", "--memory", "{tmp}/one.npy"], "one.npy is no .npz file"),
+        (["--program", "{tmp}/good.s", "--memory", "{tmp}/no.npz"], "no.npz: No such file or"),
+    ],
+)
+def test_refused_runs(words, message, capsys, tmp_path):
+    (tmp_path / "bad.s").write_text("halt\njump\n")
+    (tmp_path / "good.s").write_text("halt\n")
+    (tmp_path / "shift.s").write_text("copy r1, r0, elements=16\nhalt\n")
+    (tmp_path / "long.s").write_text("wait\n" * 129)
+    np.savez(tmp_path / "odd.npz", memory=np.zeros(65, np.uint8))
+    np.savez(tmp_path / "other.npz", weights=np.zeros(64, np.uint8))
+    np.save(tmp_path / "one.npy", np.zeros(64, np.uint8))
+    assert main(["simulate", "anda", *(w.format(tmp=tmp_path) for w in words)]) == 2
+    assert message in capsys.readouterr().err
+
+
+# Long.
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [2, 3])
+def test_many_programs(seed):
+    """Forty programs without stalls, each with its exact cycles, and as many with each stall."""
+    run_passing("anda:small", cases=4000, seed=seed, only="random_programs|random_words")
+
+
+@pytest.mark.full
+def test_the_other_simulator_sees_the_same_cycles():
+    run_on_both("anda:small", cases=200, only="random_programs")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", ["anda:small,group=32", "anda:small,rows=4,columns=4,group=32"])
+def test_other_sizes(block):
+    run_passing(block, cases=500)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("preset", AndaVectorParams.PRESETS)
+def test_approximations_of_every_pattern(preset):
+    result = run_passing(f"anda_vector:{preset}", exhaustive=True, stalls=(0.0,))
+    assert result.numbers["cases"] * resolve(f"anda_vector:{preset}").lanes == 3 << 16
+
+
+@pytest.mark.full
+def test_transformer_block_at_the_papers_size(capsys):
+    """16x16 APUs, groups of 64: the same program, results and cycles equal golden's."""
+    code, result = simulate(capsys, "anda", "--block", "anda:paper")
+    assert code == 0 and result["equal"]
+    assert result["status"]["error"] == "none"

@@ -1,0 +1,62 @@
+"""Every block of the catalogue, every preset, as emitted Verilog on both simulators."""
+
+import pytest
+
+from tests.support.benches import run_on_both, run_passing
+from tilewright.golden.params.formats import BF16
+from tilewright.golden.params.resolve import BLOCKS, resolve
+from tilewright.golden.vectors import corners
+from tilewright.synth.emit import to_verilog
+from tilewright.verify import STREAM_BENCH, cocotb_tests
+from tilewright.verify.simulators.find import find_verilators
+
+PRESETS = [
+    f"{block}:{preset}"
+    for block, cls in BLOCKS.items()
+    if cocotb_tests(cls()) == STREAM_BENCH
+    for preset in cls.PRESETS
+]
+# Icarus Verilog takes seconds for what Verilator does in half a one.
+LARGE = ("pe_", "harmonia_pe", "anda_vector", "float_fma", "prefix_sum:ripple")
+# Elements take long to compile: sizes that no paper has are for the long runs.
+LONG = [
+    name
+    for name in PRESETS
+    if name.startswith(("pe_", "harmonia_pe")) and name.endswith((":small", ":single", ":wide"))
+]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in PRESETS],
+)
+def test_verilog_equals_golden(block):
+    """The same cycles on both, too: what a bench sees does not depend on who simulates."""
+    verilog = to_verilog(resolve(block))
+    if block.startswith(LARGE):
+        run_on_both(block, verilog=verilog, cases=60)
+        run_passing(block, verilog=verilog)
+    else:
+        run_on_both(block, verilog=verilog)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", [name for name in PRESETS if name.startswith(LARGE)])
+def test_large_block_on_both_simulators(block):
+    run_on_both(block, verilog=to_verilog(resolve(block)))
+
+
+@pytest.mark.parametrize("block", ["queue", "popcount", "arbiter", "float_mul:pipelined"])
+def test_every_verilator_found_gives_the_same(block):
+    """Also an old one beside a newer one: its VPI orders writes differently."""
+    verilog = to_verilog(resolve(block))
+    cycles = {
+        run_passing(block, verilator, verilog=verilog).numbers["cycles"]
+        for verilator in find_verilators()
+    }
+    assert len(cycles) == 1
+
+
+def test_bf16_products_of_all_patterns_with_all_corners():
+    result = run_passing("float_mul:bf16,lanes=32", exhaustive=True, stalls=(0.0,))
+    assert result.numbers["cases"] * 32 == (1 << 16) * len(corners(BF16))

@@ -1,0 +1,269 @@
+"""The DECA processing element as emitted Verilog: results, cycles, errors, squashes, coverage."""
+
+import numpy as np
+import pytest
+
+from tests.support.benches import names_of, run_on_both, run_passing, simulate
+from tests.support.claims import claim
+from tilewright.cli import main
+from tilewright.golden.deca import expected_cycles
+from tilewright.golden.params.deca import DecaParams, ScaleKind, TileConfig
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.runs import deca_coverage, deca_cycles
+from tilewright.studies.runs.deca_presets import load_record
+from tilewright.verify.coverage import Coverage
+from tilewright.verify.deca.workload import Squash, tile_coverage
+from tilewright.verify.job import DEFAULT_STALLS
+
+TESTS = {
+    "every_configuration",
+    "every_scheme",
+    "every_combination",
+    "cycles_equal_the_model",
+    "every_error",
+    "squash_at_any_time",
+    "registers_keep_and_refuse",
+    "tiles_through_registers",
+    "contexts_change_in_mid_stream",
+    "stray_answers_are_noted",
+    "prefetches_are_goldens",
+    "prefetches_never_repeat",
+}
+
+
+# Fast.
+
+
+@pytest.mark.parametrize(
+    "block", [pytest.param("deca:small", marks=pytest.mark.full), "deca:paper"]
+)
+def test_everything_in_short(block):
+    """Every test on the emitted Verilog; the paper's size is the one that matters."""
+    result = run_passing(block, cases=30)
+    assert names_of(result) == TESTS
+    coverage = Coverage.from_dict(result.numbers["coverage"])
+    assert sum(coverage.hits) > 100
+
+
+def test_both_simulators_see_the_same_cycles():
+    only = "every_configuration|squash_at_any_time|registers_keep_and_refuse|every_error"
+    results = run_on_both("deca:small", only=only, cases=6)
+    assert [len(result.tests) for result in results] == [4, 4]
+
+
+def test_axi():
+    result = run_passing("deca_axi:small", cases=8)
+    assert len(result.tests) == 4
+
+
+def test_speculative_tepls():
+    """Issued, flushed and completed into tile registers, by the TEPL unit and the element."""
+    result = run_passing("deca_tepl:small", cases=30)
+    assert len(result.tests) == 2
+    assert result.numbers["flushes"] >= 10
+    assert Coverage.from_dict(result.numbers["coverage"]).axes.keys() == {"dropped", "stall"}
+
+
+def cycle_row(table, config, density):
+    (row,) = [
+        row
+        for row in table
+        if (row["code_bits"], row["scale"], row["int8"], row["density"])
+        == (config.code_bits, config.scale.value, config.int8, density)
+    ]
+    return row
+
+
+def test_cycles_of_dense_tiles():
+    """With data there: 64.0 cycles a tile of 8-bit codes, 16.0 of 4-bit ones."""
+    result = run_passing("deca:paper", only="cycles_equal_the_model", cases=300)
+    table = result.numbers["cycle_table"]
+    dense = claim("deca.cycles_per_tile.dense")
+    for bits, scale in ((8, ScaleKind.NONE), (4, ScaleKind.E8M0), (7, ScaleKind.NONE)):
+        config = TileConfig(code_bits=bits, scale=scale)
+        assert cycle_row(table, config, 1.0)["measured"] == dense[str(bits)]
+    assert sum(row["tiles"] for row in table) >= 300
+
+
+# Records, which the report shows.
+
+
+def test_record_is_of_this_model():
+    """Measured cycles are the model's, to the last one; the formula is the one of golden."""
+    record = load_record(deca_cycles.RECORD)
+    assert list(record["blocks"]) == [f"deca:{preset}" for preset in DecaParams.PRESETS]
+    for spec, rows in record["blocks"].items():
+        params = resolve(spec)
+        for row in rows:
+            assert row["measured"] == row["model"]
+            config = TileConfig(
+                code_bits=row["code_bits"],
+                sparse=row["density"] < 1,
+                scale=ScaleKind(row["scale"]),
+                group=row["group"],
+                int8=row["int8"],
+            )
+            assert row["formula"] == float(expected_cycles(params, config, row["density"]))
+
+
+@pytest.mark.parametrize(
+    ("preset", "figures"),
+    [
+        ("paper", "deca.cycles_per_tile.w32l8"),
+        ("small", "deca.cycles_per_tile.w8l4"),
+        ("large", "deca.cycles_per_tile.w64l64"),
+    ],
+)
+def test_recorded_cycles_are_the_papers(preset, figures):
+    """Within 0.5% of the closed form at every density; dense tiles exactly."""
+    table = load_record(deca_cycles.RECORD)["blocks"][f"deca:{preset}"]
+    for percent, cycles in claim(figures).items():
+        row = cycle_row(table, TileConfig(), int(percent) / 100)
+        assert row["measured"] == pytest.approx(cycles, rel=0.005)
+        if percent == "100":
+            assert row["measured"] == cycles
+
+
+def test_recorded_dense_cycles_are_exact():
+    table = load_record(deca_cycles.RECORD)["blocks"]["deca:paper"]
+    dense = claim("deca.cycles_per_tile.dense")
+    for bits, scale in ((8, ScaleKind.NONE), (4, ScaleKind.E8M0)):
+        config = TileConfig(code_bits=bits, scale=scale)
+        assert cycle_row(table, config, 1.0)["measured"] == dense[str(bits)]
+
+
+def test_record_has_ten_thousand_tiles():
+    table = load_record(deca_cycles.RECORD)["blocks"]["deca:paper"]
+    assert sum(row["tiles"] for row in table) >= 10_000
+
+
+def test_recorded_coverage_has_no_hole():
+    record = load_record(deca_coverage.RECORD)
+    assert list(record["blocks"]) == [f"deca:{preset}" for preset in DecaParams.PRESETS]
+    for entry in record["blocks"].values():
+        coverage = Coverage.from_dict(entry)
+        assert coverage.axes == tile_coverage(DEFAULT_STALLS).axes
+        assert coverage.holes == []
+        squashed = [found["squash"] != Squash.NONE for found in coverage.bins()]
+        assert np.dot(squashed, coverage.hits) >= 1000
+
+
+# Workloads.
+
+
+def test_small_gemm(capsys):
+    code, result = simulate(
+        capsys,
+        *("deca.gemm", "--block", "deca:small", "--m", "40", "--k", "200", "--n", "5"),
+        *("--scheme", "mxfp4", "--density", "0.4", "--prefetch", "2"),
+    )
+    assert code == 0
+    assert result["equal"] and result["wrong"] == 0
+    assert result["tiles"] == 3 * 7  # a ragged matrix
+    assert result["cycles_per_tile"] >= (
+        result["vector_operations_per_tile"] + result["bubbles_per_tile"]
+    )
+    assert result["lines_read"] >= result["bytes"] / 64
+    assert 0 < result["prefetch_accuracy"] <= 1
+
+
+def test_gemm_of_a_file(tmp_path, capsys):
+    path = tmp_path / "model.npz"
+    np.savez(path, one=np.ones((16, 64), np.float32), other=np.eye(16, dtype=np.float32))
+    assert main(["simulate", "deca.gemm", "--weights", str(path)]) == 2
+    assert "has 2 matrices: choose one with --tensor" in capsys.readouterr().err
+    assert main(["simulate", "deca.gemm", "--weights", str(path), "--tensor", "none"]) == 2
+    assert "has no matrix 'none'; it has one, other" in capsys.readouterr().err
+    words = ["--block", "deca:small", "--weights", str(path), "--tensor", "one"]
+    code, result = simulate(capsys, "deca.gemm", *words, "--scheme", "int8_tile", "--n", "3")
+    assert code == 0
+    assert result["shape"] == [16, 64, 3]
+    assert result["tiles"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--m", "0"], "m must be at least 1, not 0"),
+        (["--prefetch", "16"], "prefetch must be 0..15, not 16"),
+        (["--block", "popcount"], "deca.gemm runs on a block deca, not popcount"),
+        (["--scheme", "bf9"], "unknown scheme 'bf9'"),
+        (
+            ["--block", "deca:large", "--scheme", "int8,group=1", "--m", "16", "--k", "32"],
+            "deca__lanes_64__luts_64 cannot scale groups of 1 elements",
+        ),
+    ],
+)
+def test_refused_gemms(words, message, capsys):
+    assert main(["simulate", "deca.gemm", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workload", ["deca.cycles", "deca.coverage"])
+def test_record_is_of_every_preset(workload, capsys):
+    assert main(["simulate", workload, "--block", "deca", "--update-record"]) == 2
+    assert "--update-record measures every preset: leave out --block" in capsys.readouterr().err
+
+
+# Long.
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("preset", DecaParams.PRESETS)
+def test_every_combination(preset, capsys):
+    """Format x density x alignment x stall x squash: a hole fails."""
+    code, result = simulate(capsys, "deca.coverage", "--block", f"deca:{preset}")
+    assert code == 0
+    assert Coverage.from_dict(result["blocks"][f"deca:{preset}"]).holes == []
+
+
+@pytest.mark.full
+def test_cycle_record_can_be_made_again(capsys):
+    record = load_record(deca_cycles.RECORD)
+    words = record["command"].replace(" --update-record", "").split()[2:]
+    code, result = simulate(capsys, *words)
+    assert code == 0
+    assert result == record
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("preset", "cases", "seed"),
+    [("small", 2000, 1), ("small", 2000, 2), ("paper", 1000, 1), ("large", 500, 1)],
+)
+def test_thousands_of_everything(preset, cases, seed):
+    """Schemes, configurations, errors, contexts, and thousands of squashes."""
+    only = "|".join(TESTS - {"every_combination", "cycles_equal_the_model"})
+    run_passing(f"deca:{preset}", only=only, cases=cases, seed=seed, optimize="-O1")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", ["deca:paper", "deca:large"])
+def test_full_size_on_icarus(block):
+    run_passing(block, simulator="icarus", cases=6)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", ["deca_axi:paper", "deca_axi:large"])
+def test_axi_at_full_size(block):
+    run_passing(block, cases=40)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("preset", DecaParams.PRESETS)
+def test_hundreds_of_flushed_tepls(preset):
+    result = run_passing(f"deca_tepl:{preset}", cases=600, optimize="-O1")
+    assert result.numbers["flushes"] >= 200
+
+
+@pytest.mark.full
+def test_tepls_on_icarus():
+    run_passing("deca_tepl:small", simulator="icarus", cases=24)
+
+
+@pytest.mark.full
+def test_the_gemm_of_the_readme(capsys):
+    words = ("--m", "256", "--k", "1024", "--n", "16", "--scheme", "bf8", "--density", "0.2")
+    code, result = simulate(capsys, "deca.gemm", *words)
+    assert code == 0 and result["equal"]
+    assert result["tiles"] == 512

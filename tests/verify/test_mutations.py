@@ -1,0 +1,44 @@
+"""A bench that cannot fail proves nothing: one planted error per kind of unit is found."""
+
+import re
+
+import pytest
+
+from tilewright.cli import main
+from tilewright.verify.simulators import verilog
+
+# block, what to look for in its Verilog (the first place changes), what to put there, the finding
+MUTATIONS = {
+    "multiplier": ("float_mul", r" \^ ", " | ", r"case \d+: got 0x[0-9a-f]{4}, expected 0x"),
+    "prefix sum": ("prefix_sum:small", r" \+ ", " - ", r"index\[\d\]: got 0x\w, expected 0x\w"),
+    "crossbar": (
+        "expand:small",
+        r"\? (\S+) : (\S+);",
+        r"? \2 : \1;",
+        r"y\[\d\]: got 0x\w{4}, expected 0x\w{4}",
+    ),
+    "queue, data": ("queue:tiny", r"\[read__addr\]", "[write__addr]", r"got 0x\w, expected 0x\w"),
+    "queue, level": (
+        "queue:odd",
+        r"o__valid & o__ready",
+        "o__valid",
+        r"changed its payload before it was taken, from 0x\w+ to 0x\w+",
+    ),
+}
+
+
+@pytest.mark.parametrize("simulator", ["verilator", "icarus"])
+@pytest.mark.parametrize(("block", "old", "new", "finding"), MUTATIONS.values(), ids=MUTATIONS)
+def test_planted_error_is_found(block, old, new, finding, simulator, monkeypatch, capsys):
+    original = verilog.block_verilog
+
+    def mutated(spec):
+        text, count = re.subn(old, new, original(spec), count=1)
+        assert count == 1, f"{block}: nothing looks like {old}"
+        return text
+
+    monkeypatch.setattr(verilog, "block_verilog", mutated)
+    assert main(["simulate", block, "--cases", "300", "--simulator", simulator]) == 1
+    printed = capsys.readouterr().out
+    assert "failed" in printed
+    assert re.search(finding, printed), printed

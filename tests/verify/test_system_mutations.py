@@ -1,0 +1,236 @@
+"""A bench that cannot fail proves nothing: errors planted all over the accelerators are found."""
+
+import pytest
+
+from tests.support.benches import names_of, run_changed_block
+from tests.support.mutate import plant
+from tilewright.hw.anda_machine.top import Anda
+from tilewright.hw.deca.loader import Loader
+from tilewright.hw.deca.lut_array import LutArray
+from tilewright.hw.deca.pe import DecaPE
+from tilewright.hw.deca.prefetcher import Prefetcher
+from tilewright.hw.deca.registers import Registers
+from tilewright.hw.deca.request_cam import RequestCam
+from tilewright.hw.deca.scaler import group_sizes
+from tilewright.hw.deca.window import Window
+from tilewright.hw.harmonia_machine.buffers import HalvesBuffer
+from tilewright.hw.harmonia_machine.controller import Controller
+from tilewright.hw.harmonia_machine.conversion import ConversionPath
+from tilewright.hw.harmonia_machine.dataflow import ResultWriter, SumFeeder
+from tilewright.hw.harmonia_machine.group_writer import GroupWriter
+from tilewright.hw.harmonia_machine.operands import OperandColumn
+from tilewright.hw.harmonia_machine.product import ProductController
+from tilewright.hw.harmonia_machine.vector import CausalFeeder
+from tilewright.hw.machine.vector_feeder import VectorFeeder
+
+# Component, the module that uses it, its expression, what to put there, the test that must notice.
+DECA = {
+    "a step too many for a full window": (
+        Window,
+        "tilewright.hw.deca.loader",
+        "last.eq(clear[-1] >= most_clear)",
+        "last.eq(clear[-1] > most_clear)",
+        "cycles_equal_the_model",
+    ),
+    "a pipeline bubble between tiles": (
+        DecaPE,
+        "tilewright.hw.deca.pe",
+        "with m.If(ends | (~locked & ~pipeline.valid)):",
+        "with m.If(~locked & ~pipeline.valid):",
+        "cycles_equal_the_model",
+    ),
+    "a length eight codes too long": (
+        Loader,
+        "tilewright.hw.deca.pe",
+        "w.final & (after >= 8)",
+        "w.final & (after >= 16)",
+        "every_error",
+    ),
+    "an answer to no request": (
+        RequestCam,
+        "tilewright.hw.deca.load_unit",
+        "matches[k].eq(taken[k] & (self.key == own))",
+        "matches[k].eq(self.key == own)",
+        "stray_answers_are_noted",
+    ),
+    "rows that outlive a squash": (
+        DecaPE,
+        "tilewright.hw.deca.pe",
+        "tout.clear.eq(kill[k])",
+        "tout.clear.eq(0)",
+        "squash_at_any_time",
+    ),
+    "a write under a command that waits": (
+        Registers,
+        "tilewright.hw.deca.pe",
+        "free = ~(q.write & waiting)",
+        "free = Const(1)",
+        "tiles_through_registers",
+    ),
+    "seven bits looked up as six": (
+        LutArray,
+        "tilewright.hw.deca.vector_pipeline",
+        "halves[lane % p.lookups(7)]",
+        "quarters[lane % p.lookups(7)]",
+        "every_configuration",
+    ),
+    "the scale of the wrong group": (
+        group_sizes,
+        "tilewright.hw.deca.vector_pipeline",
+        "group_log2 == level for level in range(levels)",
+        "group_log2 == level + 1 for level in range(levels)",
+        "every_configuration",
+    ),
+    "a line prefetched that was asked for": (
+        Prefetcher,
+        "tilewright.hw.deca.pe",
+        "with m.If(fresh | (end > self.next)):",
+        "with m.If(fresh):",
+        "prefetches_are_goldens",
+    ),
+}
+
+HARMONIA = {
+    "low halves from the wrong place of the ring": (
+        SumFeeder,
+        "tilewright.hw.harmonia_machine.top",
+        "initial + (unit & (ring - 1))",
+        "initial + (unit & (ring // 2 - 1))",
+        "head_of_attention",
+    ),
+    "a unit that grows old a token too late": (
+        SumFeeder,
+        "tilewright.hw.harmonia_machine.top",
+        "begins | (end > gemm.tokens)",
+        "begins | (end >= gemm.tokens)",
+        "head_of_attention",
+    ),
+    "activations that do not pass again": (
+        SumFeeder,
+        "tilewright.hw.harmonia_machine.top",
+        "Mux(tiles.last_token_tile, gemm.source, next_source)",
+        "next_source",
+        "random_programs",
+    ),
+    "results of the next token tile behind those of this one": (
+        ResultWriter,
+        "tilewright.hw.harmonia_machine.top",
+        "Mux(gemm.row_major, next_row, down)",
+        "Mux(gemm.row_major, next_row, next_row)",
+        "random_programs",
+    ),
+    "weights without their sign": (
+        OperandColumn,
+        "tilewright.hw.harmonia_machine.operands",
+        "Mux(self.integers, negative, word.signs[lane])",
+        "word.signs[lane]",
+        "random_programs",
+    ),
+    "banks that are written though their lane is off": (
+        HalvesBuffer,
+        "tilewright.hw.harmonia_machine.top",
+        "self.write.enable & self.write.lanes[r]",
+        "self.write.enable",
+        "random_programs",
+    ),
+    "low halves a beat too late": (
+        GroupWriter,
+        "tilewright.hw.harmonia_machine.conversion",
+        "Mux(taken_again, before, newest)",
+        "newest",
+        "random_programs",
+    ),
+    "padding that has an offset": (
+        ConversionPath,
+        "tilewright.hw.harmonia_machine.top",
+        "less & ~padding.replicate(FP16.bits)",
+        "less",
+        "random_programs",
+    ),
+    "offsets that are used before they are found": (
+        ConversionPath,
+        "tilewright.hw.harmonia_machine.top",
+        "writer.busy | (x.learn & ~offset.i.ready)",
+        "writer.busy",
+        "random_programs",
+    ),
+    "a causal mask that shows a token too many": (
+        CausalFeeder,
+        "tilewright.hw.harmonia_machine.vector",
+        "element >= self.seen + row",
+        "element > self.seen + row",
+        "head_of_attention",
+    ),
+    "weights that do not pass again": (
+        ProductController,
+        "tilewright.hw.harmonia_machine.controller",
+        "m.d.sync += weights.eq(x.weights)",
+        "m.d.sync += weights.eq(weights + lines)",
+        "external_memory_accesses",
+    ),
+    "a range that may be a row too long": (
+        Controller,
+        "tilewright.hw.harmonia_machine.top",
+        "end > limits[name]",
+        "end > limits[name] + 1",
+        "every_error",
+    ),
+}
+
+ANDA = {
+    "a compression that reads a second tensor": (
+        Anda,
+        "tilewright.hw.anda_machine.top",
+        "controller.takes_b & ~is_compress",
+        "controller.takes_b",
+        "last_rows_are_usable",
+    ),
+    "waits of results counted wrong": (
+        Anda,
+        "tilewright.hw.anda_machine.top",
+        "results.valid & ~results.ready",
+        "results.valid & results.ready",
+        "random_programs",
+    ),
+    "an element too many": (
+        VectorFeeder,
+        "tilewright.hw.anda_machine.top",
+        "element + j < self.elements",
+        "element + j <= self.elements",
+        "random_programs",
+    ),
+}
+
+SYSTEMS = {"deca:small": DECA, "harmonia:small": HARMONIA, "anda:small": ANDA}
+JOBS = {
+    "deca:small": {"cases": 400},
+    "harmonia:small": {"cases": 300, "stalls": (0.0,)},
+    "anda:small": {"cases": 300, "stalls": (0.0,)},
+}
+ERRORS = {
+    f"{block}, {name}": (block, *error)
+    for block, errors in SYSTEMS.items()
+    for name, error in errors.items()
+}
+
+
+def run(block, tests):
+    return run_changed_block(block, only=tests, **JOBS[block])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("block", "component", "user", "old", "new", "test"), ERRORS.values(), ids=ERRORS
+)
+def test_planted_error_is_found(block, component, user, old, new, test, monkeypatch):
+    plant(monkeypatch, component, user, old, new)
+    result = run(block, test)
+    assert names_of(result) == {test}
+    assert not result.passed
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", SYSTEMS)
+def test_without_an_error_nothing_is_found(block):
+    result = run(block, "|".join({error[-1] for error in SYSTEMS[block].values()}))
+    assert result.passed, result.failure

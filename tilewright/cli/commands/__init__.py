@@ -1,0 +1,12 @@
+"""One module per command, found by its file name.
+
+A command module imports nothing heavy at its top (``--help`` loads all of them) and has
+
+- ``NAME``: what the user types, equal to the module's name
+- ``HELP``: one line for ``tilewright --help``
+- ``EXAMPLE``: a command line that works as it stands, shown under ``--help`` and run by a test
+- ``EXAMPLE_NEEDS``, only where an example reads a file: the command line that makes it
+- ``add_arguments(parser)``: its own options; ``--json`` is already there, as ``args.json``
+- ``run(args) -> int``: the exit code: 0 fine, 1 a check failed; a refusal raises ``ValueError`` or
+  ``tilewright.base.errors.CommandError``, whose text the user sees (exit code 2)
+"""

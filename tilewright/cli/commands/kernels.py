@@ -1,0 +1,101 @@
+"""``tilewright kernels``: which kernels this machine can run, and how fast they are."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from tilewright.base.console import print_json, print_table, progress
+from tilewright.base.errors import CommandError
+
+NAME = "kernels"
+HELP = "compile the sparse kernels for this machine: what it can run, or how fast"
+EXAMPLE = "tilewright kernels info"
+
+DEFAULT_RECORD = Path("out/kernels.json")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what",
+        metavar="WHAT",
+        choices=("info", "bench"),
+        help="info: what can run here; bench: measure it all",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help=f"where bench writes its record; default {DEFAULT_RECORD}",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="bench: everything once on toys, in seconds; says nothing about speed",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from tilewright.kernels import BuildError
+
+    if args.what == "info" and (args.output or args.quick):
+        raise CommandError("--output and --quick go with bench")
+    try:
+        return _info(args) if args.what == "info" else _bench(args)
+    except BuildError as error:
+        raise CommandError(str(error)) from error
+
+
+def _info(args: argparse.Namespace) -> int:
+    from tilewright.kernels.bench import describe_machine
+
+    machine = describe_machine()
+    if args.json:
+        print_json(machine)
+        return 0
+    print_table(("WHAT", "HERE"), [(name, _text(value)) for name, value in machine.items()])
+    return 0
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _bench(args: argparse.Namespace) -> int:
+    from tilewright.base.files import write_atomic
+    from tilewright.kernels.bench import full_plan, quick_plan, run, steps
+
+    plan = quick_plan() if args.quick else full_plan()
+    with progress("kernels", steps(plan)) as tick:
+        record = run(plan, tick)
+    output = args.output or DEFAULT_RECORD
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(output, json.dumps(record, indent=1) + "\n")
+    if args.json:
+        print_json(record)
+        return 0
+    _print_layers(record)
+    print(f"record: {output}")
+    return 0
+
+
+def _print_layers(record: dict[str, Any]) -> None:
+    """Time, bandwidth as a share of what reading alone gets, and speed against stock PyTorch."""
+    from tilewright.kernels.records import layer_summary
+
+    print_table(
+        ("LAYER", "BATCH", "KERNEL", "US", "GB/S", "% OF READ", "X STOCK"),
+        [
+            (
+                row["layer"],
+                row["batch"],
+                row["kernel"],
+                f"{1e6 * row['seconds']:.1f}",
+                f"{row['bytes_per_second'] / 1e9:.1f}",
+                f"{100 * row['share_of_read']:.0f}",
+                "" if row["over_stock"] is None else f"{row['over_stock']:.2f}",
+            )
+            for row in layer_summary(record)
+        ],
+    )

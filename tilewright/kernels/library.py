@@ -1,0 +1,112 @@
+"""The compiled library through ctypes: structures, functions, and which paths can be used here."""
+
+import ctypes
+import os
+from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
+from enum import IntEnum
+from functools import cache
+
+from tilewright.kernels.build import build
+
+MAX_THREADS = 1000  # kMaxThreads in src/kernels.h
+
+
+class Path(IntEnum):
+    """Sets of instructions, each with all those before it."""
+
+    PORTABLE = 0
+    AVX512 = 1
+    AMX = 2
+
+
+class CWeights(Structure):
+    _fields_ = [
+        *((name, c_int32) for name in ("element", "sparse")),
+        *((name, c_int64) for name in ("outputs", "inputs", "strips", "tiles")),
+        *((name, c_void_p) for name in ("metadata", "values", "strip_starts", "segment_starts")),
+        ("weight_sums", c_void_p),
+    ]
+
+
+class CDecaWeights(Structure):
+    _fields_ = [
+        *((n, c_int32) for n in ("code_bits", "sparse", "scale_kind", "group", "plain_scales")),
+        *((name, c_int64) for name in ("outputs", "inputs", "strips", "tiles")),
+        *((name, c_void_p) for name in ("masks", "scales", "data", "data_starts", "lut")),
+    ]
+
+
+class CProduct(Structure):
+    _fields_ = [
+        ("weights", POINTER(CWeights)),
+        ("deca", POINTER(CDecaWeights)),
+        ("x", c_void_p),
+        ("batch", c_int64),
+        ("x_pitch", c_int64),
+        ("y", c_void_p),
+        ("y_pitch", c_int64),
+        ("bias", c_void_p),
+        ("y_bf16", c_int32),
+    ]
+
+
+class CCall(Structure):
+    _fields_ = [
+        ("products", c_void_p),
+        ("count", c_int64),
+        ("bounds", c_void_p),
+        *((name, c_int32) for name in ("threads", "path", "order")),
+    ]
+
+
+_SIGNATURES = {
+    "tw_paths": (c_int32, []),
+    "tw_multiply": (None, [c_void_p]),
+    "tw_pack": (
+        c_int64,
+        [c_int32, c_int32, c_int32, c_void_p, *[c_int64] * 5, *[c_void_p] * 5, c_int32],
+    ),
+    "tw_read": (c_int64, [c_void_p, c_int64, c_int32]),
+    "tw_operations": (c_int64, [c_int32, c_int64, c_int32]),
+}
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The library, compiled if need be; ``$TILEWRIGHT_KERNEL_FLAGS`` adds compiler flags."""
+    flags = os.environ.get("TILEWRIGHT_KERNEL_FLAGS", "").split()
+    loaded = ctypes.CDLL(str(build(*flags)))
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+@cache
+def available_paths() -> tuple[Path, ...]:
+    """What this processor and this process can run, the best one last."""
+    found = library().tw_paths()
+    return tuple(path for path in Path if found >> path & 1)
+
+
+def checked_path(path: Path | None) -> Path:
+    """``path``, by default the best; refused where it cannot run."""
+    if path is None:
+        return available_paths()[-1]
+    if path not in available_paths():
+        raise ValueError(f"path {path.name} cannot run here: no such instructions")
+    return path
+
+
+@cache
+def default_threads() -> int:
+    """One per processor that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def checked_threads(threads: int | None) -> int:
+    if threads is None:
+        return default_threads()
+    if not isinstance(threads, int) or not 1 <= threads <= MAX_THREADS:
+        raise ValueError(f"threads must be 1..{MAX_THREADS}, not {threads!r}")
+    return threads

@@ -1,0 +1,390 @@
+"""Packed weights ready to multiply: ``Matrix``."""
+
+from collections.abc import Callable, Sequence
+from ctypes import addressof, pointer
+from functools import partial
+from pathlib import Path as FilePath
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.golden.params.block import require
+from tilewright.golden.params.sparamx import STRIP_OUTPUTS, Element, Order, WeightFormat
+from tilewright.golden.sparamx import PackedWeights, load, save, unpack
+from tilewright.golden.sparamx.linear import check_activations
+from tilewright.golden.sparamx.packed import DTYPES, balance, segment_starts
+from tilewright.kernels.library import (
+    CCall,
+    CDecaWeights,
+    CProduct,
+    CWeights,
+    Path,
+    checked_path,
+    checked_threads,
+    library,
+)
+from tilewright.kernels.memory import address, as_weight_bytes, weight_bytes
+
+TILE_INPUTS = 512  # below this a strip ends before its tiles have paid for their set-up
+VECTOR_BATCH = 2  # up to here multiplying in registers is faster than filling tiles
+
+
+class Prepared(NamedTuple):
+    """One multiplication, and the arrays that its description points at."""
+
+    product: CProduct
+    x: NDArray
+    y: NDArray
+    bias: NDArray | None
+
+
+class Multiplier:
+    """What ``Matrix`` and ``DecaMatrix`` share: products and how threads divide them."""
+
+    shape: tuple[int, int]
+    costs: NDArray[np.int64]  # (strips + 1,) bytes before each strip
+
+    def __init__(self, c_weights: CWeights | None, c_deca: CDecaWeights | None):
+        self._product = CProduct()  # what all products with this matrix have in common
+        if c_weights is not None:
+            self._product.weights = pointer(c_weights)
+        if c_deca is not None:
+            self._product.deca = pointer(c_deca)
+        self._bounds: dict[int, tuple[NDArray[np.int64], int]] = {}
+
+    result_dtype = np.dtype(np.uint32)  # fp32 patterns; int32 of int8 weights
+    _result_dtypes: tuple[np.dtype, ...] = tuple(map(np.dtype, ("uint32", "float32", "uint16")))
+
+    def check_activations(self, x: NDArray) -> None:
+        """Refuse what the kernel cannot multiply with."""
+        raise NotImplementedError
+
+    def default_order(self, batch: int, path: Path) -> Order:
+        """What ``multiply`` does when it is not told: tiles for large batches, where there is AMX.
+
+        The order decides a bf16 result's last bits, so it never depends on the threads.
+        """
+        deep = self.shape[1] >= TILE_INPUTS
+        return Order.TILE if batch > VECTOR_BATCH and deep and path is Path.AMX else Order.VECTOR
+
+    def _bounds_address(self, threads: int) -> int:
+        """First strip of each thread; kept, since layers are called again and again."""
+        found = self._bounds.get(threads)
+        if found is None:
+            bounds = balance(self.costs, threads)
+            found = self._bounds[threads] = bounds, address(bounds)
+        return found[1]
+
+    def multiply(
+        self,
+        x: NDArray,
+        *,
+        threads: int | None = None,
+        path: Path | None = None,
+        order: Order | None = None,
+        bias: NDArray[np.float32] | None = None,
+        out: NDArray | None = None,
+    ) -> NDArray:
+        """(batch, inputs) @ weights: (batch, outputs) fp32 patterns, or int32 of int8 weights.
+
+        ``out`` receives the result where given; as uint16 it receives bf16 patterns, rounded to
+        nearest even. ``bias`` (outputs,) is added to fp32 sums before that.
+        """
+        path, threads = checked_path(path), checked_threads(threads)
+        prepared = self.prepare(x, bias, out)
+        order = order or self.default_order(len(prepared.y), path)
+        bounds = self._bounds_address(threads)
+        call = CCall(addressof(prepared.product), 1, bounds, threads, path, _ORDERS[order])
+        library().tw_multiply(addressof(call))
+        return prepared.y
+
+    def bind(
+        self,
+        x: NDArray,
+        out: NDArray,
+        *,
+        threads: int | None = None,
+        path: Path | None = None,
+        order: Order | None = None,
+        bias: NDArray[np.float32] | None = None,
+    ) -> Callable[[], None]:
+        """A call that multiplies ``x`` into ``out`` with whatever they hold then.
+
+        Operands are checked once, here; a loop over tokens with buffers of its own needs no more.
+        """
+        path, threads = checked_path(path), checked_threads(threads)
+        prepared = self.prepare(x, bias, out)
+        order = order or self.default_order(len(out), path)
+        bounds = self._bounds_address(threads)
+        call = CCall(addressof(prepared.product), 1, bounds, threads, path, _ORDERS[order])
+        return _bound(call, prepared, self)
+
+    def prepare(self, x: NDArray, bias: NDArray | None, out: NDArray | None) -> "Prepared":
+        """Check the operands of one multiplication and describe it to the kernel.
+
+        Every call has a description of its own: threads may multiply with one matrix at once.
+        """
+        self.check_activations(x)
+        if x.strides[1] != x.itemsize or x.strides[0] < 0:
+            x = np.ascontiguousarray(x)
+        y = self._output(len(x), out)
+        product = CProduct.from_buffer_copy(self._product)
+        product.x, product.batch, product.x_pitch = address(x), len(x), x.strides[0]
+        product.y, product.y_pitch = address(y), y.strides[0] // y.itemsize
+        product.y_bf16 = y.itemsize == 2
+        product.bias = None if bias is None else address(self._checked_bias(bias))
+        return Prepared(product, x, y, bias)
+
+    def _output(self, batch: int, out: NDArray | None) -> NDArray:
+        # No message is built unless it is needed: this runs for every layer of every token.
+        shape = (batch, self.shape[0])
+        if out is None:
+            return np.empty(shape, self.result_dtype)
+        if out.shape != shape or out.dtype not in self._result_dtypes:
+            raise ValueError(
+                f"out is {out.dtype} of {out.shape}, not {self.result_dtype} of {shape}"
+            )
+        row, element = out.strides
+        if element != out.itemsize or row < 0 or not out.flags.writeable:
+            raise ValueError("out must be writable, its rows contiguous")
+        return out
+
+    def _checked_bias(self, bias: NDArray) -> NDArray:
+        require(self.result_dtype == np.uint32, "int8 weights give integer sums and take no bias")
+        good = bias.shape == self.shape[:1] and bias.dtype == np.float32
+        require(
+            good and bias.flags.c_contiguous,
+            f"bias is {bias.dtype} of {bias.shape}, not contiguous float32 of {self.shape[:1]}",
+        )
+        return bias
+
+
+_ORDERS = {Order.TILE: 0, Order.VECTOR: 1}
+
+
+def _bound(call: CCall, *alive: object) -> Callable[[], None]:
+    """A call of the library; it keeps alive what the structure points at."""
+    bound = partial(library().tw_multiply, addressof(call))
+    bound.alive = (call, alive)  # type: ignore[attr-defined]
+    return bound
+
+
+_ELEMENTS = {Element.BF16: 0, Element.INT8: 1}
+
+
+class Matrix(Multiplier):
+    """A packed (outputs, inputs) matrix in memory of its own."""
+
+    def __init__(self, packed: PackedWeights):
+        """From any packed weights, checked and copied into aligned memory on large pages."""
+        packed.check()
+        self._set(
+            PackedWeights(
+                packed.format,
+                packed.shape,
+                as_weight_bytes(packed.metadata),
+                as_weight_bytes(packed.values),
+                packed.strip_starts,
+            ),
+            _weight_sums(packed),
+            segment_starts(packed.format, packed.metadata),
+        )
+
+    def _set(
+        self,
+        packed: PackedWeights,
+        sums: NDArray[np.int32] | None,
+        segments: NDArray[np.int64],
+    ) -> None:
+        self.packed, self.shape, self.costs = packed, packed.shape, packed.costs
+        self._sums, self._segments = sums, segments
+        strips, tiles = packed.format.grid(packed.shape)
+        self._starts = np.ascontiguousarray(packed.strip_starts)
+        weights = CWeights(
+            element=_ELEMENTS[packed.format.element],
+            sparse=packed.format.sparse,
+            outputs=packed.shape[0],
+            inputs=packed.shape[1],
+            strips=strips,
+            tiles=tiles,
+            metadata=address(packed.metadata),
+            values=address(packed.values),
+            strip_starts=address(self._starts),
+            segment_starts=address(segments),
+            weight_sums=None if sums is None else address(sums),
+        )
+        super().__init__(weights, None)
+        if packed.format.element is Element.INT8:
+            self.result_dtype = np.dtype(np.int32)
+            self._result_dtypes = (self.result_dtype,)
+
+    @classmethod
+    def pack(cls, fmt: WeightFormat, weights: NDArray, *, threads: int | None = None) -> Self:
+        """Pack a matrix: bf16 patterns (uint16), float32 (rounded to bf16), or int8."""
+        weights, threads = np.asarray(weights), checked_threads(threads)
+        float32 = weights.dtype == np.float32 and fmt.element is Element.BF16
+        if not float32:
+            check_type(fmt, weights)
+        require(weights.ndim == 2, f"a weight matrix has 2 dimensions, not shape {weights.shape}")
+        require(weights.size > 0, f"a weight matrix of shape {weights.shape} has no weights")
+        if weights.strides[1] != weights.itemsize or weights.strides[0] < 0:
+            weights = np.ascontiguousarray(weights)
+        strips, tiles = fmt.grid((weights.shape[0], weights.shape[1]))
+        metadata = weight_bytes(strips * tiles * fmt.metadata_bytes)
+        counts = np.empty(strips, np.int64)
+        int8 = fmt.element is Element.INT8
+        sums = np.zeros(strips * STRIP_OUTPUTS, np.int32) if int8 else None
+
+        def run(starts: NDArray | None, values: NDArray | None) -> int:
+            return library().tw_pack(
+                *(_ELEMENTS[fmt.element], fmt.sparse, float32, address(weights)),
+                *(weights.strides[0], *weights.shape, strips, tiles),
+                *(address(metadata), address(counts)),
+                None if starts is None else address(starts),
+                None if values is None else address(values),
+                None if sums is None else address(sums),
+                threads,
+            )
+
+        bad = run(None, None)
+        if bad >= 0:
+            _refuse_not_finite(weights, bad)
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        values = weight_bytes(int(starts[-1]) * fmt.element.bytes)
+        run(starts, values)
+        shape = (weights.shape[0], weights.shape[1])
+        matrix = cls.__new__(cls)
+        matrix._set(
+            PackedWeights(
+                fmt,
+                shape,
+                metadata.reshape(strips, tiles, fmt.metadata_bytes),
+                values.view(DTYPES[fmt.element]),
+                starts,
+            ),
+            sums,
+            segment_starts(fmt, metadata.reshape(strips, tiles, fmt.metadata_bytes)),
+        )
+        return matrix
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (
+            self.packed,
+        )  # pickles and deep copies are packed weights, as files are
+
+    def copy(self) -> Self:
+        """The same weights in memory of their own."""
+        packed = self.packed
+        twin = type(self).__new__(type(self))
+        twin._set(
+            PackedWeights(
+                packed.format,
+                packed.shape,
+                as_weight_bytes(packed.metadata),
+                as_weight_bytes(packed.values),
+                packed.strip_starts,
+            ),
+            self._sums,
+            self._segments,
+        )
+        return twin
+
+    @property
+    def format(self) -> WeightFormat:
+        return self.packed.format
+
+    @property
+    def size(self) -> int:
+        """Bytes that a multiplication reads of it."""
+        return self.packed.size
+
+    def check_activations(self, x: NDArray) -> None:
+        check_activations(self.format, self.shape, x)
+
+    def unpack(self) -> NDArray:
+        """The weights again, bf16 patterns or int8."""
+        return unpack(self.packed)
+
+    def save(self, path: str | FilePath) -> None:
+        save(self.packed, path)
+
+    @classmethod
+    def load(cls, path: str | FilePath) -> Self:
+        """What ``save`` wrote; refused where truncated or inconsistent."""
+        return cls(load(path))
+
+
+def multiply_all(
+    matrices: Sequence[Multiplier],
+    activations: Sequence[NDArray],
+    *,
+    threads: int | None = None,
+    path: Path | None = None,
+    order: Order | None = None,
+) -> list[NDArray]:
+    """Independent products side by side, such as the heads of a layer.
+
+    The strips of all matrices form one list, which the threads divide by bytes.
+    """
+    call, results = bind_all(matrices, activations, threads=threads, path=path, order=order)
+    call()
+    return results
+
+
+def bind_all(
+    matrices: Sequence[Multiplier],
+    activations: Sequence[NDArray],
+    *,
+    threads: int | None = None,
+    path: Path | None = None,
+    order: Order | None = None,
+) -> tuple[Callable[[], None], list[NDArray]]:
+    """A call that computes :func:`multiply_all` into the arrays beside it, whenever it is made."""
+    path, threads = checked_path(path), checked_threads(threads)
+    require(len(matrices) > 0, "no matrices to multiply")
+    prepared = [m.prepare(x, None, None) for m, x in zip(matrices, activations, strict=True)]
+    products = (CProduct * len(matrices))(*(one.product for one in prepared))
+    order = order or matrices[0].default_order(len(activations[0]), path)
+    steps = np.concatenate([np.diff(m.costs) for m in matrices])
+    bounds = balance(np.concatenate([[0], np.cumsum(steps)]), threads)
+    call = CCall(
+        *(addressof(products), len(matrices), address(bounds), threads, path, _ORDERS[order])
+    )
+    bound = _bound(call, products, bounds, prepared, list(matrices))
+    return bound, [one.y for one in prepared]
+
+
+def check_type(fmt: WeightFormat, weights: NDArray) -> None:
+    dtype = DTYPES[fmt.element]
+    kinds = f"{dtype} or float32" if fmt.element is Element.BF16 else str(dtype)
+    require(
+        weights.dtype == dtype, f"{fmt.element.value} weights are {kinds} here, not {weights.dtype}"
+    )
+
+
+def _refuse_not_finite(weights: NDArray, strip: int) -> None:
+    """Name the first bad weight of a strip that the packer has found to have one."""
+    top = strip * STRIP_OUTPUTS
+    rows = weights[top : top + STRIP_OUTPUTS]
+    if weights.dtype == np.float32:
+        with np.errstate(invalid="ignore"):
+            # Beyond the middle between the largest bf16 and what would follow it, it overflows.
+            bad = np.argwhere(~(np.abs(rows) < np.float32(3.3961775292304957e38)))
+        row, column = (int(k) for k in bad[0])
+        value = rows[row, column]
+        raise ValueError(f"weight {value} at row {top + row}, column {column} is no finite bf16")
+    bad = np.argwhere((rows & 0x7F80) == 0x7F80)
+    row, column = (int(k) for k in bad[0])
+    raise ValueError(
+        f"weight {int(rows[row, column]):#06x} at row {top + row}, column {column}"
+        " is NaN or infinite"
+    )
+
+
+def _weight_sums(packed: PackedWeights) -> NDArray[np.int32] | None:
+    if packed.format.element is not Element.INT8:
+        return None
+    sums = np.zeros(packed.format.grid(packed.shape)[0] * STRIP_OUTPUTS, np.int32)
+    sums[: packed.shape[0]] = unpack(packed).sum(axis=1, dtype=np.int32)
+    return sums

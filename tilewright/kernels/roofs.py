@@ -1,0 +1,129 @@
+"""The three roofs of a machine, measured, and what the Roof-Surface model predicts from them.
+
+The model is the DECA paper's (Section 4): tiles per second are at most the memory's bytes per
+second over a tile's bytes (MBW), the vector unit's operations per second over a tile's operations
+(VOS), and the matrix unit's multiplications per second (MOS).
+"""
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from time import perf_counter
+
+from tilewright.golden.sparamx.core import MATRIX_INSTRUCTIONS, TILE_MOVES
+from tilewright.kernels.library import Path, available_paths, library
+from tilewright.kernels.memory import address, weight_bytes
+
+# Kinds of `operations` in src/avx512.cpp; those below 0 are of src/amx.cpp.
+INSTRUCTIONS = (
+    *("vpadd", "vpexpandw", "vpexpandb", "vdpbf16ps", "vpdpbusd", "store", "vpermw", "vpermi2w"),
+    *("vpmovzxbw", "vptestmw", "vmovdqu16", "vpermb", "vpmultishiftqb", "load"),
+)
+PER_ROUND = 16
+MATRIX_PER_ROUND = 4
+SAME_COST = {"vpand": "vpadd", "vpopcnt": "vpadd", "valign": "vpermw"}  # same ports
+# What runs beside the vector ports; loads of vectors and of tiles share theirs.
+MEMORY_PORTS = {"load": "load", "tileloadd": "load", "store": "store"}
+
+
+@dataclass(frozen=True)
+class Roofs:
+    """Of all threads together, per second."""
+
+    threads: int
+    read_bytes: float  # MBW
+    instructions: dict[str, float]  # by name; VOS is that of a plain addition
+    matrix: float | None  # MOS: TDPBF16PS on full tiles
+    matrix_from_l2: float | None = None  # the same, each with a tile of x from that cache
+
+    @property
+    def vector(self) -> float:
+        return self.instructions["vpadd"]
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Tiles per second that each roof allows; the lowest counts."""
+
+    memory: float
+    vector: float
+    matrix: float
+
+    @property
+    def rate(self) -> float:
+        return min(self.memory, self.vector, self.matrix)
+
+    @property
+    def bound(self) -> str:
+        sides = asdict(self)
+        return min(sides, key=sides.__getitem__)
+
+
+def median_rate(amount: float, run, repeats: int) -> float:
+    """``amount`` per second, by the median time of ``repeats`` runs after one that warms up."""
+    run()
+    times = []
+    for _ in range(repeats):
+        start = perf_counter()
+        run()
+        times.append(perf_counter() - start)
+    return amount / sorted(times)[len(times) // 2]
+
+
+def read_rate(threads: int, working_set: int, repeats: int) -> float:
+    """Bytes per second that ``threads`` threads read from memory."""
+    area = weight_bytes(working_set)
+    area[::4096] = 1  # pages of their own, not all the one page of zeros
+    return median_rate(
+        working_set, lambda: library().tw_read(address(area), working_set, threads), repeats
+    )
+
+
+def measure_roofs(
+    threads: int, working_set: int, repeats: int = 15, rounds: int = 2_000_000
+) -> Roofs:
+    """All roofs of this machine; no vector or matrix one where there are no such instructions."""
+
+    def operations(kind: int, per_round: int) -> float:
+        run = lambda: library().tw_operations(kind, rounds, threads)  # noqa: E731
+        return median_rate(per_round * rounds * threads, run, min(repeats, 5))
+
+    paths = available_paths()
+    instructions = {}
+    if Path.AVX512 in paths:
+        instructions = {name: operations(kind, PER_ROUND) for kind, name in enumerate(INSTRUCTIONS)}
+    matrix = from_l2 = None
+    if Path.AMX in paths:
+        matrix = operations(-1, MATRIX_PER_ROUND)
+        instructions["tileloadd"] = operations(-2, MATRIX_PER_ROUND)
+        from_l2 = operations(-3, MATRIX_PER_ROUND)
+    read_bytes = read_rate(threads, working_set, repeats)
+    return Roofs(threads, read_bytes, instructions, matrix, from_l2)
+
+
+def predict(roofs: Roofs, tile_bytes: float, counts: Counter[str], *, weighted: bool) -> Prediction:
+    """Rates of a kernel that reads ``tile_bytes`` and executes ``counts`` per tile.
+
+    ``weighted``: every vector instruction takes the time measured for it; else all take that of an
+    addition, as the paper has it. Loads and stores run beside the vector ports and are bound by
+    their own rate.
+    """
+    vector, ports = 0.0, {"load": 0.0, "store": 0.0}  # seconds of a tile
+    for name, count in counts.items():
+        if weighted and name in MEMORY_PORTS:
+            ports[MEMORY_PORTS[name]] += count / roofs.instructions[name]
+        elif name in MATRIX_INSTRUCTIONS or name in TILE_MOVES:
+            continue
+        elif weighted:
+            vector += count / roofs.instructions[SAME_COST.get(name, name)]
+        else:
+            vector += count / roofs.vector
+    matrix = sum(counts[name] for name in MATRIX_INSTRUCTIONS)
+    busy = max(vector, *ports.values())
+    return Prediction(
+        memory=roofs.read_bytes / tile_bytes,
+        vector=1 / busy if busy else float("inf"),
+        matrix=roofs.matrix / matrix if matrix and roofs.matrix else float("inf"),
+    )

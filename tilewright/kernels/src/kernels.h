@@ -1,0 +1,168 @@
+// What the sources of the kernels share. All of it is plain C where Python sees it (interface.cpp).
+//
+// Names, layouts and the order of sums are those of golden/sparamx and golden/deca, which are the
+// specification: every path below gives their bits.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+namespace tilewright {
+
+constexpr int kTileRows = 16;
+constexpr int kStripOutputs = 16;
+constexpr int kRowBytes = 64;
+constexpr int kTileBytes = kTileRows * kRowBytes;
+constexpr int kChains = 4;         // sums that Order.VECTOR keeps apart
+constexpr int kSegmentTiles = 32;  // what it adds up before it goes on to another part of a strip
+
+enum Element : int32_t { kBf16 = 0, kInt8 = 1 };
+enum Order : int32_t { kTileOrder = 0, kVectorOrder = 1 };
+enum Path : int32_t { kPortable = 0, kAvx512 = 1, kAmx = 2 };
+
+// tilewright.golden.sparamx.PackedWeights; the memory belongs to the caller.
+struct Weights {
+    int32_t element, sparse;
+    int64_t outputs, inputs;
+    int64_t strips, tiles;        // tiles of one strip
+    const uint8_t *metadata;        // 1 bit per element, tile after tile
+    const uint8_t *values;          // 64 readable bytes follow the last one
+    const int64_t *strip_starts;    // strips + 1 indices into values
+    const int64_t *segment_starts;  // those of every strip's segments
+    const int32_t *weight_sums;     // int8: sum of each output's weights, strips * 16 of them
+};
+
+// tilewright.golden.deca.CompressedMatrix of bf16 tiles, likewise.
+struct DecaWeights {
+    int32_t code_bits, sparse, scale_kind, group;  // scale_kind: 0 none, 1 e8m0, 2 bf16
+    int32_t plain_scales;  // e8m0 bytes that keep every product of the table a normal number
+    int64_t outputs, inputs;
+    int64_t strips, tiles;
+    const uint8_t *masks, *scales, *data;  // 64 readable bytes follow each
+    const int64_t *data_starts;            // strips + 1 byte offsets into data
+    const uint16_t *lut;                   // 256 bf16 patterns
+};
+
+// One multiplication: y = x * weights. Strips of several products form one list for the threads.
+struct Product {
+    const Weights *weights;
+    const DecaWeights *deca;  // this or `weights`, the other is null
+    const uint8_t *x;         // batch rows of bf16 or int8
+    int64_t batch, x_pitch;   // bytes from row to row
+    void *y;                  // fp32, bf16 or int32
+    int64_t y_pitch;          // elements from row to row
+    const float *bias;        // of each output, or null
+    int32_t y_bf16;           // round fp32 sums to bf16
+};
+
+inline int64_t strips_of(const Product &p) {
+    return p.weights ? p.weights->strips : p.deca->strips;
+}
+
+inline int64_t segments_of(const Weights &w) {
+    return (w.tiles + kSegmentTiles - 1) / kSegmentTiles;
+}
+
+// Tiles [first, last) of a strip, and where their values begin.
+struct Segment {
+    int64_t strip, first, last, start;
+
+    Segment(const Weights &w, int64_t strip, int64_t segment)
+        : strip(strip), first(segment * kSegmentTiles),
+          last(std::min<int64_t>(w.tiles, first + kSegmentTiles)),
+          start(w.segment_starts[strip * segments_of(w) + segment]) {}
+};
+
+// Rows of x are padded to whole tiles for every kernel. A strip kernel computes one strip of y.
+using StripKernel = void (*)(const Product &, int64_t strip);
+// A segment kernel leaves the sums of one segment, batch rows of 16 floats or int32, to the caller.
+using SegmentKernel = void (*)(const Product &, int64_t strip, int64_t segment, void *sums);
+
+namespace portable {
+void tile_order(const Product &, int64_t);
+void vector_order(const Product &, int64_t, int64_t, void *);
+void deca(const Product &, int64_t);
+int64_t read_all(const uint8_t *, int64_t bytes);
+}  // namespace portable
+namespace avx512 {
+void vector_order(const Product &, int64_t, int64_t, void *);
+int64_t read_all(const uint8_t *, int64_t bytes);
+int64_t operations(int kind, int64_t rounds);
+}  // namespace avx512
+namespace amx {
+void tile_order(const Product &, int64_t);
+void deca(const Product &, int64_t);
+int64_t operations(int kind, int64_t rounds);
+}  // namespace amx
+
+// --- the pool
+
+constexpr int kMaxThreads = 1000;
+
+struct Task {
+    virtual void run(int thread) const = 0;
+};
+// Runs task.run(0 .. threads - 1) side by side and returns when all are done.
+void run_in_pool(int threads, const Task &task);
+// Between two looks at what another thread does; gives the processor away after a while, or at
+// once where there are more threads than processors.
+void wait_a_little(int looks);
+
+// --- small pieces that every path uses
+
+template <class T>
+inline T load(const void *from) {
+    T value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+}
+
+inline uint16_t to_bf16(float value) {
+    uint32_t bits = load<uint32_t>(&value);
+    if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fc0;  // the canonical NaN
+    return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+inline float from_bf16(uint16_t bits) {
+    uint32_t word = uint32_t(bits) << 16;
+    return load<float>(&word);
+}
+
+constexpr float kSmallestNormal = std::numeric_limits<float>::min();
+
+inline float flush(float value) {
+    return std::fabs(value) < kSmallestNormal ? std::copysign(0.0f, value) : value;
+}
+
+// fp32 sums as everywhere here: subnormal results become zero; int32 ones wrap.
+inline float plus(float a, float b) { return flush(a + b); }
+inline int32_t plus(int32_t a, int32_t b) { return int32_t(uint32_t(a) + uint32_t(b)); }
+
+// Finished sums of one row of x and one strip into y.
+inline void put(const Product &p, int64_t outputs, int64_t row, int64_t strip, const float *sums) {
+    const int64_t first = strip * kStripOutputs;
+    const int count = int(std::min<int64_t>(kStripOutputs, outputs - first));
+    float with_bias[kStripOutputs];
+    if (p.bias) {
+        for (int n = 0; n < count; n++) with_bias[n] = sums[n] + p.bias[first + n];
+        sums = with_bias;
+    }
+    if (p.y_bf16) {
+        uint16_t *y = static_cast<uint16_t *>(p.y) + row * p.y_pitch + first;
+        for (int n = 0; n < count; n++) y[n] = to_bf16(sums[n]);
+    } else {
+        std::memcpy(static_cast<float *>(p.y) + row * p.y_pitch + first, sums, 4 * count);
+    }
+}
+
+inline void put(const Product &p, int64_t outputs, int64_t row, int64_t strip,
+                const int32_t *sums) {
+    const int64_t first = strip * kStripOutputs;
+    const int count = int(std::min<int64_t>(kStripOutputs, outputs - first));
+    std::memcpy(static_cast<int32_t *>(p.y) + row * p.y_pitch + first, sums, 4 * count);
+}
+
+}  // namespace tilewright

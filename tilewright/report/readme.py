@@ -1,0 +1,101 @@
+"""The tables of designs and of blocks in README.md made again.
+
+Run by ``python -m tilewright.report.readme``.
+"""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+from tilewright.base.files import write_atomic
+from tilewright.golden.params.describe import family
+from tilewright.golden.params.resolve import BLOCKS
+from tilewright.hw.catalog import CATALOG
+from tilewright.sim.scoreboard import NOT_MODELLED, REPRODUCED, evaluate, kinds, summary
+from tilewright.synth.record import load_records
+from tilewright.synth.system import load_system
+from tilewright.synth.technology import TECHNOLOGIES, load_technology
+
+__all__ = ["README", "block_table", "design_table", "with_tables"]
+
+README = Path(__file__).parents[2] / "README.md"
+# Name in the claims' files -> the paper and what is here of it.
+DESIGNS = {
+    "deca": (
+        "DECA (Gerogiannis et al., MICRO 2025)",
+        "[near-core decompressor](docs/deca.md) of quantised and sparse weight tiles: loaders, "
+        "tables, crossbar, scaler, queues, TEPL, AXI; the Roof-Surface model",
+    ),
+    "anda": (
+        "Anda (Fang et al., HPCA 2025)",
+        "[bit-plane compressor, bit-serial units](docs/anda.md), the baselines' elements, and the "
+        "[whole accelerator](docs/anda-system.md) with programs",
+    ),
+    "harmonia": (
+        "Harmonia (Wang et al.)",
+        "[reconfigurable element, systolic array, online converter](docs/harmonia.md), mixed "
+        "KV cache, attention in block floating point, and the "
+        "[whole accelerator](docs/harmonia-system.md) with programs",
+    ),
+    "sparamx": (
+        "SparAMX (AbouElhamayed et al.)",
+        "[unstructured-sparse kernels](docs/sparamx.md) for AMX, AVX-512 and any other CPU, "
+        "PyTorch layers, instruction models that silicon confirms",
+    ),
+}
+
+
+def design_table() -> str:
+    """Every design, and how many of its paper's figures the model answers within tolerance."""
+    lines = [
+        "| paper | what is here | claims reproduced | of these |",
+        "|---|---|---|---|",
+    ]
+    results = evaluate(DESIGNS)
+    verdicts_of = summary(results)
+    for paper, (name, text) in DESIGNS.items():
+        verdicts = verdicts_of[paper]
+        evaluated = sum(verdicts.values()) - verdicts[NOT_MODELLED]
+        figures, fitted, bounds = kinds(results[paper]).values()
+        parts = f"{figures} figures, {fitted} fitted, {bounds} bounds"
+        lines.append(f"| {name} | {text} | {verdicts[REPRODUCED]} of {evaluated} | {parts} |")
+    return "\n".join(lines)
+
+
+def block_table() -> str:
+    """Every block, from what is there."""
+    recorded: dict[str, set[str]] = {}
+    for record in load_records().values():
+        recorded.setdefault(record["block"], set()).add(record["technology"])
+    lines = ["| block | what it is | RTL | bench | records |", "|---|---|---|---|---|"]
+    for cls in sorted(BLOCKS.values(), key=lambda cls: (family(cls), cls.block)):
+        technologies = ", ".join(sorted(recorded.get(cls.block, ())))
+        if not technologies and (parts := _mapped_by_part(cls.block)):
+            technologies = f"{', '.join(parts)}: area by part"
+        bench = "yes" if find_spec(f"tilewright.verify.benches.{cls.block}") else "no"
+        component = CATALOG.get(cls.block, ":").partition(":")[0]
+        rtl = "yes" if component and find_spec(component) else "no"
+        lines.append(
+            f"| `{cls.block}` | {cls.summary} | {rtl} | {bench} | {technologies or 'none'} |"
+        )
+    return "\n".join(lines)
+
+
+def _mapped_by_part(block: str) -> list[str]:
+    """Technologies in which the default preset has a record of ``tilewright synth --system``."""
+    return [name for name in TECHNOLOGIES if load_system(block, load_technology(name)) is not None]
+
+
+def with_tables(text: str) -> str:
+    """``text`` with the present tables between their marks."""
+    for name, table in (("designs", design_table), ("blocks", block_table)):
+        marks = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end of {name} -->)", re.DOTALL)
+        if not marks.search(text):
+            raise ValueError(f"no place for the table of {name}")
+        made = table()
+        text = marks.sub(lambda found, made=made: f"{found[1]}{made}{found[2]}", text)
+    return text
+
+
+if __name__ == "__main__":
+    write_atomic(README, with_tables(README.read_text()))

@@ -1,0 +1,207 @@
+"""Anda's search over all eight sites, beside Harmonia's fixed lengths: what does each bit buy?
+
+Two prices of a format, for one more token after ``CONTEXT`` tokens: bit operations of all products
+(mantissa bits times weight bits, or times the other mantissa's) and bits of keys and values that
+are read. Weights are read in full by all of them and left out.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.golden.llm.cached_attention import CacheFormat
+from tilewright.golden.llm.formats import HARMONIA_GROUP, BlockSites, HarmoniaFormat, site_lengths
+from tilewright.golden.llm.model import Model
+from tilewright.golden.llm.search import Lengths, Trial, search
+from tilewright.golden.llm.sites import LINEAR_SITES, Site
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import ACTIVATION_BITS
+from tilewright.sim.models import Model as Shape
+from tilewright.sim.workload import attention, linear
+from tilewright.studies.accuracy.anda import reference, text_of
+from tilewright.studies.accuracy.harmonia import CACHE_TOKENS, Variant
+from tilewright.studies.accuracy.subject import WEIGHT_BITS, Subject, shape_of
+
+__all__ = [
+    *("Prices", "Space", "cheapest", "extended_search", "fixed_points", "one_length", "pareto"),
+    "within_windows",
+]
+
+CONTEXT = CACHE_TOKENS
+MODULES = dict(zip(LINEAR_SITES, ("qkv", "o", "u", "d"), strict=True))
+HARMONIA = (8, 8, 8, 8, 8, 4, 4, 8)  # in the order of Site; of K and V the old tokens'
+SiteFormat = BlockSites | HarmoniaFormat  # both have a length at every site
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Of a model's formats."""
+
+    shape: Shape
+
+    @property
+    def full(self) -> dict[str, float]:
+        """fp16 everywhere, beside integer weights."""
+        lengths = dict.fromkeys(Site, FP16.bits)
+        elements = 2 * CONTEXT * self.shape.kv_width * self.shape.layers
+        return {"computed": self._computed(lengths), "moved": float(elements * FP16.bits)}
+
+    def of(self, fmt: SiteFormat) -> dict[str, float]:
+        """With a cache that has windows, a share of the tokens has the long keys and values."""
+        cache = fmt.cache if isinstance(fmt, HarmoniaFormat) else _without_windows(fmt)
+        recent = min(CONTEXT, cache.initial + cache.local) / CONTEXT
+        key, value = (
+            recent * high + (1 - recent) * low for high, low in (cache.key_bits, cache.value_bits)
+        )
+        lengths = {**fmt.lengths, Site.K: key, Site.V: value}
+        return {"computed": self._computed(lengths), "moved": self._moved(cache)}
+
+    def _computed(self, lengths: dict[Site, Any]) -> float:
+        by_module = {module: lengths[site] for site, module in MODULES.items()}
+        total = sum(
+            product.macs * by_module[product.module] * WEIGHT_BITS
+            for product in linear(self.shape, 1)
+        )
+        scores, values = attention(self.shape, 1, 1, CONTEXT)
+        total += scores.macs * lengths[Site.Q] * lengths[Site.K]
+        return float(total + values.macs * lengths[Site.P] * lengths[Site.V])
+
+    def _moved(self, cache: CacheFormat) -> float:
+        heads = self.shape.layers * self.shape.kv_heads
+        return float(heads * cache.size(CONTEXT, self.shape.head_dim).bits)
+
+
+def _without_windows(fmt: BlockSites) -> CacheFormat:
+    key, value = fmt.lengths[Site.K], fmt.lengths[Site.V]
+    return CacheFormat(
+        group=fmt.group,
+        initial=0,
+        local=0,
+        key_bits=(key, key),
+        value_bits=(value, value),
+        offset_channels=0,
+    )
+
+
+def one_length(lengths: Lengths) -> BlockSites:
+    """A length for each site, in the order of ``Site``, whatever a token's age."""
+    return BlockSites(site_lengths(lengths), HARMONIA_GROUP)
+
+
+def within_windows(lengths: Lengths) -> HarmoniaFormat:
+    """Harmonia with these lengths, in the order of ``Site``: those of K and V for old tokens.
+
+    Initial and recent tokens keep Harmonia's 8 bits, unless the old ones have more.
+    """
+    qkv, o, u, d, query, key, value, weight = lengths
+    return HarmoniaFormat(
+        linear_bits=(qkv, o, u, d),
+        query_bits=query,
+        weight_bits=weight,
+        cache=CacheFormat(
+            key_bits=(max(ACTIVATION_BITS, key), key),
+            value_bits=(max(ACTIVATION_BITS, value), value),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Space:
+    """Formats with a length for each site; ``model`` has other weights than the subject's."""
+
+    name: str
+    fmt: Callable[[Lengths], SiteFormat]
+    model: Callable[[], Model] | None = None
+
+    def measure(self, subject: Subject, lengths: Lengths, *, validation: bool = False) -> float:
+        name = f"{self.name} {text_of(lengths)}"
+        return subject.measure(name, self.fmt(lengths), validation=validation, model=self.model)
+
+
+def extended_search(
+    subject: Subject,
+    space: Space,
+    starts: Collection[int | Lengths],
+    goal: str,
+    tolerance: float,
+    iterations: int,
+    tick: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Algorithm 1 with a length for each site; ``goal`` is computed, moved or both.
+
+    It comes down from ``starts``; the published ones are uniform.
+    A price is taken in shares of full precision's. Lengths that a goal has no price for still
+    count a little, or the search would not know which way is down.
+    """
+    prices = Prices(shape_of(subject.model))
+    full = prices.full
+    weight = {"computed": (1.0, 0.01), "moved": (0.01, 1.0), "both": (1.0, 1.0)}[goal]
+
+    def cost(lengths: Lengths) -> float:
+        found = prices.of(space.fmt(lengths))
+        shares = (found[name] / full[name] for name in ("computed", "moved"))
+        return sum(w * share for w, share in zip(weight, shares, strict=True))
+
+    outcome = search(
+        lambda lengths: space.measure(subject, lengths),
+        cost,
+        len(Site),
+        reference=reference(subject),
+        tolerance=tolerance,
+        iterations=iterations,
+        starts=starts,
+        shortest=2,
+        progress=lambda trial: tick(f"{space.name} {text_of(trial.lengths)}"),
+    )
+
+    def point(trial: Trial) -> dict[str, Any]:
+        found = {"name": text_of(trial.lengths), "perplexity": trial.perplexity}
+        return found | {"within": trial.within} | prices.of(space.fmt(trial.lengths))
+
+    best = outcome.best
+    return {
+        "space": space.name,
+        "starts": [s if isinstance(s, int) else text_of(s) for s in starts],
+        "goal": goal,
+        "tolerance": tolerance,
+        "exhausted": outcome.exhausted,
+        "best": None
+        if best is None
+        else point(best) | {"validation": space.measure(subject, best.lengths, validation=True)},
+        "trials": [point(trial) for trial in outcome.trials],
+    }
+
+
+def fixed_points(
+    subject: Subject, variants: Iterable[Variant], perplexity: Callable[[Variant, bool], float]
+) -> list[dict[str, Any]]:
+    """Harmonia's own formats on the same texts, with the same two prices.
+
+    ``perplexity`` of a variant is that of the validation text if its second argument says so.
+    """
+    prices = Prices(shape_of(subject.model))
+    return [
+        {"name": v.name, "perplexity": perplexity(v, False), "validation": perplexity(v, True)}
+        | prices.of(v.fmt)
+        for v in variants
+        if v.fmt is not None
+    ]
+
+
+def pareto(points: Iterable[dict[str, Any]], price: str) -> list[dict[str, Any]]:
+    """Those that no other beats in both price and perplexity, by price."""
+    best = float("inf")
+    kept = []
+    for point in sorted(points, key=lambda p: (p[price], p["perplexity"])):
+        if point["perplexity"] < best:
+            best = point["perplexity"]
+            kept.append(point)
+    return kept
+
+
+def cheapest(
+    points: Iterable[dict[str, Any]], price: str, perplexity: float
+) -> dict[str, Any] | None:
+    """The cheapest point that is at least as good."""
+    good = [p for p in points if p["perplexity"] <= perplexity]
+    return min(good, key=lambda p: p[price], default=None)

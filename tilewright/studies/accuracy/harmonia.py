@@ -1,0 +1,131 @@
+"""Harmonia's cache on a subject: lengths, windows, offsets and learned factors, one by one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilewright.golden.llm.formats import HarmoniaFormat
+from tilewright.golden.llm.model import Model
+from tilewright.golden.llm.sites import PLAIN
+from tilewright.golden.llm.smoothing import Learned, learn_scales, with_scales
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import ACTIVATION_BITS
+from tilewright.studies.accuracy.subject import Subject, quantise
+
+__all__ = [
+    *("CACHE_TOKENS", "Variant", "cache_bytes", "folded", "measure", "smoothed", "table"),
+    "variants",
+]
+
+CACHE_TOKENS = 4096  # for which a cache's size is told, as in the paper
+LEARNING_TOKENS = 256  # of one calibration sequence that factors are learned on
+LEARNING_SEQUENCES = 2
+LEARNING_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to keep the cache; ``fmt`` is None where everything stays in full precision."""
+
+    name: str
+    fmt: HarmoniaFormat | None
+    smooth: bool = False  # with learned factors
+
+
+def variants(lengths: Sequence[int] = range(ACTIVATION_BITS, 0, -1)) -> list[Variant]:
+    """Full precision, the parts of Harmonia's cache at 4 bits one after the other, all lengths."""
+    whole = HarmoniaFormat()
+    paper = whole.cache
+
+    def cache(**changes: Any) -> HarmoniaFormat:
+        return replace(whole, cache=replace(paper, **changes))
+
+    bare = {"initial": 0, "local": 0, "offset_channels": 0}
+    eight = (ACTIVATION_BITS, ACTIVATION_BITS)
+    return [
+        Variant("full precision", None),
+        Variant("8 bits", cache(key_bits=eight, value_bits=eight, **bare)),
+        Variant("4 bits", cache(**bare)),
+        Variant("4 bits, initial window", cache(local=0, offset_channels=0)),
+        Variant("4 bits, local window", cache(initial=0, offset_channels=0)),
+        Variant("4 bits, windows", cache(offset_channels=0)),
+        Variant("4 bits, windows, offsets", whole),
+        Variant("4 bits, windows, factors", cache(offset_channels=0), smooth=True),
+        Variant("4 bits, windows, offsets, factors", whole, smooth=True),
+        *(
+            Variant(
+                f"{length} bits for old tokens, windows, offsets",
+                cache(key_bits=(ACTIVATION_BITS, length), value_bits=(ACTIVATION_BITS, length)),
+            )
+            for length in lengths
+            if length != paper.key_bits[1]
+        ),
+    ]
+
+
+def smoothed(
+    subject: Subject,
+    *,
+    steps: int = LEARNING_STEPS,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Learned:
+    """Factors learned on the calibration text with weights in full precision."""
+    length = min(LEARNING_TOKENS, subject.window)
+    sequences = subject.calibration.sequences[:, :length][:LEARNING_SEQUENCES]
+    cache = replace(HarmoniaFormat().cache, offset_channels=0)
+    return learn_scales(
+        subject.original, sequences, cache, steps=steps, seed=seed, progress=progress
+    )
+
+
+def folded(subject: Subject, learned: Learned) -> Model:
+    """The subject's model with the factors in its weights, quantised as it is."""
+    model = with_scales(subject.original, learned.scales)
+    return quantise(model, subject.weights, subject.tokens)
+
+
+def measure(
+    subject: Subject,
+    variant: Variant,
+    model: Callable[[], Model],
+    *,
+    validation: bool = True,
+    suffix: str = "",
+) -> float:
+    """``model`` gives the smoothed model, for those variants that want it.
+
+    ``suffix`` tells factors that were learned in another way than by default.
+    """
+    if variant.fmt is None:
+        return subject.measure("plain", PLAIN, validation=validation)
+    name = f"harmonia: {variant.name}{suffix}"
+    return subject.measure(
+        name, variant.fmt, validation=validation, model=model if variant.smooth else None
+    )
+
+
+def table(
+    subject: Subject,
+    wanted: Sequence[Variant],
+    model: Callable[[], Model],
+    tick: Callable[[str], None],
+    suffix: str = "",
+) -> list[dict[str, Any]]:
+    """Perplexity on the validation text and size of each variant; the others as of ``measure``."""
+    rows = []
+    for variant in wanted:
+        tick(variant.name)
+        perplexity = measure(subject, variant, model, suffix=suffix if variant.smooth else "")
+        size = cache_bytes(subject.model, variant.fmt)
+        rows.append({"name": variant.name, "perplexity": perplexity, "cache_bytes": size})
+    return rows
+
+
+def cache_bytes(model: Model, fmt: HarmoniaFormat | None, tokens: int = CACHE_TOKENS) -> float:
+    """Keys and values of one sequence in all layers."""
+    config = model.config
+    heads = config.layers * config.key_heads
+    if fmt is None:
+        return heads * 2 * tokens * config.channels * FP16.bits / 8
+    return heads * fmt.cache.size(tokens, config.channels).bits / 8

@@ -1,0 +1,229 @@
+"""The committed results: ``tilewright/studies/accuracy/records/*.json``, and how each is made.
+
+A record names its subject (model, weights, text, windows), what computed it and the command that
+makes it again. Every perplexity in it is also in the log that the command keeps, if it keeps one.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tilewright.base.files import write_atomic
+from tilewright.golden.llm.cached_attention import CacheFormat
+from tilewright.golden.llm.engine import Evaluation
+from tilewright.golden.llm.formats import HarmoniaFormat
+from tilewright.golden.llm.model import Model
+from tilewright.golden.llm.search import STARTS
+from tilewright.golden.llm.sites import LINEAR_SITES, PLAIN, Site
+from tilewright.studies.accuracy import anda, frontier, harmonia, retrieval, sensitivity
+from tilewright.studies.accuracy.subject import Subject, shape_of
+
+__all__ = ["FILE_MAKERS", "MAKERS", "RECORDS", "load_record", "save_record"]
+
+RECORDS = Path(__file__).with_name("records")
+TOLERANCES = (0.001, 0.01)  # the two of the Anda paper's Table II
+ITERATIONS = 32
+SITE_ITERATIONS = 96  # twice the sites, twice the way down
+WINDOWS = {"initial": (0, 32, 64), "local": (0, 32, 64, 128)}
+ROUNDING = 1e-9  # of a tolerance that a perplexity gives, so that this one keeps it
+QUIZZES = 4  # seeds
+SEED = 0
+LEARNED = "learned factors"  # what subjects of one model and text may share
+
+Tick = Callable[[str], None]
+
+
+def load_record(name: str, folder: Path = RECORDS) -> dict[str, Any] | None:
+    """The record called ``name``, if it has been made."""
+    path = folder / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def save_record(name: str, record: dict[str, Any], folder: Path = RECORDS) -> Path:
+    path = folder / f"{name}.json"
+    write_atomic(path, json.dumps(record, indent=1) + "\n")
+    return path
+
+
+def describe(subject: Subject, command: str) -> dict[str, Any]:
+    """What every record begins with."""
+    engine = "numpy"
+    if subject.engine is not Evaluation:
+        from tilewright.studies.accuracy.torch_engine import device_name
+
+        engine = device_name()
+    return {"subject": subject.identity, "seed": SEED, "engine": engine, "command": command}
+
+
+def search_record(subject: Subject, tick: Tick) -> dict[str, Any]:
+    """Algorithm 1 at both tolerances of the paper, brute force around its result."""
+    searches = []
+    for tolerance in TOLERANCES:
+        found = anda.searched(
+            subject, tolerance, ITERATIONS, lambda trial: tick(anda.text_of(trial.lengths))
+        )
+        if found["best"] is not None:
+            lengths = tuple(found["best"]["lengths"])
+            found["brute_force"] = anda.brute_forced(
+                subject,
+                tolerance,
+                lengths,
+                watch=lambda trial: tick(f"brute force {anda.text_of(trial.lengths)}"),
+            )
+        searches.append(found)
+    full = {
+        "calibration": subject.measure("file", PLAIN, model=lambda: subject.original),
+        "validation": subject.measure(
+            "file", PLAIN, validation=True, model=lambda: subject.original
+        ),
+    }
+    # The shape, so that what the lengths mean on a machine can be computed without the model.
+    shape = asdict(shape_of(subject.model))
+    return {"shape": shape, "weights_of_file": full, "searches": searches}
+
+
+def sensitivity_record(subject: Subject, tick: Tick) -> dict[str, Any]:
+    """Length and group size, by module, in all linear modules and at all sites."""
+    return {
+        "reference": anda.reference(subject),
+        "by_module": sensitivity.by_module(subject, tick=tick),
+        "by_group": sensitivity.by_group(subject, LINEAR_SITES, tick=tick),
+        # Cached keys and values too: Harmonia without what its cache adds.
+        "everywhere": sensitivity.by_group(subject, Site, tick=tick),
+    }
+
+
+def kv_record(subject: Subject, tick: Tick) -> dict[str, Any]:
+    """Variants of the cache on the validation text, sizes of the windows, retrieval."""
+    learned, smooth = _smooth_model(subject, tick)
+    return {
+        "cache_tokens": harmonia.CACHE_TOKENS,
+        "variants": harmonia.table(subject, harmonia.variants(), smooth, tick),
+        "learning": learned,
+        "windows": _window_sizes(subject, tick),
+        "retrieval": _retrieval(subject, smooth, tick),
+    }
+
+
+def _smooth_model(subject: Subject, tick: Tick) -> tuple[dict[str, Any], Callable[[], Model]]:
+    """How learning went, and the model with the factors; each made once for all records."""
+    shared = subject.shared
+    if LEARNED not in shared:
+        shared[LEARNED] = harmonia.smoothed(
+            subject, seed=SEED, progress=lambda k, n: tick(f"factors {k}/{n}")
+        )
+    found = shared[LEARNED]
+    if "smooth" not in shared:
+        shared["smooth"] = harmonia.folded(subject, found)
+    summary = {
+        "steps": harmonia.LEARNING_STEPS,
+        "tokens": harmonia.LEARNING_TOKENS * harmonia.LEARNING_SEQUENCES,
+        "error_before": list(found.before),
+        "error_after": list(found.after),
+    }
+    return summary, lambda: shared["smooth"]
+
+
+def _window_sizes(subject: Subject, tick: Tick) -> list[dict[str, Any]]:
+    rows = []
+    for initial in WINDOWS["initial"]:
+        for local in WINDOWS["local"]:
+            cache = CacheFormat(initial=initial, local=local, offset_channels=0)
+            name = f"windows {initial} and {local}"
+            tick(name)
+            perplexity = subject.measure(name, HarmoniaFormat(cache=cache), validation=True)
+            rows.append({"initial": initial, "local": local, "perplexity": perplexity})
+    return rows
+
+
+def _retrieval(subject: Subject, smooth: Callable[[], Model], tick: Tick) -> list[dict[str, Any]]:
+    if subject.model.tokenizer is None:
+        return []
+    quizzes = [
+        retrieval.make_quiz(
+            subject.model, subject.tokens[::-1][: retrieval.TOKENS][::-1], seed=seed
+        )
+        for seed in range(QUIZZES)
+    ]
+    rows = []
+    for variant in harmonia.variants():
+        tick(f"retrieval: {variant.name}")
+        model = smooth() if variant.smooth else subject.model
+        fmt = PLAIN if variant.fmt is None else variant.fmt
+        scores = [quiz.score(subject.engine, model, fmt) for quiz in quizzes]
+        rows.append(
+            {
+                "name": variant.name,
+                "likelihood": sum(s["likelihood"] for s in scores) / len(scores),
+                "first_choice": sum(s["first_choice"] for s in scores) / len(scores),
+            }
+        )
+    return rows
+
+
+def frontier_record(subject: Subject, tick: Tick) -> dict[str, Any]:
+    """The search over all eight sites, as good as Harmonia and within 1%, for three goals.
+
+    Once with one length whatever a token's age, once within Harmonia's windows; there also down
+    from Harmonia's own lengths, for what can be had without giving anything up.
+    """
+    _, smooth = _smooth_model(subject, tick)
+    fixed = frontier.fixed_points(
+        subject,
+        harmonia.variants(),
+        lambda variant, judged: harmonia.measure(subject, variant, smooth, validation=judged),
+    )
+    reference = anda.reference(subject)
+    paper = next(p for p in fixed if p["name"] == "4 bits, windows, offsets, factors")
+    as_good = max(0.0, paper["perplexity"] / reference - 1) + ROUNDING
+    one_length = frontier.Space("one length", frontier.one_length)
+    windows = frontier.Space("windows", frontier.within_windows, smooth)
+    searches = [
+        frontier.extended_search(subject, space, starts, goal, tolerance, SITE_ITERATIONS, tick)
+        for space, starts, tolerance in (
+            (one_length, STARTS, as_good),
+            (one_length, STARTS, TOLERANCES[1]),
+            (windows, STARTS, as_good),
+            (windows, STARTS, TOLERANCES[1]),
+            (windows, [frontier.HARMONIA], as_good),
+        )
+        for goal in ("computed", "moved", "both")
+    ]
+    prices = frontier.Prices(shape_of(subject.model))
+    return {
+        "context": frontier.CONTEXT,
+        "reference": reference,
+        "validation_reference": anda.reference(subject, validation=True),
+        "full": prices.full,
+        "fixed": fixed,
+        "searches": searches,
+    }
+
+
+def search_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
+    """Algorithm 1 beside the file's own weights: what do INT4 weights change about it?"""
+    return anda.searched(
+        subject, TOLERANCES[1], ITERATIONS, lambda trial: tick(anda.text_of(trial.lengths))
+    )
+
+
+def kv_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
+    """Variants of the cache beside the file's own weights."""
+    _, smooth = _smooth_model(subject, tick)
+    rows = harmonia.table(subject, harmonia.variants(), smooth, tick)
+    return {"cache_tokens": harmonia.CACHE_TOKENS, "variants": rows}
+
+
+MAKERS: dict[str, Callable[[Subject, Tick], dict[str, Any]]] = {
+    "search": search_record,
+    "sensitivity": sensitivity_record,
+    "kv": kv_record,
+    "frontier": frontier_record,
+}
+
+FILE_MAKERS: dict[str, Callable[[Subject, Tick], dict[str, Any]]] = {  # weights as in the file
+    "search-file": search_file_record,
+    "kv-file": kv_file_record,
+}

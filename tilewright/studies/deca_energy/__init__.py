@@ -1,0 +1,1 @@
+"""Energy of a whole DECA."""

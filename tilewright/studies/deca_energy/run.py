@@ -1,0 +1,201 @@
+"""Record of the energy of a whole DECA element: its netlist under the bench's core and memory.
+
+Tiles follow each other as fast as the element takes them, with their lines there in time and every
+row read: full activity. Weights are those of a language model, quantised and pruned by golden's
+compressor; every row that comes out is compared with golden's, and the cycles with its model.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from tilewright.golden.deca import (
+    CompressedTiles,
+    compress,
+    decode_tiles,
+    encode_tiles,
+    resolve_scheme,
+    tile_cycles,
+)
+from tilewright.golden.params.deca import DecaParams, Register, TileError
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.deca_energy.cases import CASES, IDLE, Case
+from tilewright.studies.deca_energy.weights import SAMPLES, samples
+from tilewright.synth.activity import Activity
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.energy import (
+    COMPONENTS,
+    RENT_EXPONENT,
+    UTILISATION,
+    Energy,
+    energy_of,
+    wire_capacitance,
+)
+from tilewright.synth.flow import Goal, Synthesis, synthesise
+from tilewright.synth.record import block_record, energy_sha256, is_of_this_flow
+from tilewright.synth.technology import Technology
+from tilewright.synth.yosys import SynthesisError
+from tilewright.verify.deca.core import Core
+from tilewright.verify.deca.memory import Memory, Store
+from tilewright.verify.deca.workload import TileJob, in_regions, tile_jobs
+from tilewright.verify.netlist_bench import NetlistBench, run_program
+
+__all__ = [
+    "CASES",
+    "IDLE",
+    "PERIOD",
+    "Case",
+    "deca_energy_record",
+    "is_fresh_deca_energy",
+    "run_cases",
+]
+
+GOAL = Goal.FASTEST  # the netlist that meets the paper's clock
+PERIOD = 400.0  # ps: the paper's 2.5 GHz, sim/claims/deca.toml
+PREFETCH = 2  # tiles ahead
+SEED = 6
+# Tiles before those that count, so that both loaders and the pipeline are full; those that count;
+# tiles behind them, so that the loaders still have work. There are weights for all of them.
+BEFORE, COUNTED, BEHIND = 4, 16, 4
+IDLE_CYCLES = 100
+SUMS = ("total", "least")
+
+
+def deca_energy_record(
+    spec: str, technology: Technology, tick: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
+    """Power and energy of the element ``spec`` in every case, and idle.
+
+    ``tick`` is told each run that is done.
+    """
+    params = resolve(spec)
+    rtlil = to_rtlil(params, memory_macros=True)
+    result = synthesise(rtlil, params.slug, technology, GOAL)
+    if result.delay > PERIOD:
+        raise SynthesisError(
+            f"{spec} in {technology.name}: its longest path takes {result.delay:.1f} ps;"
+            f" energy is at the paper's clock, {PERIOD:g} ps"
+        )
+    record = block_record(spec, params, rtlil, result)
+    runs = {}
+    for name, figures in run_cases(params, result):
+        runs[name] = figures
+        tick(name)
+    kept = ("block", "spec", "parameters", "technology", "goal")
+    kept += ("rtlil_sha256", "liberty_sha256", "flow_sha256", "tools")
+    return {
+        **{key: record[key] for key in kept},
+        "energy_sha256": energy_sha256(technology.name),
+        "period_ps": PERIOD,
+        "workload": _workload(),
+        "wire": {
+            "rent_exponent": RENT_EXPONENT,
+            "utilisation": UTILISATION,
+            "ff_per_sink": round(wire_capacitance(result.netlist, technology), 4),
+        },
+        "units": {"power": "mW", "pj_per_tile": "pJ", "fj_per_weight": "fJ"},
+        "metrics": {n: record["metrics"][n]["value"] for n in ("area", "delay", "leakage")},
+        "runs": runs,
+    }
+
+
+def is_fresh_deca_energy(record: dict[str, Any]) -> bool:
+    """Whether flow, energies and workload are still those of the record; not the element itself."""
+    technology = record["technology"]
+    return (
+        is_of_this_flow(record, technology)
+        and record["energy_sha256"] == energy_sha256(technology)
+        and record["workload"] == _workload()
+    )
+
+
+def _workload() -> dict[str, Any]:
+    return {
+        "before": BEFORE,
+        "counted": COUNTED,
+        "behind": BEHIND,
+        "prefetch": PREFETCH,
+        "seed": SEED,
+        "weights_sha256": hashlib.sha256(SAMPLES.read_bytes()).hexdigest(),
+    }
+
+
+class CountingCore(Core):
+    """Counts toggles from the end of one tile to the end of another."""
+
+    clock: NetlistBench
+
+    def count_tiles(self, jobs: list[TileJob], before: TileJob | None) -> Activity:
+        """Run all tiles, ``before`` being the last one run; what those that count have done."""
+        self.start_after, self.stop_after = jobs[BEFORE - 1], jobs[BEFORE + COUNTED - 1]
+        run_program(self.run(jobs, before=before))
+        return self.activity
+
+    def tile_done(self, k: int, error: TileError) -> None:
+        job = self.waiting[k][0]
+        super().tile_done(k, error)
+        if job is self.start_after:
+            self.clock.count()
+        elif job is self.stop_after:
+            self.activity = self.clock.counted()
+
+
+def run_cases(
+    params: DecaParams, result: Synthesis, cases: tuple[Case, ...] = CASES
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each case by its name, idle last."""
+    clock, rng = NetlistBench(result.netlist), Random(SEED)
+    store = Store(params, rng, base=1 << (params.address_bits - 1))
+    core = CountingCore(clock, params, Memory(params, store.line, rng), rng)
+    run_program(core.start())
+    run_program(core.write(Register.PREFETCH, PREFETCH))
+    before: TileJob | None = None
+    for case in cases:
+        tiles, lut = case_tiles(case)
+        jobs = tile_jobs(tiles, lut, in_regions(tiles, store, params.line_bytes))
+        activity = core.count_tiles(jobs, before)
+        before = jobs[-1]
+        figures = _figures(result, activity)
+        counted = decode_tiles(tiles).mask[BEFORE : BEFORE + COUNTED]
+        cycles = int(tile_cycles(params, tiles.config, counted).total.sum())
+        if activity.cycles != cycles:
+            raise RuntimeError(f"{case}: {activity.cycles} cycles, golden says {cycles}")
+        energy = figures["power"]["total"] * activity.cycles * PERIOD * 1e-3 / COUNTED
+        yield (
+            str(case),
+            {
+                "cycles_per_tile": activity.cycles / COUNTED,
+                "pj_per_tile": round(energy, 4),
+                "fj_per_weight": round(1e3 * energy / tiles.config.elements, 4),
+                **figures,
+            },
+        )
+    clock.count()
+    run_program(core.cycles(IDLE_CYCLES))
+    yield IDLE, _figures(result, clock.counted())
+
+
+def case_tiles(case: Case) -> tuple[CompressedTiles, np.ndarray]:
+    """The tiles of a case, and the table that they need."""
+    matrix = compress(samples(), resolve_scheme(case.scheme), case.density)
+    tiles, config = decode_tiles(matrix.tiles), matrix.scheme.config
+    if case.data != "real":
+        rng = np.random.default_rng(SEED)
+        anything = rng.integers(0, 1 << config.code_bits, tiles.codes.shape)
+        codes = np.where(tiles.mask, anything, 0) * (case.data == "random")
+        tiles = tiles._replace(codes=codes)
+    return encode_tiles(config, tiles), matrix.scheme.lut_image()
+
+
+def _figures(result: Synthesis, activity: Activity) -> dict[str, Any]:
+    energy = energy_of(result.netlist, result.technology, activity, PERIOD, result.part_of)
+    time = activity.cycles * PERIOD  # fJ per ps is mW
+
+    def power(of: Energy) -> dict[str, float]:
+        return {name: round(getattr(of, name) / time, 5) for name in (*COMPONENTS, *SUMS)}
+
+    parts = {name: power(part) for name, part in energy.parts.items()}
+    return {"power": power(energy), "power_by_part": parts}

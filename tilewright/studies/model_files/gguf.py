@@ -1,0 +1,53 @@
+"""Models in GGUF files, through the optional ``gguf`` package; quantised tensors count as float32.
+
+Only tensors are taken: what else a GGUF file says of the model is not kept.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.base.errors import CommandError
+from tilewright.studies.model_files import Tensor, Tensors
+from tilewright.studies.model_files.npz import DTYPES
+
+__all__ = ["open_tensors"]
+
+PIECE_ROWS = 64
+
+
+@contextmanager
+def open_tensors(path: Path) -> Iterator[Tensors]:
+    try:
+        import gguf
+    except ImportError:
+        raise CommandError(f"{path}: reading GGUF needs: pip install 'tilewright[gguf]'") from None
+    try:
+        reader = gguf.GGUFReader(path)
+        tensors = {tensor.name: _tensor(gguf, tensor) for tensor in reader.tensors}
+    except (ValueError, IndexError, KeyError, UnicodeDecodeError, OverflowError) as error:
+        raise CommandError(f"{path}: no GGUF file, or a truncated one: {error}") from None
+    yield tensors
+
+
+def _tensor(gguf: Any, tensor: Any) -> Tensor:
+    shape = tuple(int(n) for n in reversed(tensor.shape))  # GGUF names the fastest one first
+    native = tensor.data.dtype != np.uint8
+    stored = tensor.data.reshape(-1, tensor.data.shape[-1]) if prod(shape) else tensor.data
+
+    def rows(start: int, stop: int) -> NDArray:
+        part = np.asarray(stored[start:stop])
+        return part if native else gguf.quants.dequantize(part, tensor.tensor_type)
+
+    def raw() -> Iterator[NDArray]:
+        for start in range(0, len(stored), PIECE_ROWS):
+            yield np.ascontiguousarray(rows(start, start + PIECE_ROWS))
+
+    dtype = DTYPES[tensor.data.dtype.name] if native else "F32"
+    is_matrix = dtype.startswith("F") and len(shape) >= 2 and prod(shape) > 0
+    return Tensor(tensor.name, dtype, shape, rows if is_matrix else None, raw)

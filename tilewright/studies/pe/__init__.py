@@ -1,0 +1,1 @@
+"""Comparison of processing elements."""

@@ -1,0 +1,137 @@
+"""Records of area, delay and energy of processing elements on one workload."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.golden.params.anda import MAX_MANTISSA_BITS
+from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.pe.tensors import DOTS, LENGTH, SAMPLES, STREAMS
+from tilewright.studies.pe.workload import KINDS, SEED, words_of, workload
+from tilewright.synth.activity import measure
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.energy import (
+    COMPONENTS,
+    RENT_EXPONENT,
+    UTILISATION,
+    energy_of,
+    wire_capacitance,
+)
+from tilewright.synth.flow import Synthesis, synthesise
+from tilewright.synth.record import RECORDS, block_record, energy_sha256, is_of_this_flow, sha256
+from tilewright.synth.technology import Technology
+
+__all__ = [
+    "CLOCK_MHZ",
+    "ELEMENTS",
+    "energy_path",
+    "is_fresh_energy",
+    "load_energy",
+    "make_records",
+]
+
+CLOCK_MHZ = 285  # of every system in Anda's comparison: sim/claims/pe.toml
+
+# What one element can be asked to do: lengths of Anda's mantissas, modes of Harmonia's element.
+VARIANTS = {
+    "anda_apu": [f"m{length}" for length in range(1, MAX_MANTISSA_BITS + 1)],
+    "harmonia_pe": ["m8w4", "m8m4", "m8m8"],
+}
+USUAL_VARIANT = {"anda_apu": "m8", "harmonia_pe": "m8w4"}  # on data that is not real
+
+# What the comparison shows, in its order; the first is what all others are normalised to.
+ELEMENTS = {
+    "FP-FP": "pe_fp_fp:discrete",
+    "FP-FP fused": "pe_fp_fp",
+    "FP-INT": "pe_fp_int",
+    "iFPU": "pe_ifpu",
+    "FIGNA": "pe_figna",
+    "FIGNA-M11": "pe_figna:m11",
+    "FIGNA-M8": "pe_figna:m8",
+    "FIGNA-C": "pe_figna_c",
+    "DECA lane": "pe_deca",
+    "Anda": "anda_apu:bare",
+    "Anda buffered": "anda_apu",
+    "Harmonia": "harmonia_pe",
+}
+
+
+def energy_path(params: BlockParams, technology: Technology) -> Path:
+    return RECORDS / "energy" / f"{params.slug}.{technology.name}.json"
+
+
+def load_energy(spec: str, technology: Technology) -> dict[str, Any] | None:
+    """The committed record, or None."""
+    path = energy_path(resolve(spec), technology)
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def is_fresh_energy(spec: str, technology: Technology) -> bool:
+    """Whether there is a record of the element, flow and energies as they are now."""
+    record = load_energy(spec, technology)
+    return (
+        record is not None
+        and is_of_this_flow(record, technology.name)
+        and record.get("energy_sha256") == energy_sha256(technology.name)
+        and record["workload"] == _workload()
+        and record["rtlil_sha256"] == sha256(to_rtlil(resolve(spec), memory_macros=True))
+    )
+
+
+def _workload() -> dict[str, Any]:
+    tensors = hashlib.sha256(SAMPLES.read_bytes()).hexdigest()
+    sizes = {"streams": STREAMS, "dots": DOTS, "length": LENGTH}
+    return {**sizes, "seed": SEED, "tensors_sha256": tensors}
+
+
+def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The synthesis record of an element and its energy record, of one netlist."""
+    params = resolve(spec)
+    rtlil = to_rtlil(params, memory_macros=True)
+    result = synthesise(rtlil, params.slug, technology)
+    record = block_record(spec, params, rtlil, result)
+    metrics = {name: record["metrics"][name]["value"] for name in ("area", "delay", "leakage")}
+    return record, {
+        "block": params.block,
+        "spec": spec,
+        "technology": technology.name,
+        "goal": result.goal.value,
+        **{key: record[key] for key in ("rtlil_sha256", "liberty_sha256", "flow_sha256", "tools")},
+        "energy_sha256": energy_sha256(technology.name),
+        "clock_mhz": CLOCK_MHZ,
+        "workload": _workload(),
+        "wire": {
+            "rent_exponent": RENT_EXPONENT,
+            "utilisation": UTILISATION,
+            "ff_per_sink": round(wire_capacitance(result.netlist, technology), 4),
+        },
+        "units": {"area": "um2", "delay": "ps", "leakage": "nW", "energy": "fJ per MAC"},
+        "metrics": metrics,
+        "runs": dict(_runs(params, result)),
+    }
+
+
+def _runs(params: BlockParams, result: Synthesis) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Energy per multiply-accumulate of each kind of data and, on real data, of each variant."""
+    variants = VARIANTS.get(params.block, [""])
+    for kind in KINDS:
+        for variant in variants if kind == "real" else [USUAL_VARIANT.get(params.block, "")]:
+            yield f"{kind} {variant}".strip(), _run(params, result, kind, variant)
+
+
+def _run(params: BlockParams, result: Synthesis, kind: str, variant: str) -> dict[str, Any]:
+    asked = workload(params, kind, variant)
+    activity = measure(result.netlist, STREAMS, asked.beats, asked.counted)
+    if not np.array_equal(words_of(activity.results["o"], STREAMS), asked.results):
+        raise RuntimeError(f"the netlist of {params.slug} gives wrong results on {kind} data")
+    energy = energy_of(result.netlist, result.technology, activity, 1e6 / CLOCK_MHZ, result.part_of)
+    return {
+        "macs_per_cycle": round(asked.macs / activity.cycles, 4),
+        **{c: round(getattr(energy, c) / asked.macs, 4) for c in (*COMPONENTS, "total")},
+        "by_part": {part: round(e / asked.macs, 4) for part, e in energy.by_part.items()},
+    }

@@ -1,0 +1,199 @@
+"""Area against throughput: families of designs, their records and the best of each.
+
+A record per frontier and technology in ``synth/records/frontier`` holds every design with its area,
+its throughput and the hash of its RTLIL; which of them are best is worked out from these.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.deca import DecaParams
+from tilewright.golden.params.harmonia import HarmoniaPeParams, Mode
+from tilewright.golden.params.resolve import resolve
+from tilewright.sim.claims import Claim, load_claims
+from tilewright.studies.sweeps.variants import expand, parse_axis
+from tilewright.studies.sweeps.work import Job
+from tilewright.synth.liberty import to_liberty
+from tilewright.synth.record import RECORDS, flow_sha256, sha256, tool_versions
+from tilewright.synth.technology import load_technology
+
+__all__ = [
+    "FRONTIERS",
+    "Design",
+    "Frontier",
+    "frontier_path",
+    "frontier_record",
+    "jobs_of",
+    "load_frontier",
+    "pareto",
+]
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """A family of designs with one measure of what they do."""
+
+    name: str
+    title: str
+    specs: tuple[str, ...]
+    throughput: Callable[[BlockParams, dict[str, float]], float]  # of parameters and metrics
+    unit: str  # of throughput
+    goals: tuple[str, ...] = ("area",)
+    technologies: tuple[str, ...] = ("asap7", "sky130hd")
+    by_modules: bool = False  # too large to flatten and to time
+
+    @property
+    def papers(self) -> dict[str, Claim]:
+        """Designs that papers name, by spec."""
+        claims = load_claims("frontier").values()
+        own = [c for c in claims if c.id.startswith(f"frontier.{self.name}.")]
+        block = self.specs[0].partition(",")[0]
+        return {",".join([block, *(f"{n}={v}" for n, v in c.value.items())]): c for c in own}
+
+
+@dataclass(frozen=True)
+class Design:
+    """One design of a frontier."""
+
+    spec: str
+    goal: str
+    area: float  # um2
+    throughput: float
+    delay: float | None  # ps
+    rtlil_sha256: str
+
+
+def _weights_per_cycle(params: BlockParams, metrics: dict[str, float]) -> float:
+    """Of DECA when data has arrived: the geometric mean over the paper's twelve schemes."""
+    from tilewright.golden.deca.cycles import expected_cycles
+    from tilewright.sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
+
+    assert isinstance(params, DecaParams)
+    product = 1.0
+    for name in PAPER_SCHEMES:
+        scheme = resolve_weight_scheme(name)
+        cycles = expected_cycles(params, scheme.config, scheme.density)
+        product *= scheme.tile_weights / float(cycles)
+    return float(product ** (1 / len(PAPER_SCHEMES)))
+
+
+def _macs_per_cycle(params: BlockParams, metrics: dict[str, float]) -> float:
+    assert isinstance(params, HarmoniaPeParams)
+    return float(params.macs_per_cycle(Mode.M8W4))
+
+
+def _results_per_ns(params: BlockParams, metrics: dict[str, float]) -> float:
+    """A result per clock period, or per longest path where there is no register."""
+    return 1000 / metrics["delay"]
+
+
+def _all(block: str, *axes: str) -> tuple[str, ...]:
+    """Every combination of values that the block accepts."""
+    return expand(block, [parse_axis(text) for text in axes]).specs
+
+
+_ALL_GOALS = ("area", "balanced", "fastest")
+
+FRONTIERS = {
+    frontier.name: frontier
+    for frontier in (
+        Frontier(
+            name="deca",
+            title="DECA: lanes W and tables L",
+            # More tables than lanes are refused; fewer cost cycles.
+            specs=_all("deca", "lanes=8,16,32,64", "luts=1,2,4,8,16,32,64"),
+            throughput=_weights_per_cycle,
+            unit="weights/cycle",
+            technologies=("asap7",),
+            by_modules=True,
+        ),
+        Frontier(
+            name="harmonia",
+            title="Harmonia's element: fold and sub-elements per accumulator",
+            specs=_all("harmonia_pe", "group=16,32", "sub_elements=1,2,4", "fold=1,2,4"),
+            throughput=_macs_per_cycle,
+            unit="MAC/cycle",
+        ),
+        Frontier(
+            name="prefix_sum",
+            title="Prefix sum of a 32-bit mask: network, registers, goal",
+            specs=_all("prefix_sum", "style=ripple,sklansky,kogge_stone", "latency=0,1"),
+            throughput=_results_per_ns,
+            unit="results/ns",
+            goals=_ALL_GOALS,
+        ),
+        Frontier(
+            name="adder_tree",
+            title="Sum of 64 numbers of 5 bits: style, registers, goal",
+            specs=_all("adder_tree", "style=balanced,chain,carry_save", "latency=0,1"),
+            throughput=_results_per_ns,
+            unit="results/ns",
+            goals=_ALL_GOALS,
+        ),
+    )
+}
+
+
+def jobs_of(frontier: Frontier) -> list[Job]:
+    """Every design in every technology."""
+    return [
+        Job(spec, technology, goal=goal, by_modules=frontier.by_modules)
+        for technology in frontier.technologies
+        for spec in frontier.specs
+        for goal in frontier.goals
+    ]
+
+
+def frontier_record(
+    frontier: Frontier, technology: str, results: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """What ``tilewright sweep --frontier NAME --update-records`` writes down."""
+    designs = []
+    for result in results:
+        metrics = result["metrics"]
+        rate = frontier.throughput(resolve(result["spec"]), metrics)
+        designs.append(
+            {
+                "spec": result["spec"],
+                "goal": result["goal"],
+                "area": round(metrics["area"], 3),
+                "delay": metrics.get("delay"),
+                "throughput": round(rate, 4),
+                "rtlil_sha256": result["rtlil_sha256"],
+            }
+        )
+    return {
+        "frontier": frontier.name,
+        "technology": technology,
+        "mapping": "module by module" if frontier.by_modules else "flattened",
+        "liberty_sha256": sha256(to_liberty(load_technology(technology))),
+        "flow_sha256": flow_sha256(technology),
+        "tools": tool_versions(),
+        "units": {"area": "um2", "delay": "ps", "throughput": frontier.unit},
+        "designs": designs,
+    }
+
+
+def frontier_path(name: str, technology: str, folder: Path = RECORDS) -> Path:
+    return folder / "frontier" / f"{name}.{technology}.json"
+
+
+def load_frontier(name: str, technology: str, folder: Path = RECORDS) -> list[Design] | None:
+    """The designs of a committed record, or None."""
+    path = frontier_path(name, technology, folder)
+    if not path.exists():
+        return None
+    return [Design(**design) for design in json.loads(path.read_text())["designs"]]
+
+
+def pareto(designs: Sequence[Design]) -> list[Design]:
+    """Those that no other design beats, smallest first: less area or more throughput costs."""
+    best: list[Design] = []
+    for design in sorted(designs, key=lambda d: (d.area, -d.throughput)):
+        if not best or design.throughput > best[-1].throughput:
+            best.append(design)
+    return best

@@ -1,0 +1,175 @@
+"""One variant of a sweep: synthesised and simulated in a process of its own.
+
+A variant that crashes takes nothing else with it, and the same call serves a local thread and a
+worker of a cluster. Results are plain JSON data, kept by the sources they came from
+(:mod:`tilewright.synth.kept`); where sources changed, what Yosys gave is still found by its own
+content.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Job", "VariantError", "quick_key", "run_apart", "sources_key"]
+
+ROOT = Path(__file__).parents[2]
+# What the result of a variant can depend on.
+SOURCES = ("golden", "hw", "synth", "verify", "studies/sweeps")
+
+
+class VariantError(Exception):
+    """A variant did not get through; the text is one line that says why."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked of one variant."""
+
+    spec: str
+    technology: str
+    goal: str = "area"
+    clock: float | None = None  # ps; takes the first goal that meets it
+    by_modules: bool = False  # area alone, module by module, for the largest blocks
+    simulate: int = 0  # cases; 0 is none
+
+
+@cache
+def sources_key() -> str:
+    """Changes with every source that a result can depend on."""
+    from tilewright.synth.kept import content_key
+
+    paths = [p for folder in SOURCES for p in sorted((ROOT / folder).rglob("*")) if _is_source(p)]
+    return content_key(text for path in paths for text in (path.name, path.read_text()))
+
+
+def _is_source(path: Path) -> bool:
+    return path.suffix in (".py", ".toml", ".cpp") and path.is_file()
+
+
+def quick_key(job: Job) -> str:
+    """Names the result of ``job`` as long as no source changes."""
+    from tilewright.synth.kept import content_key
+    from tilewright.synth.record import tool_versions
+
+    return content_key([json.dumps(asdict(job)), sources_key(), json.dumps(tool_versions())])
+
+
+def run_apart(fields: dict[str, Any]) -> dict[str, Any]:
+    """The result of ``Job(**fields)``, worked out in a process of its own.
+
+    ``sources`` in it is :func:`sources_key` where and when the work began.
+    """
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        result = Path(folder) / "result.json"
+        done = subprocess.run(
+            [sys.executable, "-m", __name__, str(result)],
+            input=json.dumps(fields),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+        if done.returncode or not result.exists():
+            raise VariantError(_last_words(done.stderr, done.returncode))
+        return dict(json.loads(result.read_text()))
+
+
+def _last_words(text: str, code: int) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return lines[-1].strip() if lines else f"ended with {ending} and said nothing"
+
+
+def _run(job: Job) -> dict[str, Any]:
+    from tilewright.golden.params.resolve import resolve
+    from tilewright.synth.emit import to_rtlil
+    from tilewright.synth.record import sha256
+    from tilewright.synth.technology import load_technology
+
+    sources = sources_key()
+    params, technology = resolve(job.spec), load_technology(job.technology)
+    rtlil = to_rtlil(params, memory_macros=True)
+    return {
+        "sources": sources,
+        "spec": job.spec,
+        "technology": job.technology,
+        "parameters": params.as_dict(),
+        "rtlil_sha256": sha256(rtlil),
+        **_synthesise(job, params, rtlil, technology),
+        "simulation": _simulate(job) if job.simulate else None,
+    }
+
+
+def _synthesise(job: Job, params: Any, rtlil: str, technology: Any) -> dict[str, Any]:
+    from tilewright.synth.flow import Goal, synthesise, synthesise_for_clock
+    from tilewright.synth.modules import area_by_modules
+    from tilewright.synth.record import block_record
+
+    if job.by_modules:
+        area = area_by_modules(rtlil, params.slug, technology)
+        metrics = {"area": round(area.total, 3), "memory_area": round(area.memory, 3)}
+        return {"goal": "area by modules", "metrics": metrics, "longest_path": None}
+    if job.clock is None:
+        result = synthesise(rtlil, params.slug, technology, Goal(job.goal))
+    else:
+        result = synthesise_for_clock(rtlil, params.slug, technology, job.clock)
+    record = block_record(job.spec, params, rtlil, result)
+    metrics = {name: metric["value"] for name, metric in record["metrics"].items()}
+    if job.clock is not None:
+        metrics["slack"] = round(job.clock - result.delay, 1)
+    return {
+        "goal": result.goal.value,
+        "metrics": metrics,
+        "longest_path": record["longest_path"],
+    }
+
+
+def _simulate(job: Job) -> dict[str, Any]:
+    """The block's own bench on its Verilog; a failure is the variant's."""
+    from tilewright.golden.params.resolve import resolve
+    from tilewright.verify import cocotb_tests
+    from tilewright.verify.job import Job as BenchJob
+    from tilewright.verify.simulators import default_simulator, require_simulator, run_bench
+    from tilewright.verify.simulators.verilog import block_verilog
+
+    params = resolve(job.spec)
+    result = run_bench(
+        block_verilog(job.spec),
+        params.slug,
+        cocotb_tests(params),
+        simulator=require_simulator(default_simulator()),
+        job=BenchJob(job.spec, cases=job.simulate).as_dict(),
+    )
+    if not result.passed:
+        first = (result.failure or "no reason given").splitlines()[0]
+        raise VariantError(f"simulation: {first}")
+    return {
+        "simulator": result.simulator.name,
+        "cases": result.numbers.get("cases"),
+        "cycles": result.numbers.get("cycles"),
+    }
+
+
+def _main() -> int:
+    from tilewright.base.errors import CommandError
+    from tilewright.synth.yosys import SynthesisError
+
+    try:
+        result = _run(Job(**json.load(sys.stdin)))
+    except KeyboardInterrupt:
+        return 130
+    except (CommandError, OSError, SynthesisError, ValueError, VariantError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    Path(sys.argv[1]).write_text(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -1,0 +1,49 @@
+"""Random programs on the accelerator: memory, events, counters and cycles are golden's."""
+
+import time
+from typing import Any
+
+import cocotb
+
+from tilewright.verify import job
+from tilewright.verify.anda_machine.workload import random_program
+from tilewright.verify.machine.check import check_program
+from tilewright.verify.streams import Bench
+
+__all__ = ["random_programs"]
+
+CASES_PER_PROGRAM = 100  # a program stands for so many of the cases asked for
+
+
+@cocotb.test
+async def random_programs(dut: Any) -> None:
+    asked = job.load()
+    params, clock = asked.params, Bench(dut)
+    cycles, start = 0, time.perf_counter()
+    runs = [
+        (stall, k)
+        for stall in asked.stalls
+        for k in range(max(1, asked.cases // CASES_PER_PROGRAM))
+    ]
+    for done, (stall, k) in enumerate(runs, 1):
+        try:
+            await run_one(clock, params, seed=1000 * asked.seed + k, stall=stall)
+        except AssertionError as problem:
+            raise AssertionError(
+                f"{params.slug}, program {k}, stall {stall:g}: {problem}"
+            ) from None
+        cycles += clock.cycle
+        job.report(cases=done, cycles=cycles, seconds=time.perf_counter() - start)
+
+
+async def run_one(clock: Bench, params: Any, seed: int, stall: float) -> None:
+    """One program against golden; without stalls, cycle for cycle."""
+    builder = random_program(params, seed)
+
+    def tensor_at(line: int) -> str:
+        stored = [o for o in builder.outputs if o.line <= line]
+        return f"tensor {stored[-1].tensor}" if stored else "no result"
+
+    await check_program(
+        clock, params, builder.program, builder.memory, seed=seed, stall=stall, where=tensor_at
+    )

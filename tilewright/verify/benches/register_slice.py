@@ -1,0 +1,15 @@
+"""Bench of the register slice: words come out as they went in."""
+
+from numpy.random import Generator
+
+from tilewright.golden.pack import Columns
+from tilewright.golden.params.stream import RegisterSliceParams
+from tilewright.verify.stimuli import random_inputs
+
+
+def stimulus(params: RegisterSliceParams, rng: Generator, cases: int) -> dict[str, Columns]:
+    return random_inputs(params, rng, cases)
+
+
+def expected(params: RegisterSliceParams, columns: dict[str, Columns]) -> dict[str, Columns]:
+    return {"o": columns["i"]}

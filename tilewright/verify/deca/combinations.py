@@ -1,0 +1,103 @@
+"""Every combination that coverage asks for: each is one tile, some of them squashed on the way."""
+
+from collections import deque
+
+from tilewright.golden.params.deca import Register
+from tilewright.verify.deca.core import Core
+from tilewright.verify.deca.session import COVERAGE, JOB, PARAMS, Session, tile_test
+from tilewright.verify.deca.workload import (
+    DENSITIES,
+    Squash,
+    TileJob,
+    config_of,
+    random_table,
+    random_tiles,
+    scatter,
+    stall_name,
+    tile_jobs,
+)
+
+ATTEMPTS = 30  # a state can pass before the squash, or a density come out beside its range
+
+
+@tile_test
+async def every_combination(s: Session) -> None:
+    """Format x density x alignment x stall x what the tile does when it is squashed.
+
+    A run of fewer cases than combinations takes any of them; an exhaustive one takes all and
+    fails where one was not reached.
+    """
+    bins = list(COVERAGE.bins())
+    if not JOB.exhaustive:
+        bins = s.random.sample(bins, min(JOB.cases, len(bins)))
+    for stall in JOB.stalls:
+        todo = [found for found in bins if found["stall"] == stall_name(stall)]
+        core = await s.core(stall)
+        core.monitors["mmio_response"].stall = core.drivers["mmio_request"].stall = 0.0
+        for bits in sorted({code_bits(found) for found in todo}):
+            # What the table has to say about codes of 16 bits is nothing.
+            lut = random_table(s.rng, min(bits, 8))
+            await core.finish()
+            await core.load_table(lut.tolist())
+            mine = [found for found in todo if code_bits(found) == bits]
+            s.random.shuffle(mine)
+            await Cases(s, core, lut).run(mine)
+        await core.finish()
+    missed = [found for found in bins if not COVERAGE[found]]
+    assert not missed, f"{len(missed)} combinations were not reached, such as {missed[0]}"
+
+
+def code_bits(found: dict[str, str]) -> int:
+    return int(found["format"].split()[0])
+
+
+class Cases:
+    """Tiles for some bins, one after the other, with a neighbour on the other loader at times."""
+
+    def __init__(self, s: Session, core: Core, lut):
+        self.s, self.core, self.lut = s, core, lut
+
+    async def run(self, bins: list[dict[str, str]]) -> None:
+        todo = deque((found, ATTEMPTS) for found in bins)
+        number = 0
+        while todo:
+            wanted, attempts = todo.popleft()
+            await self._one(wanted, number % PARAMS.loaders)
+            number += 1
+            if wanted["squash"] != Squash.NONE and not COVERAGE[wanted] and attempts:
+                todo.append((wanted, attempts - 1))
+        await self.core.finish()
+
+    async def _one(self, wanted: dict[str, str], k: int) -> None:
+        core, random = self.core, self.s.random
+        await core.until(lambda: not core.commands_waiting)
+        target, neighbour = self._tiles(wanted)
+        await core.write(Register.CONFIG, target.config_word)
+        if random.random() < 0.3 and len(core.waiting[1 - k]) < 2:
+            core.give(1 - k, neighbour)
+        if wanted["squash"] == Squash.NONE:
+            await core.until(lambda: len(core.waiting[k]) < 2)
+            core.give(k, target)
+            return
+        await core.until(lambda: core.idle(k))
+        done = core.monitors[f"done{k}"]
+        if wanted["squash"] == Squash.RESULT:
+            done.stall = 1.0  # it is left waiting
+        core.give(k, target)
+        await core.until(lambda: core.state(k) == wanted["squash"] or target.result is not None)
+        await core.cycles(random.randrange(3))
+        await core.squash(k)
+        done.stall = core.stall
+
+    def _tiles(self, wanted: dict[str, str]) -> tuple[TileJob, TileJob]:
+        """A tile for the bin, and another one of the same configuration."""
+        sparse = wanted["density"] in DENSITIES
+        config = config_of(PARAMS, self.s.random, wanted["format"], sparse)
+        lowest, highest = DENSITIES[wanted["density"]] if sparse else (1, 1)
+        for _ in range(ATTEMPTS):
+            tiles = random_tiles(self.s.rng, config, 2, self.s.random.uniform(lowest, highest))
+            commands = scatter(tiles, self.s.store, self.s.random, wanted["alignment"])
+            jobs = tile_jobs(tiles, self.lut, commands)
+            if jobs[0].traits["density"] == wanted["density"]:
+                break
+        return jobs[0], jobs[1]

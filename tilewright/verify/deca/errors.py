@@ -1,0 +1,138 @@
+"""Tiles that cannot be right end with their error; the tiles around them are unaffected."""
+
+from itertools import product
+
+from tilewright.golden.deca import check_lengths, decode_config
+from tilewright.golden.params.deca import (
+    CODE_BITS,
+    CONFIG_BITS,
+    CONFIG_FIELDS,
+    LENGTH_BITS,
+    STRUCTURES,
+    ScaleKind,
+    TileConfig,
+    TileError,
+)
+from tilewright.verify.deca.session import JOB, PARAMS, Session, tile_test
+from tilewright.verify.deca.workload import (
+    TileJob,
+    random_table,
+    random_tiles,
+    scatter,
+    tile_jobs,
+)
+
+SPARSE = TileConfig(code_bits=6, sparse=True, scale=ScaleKind.E8M0)
+DENSE = TileConfig(code_bits=8)
+
+
+def bad_format_words() -> list[int]:
+    """Configuration words that mean nothing, each for one reason."""
+    at, shift = 0, {}
+    for field in CONFIG_FIELDS:
+        shift[field.name] = at
+        at += field.bits
+
+    def changed(config: TileConfig, **fields: int) -> int:
+        word = config.encode()
+        for name, value in fields.items():
+            bits = next(f.bits for f in CONFIG_FIELDS if f.name == name)
+            word = word & ~(((1 << bits) - 1) << shift[name]) | value << shift[name]
+        return word
+
+    int8 = TileConfig(int8=True)
+    words = [
+        *(changed(DENSE, code_bits=q) for q in range(32) if q not in CODE_BITS),
+        changed(DENSE, scale=3),
+        *(changed(DENSE, group_log2=g) for g in range(10, 16)),
+        *(changed(int8, scale=scale) for scale in (1, 2)),
+        changed(int8, code_bits=16),
+    ]
+    unsupported = [
+        TileConfig(scale=kind, group=1 << k)
+        for kind, k in product((ScaleKind.E8M0, ScaleKind.BF16), range(10))
+    ]
+    return words + [c.encode() for c in unsupported if not PARAMS.supports(c)]
+
+
+@tile_test
+async def every_error(s: Session) -> None:
+    """Each error code for each reason in turn, good tiles between them on both loaders."""
+    lut = random_table(s.rng, 6)  # narrow enough for both
+    good: dict[TileConfig, list[TileJob]] = {}
+    for config in (SPARSE, DENSE):
+        tiles = random_tiles(s.rng, config, 8, 0.4)
+        good[config] = tile_jobs(tiles, lut, scatter(tiles, s.store, s.random))
+    sparse, dense = good[SPARSE], good[DENSE]
+    bad = []
+    for word in bad_format_words():
+        job = dense[0].changed(TileError.FORMAT)
+        job.config_word = word
+        bad.append(job)
+    for by in (1, -1, -16):
+        bad += [
+            sparse[0].changed(TileError.MASK_LENGTH, mask_length=by),
+            sparse[0].changed(TileError.SCALE_LENGTH, scale_length=by),
+            dense[0].changed(TileError.DATA_LENGTH, data_length=by),
+            sparse[0].changed(TileError.DATA_LENGTH, data_length=by),
+            sparse[1].changed(TileError.DATA_LENGTH, data_length=3 * by),
+        ]
+    bad += [
+        dense[0].changed(TileError.MASK_LENGTH, mask_length=64),
+        dense[0].changed(TileError.SCALE_LENGTH, scale_length=16),
+        sparse[0].changed(TileError.DATA_LENGTH, data_length=1000),
+        *random_errors(s, [*sparse, *dense]),
+    ]
+    bad_lines, victims = bus_errors(s, lut)
+    bad += victims
+    s.random.shuffle(bad)
+    pool = [*sparse, *dense]
+    jobs = []
+    for number, job in enumerate(bad):
+        jobs += [job, pool[number % len(pool)].again()]
+        if s.random.random() < 0.5:  # so that both loaders see both kinds
+            jobs.append(s.random.choice(pool).again())
+    for job in jobs:
+        job.lut = tuple(lut.tolist())
+    core = await s.core(0.1, latency=(1, 20))
+    core.memory.bad_lines = bad_lines
+    await core.run(jobs)
+    assert {job.result for job in jobs} == set(TileError)
+    assert len(core.finished) == len(jobs)
+
+
+def random_errors(s: Session, pool: list[TileJob]) -> list[TileJob]:
+    """Any word as configuration, any lengths: golden says what comes of it."""
+    bad = []
+    for _ in range(JOB.cases):
+        source = s.random.choice(pool)
+        job = source.changed(TileError.OK)
+        mask = job.fields["mask_base"] - s.store.base
+        if s.random.random() < 0.5:
+            job.config_word ^= 1 << s.random.randrange(CONFIG_BITS)
+        config = decode_config(job.config_word)
+        for name in STRUCTURES:
+            if s.random.random() < 0.3:
+                job.fields[f"{name}_length"] = s.random.getrandbits(LENGTH_BITS)
+        lengths = {name: job.fields[name] for name in job.fields if name.endswith("length")}
+        held = s.store.content[mask : mask + (config.mask_bytes if config else 0)]
+        nonzeros = sum(map(int.bit_count, held))
+        job.error = check_lengths(PARAMS, job.config_word, lengths, nonzeros)
+        if job.error is not TileError.OK:
+            bad.append(job)
+    return bad
+
+
+def bus_errors(s: Session, lut) -> tuple[set[int], list[TileJob]]:
+    """Lines that the memory cannot read, and a tile for each line of each structure."""
+    tiles = random_tiles(s.rng, SPARSE, 1, 0.6)
+    (pattern,) = tile_jobs(tiles, lut, scatter(tiles, s.store, s.random, "byte"))
+    lines = pattern.lines(PARAMS.line_bytes)
+    bad_lines, victims = set(), []
+    for k in range(len(lines)):
+        # In lines of their own, so that no good tile touches them.
+        (victim,) = tile_jobs(tiles, lut, scatter(tiles, s.store, s.random, "byte"))
+        own = victim.lines(PARAMS.line_bytes)
+        bad_lines.add(own[min(k, len(own) - 1)])
+        victims.append(victim.changed(TileError.BUS))
+    return bad_lines, victims

@@ -1,0 +1,182 @@
+"""Registers: what they keep, what they refuse, tiles through them, contexts."""
+
+from tilewright.golden.params.deca import (
+    CONFIG_BITS,
+    LENGTH_BITS,
+    LOADER_STRIDE,
+    TILE_ROWS,
+    LoaderRegister,
+    Register,
+    ScaleKind,
+    TileConfig,
+    TileError,
+)
+from tilewright.verify.deca.core import Core
+from tilewright.verify.deca.session import JOB, PARAMS, Session, tile_test
+from tilewright.verify.deca.workload import (
+    TileJob,
+    random_table,
+    random_tiles,
+    scatter,
+    tile_jobs,
+)
+
+BUSY, DONE = 1, 2  # of STATUS
+SQUASH, TAKE_RESULT = 1, 2  # written to it
+METADATA = [r for r in LoaderRegister if r not in (LoaderRegister.GO, LoaderRegister.STATUS)]
+
+
+def loader_register(k: int, register: LoaderRegister) -> int:
+    return Register.LOADER + k * LOADER_STRIDE + register
+
+
+def make_jobs(s: Session, config: TileConfig, count: int, density: float = 0.4) -> list[TileJob]:
+    tiles = random_tiles(s.rng, config, count, density)
+    lut = random_table(s.rng, config.code_bits)
+    return tile_jobs(tiles, lut, scatter(tiles, s.store, s.random))
+
+
+@tile_test
+async def registers_keep_and_refuse(s: Session) -> None:
+    core = await s.core(0.1)
+    identity, refused = await core.access(Register.IDENTITY)
+    assert not refused
+    assert identity == PARAMS.lanes | PARAMS.luts << 8 | PARAMS.loaders << 16
+    assert (await core.access(Register.IDENTITY, 1))[1], "a write to a read-only register passed"
+    last = loader_register(PARAMS.loaders - 1, LoaderRegister.STATUS)
+    for address in (last + 8, 0x7F8, Register.CONFIG + 4, Register.LUT + 4):
+        assert (await core.access(address))[1], f"register {address:#x} answered"
+        assert (await core.access(address, 1))[1], f"register {address:#x} took a value"
+    values = {Register.CONFIG: CONFIG_BITS, Register.PREFETCH: 4}
+    for k in range(PARAMS.loaders):
+        for register in METADATA:
+            bits = LENGTH_BITS if "LENGTH" in register.name else PARAMS.address_bits
+            values[loader_register(k, register)] = bits
+    values = {address: s.random.getrandbits(bits) for address, bits in values.items()}
+    for address, value in values.items():
+        await core.write(address, value)
+    for address, value in values.items():
+        assert await core.access(address) == (value, False), f"register {address:#x}"
+    table = random_table(s.rng, 8).tolist()
+    await core.load_table(table)
+    assert await core.save_table() == table
+
+
+@tile_test
+async def tiles_through_registers(s: Session) -> None:
+    """Metadata, go, status, result: a tile without its stream ports."""
+    config = TileConfig(code_bits=8, sparse=True)
+    first, second, third, *others = make_jobs(s, config, 8)
+    core = await s.core(0.1)
+    await core.load_table(first.lut)
+    await core.write(Register.CONFIG, config.encode())
+    for k in range(PARAMS.loaders):
+        await through_registers(core, k, others.pop())
+        core.read_row(k, s.random.randrange(TILE_ROWS), None)
+        await core.finish()
+
+    # A loader has two tiles, a third one waits in the registers.
+    status = loader_register(1, LoaderRegister.STATUS)
+    core.memory.bandwidth = 0.0
+    for job in (first, second):
+        core.give(1, job)
+    await core.until(lambda: core.taken[1] == 2)
+    await write_metadata(core, 1, third)
+    await core.write(loader_register(1, LoaderRegister.GO), 1)
+    assert (await core.access(loader_register(1, LoaderRegister.GO)))[0] == 1
+    for register in (LoaderRegister.GO, *METADATA):
+        _, refused = await core.access(loader_register(1, register), 1)
+        assert refused, f"{register.name} was written while a command waits"
+    assert (await core.access(status))[0] & BUSY
+    assert (await core.access(Register.LUT, 0))[1], "a table entry was written under a tile"
+    assert (await core.access(Register.LUT))[1], "a table entry was read under a tile"
+    await core.write(status, SQUASH)
+    core.forget(1)
+    assert (await core.access(status))[0] == 0, "a squashed loader is busy"
+    assert (await core.access(loader_register(1, LoaderRegister.GO)))[0] == 0
+    core.memory.bandwidth = 1.0
+    await core.until(lambda: not core.memory.waiting)
+    await core.run([*others, first.again(), second.again()])
+
+
+async def through_registers(core: Core, k: int, job: TileJob) -> None:
+    status = loader_register(k, LoaderRegister.STATUS)
+    await write_metadata(core, k, job)
+    result = core.monitors[f"done{k}"]
+    result.stall, result.may_withdraw = 1.0, True  # it is taken through STATUS
+    await core.write(loader_register(k, LoaderRegister.GO), 1)
+    core.waiting[k].append(job)
+    core.taken[k] += 1
+    value = 0
+    while not value & DONE:
+        value, _ = await core.access(status)
+        assert value & (BUSY | DONE), "a tile got lost"
+    assert value >> 2 == TileError.OK
+    await core.write(status, TAKE_RESULT)
+    core.tile_done(k, TileError.OK)
+    assert (await core.access(status))[0] & DONE == 0
+    await core.finish()
+    result.stall, result.may_withdraw = core.stall, False
+
+
+async def write_metadata(core: Core, k: int, job: TileJob) -> None:
+    for name, value in job.fields.items():
+        await core.write(loader_register(k, LoaderRegister[name.upper()]), value)
+
+
+@tile_test
+async def contexts_change_in_mid_stream(s: Session) -> None:
+    """Registers and table are saved and restored around the tiles of another program.
+
+    The program that is interrupted has its tiles squashed and gives them again afterwards.
+    """
+    mine = make_jobs(s, TileConfig(code_bits=8, sparse=True), max(8, min(JOB.cases // 4, 100)))
+    other = TileConfig(code_bits=2, scale=ScaleKind.BF16, group=4)
+    core = await s.core(0.1, latency=(1, 40), bandwidth=0.7)
+    await core.load_table(mine[0].lut)
+    await core.write(Register.CONFIG, mine[0].config_word)
+    await core.write(Register.PREFETCH, 3)
+    todo = [job.again() for job in mine]
+    switches = 0
+    while todo:
+        end = core.now + s.random.randint(10, 600)
+        while core.now < end:
+            for k in range(PARAMS.loaders):
+                if todo and len(core.waiting[k]) < 2:
+                    core.give(k, todo.pop())
+            await core.cycles(1)
+        await core.until(lambda: not core.commands_waiting)
+        for k in range(PARAMS.loaders):
+            todo += [job.again() for job in await core.squash(k)]
+        await core.cycles(1)
+        await core.finish()
+        saved = [(await core.access(r))[0] for r in (Register.CONFIG, Register.PREFETCH)]
+        table = await core.save_table()
+        await core.write(Register.PREFETCH, 0)
+        await core.run(make_jobs(s, other, 3))
+        await core.load_table(table)
+        for register, value in zip((Register.CONFIG, Register.PREFETCH), saved, strict=True):
+            await core.write(register, value)
+        switches += 1
+    done = [job for job in core.finished if job.config_word == mine[0].config_word]
+    assert len(done) == len(mine)
+    assert len(core.finished) == len(mine) + 3 * switches
+
+
+@tile_test
+async def stray_answers_are_noted(s: Session) -> None:
+    """An answer to no request, or a second one to a request, is noted and harms nothing."""
+    jobs = make_jobs(s, TileConfig(code_bits=8, sparse=True), 4)
+    core = await s.core(latency=(1, 30))
+    for tag in (3, 3 | 1 << (PARAMS.tag_bits - 1)):
+        assert await core.access(Register.EVENTS) == (0, False)
+        core.drivers["mem_response"].send([core.memory.response_word(tag)])
+        await core.cycles(4)
+        assert await core.access(Register.EVENTS) == (1, False)
+        await core.write(Register.EVENTS, 1)
+    await core.run(jobs[:2])
+    assert await core.access(Register.EVENTS) == (0, False)
+    core.memory.repeats = 0.3
+    await core.run(jobs[2:])
+    await core.cycles(4)
+    assert await core.access(Register.EVENTS) == (1, False)

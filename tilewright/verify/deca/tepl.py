@@ -1,0 +1,81 @@
+"""TEPLs, speculative and flushed at any time, through the TEPL unit and the element."""
+
+from itertools import cycle
+
+from tilewright.golden.params.deca import Register, TileConfig, TileError
+from tilewright.verify.deca.session import JOB, PARAMS, Session, tell, tile_test
+from tilewright.verify.deca.tepl_core import TeplCore, flush_coverage
+from tilewright.verify.deca.workload import (
+    TileJob,
+    all_configs,
+    random_table,
+    random_tiles,
+    scatter,
+    tile_jobs,
+)
+
+TILES_PER_CONFIG = 12
+STRANGERS = 4
+FLUSHES = flush_coverage(JOB.stalls)
+tell(coverage=FLUSHES)
+
+
+def make_jobs(s: Session, lut, config: TileConfig, count: int) -> list[TileJob]:
+    """Tiles anywhere in memory, a few of them with wrong lengths."""
+    tiles = random_tiles(s.rng, config, count, float(s.rng.random()))
+    jobs = tile_jobs(tiles, lut, scatter(tiles, s.store, s.random))
+    return [
+        job.changed(TileError.DATA_LENGTH, data_length=64) if s.random.random() < 0.1 else job
+        for job in jobs
+    ]
+
+
+async def run_program(s: Session, core: TeplCore, count: int) -> None:
+    """``count`` tiles of several configurations; the core waits for its TEPLs to change them."""
+    configs = all_configs(PARAMS)
+    while count > 0:
+        config = configs[int(s.rng.integers(len(configs)))]
+        lut = random_table(s.rng, min(config.code_bits, 8))
+        await core.load_table(lut.tolist())
+        await core.write(Register.CONFIG, config.encode())
+        jobs = make_jobs(s, lut, config, TILES_PER_CONFIG + STRANGERS)
+        await core.run(jobs[STRANGERS:][:count], jobs[:STRANGERS])
+        count -= TILES_PER_CONFIG
+
+
+async def settle(core: TeplCore) -> None:
+    """Nothing is due any more, and no answer went astray."""
+    await core.until(lambda: not core.memory.waiting)
+    await core.cycles(4)
+    assert (await core.access(Register.EVENTS))[0] == 0, "an answer found no request"
+
+
+@tile_test
+async def tepls_without_flushes(s: Session) -> None:
+    """Every TEPL completes once, after its rows; the element keeps up with the core's stalls."""
+    for stall in JOB.stalls:
+        memory = s.memory(stall)
+        core = TeplCore(
+            *(s.clock, PARAMS, memory, s.random, FLUSHES), stall=stall, mispredict=0, interrupt=0
+        )
+        await s.enter(core)
+        await run_program(s, core, -(-JOB.cases // len(JOB.stalls)))
+        await settle(core)
+        assert not core.lost and not core.flushes
+
+
+@tile_test
+async def flushes_leave_no_trace(s: Session) -> None:
+    """Wrong paths and interrupts; the core commits golden's tiles in program order all the same."""
+    flushes = 0
+    share = -(-JOB.cases // len(JOB.stalls))
+    for stall, latency in zip(JOB.stalls, cycle([(4, 4), (1, 60)]), strict=False):
+        memory = s.memory(stall, latency=latency)
+        core = TeplCore(s.clock, PARAMS, memory, s.random, FLUSHES, stall=stall)
+        await s.enter(core)
+        await run_program(s, core, share)
+        await settle(core)
+        flushes += core.flushes
+        tell(flushes=flushes)
+    assert flushes, "nothing was flushed"
+    assert JOB.cases < 100 or not FLUSHES.holes, f"never flushed: {FLUSHES.holes}"

@@ -1,0 +1,248 @@
+"""A core that speculates: TEPLs in program order, wrong paths, flushes, tile registers."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+
+from tilewright.golden.params.deca import (
+    TEPL_ID_BITS,
+    TILE_REGISTER_BITS,
+    TILE_ROWS,
+    DecaTeplParams,
+    TileError,
+)
+from tilewright.verify.coverage import Coverage
+from tilewright.verify.deca.host import Host
+from tilewright.verify.deca.memory import Memory
+from tilewright.verify.deca.workload import TileJob, stall_name
+from tilewright.verify.streams import Bench
+
+__all__ = ["Dropped", "Tepl", "TeplCore", "flush_coverage"]
+
+MOST_IN_FLIGHT = (1 << TEPL_ID_BITS) // 2 - 1  # so that of two ids the older one is known
+
+
+class Dropped(StrEnum):
+    """What a TEPL was doing when it was flushed, as the core sees it."""
+
+    ASLEEP = "no metadata"
+    WORKING = "waits or works"
+    ROWS = "rows are written"
+    COMPLETED = "completed"
+
+
+def flush_coverage(stalls: tuple[float, ...]) -> Coverage:
+    """Nothing seen yet."""
+    return Coverage(
+        {
+            "dropped": [dropped.value for dropped in Dropped],
+            "stall": [stall_name(stall) for stall in stalls],
+        }
+    )
+
+
+@dataclass(eq=False)
+class Tepl:
+    """One TEPL from its dispatch to its commit or its flush."""
+
+    number: int  # in program order
+    job: TileJob
+    awake: bool  # the unit has the metadata
+    rows: list[int] = field(default_factory=list)  # written, in order
+    completed: bool = False
+
+    @property
+    def id(self) -> int:
+        return self.number % (1 << TEPL_ID_BITS)
+
+    @property
+    def register(self) -> int:
+        return self.number % (1 << TILE_REGISTER_BITS)
+
+    @property
+    def state(self) -> Dropped:
+        if self.completed:
+            return Dropped.COMPLETED
+        if self.rows:
+            return Dropped.ROWS
+        return Dropped.WORKING if self.awake else Dropped.ASLEEP
+
+
+class TeplCore(Host):
+    """Dispatches the tiles of a program, and others while it is on a wrong path.
+
+    With probability ``mispredict`` a TEPL is dispatched after a branch that goes wrong: it and all
+    that follow are for tiles of no meaning, until some cycles later a flush names it and the
+    program goes on from there. Besides, in each cycle with probability ``interrupt`` a flush names
+    any TEPL that is not committed, or the next one. What is flushed must leave no trace; what is
+    committed has written golden's rows, in order, into its register, or ended with its error.
+    """
+
+    def __init__(
+        self,
+        clock: Bench,
+        params: DecaTeplParams,
+        memory: Memory,
+        rng: Random,
+        coverage: Coverage,
+        *,
+        stall: float = 0.0,
+        mispredict: float = 0.1,
+        interrupt: float = 0.002,
+    ):
+        super().__init__(clock, params, memory, rng, stall=stall)
+        self.coverage, self.mispredict, self.interrupt = coverage, mispredict, interrupt
+        self.drivers["flush"].stall = 0.0
+        self.program: list[TileJob] = []  # empty: the core does nothing of its own
+        self.strangers: list[TileJob] = []  # tiles of wrong paths
+        self.flying: list[Tepl] = []  # dispatched, not committed, in program order
+        self.committed: list[Tepl] = []  # of the program
+        self.first = 0  # number of the program's first TEPL
+        self.offered: Tepl | None = None  # for dispatch
+        self.waking: list[Tepl] = []  # given to the wakeup port
+        self.wrong_from: int | None = None  # number of the first TEPL of the wrong path
+        self.noticed_at = 0  # cycle in which it is flushed
+        self.flushing: int | None = None  # number given to the flush port
+        self.flushes = 0
+
+    @property
+    def next(self) -> int:
+        """Number of the TEPL that is dispatched next."""
+        return self.flying[-1].number + 1 if self.flying else self.first + len(self.committed)
+
+    async def run(self, program: list[TileJob], strangers: list[TileJob]) -> None:
+        """All tiles of the program, in any way that a core may come to them."""
+        self.first, self.committed = self.next, []
+        self.program, self.strangers = program, strangers
+        await self.until(lambda: self.done)
+        self.program = []
+
+    @property
+    def done(self) -> bool:
+        busy = self.flying or self.offered or self.flushing is not None
+        return len(self.committed) == len(self.program) and not busy
+
+    # One cycle.
+
+    def step(self, cycle: int) -> bool:
+        if self.program:
+            self._wake()
+            self._flush()
+            self._dispatch()
+        moved = super().step(cycle)
+        self._commit()
+        return moved
+
+    def _dispatch(self) -> None:
+        if self.offered or self.flushing is not None or len(self.flying) >= MOST_IN_FLIGHT:
+            return
+        number = self.next
+        if self.wrong_from is None and self.rng.random() < self.mispredict:
+            self.wrong_from, self.noticed_at = number, self.now + self.rng.randint(1, 300)
+        if self.wrong_from is not None:
+            job = self.rng.choice(self.strangers)
+        elif number - self.first < len(self.program):
+            job = self.program[number - self.first]
+        else:
+            return
+        self.offered = Tepl(number, job.again(), awake=self.rng.random() < 0.5)
+        nothing = dict.fromkeys(job.fields, 0)
+        self._send("dispatch", self.offered, job.fields if self.offered.awake else nothing)
+
+    def _wake(self) -> None:
+        asleep = [t for t in self.flying if not t.awake and t not in self.waking]
+        if asleep and self.rng.random() < 0.1:
+            tepl = self.rng.choice(asleep)
+            self.waking.append(tepl)
+            self._send("wakeup", tepl, tepl.job.fields)
+
+    def _flush(self) -> None:
+        if self.flushing is not None:
+            return
+        if self.wrong_from is not None and self.now >= self.noticed_at:
+            self.flushing = self.wrong_from
+        elif self.rng.random() < self.interrupt:
+            oldest = self.flying[0].number if self.flying else self.next
+            newest = self.next if self.wrong_from is None else self.wrong_from
+            self.flushing = self.rng.randint(oldest, newest)
+        else:
+            return
+        self.drivers["flush"].send([self.flushing % (1 << TEPL_ID_BITS)])
+
+    def _send(self, port: str, tepl: Tepl, fields: dict[str, int]) -> None:
+        about = {"id": tepl.id, "register": tepl.register, "ready": int(tepl.awake)}
+        self.drivers[port].send([self._word(port, about | fields)])
+
+    def _went(self, name: str) -> None:
+        if name == "dispatch":
+            self.flying.append(self.offered)
+            self.offered = None
+        elif name == "wakeup":
+            self.waking.pop(0).awake = True
+        elif name == "flush":
+            self._flushed()
+
+    def _flushed(self) -> None:
+        """It and all younger ones are gone, also what was on offer."""
+        dropped = [t for t in self.flying if t.number >= self.flushing]
+        for tepl in dropped:
+            self.coverage.hit(dropped=tepl.state, stall=stall_name(self.stall))
+            self.lost.append(tepl.job)
+        self.flying = self.flying[: len(self.flying) - len(dropped)]
+        self.drivers["dispatch"].withdraw()
+        self.drivers["wakeup"].withdraw()
+        self.offered, waking, self.waking = None, self.waking, []
+        for tepl in waking:
+            if tepl not in dropped:
+                self.waking.append(tepl)
+                self._send("wakeup", tepl, tepl.job.fields)
+        if self.wrong_from is not None and self.wrong_from >= self.flushing:
+            self.wrong_from = None
+        self.flushing = None
+        self.flushes += 1
+
+    def _came(self, name: str, word: int) -> None:
+        if name == "tile_write":
+            self._wrote(**self._fields(name, word))
+        elif name == "complete":
+            self._completed(**self._fields(name, word))
+        else:
+            super()._came(name, word)
+
+    def _wrote(self, register: int, row: int, data: int) -> None:
+        found = [t for t in self.flying if t.register == register and not t.completed]
+        assert len(found) == 1, f"row {row} for register {register}, which nobody loads"
+        (tepl,) = found
+        about = f"TEPL {tepl.number}, config {tepl.job.config_word:#x}"
+        assert tepl.job.error is TileError.OK, f"{about}: a row of a tile that must fail"
+        assert row == len(tepl.rows), f"{about}: row {row} instead of {len(tepl.rows)}"
+        expected = tepl.job.rows[row]
+        assert data == expected, (
+            f"{about}, row {row}:\n  got      {data:0128x}\n  expected {expected:0128x}"
+        )
+        tepl.rows.append(data)
+
+    def _completed(self, id: int, error: int) -> None:
+        found = [t for t in self.flying if t.id == id and not t.completed]
+        assert len(found) == 1, f"TEPL with id {id} completed, which is not in flight"
+        (tepl,) = found
+        rows = 0 if tepl.job.error else TILE_ROWS
+        assert (TileError(error), len(tepl.rows)) == (tepl.job.error, rows), (
+            f"TEPL {tepl.number}: ended {TileError(error).name} with {len(tepl.rows)} rows,"
+            f" expected {tepl.job.error.name} with {rows}"
+        )
+        tepl.completed = True
+
+    def _commit(self) -> None:
+        """In order, up to what will be flushed."""
+        limits = [n for n in (self.wrong_from, self.flushing) if n is not None]
+        while self.flying and self.flying[0].completed:
+            if limits and self.flying[0].number >= min(limits):
+                return
+            tepl = self.flying.pop(0)
+            self.committed.append(tepl)
+            self.finished.append(tepl.job)
+
+    def progress(self) -> str:
+        states = [f"{t.number} {t.state}" for t in self.flying]
+        return f"{len(self.committed)} committed, in flight: {states}; {super().progress()}"

@@ -1,0 +1,36 @@
+"""Float operands beyond ``golden.vectors``: where rounding, overflow and underflow turn."""
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from tilewright.golden.bits import bits_dtype, decode, encode
+from tilewright.golden.params.formats import FloatFormat
+
+
+def shortened(fmt: FloatFormat, bits: NDArray, rng: Generator) -> NDArray:
+    """``bits`` with some lowest fraction bits cleared: short products and sums make exact ties."""
+    cleared = rng.integers(0, fmt.mantissa_bits, len(bits), endpoint=True)
+    return (bits.astype(np.int64) >> cleared << cleared).astype(bits_dtype(fmt))
+
+
+def edge_values(fmt: FloatFormat, rng: Generator, cases: int) -> NDArray[np.float64]:
+    """Values about the ends of ``fmt``: half around its subnormals, half around overflow."""
+    low = rng.integers(fmt.min_exponent - fmt.mantissa_bits - 2, fmt.min_exponent + 2, cases)
+    high = rng.integers(fmt.max_exponent - 1, fmt.max_exponent + 2, cases)
+    exponent = np.where(rng.random(cases) < 0.5, low, high)
+    sign = rng.choice([-1.0, 1.0], cases)
+    return sign * np.ldexp(1 + rng.random(cases), exponent)
+
+
+def around_midpoints(
+    source: FloatFormat, result: FloatFormat, rng: Generator, cases: int
+) -> NDArray:
+    """Patterns of ``source`` at, just below and just above midpoints between ``result`` values."""
+    lower = rng.integers(0, result.max_finite_bits, cases)
+    midpoint = (decode(result, lower) + decode(result, lower + 1)) / 2
+    nearest = encode(source, midpoint).astype(np.int64)
+    top = (1 << (source.bits - 1)) - 1
+    moved = np.clip(nearest + rng.integers(-1, 1, cases, endpoint=True), 0, top)
+    sign = rng.integers(0, 2, cases) << (source.bits - 1)
+    return (moved | sign).astype(bits_dtype(source))

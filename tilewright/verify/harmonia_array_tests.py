@@ -1,0 +1,40 @@
+"""The cocotb test of the array: operands first, then the sums; every cycle as the model says."""
+
+import time
+from typing import Any
+
+import cocotb
+import numpy as np
+
+from tilewright.verify import bench_of, job
+from tilewright.verify.stream_bench import compare, prepare
+from tilewright.verify.streams import Bench, StreamDriver, StreamMonitor
+from tilewright.verify.timed_tests import SETTLE, require_cycles
+
+
+@cocotb.test
+async def equals_golden(dut: Any) -> None:
+    asked = job.load()
+    params, clock = asked.params, Bench(dut)
+    rng = np.random.default_rng(asked.seed)
+    data = prepare(params, bench_of(params).stimulus(params, rng, asked.cases))
+    cycles, start = 0, time.perf_counter()
+    # Last, results that nobody fetches for long while sums keep coming.
+    for stall, result_stall in (*zip(asked.stalls, asked.stalls, strict=True), (0.0, 0.9)):
+        load, sums = (StreamDriver(dut, n, stall=stall, seed=asked.seed) for n in ("load", "i"))
+        results = StreamMonitor(dut, "o", stall=result_stall, seed=asked.seed)
+        await clock.reset([load, sums, results])
+        load.send(data.sent["load"])
+        await clock.run(lambda load=load: load.idle)
+        sums.send(data.sent["i"])
+        clock.quiet = 0
+        await clock.run(
+            lambda sums=sums, results=results: (
+                clock.quiet > SETTLE and sums.idle and not results.waiting
+            )
+        )
+        compare(params, data, {"o": results.words}, in_order=True)
+        if stall == result_stall == 0:
+            require_cycles(params, data, [sums], [results])
+        cycles += clock.cycle
+    job.report(cases=asked.cases, cycles=cycles, seconds=time.perf_counter() - start)

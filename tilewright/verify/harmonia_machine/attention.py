@@ -1,0 +1,29 @@
+"""A head of attention: a prompt, then token after token while the cache ages, then a layer.
+
+Without stalls the program is compared cycle for cycle. The golden machine it is compared with is
+held against attention without a machine in the tests of the golden side.
+"""
+
+import time
+from typing import Any
+
+import cocotb
+
+from tilewright.golden.harmonia_machine.attention import random_attention
+from tilewright.golden.params.harmonia_machine import Dataflow
+from tilewright.verify import job
+from tilewright.verify.machine.check import check_program
+from tilewright.verify.streams import Bench
+
+__all__ = ["head_of_attention"]
+
+
+@cocotb.test
+async def head_of_attention(dut: Any) -> None:
+    """Old and recent tokens share a tile when the prompt ends; without and with stalls."""
+    asked, start = job.load(), time.perf_counter()
+    params, clock = asked.params, Bench(dut)
+    for stall, dataflow in zip(asked.stalls, Dataflow, strict=False):
+        b = random_attention(params, asked.seed, more=1, dataflow=dataflow).builder
+        await check_program(clock, params, b.program, b.memory, seed=asked.seed, stall=stall)
+    job.report(cases=1, cycles=clock.cycle, seconds=time.perf_counter() - start)

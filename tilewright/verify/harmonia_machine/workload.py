@@ -1,0 +1,233 @@
+"""Random programs: every instruction, ragged sizes, results that feed what follows."""
+
+from random import Random
+
+import numpy as np
+
+from tilewright.golden.harmonia_machine.attention import heavy_tailed
+from tilewright.golden.harmonia_machine.builder import Builder
+from tilewright.golden.harmonia_machine.layout import element_bits, row_shape
+from tilewright.golden.machine.assembly import ONE
+from tilewright.golden.params.harmonia_machine import (
+    Conversion,
+    Dataflow,
+    HarmoniaParams,
+    Memory,
+    Opcode,
+    Operand,
+)
+from tilewright.golden.params.machine import SCALARS, Kind
+from tilewright.golden.params.vector import Operation
+from tilewright.golden.weights import quantise
+
+__all__ = ["random_program"]
+
+FILLED = 128  # rows of every memory that a program starts with, works on and stores
+EXPONENTS = (8, 22)  # shared ones: results neither vanish nor overflow
+
+
+def random_program(params: HarmoniaParams, seed: int, steps: int = 12) -> Builder:
+    """Random contents of all memories, ``steps`` random instructions, and stores of it all."""
+    b = Builder(params)
+    writer = _Writer(b, Random(seed), np.random.default_rng(seed))
+    writer.fill()
+    for _ in range(steps):
+        writer.step()
+    writer.keep()
+    b.halt()
+    return b
+
+
+class _Writer:
+    def __init__(self, builder: Builder, choose: Random, rng: np.random.Generator):
+        self.b, self.choose, self.rng = builder, choose, rng
+        self.params = builder.params
+
+    def rows(self, memory: Memory) -> int:
+        return min(FILLED, self.params.depth(memory))
+
+    def fill(self) -> None:
+        for memory in Memory:
+            self._fill(memory)
+        self.b.wait()
+
+    def _fill(self, memory: Memory) -> None:
+        rows = self.rows(memory)
+        shape = (rows, *row_shape(self.params, memory))
+        if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS):
+            content = self.rng.integers(*EXPONENTS, shape)
+        elif memory in (Memory.HALVES, Memory.SCALES):
+            content = heavy_tailed(self.rng, 1, int(np.prod(shape))).reshape(shape)
+        else:
+            content = self.rng.integers(0, 1 << element_bits(memory), shape)
+        self.b.load(memory, 0, rows, self.b.place(memory, content, rows))
+
+    def keep(self) -> None:
+        for memory in Memory:
+            if memory.stores:
+                rows = self.rows(memory)
+                line = self.b.reserve(self.params.lines(memory, rows))
+                self.b.store(memory, 0, rows, line)
+
+    def step(self) -> None:
+        kinds = (self._gemm, self._gemm, self._vector, self._convert, self._overlap)
+        rare = (self._learn, self._clear, self._product, self._configure)
+        self.choose.choice((*kinds, *kinds, *rare))()
+
+    def row(self, memory: Memory, rows: int, part: tuple[float, float] = (0, 1)) -> int:
+        """Where so many rows fit, in a part of the memory."""
+        first, end = (int(share * self.rows(memory)) for share in part)
+        return self.choose.randint(first, end - rows)
+
+    def _configure(self) -> None:
+        p, choose = self.params, self.choose
+        some = [lane for lane in range(p.rows) if choose.random() < 0.6]
+        self.b.configure(
+            lanes=choose.choice((range(p.rows), some)),
+            tokens=choose.randrange(3 * (p.initial + p.local)),
+            dataflow=choose.choice(list(Dataflow)),
+        )
+
+    def _gemm(
+        self, source: tuple = (0, 1), operands: tuple = (0, 1), results: tuple = (0, 1)
+    ) -> None:
+        """On these parts of the memories."""
+        p, choose = self.params, self.choose
+        operand = choose.choice(list(Operand))
+        groups, tiles, token_tiles = (choose.randint(1, 4) for _ in range(3))
+        lows = 0
+        if operand is not Operand.WEIGHTS:
+            self._configure()
+            across = groups if operand is Operand.KEYS else tiles
+            lows = self.row(Memory.OPERANDS, p.low_slots(operand) * across, operands)
+        self.b.gemm(
+            operand,
+            source=self.row(Memory.MANTISSAS, token_tiles * groups, source),
+            operands=self.row(Memory.OPERANDS, tiles * groups, operands),
+            lows=lows,
+            facts=self.row(Memory.OPERAND_SIGNS, tiles * groups, operands),
+            destination=self.row(Memory.HALVES, token_tiles * tiles * p.tile_words, results),
+            groups=groups,
+            tiles=tiles,
+            token_tiles=token_tiles,
+        )
+
+    def _overlap(self) -> None:
+        """Gemms beside a conversion, on other parts of the memories; then one that waits for it."""
+        self._convert(source=(0, 0.5), highs=(0.75, 0.875), lows=(0.875, 1), background=True)
+        for _ in range(self.choose.randint(1, 2)):
+            self._gemm(source=(0, 0.75), operands=(0, 0.75), results=(0.5, 1))
+        self.choose.choice((self.b.wait, self._vector, self._clear, self._convert, self._learn))()
+
+    def _convert(
+        self,
+        source: tuple = (0, 1),
+        highs: tuple = (0, 0.5),  # high and low halves must not meet
+        lows: tuple = (0.5, 1),
+        *,
+        background: bool = False,
+    ) -> None:
+        p, choose = self.params, self.choose
+        conversion = choose.choice(list(Conversion))
+        elements = choose.randint(1, p.channels)
+        if conversion is Conversion.VALUES:
+            elements = min(elements, 2 * p.columns)
+        rows = max(-(-elements // p.group), -(-elements // p.columns))
+        words = -(-elements // p.word_values) * (
+            p.converter.loops if conversion is Conversion.VALUES else 1
+        )
+        if choose.random() < 0.3:
+            self._configure()
+        self.b.convert(
+            conversion,
+            source=self.row(Memory.HALVES, words, source),
+            elements=elements,
+            destination=self.row(Memory.OPERANDS, rows, highs),
+            lows=self.row(Memory.OPERANDS, rows, lows),
+            facts=self.row(Memory.OPERAND_SIGNS, rows, highs),
+            part=choose.randrange(p.parts),
+            tokens=choose.randint(1, p.group),
+            short=choose.random() < 0.3,
+            background=background,
+        )
+
+    def _vector(self) -> None:
+        p, choose = self.params, self.choose
+        operation = choose.choice(list(Operation))
+        elements = choose.randint(1, 4 * p.group)
+        words = -(-elements // p.word_values)
+        # Tensors in places of their own; the same one twice is allowed.
+        places = range(0, self.rows(Memory.HALVES) - words + 1, words)
+        kinds = [choose.choice(list(Kind)) for _ in range(2)]
+        if operation.reduces:
+            kinds[0] = Kind.TENSOR
+        a, b = (self._operand(kind, places) for kind in kinds)
+        scalar = operation.reduces or (
+            kinds[0] is not Kind.TENSOR and not (operation.takes_b and kinds[1] is Kind.TENSOR)
+        )
+        self.b.emit(
+            Opcode.VECTOR,
+            operation=int(operation),
+            a_kind=int(kinds[0]),
+            b_kind=int(kinds[1]),
+            a=a,
+            b=b,
+            destination=choose.randrange(SCALARS) if scalar else choose.choice(places),
+            elements=elements,
+            scale=choose.choice((ONE, 0x2E66)),
+            seen=choose.choice((0, choose.randint(1, elements))),
+        )
+
+    def _operand(self, kind: Kind, places: range) -> int:
+        if kind is Kind.TENSOR:
+            return self.choose.choice(places)
+        if kind is Kind.SCALAR:
+            return self.choose.randrange(SCALARS)
+        return int(heavy_tailed(self.rng, 1, 1)[0, 0])
+
+    def _learn(self) -> None:
+        """A window of one or two token tiles of finite values, then keys less its offsets."""
+        p, choose = self.params, self.choose
+        elements = choose.randint(1, p.channels)
+        words = -(-elements // p.word_values)
+        tiles = choose.randint(1, 2)
+        self._fill(Memory.HALVES)
+        for k in range(tiles):
+            self.b.emit(
+                Opcode.LEARN,
+                source=self.row(Memory.HALVES, words),
+                elements=elements,
+                first=int(k == 0),
+                last=int(k == tiles - 1),
+            )
+        self.b.convert(
+            Conversion.KEYS,
+            source=self.row(Memory.HALVES, words),
+            elements=choose.randint(1, elements),  # what lies beyond them has no offset
+            destination=0,
+            lows=self.rows(Memory.OPERANDS) // 2,
+            part=choose.randrange(p.parts),
+        )
+
+    def _clear(self) -> None:
+        rows = self.choose.randint(1, 6)
+        self.b.emit(
+            Opcode.CLEAR,
+            lows=self.row(Memory.OPERANDS, rows),
+            rows=rows,
+            part=self.choose.randrange(self.params.parts),
+        )
+
+    def _product(self) -> None:
+        p, choose, rng = self.params, self.choose, self.rng
+        tokens, inputs, outputs = (
+            choose.randint(1, 3 * size) for size in (p.rows, p.group, p.columns)
+        )
+        weights = quantise(rng.standard_normal((outputs, inputs)), 4, group=2 * p.group)
+        self.b.product(
+            self.b.place_activations(heavy_tailed(rng, tokens, inputs)),
+            tokens,
+            weights,
+            choose.choice(list(Dataflow)),
+            keep=choose.randint(1, 4),
+        )

@@ -1,0 +1,79 @@
+"""One program on the accelerator and on the golden machine: memory, events, counters, cycles."""
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.golden.params.machine import Error, Register
+from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.machine.host import Host
+from tilewright.verify.streams import Bench
+
+__all__ = ["LATENCIES", "check_program", "check_stop"]
+
+LATENCIES = (1, 4, 30)  # cycles of the memory, in turn
+
+
+async def check_program(
+    clock: Bench,
+    params: Any,
+    program: list,
+    memory: np.ndarray,
+    *,
+    seed: int,
+    stall: float,
+    where: Any = None,
+) -> dict:
+    """A program that halts; without stalls, cycle for cycle. Its counters.
+
+    ``where``, a function of a line, names what lies there, for the message.
+    """
+    system = accelerator_of(params)
+    memory, wanted = memory.copy(), memory.copy()
+    outcome = system.machine(params, wanted).run(program)
+    assert outcome.error is Error.NONE, f"golden stops with {outcome.error.name}"
+    latency = LATENCIES[seed % len(LATENCIES)]
+    host = Host(clock, params, memory, latency=latency, stall=stall, seed=seed)
+    await host.start()
+    status = await host.run_program(program)
+    assert (status.error, status.instruction) == (Error.NONE, outcome.instruction), (
+        f"ended with {status.error.name} at instruction {status.instruction},"
+        f" expected a halt at {outcome.instruction}"
+    )
+    require_memory(memory, wanted, params.line_bytes, where)
+    saturated = await host.read(Register.EVENTS)
+    assert saturated == outcome.saturated, f"saturated is {saturated}, not {outcome.saturated}"
+    expected = dict(outcome.counts)
+    if not stall:
+        expected |= system.program_cycles(params, outcome, latency)
+    counters = await host.counters()
+    wrong = {c.name: (counters[c], want) for c, want in expected.items() if counters[c] != want}
+    assert not wrong, f"counters (got, expected): {wrong}"
+    return counters
+
+
+def require_memory(memory: np.ndarray, wanted: np.ndarray, line_bytes: int, where: Any) -> None:
+    """Every byte of external memory."""
+    different = np.flatnonzero(memory != wanted)
+    if not len(different):
+        return
+    first = int(different[0])
+    line = first // line_bytes
+    place = where(line) if where else f"line {line}"
+    raise AssertionError(
+        f"{len(different)} bytes differ, the first at {first:#x} ({place}):"
+        f" got {memory[first]:#04x}, expected {wanted[first]:#04x}"
+    )
+
+
+async def check_stop(
+    host: Host, name: str, program: list, error: Any, memory: np.ndarray, bad_lines: frozenset[int]
+) -> None:
+    """A program that golden and the accelerator stop with ``error``, at the same instruction."""
+    system = accelerator_of(host.params)
+    golden = system.machine(host.params, memory, bad_lines).run(program)
+    assert golden.error is error, f"{name}: golden says {golden.error.name}"
+    # What an earlier, longer program left behind must not be reached.
+    status = await host.run_program(program)
+    got, want = (status.error, status.instruction), (golden.error, golden.instruction)
+    assert got == want, f"{name}: got {got}, expected {want}"

@@ -1,0 +1,200 @@
+"""A host and an external memory around the accelerator, for benches."""
+
+from collections import deque
+from dataclasses import dataclass
+from enum import IntEnum
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.golden.params.block import Port
+from tilewright.golden.params.machine import INSTRUCTION_BASE, STATUS_FIELDS, Error, Register
+from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.streams import Bench, StreamDriver, StreamMonitor
+
+__all__ = ["Host", "Status"]
+
+MEMORY_PORTS = ("mem_request", "mem_response", "mem_write", "mem_written")
+
+
+@dataclass(frozen=True)
+class Status:
+    """What the status register says."""
+
+    busy: bool
+    done: bool
+    error: Error
+    instruction: int
+
+
+class Host:
+    """Drives every port, cycle by cycle; ``external`` is the memory's content, changed in place.
+
+    ``latency`` is how many cycles after a request, or a written line, its answer is offered. With
+    ``stall``, the probability that a side waits, answers also come late and in any order. Lines
+    beyond the memory, and those of ``bad_lines``, are answered with an error.
+    """
+
+    def __init__(
+        self,
+        clock: Bench,
+        params: Any,
+        external: NDArray[np.uint8],
+        *,
+        latency: int = 4,
+        stall: float = 0.0,
+        seed: int = 1,
+        bad_lines: frozenset[int] = frozenset(),
+    ):
+        self.clock, self.params = clock, params
+        self.system = accelerator_of(params)
+        self.external = external.reshape(-1, params.line_bytes)
+        self.latency, self.stall, self.bad_lines = latency, stall, bad_lines
+        self.random = Random(f"{seed} memory")
+        self.ports = {p.name: p for p in (*params.inputs, *params.outputs)}
+        self.drivers = {
+            p.name: StreamDriver(clock.dut, p.name, stall=stall, seed=seed) for p in params.inputs
+        }
+        self.monitors = {
+            p.name: StreamMonitor(clock.dut, p.name, stall=stall, seed=seed) for p in params.outputs
+        }
+        self.drivers["mem_response"].stall = 0.0  # the memory has its own ways to be late
+        self.reads: deque[tuple[int, int]] = deque()  # when due, the answer
+        self.writes: deque[tuple[int, int]] = deque()
+        self.answers: deque[int] = deque()
+        self.tags: set[int] = set()
+        self.requested: list[int] = []  # lines, in order
+
+    async def start(self) -> None:
+        """Reset the accelerator; from now on the clock moves this host."""
+        await self.clock.reset([self])
+
+    # One cycle.
+
+    def step(self, cycle: int) -> bool:
+        moved = False
+        for name, monitor in self.monitors.items():
+            if monitor.step(cycle):
+                moved = True
+                self._came(name, monitor.words.pop(), cycle)
+                monitor.given.pop()
+        for name, waiting in (("mem_response", self.reads), ("mem_written", self.writes)):
+            entry = self._due(waiting, cycle + 1)
+            if entry is not None:
+                self.drivers[name].send([entry])
+                if name == "mem_response":
+                    self.tags.remove(unpack_word(self.ports[name], entry)["tag"])
+        for driver in self.drivers.values():
+            moved |= driver.step(cycle)
+        return moved or bool(self.reads or self.writes)
+
+    def progress(self) -> str:
+        return f"{len(self.reads)} reads and {len(self.writes)} writes under way"
+
+    def _due(self, waiting: deque[tuple[int, int]], now: int) -> int | None:
+        due = [entry for entry in waiting if entry[0] <= now]
+        if not due:
+            return None
+        entry = self.random.choice(due) if self.stall else due[0]
+        waiting.remove(entry)
+        return entry[1]
+
+    def _came(self, name: str, word: int, cycle: int) -> None:
+        if name == "mmio_response":
+            self.answers.append(word)
+            return
+        fields = unpack_word(self.ports[name], word)
+        line = fields["line"]
+        bad = line >= len(self.external) or line in self.bad_lines
+        due = cycle + self.latency
+        if self.stall:
+            due += self.random.randrange(1 + round(20 * self.stall))
+        if name == "mem_request":
+            assert fields["tag"] not in self.tags, f"tag {fields['tag']} is used twice"
+            self.tags.add(fields["tag"])
+            self.requested.append(line)
+            data = 0 if bad else int.from_bytes(self.external[line].tobytes(), "little")
+            answer = {"tag": fields["tag"], "error": int(bad), "data": data}
+            self.reads.append((due, pack_word(self.ports["mem_response"], answer)))
+        else:
+            if not bad:
+                content = fields["data"].to_bytes(self.params.line_bytes, "little")
+                self.external[line] = np.frombuffer(content, np.uint8)
+            self.writes.append((due, int(bad)))
+
+    # What a program on the host does.
+
+    async def access(self, address: int, value: int | None = None) -> tuple[int, bool]:
+        """Write (or read, without a value) a register: data and whether it was refused."""
+        fields = {"address": address, "write": int(value is not None), "data": value or 0}
+        self.drivers["mmio_request"].send([pack_word(self.ports["mmio_request"], fields)])
+        await self.clock.run(lambda: bool(self.answers))
+        answer = unpack_word(self.ports["mmio_response"], self.answers.popleft())
+        return answer["data"], bool(answer["error"])
+
+    async def write(self, address: int, value: int) -> None:
+        _, refused = await self.access(address, value)
+        assert not refused, f"write to {address:#x} refused"
+
+    async def read(self, address: int) -> int:
+        value, refused = await self.access(address)
+        assert not refused, f"read of {address:#x} refused"
+        return value
+
+    async def load_program(self, program: list[BaseInstruction | int]) -> None:
+        for k, item in enumerate(program):
+            word = item.encode() if isinstance(item, BaseInstruction) else item
+            for half in range(2):
+                address = INSTRUCTION_BASE + 16 * k + 8 * half
+                await self.write(address, word >> 64 * half & ((1 << 64) - 1))
+
+    async def run_program(
+        self, program: list[BaseInstruction | int], limit: int = 2_000_000
+    ) -> Status:
+        """Load a program, start it and wait for its end."""
+        await self.load_program(program)
+        await self.write(Register.CONTROL, 1)
+        end = self.clock.cycle + limit
+        while True:
+            status = await self.status()
+            if status.done:
+                return status
+            assert self.clock.cycle < end, f"still busy after {limit} cycles: {status}"
+            # Look again later: a host that always asks would be most of the simulation.
+            pause = self.clock.cycle + 200
+            await self.clock.run(lambda: self.clock.cycle >= pause, patience=limit)  # noqa: B023
+
+    async def status(self) -> Status:
+        port = Port("status", STATUS_FIELDS)
+        fields = unpack_word(port, await self.read(Register.STATUS))
+        return Status(
+            bool(fields["busy"]),
+            bool(fields["done"]),
+            Error(fields["error"]),
+            fields["instruction"],
+        )
+
+    async def counters(self) -> dict[IntEnum, int]:
+        counters = self.system.counter
+        return {c: await self.read(Register.COUNTERS + 8 * c) for c in counters}
+
+
+def pack_word(port: Port, fields: dict[str, int]) -> int:
+    """Scalar fields as they travel on the wires of ``port``."""
+    word = shift = 0
+    for field in port.fields:
+        word |= fields[field.name] << shift
+        shift += field.bits
+    return word
+
+
+def unpack_word(port: Port, word: int) -> dict[str, int]:
+    """Inverse of :func:`pack_word`; bits above the last field are ignored."""
+    fields, shift = {}, 0
+    for field in port.fields:
+        fields[field.name] = word >> shift & ((1 << field.bits) - 1)
+        shift += field.bits
+    return fields

@@ -1,0 +1,82 @@
+"""Dot products for the benches of processing elements: corners, close sums, extremes, real ones."""
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from tilewright.golden.bits import encode
+from tilewright.golden.pack import Columns
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.pe import BENCH_BEATS, GroupScaledParams, IfpuParams, PEParams
+from tilewright.golden.vectors import corners
+
+
+def beats_of(params: PEParams, columns: Columns) -> dict[str, NDArray]:
+    """The columns of whole dot products, with an axis of beats; the rest has no result yet."""
+    whole = len(columns["last"]) // BENCH_BEATS * BENCH_BEATS
+    return {
+        name: values[:whole].reshape(-1, BENCH_BEATS, *values.shape[1:])
+        for name, values in columns.items()
+    }
+
+
+def flags(params: PEParams, rng: Generator, cases: int) -> Columns:
+    """``last`` every BENCH_BEATS beats; groups of any length that fits."""
+    position = np.arange(cases) % BENCH_BEATS
+    last = position == BENCH_BEATS - 1
+    limit = params.group // params.lanes
+    chance = rng.choice([0.0, 0.4, 1.0], -(-cases // BENCH_BEATS))
+    end = last | (rng.random(cases) < np.repeat(chance, BENCH_BEATS)[:cases])
+    if isinstance(params, IfpuParams):
+        end &= position % params.weight_bits == params.weight_bits - 1
+    end |= position % limit == limit - 1
+    return {"group_end": end.astype(np.int64), "last": last.astype(np.int64)}
+
+
+def scales(rng: Generator, cases: int) -> NDArray:
+    """Mostly ordinary scales, some at fp16's edges."""
+    ordinary = encode(FP16, np.exp2(rng.uniform(-12, 4, cases)) * rng.choice([-1, 1], cases))
+    return np.where(rng.random(cases) < 0.05, rng.choice(corners(FP16), cases), ordinary)
+
+
+def floats(rng: Generator, cases: int, lanes: int) -> NDArray:
+    """fp16 patterns; each dot product is ordinary, close in size, of any size, tiny, or edgy."""
+    results = -(-cases // BENCH_BEATS)
+    shape = (results, BENCH_BEATS, lanes)
+    kind = rng.choice(6, (results, 1, 1), p=[0.15, 0.15, 0.3, 0.1, 0.15, 0.15])
+    heavy = encode(FP16, rng.standard_t(2, shape) * 2)
+    close = encode(FP16, rng.choice([-1, 1], shape) * (1 + rng.random(shape) / 64))
+    any_size = encode(FP16, rng.choice([-1, 1], shape) * np.exp2(rng.uniform(-24, 15, shape)))
+    tiny = rng.integers(0, 1 << 11, shape) | (rng.integers(0, 2, shape) << 15)
+    sparse = np.where(rng.random(shape) < 0.7, 0, any_size)
+    edge = np.where(rng.random(shape) < 0.1, rng.choice(corners(FP16), shape), any_size)
+    values = np.choose(kind, [heavy, close, any_size, tiny, sparse, edge])
+    return values.reshape(-1, lanes)[:cases]
+
+
+def hide_large(rng: Generator, patterns: NDArray, partners: NDArray) -> NDArray:
+    """``partners`` with 0 beside every large pattern, in a third of the dot products.
+
+    Zero products must not raise the exponent to which small ones are aligned.
+    """
+    results = -(-len(patterns) // BENCH_BEATS)
+    chosen = np.repeat(rng.random(results) < 1 / 3, BENCH_BEATS)[: len(patterns), np.newaxis]
+    large = (patterns >> FP16.mantissa_bits) & 0x1F >= FP16.bias - 5
+    return np.where(chosen & large, 0, partners)
+
+
+def weights(params: GroupScaledParams, rng: Generator, cases: int) -> NDArray:
+    """Integers, the extremes often enough to fill whole groups."""
+    fmt = params.weight_format
+    shape = (cases, params.lanes)
+    values = rng.integers(fmt.minimum, fmt.maximum, shape, endpoint=True)
+    extreme = rng.random((cases, 1)) < 0.3
+    return np.where(extreme, rng.choice([fmt.minimum, fmt.maximum, 0]), values)
+
+
+def unused(rng: Generator, cases: int) -> Columns:
+    """Exponents and scales for elements that ignore them."""
+    return {
+        "exponent": rng.integers(0, 32, cases),
+        "scale": rng.integers(0, 1 << FP16.bits, cases),
+    }

