@@ -1,6 +1,9 @@
 """What the commands print with."""
 
 import json
+from dataclasses import dataclass
+
+import pytest
 
 from tilewright.base.console import print_json, print_table, progress
 
@@ -31,3 +34,25 @@ def test_progress_says_nothing_where_nobody_watches(capsys):
         tick("first")
         tick()
     assert capsys.readouterr() == ("", "")
+
+
+@dataclass(frozen=True)
+class Part:
+    area_um2: float
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str
+    parts: list[Part]
+
+
+def test_result_objects_are_written_by_their_fields(capsys):
+    print_json([Result("a", [Part(1.5)])])
+    found = json.loads(capsys.readouterr().out)
+    assert found == [{"name": "a", "parts": [{"area_um2": 1.5}]}]
+
+
+def test_what_is_no_data_is_refused():
+    with pytest.raises(TypeError, match=r"^set is not JSON data$"):
+        print_json({"a": {1}})

@@ -4,14 +4,24 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 __all__ = ["print_json", "print_table", "progress", "remark"]
 
 
 def print_json(data: Any) -> None:
-    """``data`` on stdout, keys in the order given, so that two runs compare as text."""
-    print(json.dumps(data, indent=2))
+    """Print ``data`` on stdout, keys in the order given, so that two runs compare as text.
+
+    Result objects (dataclasses) are written by their fields, at any depth.
+    """
+    print(json.dumps(data, indent=2, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    raise TypeError(f"{type(value).__name__} is not JSON data")
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
