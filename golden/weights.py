@@ -1,4 +1,4 @@
-"""Weights of an FP-INT GeMM: two's complement integers with one fp16 scale per group of inputs."""
+"""Weights of an FP-INT GEMM: two's complement integers with one fp16 scale per group of inputs."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.bfp import Blocks
 from tilewright.golden.bits import decode, decode_int, encode, encode_int, patterns
-from tilewright.golden.params.anda import WEIGHT_GROUP
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, IntFormat
+
+WEIGHT_GROUP = 128  # weights that share a scale
 
 
 @dataclass(frozen=True, eq=False)

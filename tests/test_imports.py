@@ -35,6 +35,15 @@ ROOMS = ("cli", "report", "studies", "verify", "base")
 TOP = {"tilewright": {"tests", "benchmarks"}, "benchmarks": {"tests"}, "tests": set()}
 # What lies at the top of the checkout and is imported as a part of tilewright.
 INSIDE = ("golden", "hw", "sim", "synth")
+# What several accelerators share, as folders and files, knows none of them.
+SHARED = (
+    *(f"golden/params/{name}.py" for name in ("arith", "block", "formats", "machine", "stream")),
+    "golden/params/vector.py",
+    "golden/machine/",
+    *(f"golden/{name}.py" for name in ("arith", "bfp", "bits", "integer", "planes", "weights")),
+    *(f"hw/{name}/" for name in ("arith", "machine", "stream")),
+)
+ACCELERATORS = ("anda", "deca", "harmonia", "sparamx")
 BARE = {*INSIDE, "kernels", "docs"}  # names that are never imported: a second copy of every class
 
 
@@ -62,6 +71,11 @@ def imported_modules(root: Path, path: Path) -> Iterator[str]:
                 yield name if is_module else module
 
 
+def names_an_accelerator(module: str) -> bool:
+    """Whether a package or module on the way to ``module`` belongs to one accelerator."""
+    return any(part.startswith(ACCELERATORS) for part in module.split("."))
+
+
 def forbidden(file: str, module: str) -> bool:
     """Whether ``file`` (relative to the root) may not import ``module``."""
     top = module.split(".")[0]
@@ -70,6 +84,8 @@ def forbidden(file: str, module: str) -> bool:
     layer = max((d for d in LAYERS if file.startswith(f"{d}/")), key=len, default=None)
     if layer is not None:
         allowed = any(f"{module}.".startswith(f"{name}.") for name in LAYERS[layer])
+        if file.startswith(SHARED) and names_an_accelerator(module):
+            return True
         return not allowed and top not in STANDARD_LIBRARY
     folders = file.split("/")
     if folders[0] == "tilewright" and folders[1] in ROOMS:
@@ -103,6 +119,11 @@ def test_every_package_is_watched():
     assert rooms == {*ROOMS, *INSIDE, "kernels"}
 
 
+def test_shared_files_exist():
+    """A shared file that was renamed is no longer watched."""
+    assert [name for name in SHARED if not (ROOT / name).exists()] == []
+
+
 def test_top_level_folders_are_parts_of_the_package():
     for name in INSIDE:
         assert (ROOT / "tilewright" / name).resolve() == ROOT / name
@@ -123,6 +144,17 @@ def test_top_level_folders_are_parts_of_the_package():
         ("hw/x.py", "from tilewright.golden.bits import decode", "imports {golden}.bits"),
         ("hw/x.py", "from tilewright.golden import bits", "imports {golden}.bits"),
         ("hw/x.py", "import numpy as np", "imports numpy"),
+        (
+            "golden/machine/x.py",
+            "from tilewright.golden.params.anda_machine import AndaParams",
+            "imports {golden}.params.anda_machine",
+        ),
+        (
+            "golden/weights.py",
+            "import tilewright.golden.params.harmonia",
+            "imports {golden}.params.harmonia",
+        ),
+        ("hw/machine/x.py", "import tilewright.hw.deca.pe", "imports tilewright.hw.deca.pe"),
         ("sim/x.py", "if True:\n    from tilewright.synth import a", "imports tilewright.synth"),
         ("synth/x.py", "from tilewright.sim.llm import A", "imports tilewright.sim.llm"),
         ("tilewright/kernels/x.py", "import tilewright.base", "imports tilewright.base"),
@@ -151,6 +183,7 @@ def test_planted_bad_import_is_caught(tmp_path, file, text, complaint):
         ("golden/x.py", "import numpy.typing\nfrom tilewright.golden.params.formats import BF16"),
         ("hw/x.py", "from tilewright.golden import params\nfrom amaranth.lib import stream"),
         ("hw/deep/x.py", "from ..stream import queue\nfrom . import y"),
+        ("hw/anda_machine/x.py", "from tilewright.hw.anda.mxu import Mxu"),
         ("sim/x.py", "from tilewright.golden.arith import add"),
         ("synth/x.py", "from tilewright.hw.catalog import build\nfrom pyosys import libyosys"),
         ("tilewright/cli/x.py", "import tilewright.report, tilewright.base, tilewright.hw, rich"),

@@ -20,10 +20,9 @@ from tilewright.golden.chunks import for_each_piece
 from tilewright.golden.llm.engine import Evaluation
 from tilewright.golden.llm.model import Layer, Linear, Model
 from tilewright.golden.llm.sites import Floats, Format, Site
-from tilewright.golden.params.anda import WEIGHT_GROUP
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, IntFormat
-from tilewright.golden.weights import Weights, dequantise, quantise
+from tilewright.golden.weights import WEIGHT_GROUP, Weights, dequantise, quantise
 
 METHODS = ("nearest", "search")
 SHRINKING = np.linspace(1.0, 0.5, 26)  # scales that are tried, in shares of the one for `nearest`

@@ -19,8 +19,8 @@ from tilewright.golden.params.vector import (
     TABLES,
     VALUE_BITS,
     VALUE_FRACTION,
-    AndaVectorParams,
     Operation,
+    VectorParams,
 )
 
 _SIGN = 1 << (FP16.bits - 1)
@@ -99,7 +99,7 @@ def reduce_tensor(
 
 
 def beats(
-    params: AndaVectorParams,
+    params: VectorParams,
     operation: NDArray,
     first: NDArray,
     active: NDArray,

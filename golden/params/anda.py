@@ -13,7 +13,6 @@ from tilewright.golden.params.formats import FP16, FP32, BlockFormat, FloatForma
 
 MAX_MANTISSA_BITS = 16
 MANTISSA_FIELD_BITS = MAX_MANTISSA_BITS.bit_length()
-WEIGHT_GROUP = 128  # weights that share a scale
 PARTIAL_FORMATS = (FP16, FP32)
 
 

@@ -22,7 +22,7 @@ from tilewright.golden.params.machine import (
     Error,
     ProgramPorts,
 )
-from tilewright.golden.params.vector import AndaVectorParams
+from tilewright.golden.params.vector import VectorParams
 
 # Instruction set.
 
@@ -179,8 +179,8 @@ class AndaParams(ProgramPorts, BlockParams):
         return AndaCompressorParams(lanes=self.rows, group=self.group)
 
     @property
-    def vector(self) -> AndaVectorParams:
-        return AndaVectorParams(rows=self.rows, group=self.group)
+    def vector(self) -> VectorParams:
+        return VectorParams(rows=self.rows, group=self.group)
 
     @property
     def scale_rows(self) -> int:
@@ -218,4 +218,4 @@ def group_rows(mantissa: int) -> int:
     return 1 + mantissa if mantissa else FP16_ROWS
 
 
-ANDA_SYSTEM_BLOCKS: tuple[type[BlockParams], ...] = (AndaVectorParams, AndaParams)
+ANDA_MACHINE_BLOCKS: tuple[type[BlockParams], ...] = (AndaParams,)

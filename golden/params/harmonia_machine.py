@@ -29,7 +29,7 @@ from tilewright.golden.params.machine import (
     Error,
     ProgramPorts,
 )
-from tilewright.golden.params.vector import AndaVectorParams
+from tilewright.golden.params.vector import VectorParams
 
 MEMORY_BITS = 3
 COUNT_FIELD = 10  # groups, tiles
@@ -281,8 +281,8 @@ class HarmoniaParams(ProgramPorts, BlockParams):
         )
 
     @property
-    def vector(self) -> AndaVectorParams:
-        return AndaVectorParams(rows=self.rows, group=self.word_values * FP16.bits)
+    def vector(self) -> VectorParams:
+        return VectorParams(rows=self.rows, group=self.word_values * FP16.bits)
 
     @property
     def tile_words(self) -> int:
@@ -347,4 +347,4 @@ class HarmoniaParams(ProgramPorts, BlockParams):
         )
 
 
-HARMONIA_SYSTEM_BLOCKS: tuple[type[BlockParams], ...] = (HarmoniaParams,)
+HARMONIA_MACHINE_BLOCKS: tuple[type[BlockParams], ...] = (HarmoniaParams,)

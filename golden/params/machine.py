@@ -76,7 +76,7 @@ class Error(IntEnum):
     OPCODE = 1  # unknown
     OPERAND = 2  # an unknown choice (operation, kind, memory, ...), or two that do not go together
     SIZE = 3  # nothing to do, such as zero rows or elements, or more than there can be
-    MANTISSA = 4  # of Anda alone: above 16 bits, or not configured
+    MANTISSA = 4  # where mantissas have a variable length: above 16 bits, or not configured
     ADDRESS = 5  # beyond the end of a memory or of the scalar registers
     END = 6  # the instruction memory ended without a halt
     BUS = 7  # the external memory answered with an error

@@ -7,25 +7,27 @@ from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tilewright.golden.params.anda import ANDA_BLOCKS
-from tilewright.golden.params.anda_machine import ANDA_SYSTEM_BLOCKS
+from tilewright.golden.params.anda_machine import ANDA_MACHINE_BLOCKS
 from tilewright.golden.params.arith import ARITH_BLOCKS
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.deca import DECA_BLOCKS
 from tilewright.golden.params.formats import FloatFormat, float_format
 from tilewright.golden.params.harmonia import HARMONIA_BLOCKS
-from tilewright.golden.params.harmonia_machine import HARMONIA_SYSTEM_BLOCKS
+from tilewright.golden.params.harmonia_machine import HARMONIA_MACHINE_BLOCKS
 from tilewright.golden.params.pe import PE_BLOCKS
 from tilewright.golden.params.stream import STREAM_BLOCKS
+from tilewright.golden.params.vector import VECTOR_BLOCKS
 
 _ALL: tuple[type[BlockParams], ...] = (
     *STREAM_BLOCKS,
     *ARITH_BLOCKS,
     *DECA_BLOCKS,
     *ANDA_BLOCKS,
-    *ANDA_SYSTEM_BLOCKS,
+    *VECTOR_BLOCKS,
+    *ANDA_MACHINE_BLOCKS,
     *PE_BLOCKS,
     *HARMONIA_BLOCKS,
-    *HARMONIA_SYSTEM_BLOCKS,
+    *HARMONIA_MACHINE_BLOCKS,
 )
 
 BLOCKS: dict[str, type[BlockParams]] = {cls.block: cls for cls in _ALL}

@@ -1,4 +1,4 @@
-"""The vector unit of the Anda accelerator: operations, tables of its approximations, ports.
+"""The vector unit of the programmable accelerators: operations, tables, ports.
 
 One beat carries a word of the activation buffer: ``group / 16`` fp16 values of every row. The
 three approximated functions share one datapath: a table of 64 segments gives a value and a slope,
@@ -110,7 +110,7 @@ def levels(lanes: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AndaVectorParams(BlockParams):
+class VectorParams(BlockParams):
     """``rows`` rows of ``group / 16`` fp16 lanes: element by element, or reduced along the row.
 
     A beat of a reduction gives, in every lane of a row, the reduction of that row since the beat
@@ -119,6 +119,8 @@ class AndaVectorParams(BlockParams):
     that are not ``active`` do not count in reductions and give +0 elsewhere.
     """
 
+    # Name and summary are part of the emitted Verilog, which is older than the second accelerator
+    # that uses the unit.
     block: ClassVar[str] = "anda_vector"
     summary: ClassVar[str] = "Anda vector unit: fp16 lanes, approximated functions, reductions"
     # Small: the accelerator builds its own size; what differs between sizes is the tree of a row.
@@ -178,3 +180,6 @@ def exponent_range() -> tuple[int, int]:
     # e^x: |x| < 32, so |x| log2(e) < 64.
     bound = 1 << int(log2(32 / 0.6931471805599453) + 1)
     return min(-bound, -FP16.max_exponent), max(bound - 1, -lowest_input)
+
+
+VECTOR_BLOCKS: tuple[type[BlockParams], ...] = (VectorParams,)

@@ -8,11 +8,11 @@ from tilewright.golden.params.anda import MANTISSA_FIELD_BITS, AndaNumerics
 from tilewright.golden.params.arith import FloatConvertParams, FloatMulParams
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.stream import RegisterSliceParams
-from tilewright.hw.anda.accumulate import Accumulate
 from tilewright.hw.anda.activation_dispatcher import ActivationDispatcher
 from tilewright.hw.anda.normalise import Normalise
 from tilewright.hw.anda.plane_dot import PlaneDot
 from tilewright.hw.anda.sequencer import Sequencer
+from tilewright.hw.arith.accumulate import Accumulate
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.arith.float_mul import FloatMul
 from tilewright.hw.stream.register_slice import RegisterSlice

@@ -4,7 +4,7 @@ from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.hw.deca.line_queue import line_layout
+from tilewright.hw.stream.line_queue import line_layout
 
 __all__ = ["LineReader", "cut_at", "cut_layout"]
 

@@ -23,10 +23,10 @@ from tilewright.hw.deca.layout import (
     step_layout,
     window_layout,
 )
-from tilewright.hw.deca.line_queue import LineQueue
 from tilewright.hw.deca.line_reader import LineReader, cut_at
 from tilewright.hw.deca.load_unit import LoadUnit
 from tilewright.hw.deca.window import Window
+from tilewright.hw.stream.line_queue import LineQueue
 from tilewright.hw.stream.register_slice import RegisterSlice
 
 __all__ = ["Loader"]

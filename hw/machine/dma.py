@@ -8,8 +8,8 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.machine import ROW_FIELD, SIZE_FIELD
-from tilewright.hw.deca.line_queue import LineQueue
 from tilewright.hw.machine.sequencer import InstructionSet
+from tilewright.hw.stream.line_queue import LineQueue
 from tilewright.hw.unit import payload_layout
 
 __all__ = ["Dma", "lines_of"]

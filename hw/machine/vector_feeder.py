@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import ROW_FIELD, SIZE_FIELD, Kind
-from tilewright.golden.params.vector import OPERATION_BITS, AndaVectorParams
+from tilewright.golden.params.vector import OPERATION_BITS, VectorParams
 from tilewright.hw.machine.banks import ReadPort
 from tilewright.hw.unit import payload_layout
 
@@ -22,7 +22,7 @@ class VectorFeeder(wiring.Component):
     Timing: the first beat is offered two cycles after ``start``, three with two tensors.
     """
 
-    def __init__(self, vector: AndaVectorParams, depth: int, members: dict | None = None):
+    def __init__(self, vector: VectorParams, depth: int, members: dict | None = None):
         self.vector = vector
         (beats,) = vector.inputs
         scalar = data.ArrayLayout(FP16.bits, vector.rows)

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from tilewright.golden.params.arith import FloatAddParams, FloatConvertParams, FloatMulParams
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.vector import OPERATION_BITS, Operation, levels
-from tilewright.hw.anda.accumulate import Accumulate
+from tilewright.hw.arith.accumulate import Accumulate
 from tilewright.hw.arith.float_add import FloatAdd
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.arith.float_mul import FloatMul
@@ -31,7 +31,7 @@ MINUS_INFINITY = 1 << (FP16.bits - 1) | FP16.infinity_bits
 class VectorUnit(Unit):
     """Element by element, or a running reduction of every row.
 
-    Numerics: :class:`tilewright.golden.params.vector.AndaVectorParams` and
+    Numerics: :class:`tilewright.golden.params.vector.VectorParams` and
     tilewright.golden.machine.vector.
     Timing: one beat a cycle, latency ``params.latency``: products, sums and tables; products
     rounded, approximations finished, each lane's running sum and maximum; one cycle for each

@@ -6,7 +6,7 @@ import pytest
 from tilewright.golden.bits import decode
 from tilewright.golden.machine.vector import beats, elementwise, reduce_rows, worst_error
 from tilewright.golden.params.formats import FP16
-from tilewright.golden.params.vector import AndaVectorParams, Operation
+from tilewright.golden.params.vector import Operation, VectorParams
 from tilewright.golden.vectors import operands
 
 ALL = np.arange(1 << 16, dtype=np.uint16)
@@ -134,7 +134,7 @@ def test_largest_of_a_nan_is_the_canonical_one():
 
 
 def test_inactive_elements_are_zero():
-    params = AndaVectorParams(rows=1, group=32)
+    params = VectorParams(rows=1, group=32)
     one = np.full((1, 2), 0x3C00, np.uint16)
     got = beats(
         params,

@@ -12,7 +12,6 @@ from tests.support.mutate import mutant, plant
 from tilewright.golden.arith import add
 from tilewright.golden.params.anda import ANDA_BLOCKS, AndaApuParams, AndaMxuParams, AndaNumerics
 from tilewright.golden.params.formats import BF16, FP32
-from tilewright.hw.anda.accumulate import HIGHEST, LOWEST, Accumulate
 from tilewright.hw.anda.aligner import Aligner
 from tilewright.hw.anda.apu import ApuDatapath
 from tilewright.hw.anda.compressor_lane import Lane
@@ -22,6 +21,7 @@ from tilewright.hw.anda.packager import Packager
 from tilewright.hw.anda.plane_dot import PlaneDot
 from tilewright.hw.anda.sequencer import Sequencer
 from tilewright.hw.anda.weight_dispatcher import WeightDispatcher
+from tilewright.hw.arith.accumulate import HIGHEST, LOWEST, Accumulate
 
 CASES = 24  # every M, then a few
 STALLS = (0.0, 0.4)

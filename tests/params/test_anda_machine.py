@@ -21,8 +21,8 @@ from tilewright.golden.params.vector import (
     STEP_BITS,
     TABLES,
     VALUE_BITS,
-    AndaVectorParams,
     Operation,
+    VectorParams,
     slope_range,
 )
 
@@ -95,6 +95,6 @@ def test_refusals(changes, message):
 
 def test_vector_refusals():
     with pytest.raises(ValueError, match=r"^group must be 16, 32 or 64, not 48$"):
-        AndaVectorParams(group=48)
+        VectorParams(group=48)
     with pytest.raises(ValueError, match=r"^rows must be at least 1, not 0$"):
-        AndaVectorParams(rows=0)
+        VectorParams(rows=0)

@@ -52,7 +52,7 @@ def test_preset_states_its_timing_or_says_where_to_find_it(name):
     try:
         timing = resolve(name).timing
     except NotImplementedError as reason:
-        assert "see golden." in str(reason)
+        assert "see tilewright.golden." in str(reason)
     else:
         assert timing.latency >= 0 and timing.interval > 0
 

@@ -12,14 +12,14 @@ from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.pe import PE_BLOCKS
 from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.golden.params.stream import STREAM_BLOCKS
-from tilewright.golden.params.vector import AndaVectorParams
+from tilewright.golden.params.vector import VectorParams
 from tilewright.synth.emit import to_verilog
 from tilewright.verify.simulators.find import find_verilators, require_simulator
 from tilewright.verify.simulators.verilog import block_verilog
 
 WAIVERS = Path(__file__).parents[2] / "synth" / "lint_waivers.vlt"
 VERILATORS = find_verilators()
-UNITS = (*STREAM_BLOCKS, *ARITH_BLOCKS, *PE_BLOCKS, AndaVectorParams)
+UNITS = (*STREAM_BLOCKS, *ARITH_BLOCKS, *PE_BLOCKS, VectorParams)
 
 
 def lint(verilator, top, verilog, folder):

@@ -8,7 +8,7 @@ import pytest
 from tests.support.benches import names_of, run_on_both, run_passing, simulate
 from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
-from tilewright.golden.params.vector import AndaVectorParams
+from tilewright.golden.params.vector import VectorParams
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "anda-norm.s"
@@ -127,7 +127,7 @@ def test_other_sizes(block):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("preset", AndaVectorParams.PRESETS)
+@pytest.mark.parametrize("preset", VectorParams.PRESETS)
 def test_approximations_of_every_pattern(preset):
     result = run_passing(f"anda_vector:{preset}", exhaustive=True, stalls=(0.0,))
     assert result.numbers["cases"] * resolve(f"anda_vector:{preset}").lanes == 3 << 16

@@ -11,9 +11,9 @@ from amaranth.lib.wiring import connect
 
 from tests.support.clocked import run
 from tilewright.golden.params.deca import STRUCTURES, TILE_BYTES, DecaParams
-from tilewright.hw.deca.line_queue import LineQueue
 from tilewright.hw.deca.load_unit import LoadUnit
 from tilewright.hw.deca.request_cam import queue_lines
+from tilewright.hw.stream.line_queue import LineQueue
 
 PAPER = DecaParams()
 TIGHT = DecaParams(cam_entries=2, sqq_lines=2)

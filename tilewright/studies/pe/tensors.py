@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.files import open_atomic
-from tilewright.golden.params.anda import WEIGHT_GROUP
+from tilewright.golden.weights import WEIGHT_GROUP
 
 __all__ = ["DOTS", "LENGTH", "SAMPLES", "STREAMS", "sampled", "samples"]
 

@@ -18,7 +18,7 @@ from tilewright.golden.bits import decode, encode
 from tilewright.golden.harmonia.element import results as harmonia_results
 from tilewright.golden.harmonia.element import split_operand
 from tilewright.golden.pack import Columns
-from tilewright.golden.params.anda import WEIGHT_GROUP, AndaApuParams
+from tilewright.golden.params.anda import AndaApuParams
 from tilewright.golden.params.block import BlockParams, Port
 from tilewright.golden.params.formats import BF16, FP16, BlockFormat
 from tilewright.golden.params.harmonia import HarmoniaPeParams, Mode
@@ -40,6 +40,7 @@ from tilewright.golden.pe import (
     fp_fp_dot,
     fp_int_dot,
 )
+from tilewright.golden.weights import WEIGHT_GROUP
 from tilewright.studies.pe.tensors import DOTS, LENGTH, STREAMS, samples
 
 KINDS = ("real", "random", "zero")

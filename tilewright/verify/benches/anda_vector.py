@@ -6,13 +6,13 @@ from numpy.random import Generator
 from tilewright.golden.machine.vector import beats
 from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import FP16
-from tilewright.golden.params.vector import TABLES, AndaVectorParams, Operation
+from tilewright.golden.params.vector import TABLES, Operation, VectorParams
 from tilewright.golden.vectors import operands
 
 LONGEST_RUN = 6  # beats of one operation
 
 
-def stimulus(params: AndaVectorParams, rng: Generator, cases: int) -> dict[str, Columns]:
+def stimulus(params: VectorParams, rng: Generator, cases: int) -> dict[str, Columns]:
     first = rng.random(cases) < 1 / 3
     first[0] = True
     first[LONGEST_RUN::LONGEST_RUN] = True
@@ -33,7 +33,7 @@ def stimulus(params: AndaVectorParams, rng: Generator, cases: int) -> dict[str, 
     }
 
 
-def _values(params: AndaVectorParams, rng: Generator, cases: int) -> np.ndarray:
+def _values(params: VectorParams, rng: Generator, cases: int) -> np.ndarray:
     """Half of the beats from everything there is, half of them of moderate size."""
     shape = (cases, params.lanes)
     wild = operands((FP16,), rng, cases * params.lanes)[0].reshape(shape)
@@ -41,11 +41,11 @@ def _values(params: AndaVectorParams, rng: Generator, cases: int) -> np.ndarray:
     return np.where(rng.random((cases, 1)) < 0.5, wild, moderate)
 
 
-def expected(params: AndaVectorParams, columns: dict[str, Columns]) -> dict[str, Columns]:
+def expected(params: VectorParams, columns: dict[str, Columns]) -> dict[str, Columns]:
     return {"o": {"values": beats(params, **columns["i"])}}
 
 
-def exhaustive(params: AndaVectorParams) -> dict[str, Columns]:
+def exhaustive(params: VectorParams) -> dict[str, Columns]:
     """Every fp16 pattern through every approximation."""
     patterns = np.arange(1 << FP16.bits, dtype=np.uint16).reshape(-1, params.lanes)
     cases = len(TABLES) * len(patterns)

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.support.clocked import run
-from tilewright.hw.deca.line_queue import LineQueue
+from tilewright.hw.stream.line_queue import LineQueue
 
 BITS = 16  # a line's content only has to be told apart
 SHAPES = [(1, False), (2, False), (5, False), (2, True), (3, True), (32, True)]
