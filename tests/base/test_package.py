@@ -1,5 +1,6 @@
 """What `pip install .` gives: every data file that the packages read, and no need for more."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -21,14 +22,13 @@ def taken_along(path: str) -> bool:
 
 
 def test_no_data_file_stays_behind():
-    folders = [f.rstrip("*").replace(".", "/") for f in SETUPTOOLS["packages"]["find"]["include"]]
     data = [
-        path.relative_to(ROOT).as_posix()
-        for folder in folders
-        for path in (ROOT / folder).rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc")
+        (Path(folder) / name).relative_to(ROOT).as_posix()
+        for folder, _, names in os.walk(ROOT / "tilewright", followlinks=True)
+        for name in names
+        if not name.endswith((".py", ".pyc"))
     ]
-    assert "sim/claims/deca_system.toml" in data
+    assert "tilewright/sim/claims/deca_system.toml" in data
     assert [path for path in data if not taken_along(path)] == []
 
 
