@@ -65,9 +65,7 @@ def parse_macro(name: str) -> MemoryMacro:
     """The macro that ``name`` describes."""
     match = _NAME.fullmatch(name)
     if match is None:
-        raise SynthesisError(
-            f"memory macro {name!r} is not called as tilewright.hw.sram calls them"
-        )
+        raise SynthesisError(f"memory macro {name!r} is not called as hw.sram calls them")
     depth, width = int(match[1]), int(match[2])
     return MemoryMacro(name, depth, width, int(match[3] or width))
 
