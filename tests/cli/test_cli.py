@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import re
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
@@ -36,13 +37,14 @@ def modules_after(*argv):
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize("name", cli.command_names())
-def test_every_command_follows_the_contract(capsys, name):
-    command = cli.load_command(name)
-    assert name == command.NAME
-    assert command.EXAMPLE.startswith(f"tilewright {name}")
-    code, out, err = run(capsys, name, "--help")
+@pytest.mark.parametrize("words", cli.all_commands(), ids=" ".join)
+def test_every_command_follows_the_contract(capsys, words):
+    command = cli.load_command(*words)
+    assert words[-1] == command.NAME
+    assert command.EXAMPLE.startswith(f"tilewright {' '.join(words)}")
+    code, out, err = run(capsys, *words, "--help")
     assert (code, err) == (0, "")
+    assert out.startswith(f"usage: tilewright {' '.join(words)} [-h]")
     assert command.EXAMPLE in out
     assert "--json" in out
 
@@ -53,6 +55,15 @@ def test_help_names_every_command(capsys):
     for name in cli.command_names():
         assert cli.load_command(name).HELP.split()[0] in out
         assert f"    {name}" in out
+
+
+def test_a_command_lists_its_subcommands(capsys):
+    for words in cli.all_commands():
+        _, out, _ = run(capsys, *words, "--help")
+        for name in cli.command_names(*words):
+            assert re.search(
+                rf"^ +{name} +{re.escape(cli.load_command(*words, name).HELP[:20])}", out, re.M
+            )
 
 
 def test_version(capsys):
@@ -77,7 +88,7 @@ def test_a_checkout_needs_no_metadata_of_its_own(capsys, monkeypatch):
     ("argv", "message"),
     [
         (["simulat"], "unknown command 'simulat'; did you mean simulate?"),
-        (["zzz"], f"unknown command 'zzz'; commands: {', '.join(cli.command_names())}"),
+        (["zzz"], f"unknown command 'zzz'; known: {', '.join(cli.command_names())}"),
         (["simulate", "deca.gem"], "unknown workload 'deca.gem'; did you mean deca.gemm"),
         (["list", "float_mull"], "unknown block 'float_mull'; did you mean float_mul"),
         (["list", "float_mul:bf61"], "unknown preset of float_mul 'bf61'; did you mean bf16"),
@@ -157,7 +168,8 @@ def test_reader_that_leaves_early_is_no_error():
 def test_interrupt_leaves_no_half_written_file(tmp_path):
     """A real SIGINT at the worst moment: between writing a file and putting it in its place."""
     script = (
-        "import os, signal, sys; from tilewright.cli import main; from tilewright import files;"
+        "import os, signal, sys; from tilewright.cli import main;"
+        "from tilewright.base import files;"
         "signal.signal(signal.SIGINT, signal.default_int_handler);"  # background jobs ignore it
         "files.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
         "sys.exit(main(['verilog', 'join', '-o', sys.argv[1]]))"

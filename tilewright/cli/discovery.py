@@ -1,0 +1,56 @@
+"""Which commands there are: the modules of ``tilewright/cli/commands``, and of packages in it.
+
+A command is named by the words that the user types, such as ``("list",)`` or
+``("compare", "pe")``; the empty tuple is ``tilewright`` itself, whose subcommands all commands are.
+"""
+
+import pkgutil
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+
+from tilewright.base.errors import CommandError
+
+__all__ = ["all_commands", "command_names", "find_command", "load_command"]
+
+ROOT = "tilewright.cli.commands"
+
+
+def load_command(*words: str) -> ModuleType:
+    """Return the module of the command that ``words`` name."""
+    return import_module(".".join((ROOT, *(word.replace(".", "_") for word in words))))
+
+
+def command_names(*words: str) -> list[str]:
+    """Return the names of the subcommands of the command ``words``, without words all commands."""
+    folders = getattr(load_command(*words), "__path__", ())
+    return sorted(module.name.replace("_", ".") for module in pkgutil.iter_modules(folders))
+
+
+def all_commands(*words: str) -> list[tuple[str, ...]]:
+    """Return every command below the command ``words``, each followed by its subcommands."""
+    found: list[tuple[str, ...]] = []
+    for name in command_names(*words):
+        found += [(*words, name), *all_commands(*words, name)]
+    return found
+
+
+def find_command(argv: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Split a command line into the command that it names and all other words.
+
+    Options may stand before a subcommand, so it is the first word that names one. Where no word
+    does, the command itself decides what to make of the words.
+    """
+    first = next((word for word in argv if not word.startswith("-")), None)
+    if first is None:
+        return (), list(argv)
+    if first not in command_names():
+        from tilewright.sim.names import unknown  # here: most command lines need no such hint
+
+        raise CommandError(unknown("command", first, command_names()))
+    words, rest = (first,), list(argv)
+    rest.remove(first)
+    while chosen := [word for word in rest if word in command_names(*words)]:
+        words = (*words, chosen[0])
+        rest.remove(chosen[0])
+    return words, rest

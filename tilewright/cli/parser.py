@@ -1,0 +1,79 @@
+"""The parser of each command: its own options, and what all commands have in common."""
+
+import argparse
+from typing import NoReturn
+
+from tilewright import __version__
+from tilewright.base.errors import CommandError
+from tilewright.cli.discovery import command_names, load_command
+
+__all__ = ["Parser", "command_parser"]
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses in one line, as every other refusal; argparse would print its whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(f"{message}; see {self.prog} --help")
+
+
+def command_parser(*words: str) -> Parser:
+    """Return the parser of the command ``words``, without words that of ``tilewright`` itself.
+
+    It parses what stands beside these words. Subcommands are only listed in its help, as each has
+    a parser of its own.
+    """
+    if not words:
+        return _main_parser()
+    command = load_command(*words)
+    has_run, subcommands = hasattr(command, "run"), command_names(*words)
+    epilog = f"example:\n  {command.EXAMPLE}"
+    if has_run and subcommands:
+        epilog = f"{_listing(*words)}\n\n{epilog}"
+    parser = Parser(
+        prog=" ".join(("tilewright", *words)),
+        description=command.HELP[0].upper() + command.HELP[1:] + ".",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    _add_traceback(parser)
+    if has_run:
+        command.add_arguments(parser)
+        parser.set_defaults(run=command.run)
+    else:
+        _add_subcommands(parser, command.METAVAR, *words)
+    return parser
+
+
+def _main_parser() -> Parser:
+    parser = Parser(
+        prog="tilewright",
+        description="Open hardware for compressed-LLM inference: one parameter object per block,"
+        " from golden model to Verilog, simulation, synthesis and report.",
+        epilog="BLOCK is NAME[:PRESET][,FIELD=VALUE]..., for example float_mul:fp16,latency=2."
+        " Each command has its own --help with an example.",
+    )
+    parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
+    _add_traceback(parser)
+    _add_subcommands(parser, "COMMAND")
+    return parser
+
+
+def _add_subcommands(parser: Parser, metavar: str, *words: str) -> None:
+    """Ask for a subcommand of the command ``words`` and list them in the help."""
+    listed = parser.add_subparsers(metavar=metavar, required=True)
+    for name in command_names(*words):
+        listed.add_parser(name, help=load_command(*words, name).HELP)
+
+
+def _listing(*words: str) -> str:
+    """Return one line per subcommand of a command that also runs without one."""
+    command, names = load_command(*words), command_names(*words)
+    width = max(map(len, names))
+    lines = [f"  {name:{width}}  {load_command(*words, name).HELP}" for name in names]
+    return "\n".join([f"{command.METAVAR}, each with options of its own in its --help:", *lines])
+
+
+def _add_traceback(parser: Parser) -> None:
+    parser.add_argument("--traceback", action="store_true", help="show where an error came from")
