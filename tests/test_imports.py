@@ -32,7 +32,12 @@ LAYERS = {
 # The rooms of tilewright/, from the top down: each may import those after it and what LAYERS has.
 ROOMS = ("cli", "report", "studies", "verify", "base")
 # Folders that may import everything but these.
-TOP = {"tilewright": {"tests", "benchmarks"}, "benchmarks": {"tests"}, "tests": set()}
+TOP = {
+    "tilewright": {"tests", "benchmarks"},
+    "benchmarks": {"tests"},
+    "docs": {"tests", "benchmarks"},
+    "tests": set(),
+}
 # What lies at the top of the checkout and is imported as a part of tilewright.
 INSIDE = ("golden", "hw", "sim", "synth")
 # What several accelerators share, as folders and files, knows none of them.
