@@ -3,12 +3,14 @@
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tilewright import cli
 from tilewright.cli.commands import doctor
+from tilewright.verify import tools
 from tilewright.verify.simulators import find
 
 
@@ -32,16 +34,16 @@ def machine(monkeypatch):
     monkeypatch.setattr(find, "find_verilator", lambda: Machine.verilator)
     monkeypatch.setattr(find, "find_icarus", lambda: Machine.icarus)
     monkeypatch.setattr(find, "find_compiler", compiler)
-    monkeypatch.setattr(doctor, "_release", lambda program: "12.2.0")
-    monkeypatch.setattr(doctor, "_libpython", lambda: tool("libpython", "/lib/libpython.so"))
-    monkeypatch.setattr(doctor, "_package", lambda name, purpose: tool(name, "Python package"))
+    monkeypatch.setattr(tools, "_release", lambda program: "12.2.0")
+    monkeypatch.setattr(tools, "_libpython", lambda: tool("libpython", "/lib/libpython.so"))
+    monkeypatch.setattr(tools, "_package", lambda name, purpose: tool(name, "Python package"))
     monkeypatch.setattr(doctor.subprocess, "run", run)
     monkeypatch.setattr(find, "install_command", lambda name: f"apt-get install {name}")
     return Machine
 
 
 def tool(name, path):
-    return doctor.Tool(name, "simulate", path, path and "1.0", True, f"pip install {name}")
+    return tools.Tool(name, "simulate", path, path and "1.0", True, f"pip install {name}")
 
 
 def diagnose(capsys, *argv):
@@ -91,7 +93,7 @@ def test_no_compiler_fails(machine, monkeypatch, capsys):
 
 @pytest.mark.parametrize("part", ["_libpython", "_package"])
 def test_missing_python_parts_fail(machine, monkeypatch, capsys, part):
-    monkeypatch.setattr(doctor, part, lambda *_: tool("absent", None))
+    monkeypatch.setattr(tools, part, lambda *_: tool("absent", None))
     code, ready, missing = diagnose(capsys)
     assert (code, ready, missing) == (1, False, {"absent": "pip install absent"})
 
@@ -99,7 +101,7 @@ def test_missing_python_parts_fail(machine, monkeypatch, capsys, part):
 def test_install_does_what_the_hints_say(machine, monkeypatch, capsys):
     monkeypatch.setattr(machine, "verilator", None)
     monkeypatch.setattr(machine, "icarus", None)
-    monkeypatch.setattr(doctor, "_libpython", lambda: tool("libpython", None))
+    monkeypatch.setattr(tools, "_libpython", lambda: tool("libpython", None))
     assert diagnose(capsys, "--install")[0] == 1  # nothing has really been installed
     (pip, update, install) = machine.commands
     assert pip[1:] == ("-m", "pip", "install", "libpython")
@@ -123,7 +125,7 @@ def test_install_with_nothing_missing_runs_nothing(machine, capsys):
 
 
 def test_versions_are_read_from_what_programs_say():
-    assert re.fullmatch(r"\d+\.\d+(\.\d+)*", doctor._release(doctor.sys.executable))
+    assert re.fullmatch(r"\d+\.\d+(\.\d+)*", tools._release(sys.executable))
 
 
 def test_packages_come_in_the_release_that_the_project_asks_for():
