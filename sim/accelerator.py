@@ -15,11 +15,12 @@ from typing import Self
 
 from tilewright.golden.anda.cycles import group_cycles
 from tilewright.golden.harmonia.precision import cache_size
-from tilewright.golden.harmonia.traffic import Dataflow, Product
+from tilewright.golden.harmonia.traffic import Product
 from tilewright.golden.machine.tiling import LEAST_PARTS
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, BlockFormat
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, CacheParams, HarmoniaPeParams, Mode
+from tilewright.golden.params.harmonia_machine import Dataflow
 from tilewright.sim.models import Model
 from tilewright.sim.workload import Gemm
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.golden.params.block import require
+from tilewright.golden.params.names import unknown
 from tilewright.sim import accelerator as acc
 from tilewright.sim import xeon
 from tilewright.sim.models import Model, resolve_model
-from tilewright.sim.names import unknown
 from tilewright.sim.records import deca_power_mw, deca_runs
 from tilewright.sim.scheme import OTHER_NAMES, WeightScheme, resolve_weight_scheme
 from tilewright.sim.workload import Gemm, decode, prefill, result_row

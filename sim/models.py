@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.golden.params.block import require
-from tilewright.sim.names import unknown
+from tilewright.golden.params.names import unknown
 
 __all__ = ["Model", "model_names", "resolve_model"]
 

@@ -17,9 +17,9 @@ from statistics import fmean
 from typing import Any
 
 from tilewright.golden.params.block import require
+from tilewright.golden.params.names import unknown
 from tilewright.sim.calibration import changed, table
 from tilewright.sim.evaluations import EVALUATIONS, FROM_RECORDS
-from tilewright.sim.names import unknown
 from tilewright.sim.records import NoRecordError
 
 __all__ = [

@@ -7,7 +7,6 @@ here.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +25,7 @@ from tilewright.golden.params.formats import (
     FloatFormat,
     IntFormat,
 )
+from tilewright.golden.params.names import unknown
 
 # NormalFloat4: quantiles of a normal distribution, of magnitude at most 1, with an exact zero
 # (Dettmers et al., QLoRA, 2023, appendix E); stored here rounded to bf16.
@@ -199,9 +199,7 @@ def _named(text: str, head: str, values: str | None) -> Scheme:
         return _scheme(head, value_book(numbers), ScaleKind.BF16)
     require(values is None, f"{text!r}: only the scheme book takes values=")
     if head not in SCHEMES:
-        near = get_close_matches(head, [*SCHEMES, "book"], n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(SCHEMES)}"
-        raise ValueError(f"unknown scheme {head!r}; {hint}")
+        raise ValueError(unknown("scheme", head, [*SCHEMES, "book"]))
     return SCHEMES[head]
 
 

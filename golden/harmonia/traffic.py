@@ -6,12 +6,8 @@ ragged edge costs as much as a full tile's pass over the other matrix.
 """
 
 from dataclasses import dataclass
-from enum import Enum
 
-
-class Dataflow(Enum):
-    COLUMN_MAJOR = "column-major"  # weights stay
-    ROW_MAJOR = "row-major"  # activations stay
+from tilewright.golden.params.harmonia_machine import Dataflow
 
 
 @dataclass(frozen=True)

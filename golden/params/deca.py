@@ -46,6 +46,9 @@ class TileError(IntEnum):
     BUS = 5  # the memory answered a line with an error
 
 
+ERROR_BITS = 3  # of a TileError
+
+
 @dataclass(frozen=True, kw_only=True)
 class TileConfig:
     """What a tile's bytes mean; the configuration register in readable form."""
@@ -149,7 +152,7 @@ TILE_REGISTER_BITS = 3  # AMX has eight tile registers
 STATUS_FIELDS = (
     Field("busy", 1),  # a tile is between its command and its result
     Field("done", 1),  # a result waits
-    Field("error", 3),  # TileError of that result
+    Field("error", ERROR_BITS),  # TileError of that result
 )
 
 
@@ -256,7 +259,7 @@ class DecaParams(BlockParams):
         return (
             Port("mem_request", request),
             Port("mmio_response", (Field("data", REGISTER_BITS), Field("error", 1))),
-            *(Port(f"done{k}", (Field("error", 3),)) for k in range(self.loaders)),
+            *(Port(f"done{k}", (Field("error", ERROR_BITS),)) for k in range(self.loaders)),
             Port("read_response", (Field("data", self.line_bits), Field("full", 1))),
         )
 
@@ -292,7 +295,7 @@ class DecaParams(BlockParams):
         row = (Field("row", (TILE_ROWS - 1).bit_length()), Field("data", self.line_bits))
         return (
             Port("tile_write", (Field("register", TILE_REGISTER_BITS), *row)),
-            Port("complete", (Field("id", TEPL_ID_BITS), Field("error", 3))),
+            Port("complete", (Field("id", TEPL_ID_BITS), Field("error", ERROR_BITS))),
         )
 
     @property

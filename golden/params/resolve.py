@@ -2,7 +2,6 @@
 
 import types
 from dataclasses import fields
-from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -14,6 +13,7 @@ from tilewright.golden.params.deca import DECA_BLOCKS
 from tilewright.golden.params.formats import FloatFormat, float_format
 from tilewright.golden.params.harmonia import HARMONIA_BLOCKS
 from tilewright.golden.params.harmonia_machine import HARMONIA_MACHINE_BLOCKS
+from tilewright.golden.params.names import unknown
 from tilewright.golden.params.pe import PE_BLOCKS
 from tilewright.golden.params.stream import STREAM_BLOCKS
 from tilewright.golden.params.vector import VECTOR_BLOCKS
@@ -43,9 +43,9 @@ def resolve(text: str) -> BlockParams:
     name, _, preset = head.partition(":")
     cls = BLOCKS.get(name)
     if cls is None:
-        raise UnknownNameError(_unknown("block", name, BLOCKS))
+        raise UnknownNameError(unknown("block", name, BLOCKS))
     if preset and preset not in cls.PRESETS:
-        raise UnknownNameError(_unknown(f"preset of {name}", preset, cls.PRESETS))
+        raise UnknownNameError(unknown(f"preset of {name}", preset, cls.PRESETS))
     hints = get_type_hints(cls)
     known = {f.name: hints[f.name] for f in fields(cls)}
     changes = {}
@@ -54,15 +54,9 @@ def resolve(text: str) -> BlockParams:
         if not equals:
             raise ValueError(f"{text!r}: expected FIELD=VALUE, not {setting!r}")
         if key not in known:
-            raise UnknownNameError(_unknown(f"field of {name}", key, known))
+            raise UnknownNameError(unknown(f"field of {name}", key, known))
         changes[key] = _parse(key, known[key], value)
     return cls.preset(preset, **changes)
-
-
-def _unknown(kind: str, name: str, known: Any) -> str:
-    near = get_close_matches(name, known, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
-    return f"unknown {kind} {name!r}; {hint}"
 
 
 def _parse(key: str, kind: Any, text: str) -> Any:

@@ -2,7 +2,14 @@
 
 from amaranth import Module, Mux, Signal
 
-from tilewright.golden.params.deca import CODE_BITS, TILE_BYTES, DecaParams, ScaleKind, TileError
+from tilewright.golden.params.deca import (
+    CODE_BITS,
+    ERROR_BITS,
+    TILE_BYTES,
+    DecaParams,
+    ScaleKind,
+    TileError,
+)
 
 __all__ = ["check_command"]
 
@@ -12,7 +19,7 @@ MAX_GROUP_LOG2 = (TILE_BYTES // 2 - 1).bit_length()  # a group is at most a bf16
 def check_command(m: Module, p: DecaParams, command) -> Signal:
     """The :class:`TileError` that a command's configuration and lengths give."""
     config = command.config
-    error = Signal(3, init=TileError.OK)
+    error = Signal(ERROR_BITS, init=TileError.OK)
     scaled = config.scale != ScaleKind.NONE.code
     # 64 lanes with a bf16 scale each need more than the line that the scale queue gives a cycle.
     smallest_group_log2 = (2 * p.lanes // p.line_bytes).bit_length() - 1

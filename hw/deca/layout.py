@@ -2,7 +2,13 @@
 
 from amaranth.lib import data
 
-from tilewright.golden.params.deca import CONFIG_FIELDS, TILE_BYTES, TILE_ROWS, DecaParams
+from tilewright.golden.params.deca import (
+    CONFIG_FIELDS,
+    ERROR_BITS,
+    TILE_BYTES,
+    TILE_ROWS,
+    DecaParams,
+)
 from tilewright.hw.unit import field_shape
 
 __all__ = [
@@ -75,6 +81,6 @@ def step_layout(p: DecaParams) -> data.StructLayout:
             "chunk": chunk_index_bits(p),
             "mask": data.ArrayLayout(1, p.lanes),
             "distance": data.ArrayLayout(range(p.lanes), p.lanes),  # clear mask bits below
-            "error": 3,  # TileError; not OK ends the tile
+            "error": ERROR_BITS,  # TileError; not OK ends the tile
         }
     )

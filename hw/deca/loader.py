@@ -5,6 +5,7 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tilewright.golden.params.deca import (
+    ERROR_BITS,
     LENGTH_BITS,
     ROW_BYTES,
     STRUCTURES,
@@ -89,8 +90,8 @@ class Loader(wiring.Component):
         self._queues(m)
 
         # The tile that is being fetched, and the one whose steps leave.
-        self.next, self.next_fault = Signal(command_layout(p), reset_less=True), Signal(3)
-        self.tile, self.fault = Signal(command_layout(p), reset_less=True), Signal(3)
+        self.next, self.next_fault = Signal(command_layout(p), reset_less=True), Signal(ERROR_BITS)
+        self.tile, self.fault = Signal(command_layout(p), reset_less=True), Signal(ERROR_BITS)
         self.running = Signal()
         self.begins = Signal()  # the next tile becomes the tile
         self.drop = Signal()  # what is under way of the tile is not wanted any more
@@ -251,7 +252,7 @@ class Loader(wiring.Component):
         after = bits_left - w.bits
         row_free = ~(self.full & w.rows).any()
         faulty = self.fault != TileError.OK
-        error = Signal(3)
+        error = Signal(ERROR_BITS)
         with m.If(faulty):
             m.d.comb += error.eq(self.fault)
         with m.Elif(w.error):
@@ -266,7 +267,7 @@ class Loader(wiring.Component):
                     "window": window_layout(p),
                     "code_cut": self.readers["data"].cut_layout,
                     "scale_cut": self.readers["scale"].cut_layout,
-                    "error": 3,
+                    "error": ERROR_BITS,
                     "good": 1,  # no error
                 }
             ),

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import Port
 from tilewright.golden.params.deca import (
+    ERROR_BITS,
     TEPL_ID_BITS,
     TILE_REGISTER_BITS,
     TILE_ROWS,
@@ -97,7 +98,7 @@ class TeplUnit(wiring.Component):
                 entry=Signal(entries, name=f"port{k}_entry"),
                 id=Signal(TEPL_ID_BITS, name=f"port{k}_id"),
                 register=Signal(TILE_REGISTER_BITS, name=f"port{k}_register"),
-                error=Signal(3, name=f"port{k}_error"),
+                error=Signal(ERROR_BITS, name=f"port{k}_error"),
                 asked=Signal(name=f"port{k}_asked"),  # for rows, up to the last one
                 dropped=Signal(name=f"port{k}_dropped"),
             )

@@ -8,7 +8,14 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value, ValueCastable
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.golden.params.deca import CODE_BITS, LUT_ENTRIES, DecaParams, ScaleKind, TileError
+from tilewright.golden.params.deca import (
+    CODE_BITS,
+    ERROR_BITS,
+    LUT_ENTRIES,
+    DecaParams,
+    ScaleKind,
+    TileError,
+)
 from tilewright.hw.arith.expand import move_up
 from tilewright.hw.arith.shifter import shift_right_sticky
 from tilewright.hw.deca.layout import chunk_index_bits, scale_bits, step_layout
@@ -41,7 +48,7 @@ class VectorPipeline(wiring.Component):
                 "elements": data.ArrayLayout(16, params.lanes),
                 "write": 1,  # the chunk is good
                 "final": 1,  # the tile ends with it
-                "error": 3,
+                "error": ERROR_BITS,
             }
         )
         super().__init__(

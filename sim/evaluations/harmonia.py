@@ -3,8 +3,9 @@
 from statistics import fmean
 
 from tilewright.golden.harmonia.precision import cache_size, element_share
-from tilewright.golden.harmonia.traffic import Dataflow, Product, switch_point
+from tilewright.golden.harmonia.traffic import Product, switch_point
 from tilewright.golden.params.harmonia import CacheParams, HarmoniaPeParams, Mode
+from tilewright.golden.params.harmonia_machine import Dataflow
 from tilewright.sim import accelerator as acc
 from tilewright.sim.evaluations.anda import ANDA_ELEMENT, PREFILL
 from tilewright.sim.evaluations.registry import evaluation, evaluation_of_records

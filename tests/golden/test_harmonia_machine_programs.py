@@ -224,7 +224,7 @@ def test_external_accesses_are_those_of_the_formulas(params, shape, keep):
             *(tokens, inputs, outputs),
             tile_rows=params.rows * (1 if column_major else keep),
             tile_columns=params.columns * (keep if column_major else 1),
-        ).accesses(traffic.Dataflow(dataflow.name.lower().replace("_", "-")))
+        ).accesses(dataflow)
         elements = 64 * counts[Counter.MANTISSA_LINES] + 128 * counts[Counter.OPERAND_LINES]
         assert elements == want
         assert counts[Counter.MATRIX_BUSY] == token_tiles * groups * tiles

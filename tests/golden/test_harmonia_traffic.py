@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.support.claims import claim
-from tilewright.golden.harmonia.traffic import Dataflow, Product, switch_point
+from tilewright.golden.harmonia.traffic import Product, switch_point
+from tilewright.golden.params.harmonia_machine import Dataflow
 
 COLUMN, ROW = Dataflow.COLUMN_MAJOR, Dataflow.ROW_MAJOR
 

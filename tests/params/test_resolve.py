@@ -28,7 +28,7 @@ def test_block_preset_and_fields():
         ("xyzzy", f"unknown block 'xyzzy'; known: {', '.join(BLOCKS)}"),
         ("queue:tinny", "unknown preset of queue 'tinny'; did you mean tiny?"),
         ("queue:qqqqqq", "unknown preset of queue 'qqqqqq'; known: default, tiny, single, odd"),
-        ("queue,dept=4", "unknown field of queue 'dept'; did you mean depth or width?"),
+        ("queue,dept=4", "unknown field of queue 'dept'; did you mean depth?"),
         ("queue,depth", "'queue,depth': expected FIELD=VALUE, not 'depth'"),
         ("queue,depth=four", "depth must be a whole number, not 'four'"),
         ("queue,depth=0", "depth must be at least 1, not 0"),

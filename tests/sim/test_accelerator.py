@@ -8,14 +8,13 @@ import pytest
 from tilewright.golden.anda.cycles import RESULT_LATENCY, dot_cycles, gemm_cycles, group_cycles
 from tilewright.golden.anda_machine.cycles import gemm_cycles as instruction_cycles
 from tilewright.golden.harmonia.array import cycles as array_cycles
-from tilewright.golden.harmonia.traffic import Dataflow
 from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.cycles import gemm_cycles as harmonia_cycles
 from tilewright.golden.harmonia_machine.isa import Settings
 from tilewright.golden.params.anda import AndaMxuParams
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia import HarmoniaArrayParams, HarmoniaPeParams, Mode
-from tilewright.golden.params.harmonia_machine import HarmoniaParams, Operand
+from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Operand
 from tilewright.sim.accelerator import (
     ACCELERATORS,
     WEIGHT_BITS,

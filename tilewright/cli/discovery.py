@@ -45,7 +45,7 @@ def find_command(argv: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     if first is None:
         return (), list(argv)
     if first not in command_names():
-        from tilewright.sim.names import unknown  # here: most command lines need no such hint
+        from tilewright.golden.params.names import unknown
 
         raise CommandError(unknown("command", first, command_names()))
     words, rest = (first,), list(argv)

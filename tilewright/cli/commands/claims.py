@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.sim.names import unknown
+    from tilewright.golden.params.names import unknown
     from tilewright.sim.scoreboard import VERDICTS, evaluate, summary
 
     for verdict in args.verdict or ():

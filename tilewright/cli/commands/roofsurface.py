@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.sim.names import unknown
+    from tilewright.golden.params.names import unknown
     from tilewright.sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
     from tilewright.sim.xeon import SYSTEMS
 

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if args.block in WORKLOADS:
         return import_module(WORKLOADS[args.block]).run(args)
     if "." in args.block.partition(",")[0]:  # no block has a point in its name
-        from tilewright.sim.names import unknown
+        from tilewright.golden.params.names import unknown
 
         raise ValueError(unknown("workload", args.block, WORKLOADS))
     return _run_bench(args)

@@ -194,16 +194,13 @@ def _print_failures(failures: list[dict[str, str]], total: int) -> None:
 
 
 def _frontier(args: argparse.Namespace) -> int:
+    from tilewright.golden.params.names import unknown
     from tilewright.studies.sweeps.frontiers import FRONTIERS, jobs_of
 
     if args.block or args.vary or args.goal or args.clock or args.simulate:
         raise CommandError("--frontier says itself what to vary, and how")
     if args.frontier not in FRONTIERS:
-        from difflib import get_close_matches
-
-        near = get_close_matches(args.frontier, FRONTIERS, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(FRONTIERS)}"
-        raise CommandError(f"unknown frontier {args.frontier!r}; {hint}")
+        raise CommandError(unknown("frontier", args.frontier, FRONTIERS))
     frontier = FRONTIERS[args.frontier]
     technologies = [t for t in _technologies(args.tech) if t in frontier.technologies]
     if not technologies:

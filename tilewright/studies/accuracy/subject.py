@@ -23,8 +23,8 @@ from tilewright.golden.llm.sites import Format
 from tilewright.golden.llm.text import default_text, digest, read_text
 from tilewright.golden.llm.weights import quantised
 from tilewright.golden.params.block import require
+from tilewright.golden.params.names import unknown
 from tilewright.sim import models as shapes
-from tilewright.sim.names import unknown
 from tilewright.studies.accuracy.evaluations import Evaluations
 
 __all__ = ["ENGINES", "WEIGHTS", "Subject", "engine_class", "open_subject", "shape_of"]

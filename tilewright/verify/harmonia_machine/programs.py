@@ -88,7 +88,5 @@ async def external_memory_accesses(dut: Any) -> None:
             tile_rows=params.rows * (1 if column_major else keep),
             tile_columns=params.columns * (keep if column_major else 1),
         )
-        want = product.accesses(
-            traffic.Dataflow.COLUMN_MAJOR if column_major else traffic.Dataflow.ROW_MAJOR
-        )
+        want = product.accesses(dataflow)
         assert elements == want, f"{dataflow.name}: {elements} elements, the formula says {want}"

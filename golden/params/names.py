@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["unknown"]
-
 
 def unknown(kind: str, name: str, known: Iterable[str], more: str = "") -> str:
     """``unknown KIND 'NAME'; did you mean ...?``, or all known names where none is near."""
