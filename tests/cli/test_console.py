@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -45,12 +46,13 @@ class Part:
 class Result:
     name: str
     parts: list[Part]
+    output: Path
 
 
 def test_result_objects_are_written_by_their_fields(capsys):
-    print_json([Result("a", [Part(1.5)])])
+    print_json([Result("a", [Part(1.5)], Path("out/a.json"))])
     found = json.loads(capsys.readouterr().out)
-    assert found == [{"name": "a", "parts": [{"area_um2": 1.5}]}]
+    assert found == [{"name": "a", "parts": [{"area_um2": 1.5}], "output": "out/a.json"}]
 
 
 def test_what_is_no_data_is_refused():

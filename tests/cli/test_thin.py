@@ -13,12 +13,10 @@ LONG = {
     "cli/commands/claims.py",
     "cli/commands/compare/pe.py",
     "cli/commands/llm.py",
-    "cli/commands/pack.py",
     "cli/commands/search.py",
     "cli/commands/simulate.py",
     "cli/commands/sweep.py",
     "cli/commands/synth.py",
-    "cli/commands/unpack.py",
 }
 PARSING = {
     "studies/accuracy/__main__.py",

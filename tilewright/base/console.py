@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 __all__ = ["print_json", "print_table", "progress", "remark"]
@@ -13,7 +14,7 @@ __all__ = ["print_json", "print_table", "progress", "remark"]
 def print_json(data: Any) -> None:
     """Print ``data`` on stdout, keys in the order given, so that two runs compare as text.
 
-    Result objects (dataclasses) are written by their fields, at any depth.
+    Result objects (dataclasses) are written by their fields, at any depth, and paths as text.
     """
     print(json.dumps(data, indent=2, default=_plain))
 
@@ -21,6 +22,8 @@ def print_json(data: Any) -> None:
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, Path):
+        return str(value)
     raise TypeError(f"{type(value).__name__} is not JSON data")
 
 

@@ -1,18 +1,13 @@
 """``tilewright pack``: the weights of a model, pruned, quantised and packed for DECA."""
 
 import argparse
-from fnmatch import fnmatchcase
-from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, print_table, progress, remark
-from tilewright.base.errors import CommandError
+from tilewright.base.console import print_json, print_table, remark
 
 if TYPE_CHECKING:
-    from tilewright.golden.deca import Scheme
-    from tilewright.golden.packed import PackedTensor, PackedWriter
-    from tilewright.studies.model_files import Tensor, Tensors
+    from tilewright.studies.model_files.pack import PackedFile
 
 NAME = "pack"
 HELP = "compress the weights of a model for DECA into one packed file"
@@ -49,114 +44,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.base.files import open_atomic
-    from tilewright.golden.deca import effective_scheme, resolve_scheme
-    from tilewright.golden.packed import PackedWriter
-    from tilewright.studies.model_files import open_model
+    from tilewright.studies.model_files.pack import pack_model
 
-    scheme = effective_scheme(resolve_scheme(args.scheme), args.density)
-    output = Path(args.output)
-    if output.exists() and Path(args.model).exists() and output.samefile(args.model):
-        raise CommandError(f"{output}: the packed file cannot take the place of the model")
-    with open_model(args.model) as tensors:
-        compressed, kept = _divide(args.model, tensors, scheme, args.keep)
-        with open_atomic(output) as file, progress("pack", len(tensors)) as tick:
-            writer = PackedWriter(file, [(t.name, len(t.shape)) for t in tensors.values()])
-            packed = []
-            for tensor in compressed:
-                tick(tensor.name, 0)
-                packed.append(_compress(args.model, writer, tensor, scheme, args.density))
-                tick(tensor.name)
-            for tensor in kept:
-                packed.append(writer.keep(tensor.name, tensor.dtype, tensor.shape, tensor.raw()))
-                tick(tensor.name)
-            writer.close()
-    _report(args, output, packed)
+    packed = pack_model(
+        args.model, args.scheme, Path(args.output), density=args.density, keep=args.keep
+    )
+    if args.json:
+        print_json(packed)
+    else:
+        _print(packed)
     return 0
 
 
-def _divide(
-    model: str, tensors: "Tensors", scheme: "Scheme", keep: list[str]
-) -> tuple[list["Tensor"], list["Tensor"]]:
-    """Tensors to compress, and those to keep, the widest types first so that all stay aligned."""
-    from tilewright.golden.tensorfile import DTYPE_BITS
-
-    for pattern in keep:
-        if not any(fnmatchcase(name, pattern) for name in tensors):
-            raise CommandError(f"--keep {pattern!r} matches no tensor of {model}")
-    compressed, kept = [], []
-    for name, tensor in tensors.items():
-        wanted = not any(fnmatchcase(name, pattern) for pattern in keep)
-        (compressed if wanted and _fills_a_tile(tensor, scheme) else kept).append(tensor)
-    if not compressed:
-        raise CommandError(f"{model}: no tensor to compress: none is a matrix of a whole tile")
-    return compressed, sorted(kept, key=lambda tensor: -DTYPE_BITS.get(tensor.dtype, 0))
-
-
-def _fills_a_tile(tensor: "Tensor", scheme: "Scheme") -> bool:
-    """Smaller matrices, and vectors, would grow by the padding."""
-    from tilewright.golden.deca.tiles import tile_columns
-    from tilewright.golden.packed import as_matrix
-    from tilewright.golden.params.deca import TILE_ROWS
-
-    if tensor.rows is None:
-        return False
-    rows, columns = as_matrix(tensor.shape)
-    return rows >= TILE_ROWS and columns >= tile_columns(scheme.config)
-
-
-def _compress(
-    model: str, writer: "PackedWriter", tensor: "Tensor", scheme: "Scheme", density: float | None
-) -> "PackedTensor":
-    import numpy as np
-
-    from tilewright.golden.deca import NonFiniteWeightError
-
-    assert tensor.rows is not None
-    try:
-        return writer.compress(
-            tensor.name, tensor.dtype, tensor.shape, tensor.rows, scheme, density
-        )
-    except NonFiniteWeightError as error:
-        leading = np.unravel_index(error.row, tensor.shape[:-1])
-        position = [*(int(k) for k in leading), error.column]
-        raise CommandError(
-            f"{model}: tensor {tensor.name}: weight {error.value} at {position}"
-            " is no finite float32; nothing was written"
-        ) from None
-
-
-def _report(args: argparse.Namespace, output: Path, packed: list["PackedTensor"]) -> None:
-    rows = [_row(tensor) for tensor in packed]
-    size = output.stat().st_size
-    if args.json:
-        print_json({"output": str(output), "bytes": size, "tensors": rows})
-        return
+def _print(packed: "PackedFile") -> None:
     print_table(
         ["TENSOR", "SHAPE", "SCHEME", "DENSITY", "BYTES", "BITS/WEIGHT"],
         [
             (
-                row["name"],
-                "x".join(map(str, row["shape"])),
-                row["scheme"] or f"kept as {row['dtype']}",
-                "" if row["density"] is None else f"{row['density']:.4f}",
-                row["bytes"],
-                f"{row['bits_per_weight']:.3f}",
+                tensor.name,
+                "x".join(map(str, tensor.shape)),
+                tensor.scheme or f"kept as {tensor.dtype}",
+                "" if tensor.density is None else f"{tensor.density:.4f}",
+                tensor.bytes,
+                f"{tensor.bits_per_weight:.3f}",
             )
-            for row in rows
+            for tensor in packed.tensors
         ],
     )
-    remark(f"{output}: {size} bytes")
-
-
-def _row(tensor: "PackedTensor") -> dict[str, Any]:
-    weights = prod(tensor.shape)
-    return {
-        "name": tensor.name,
-        "shape": list(tensor.shape),
-        "dtype": tensor.dtype,
-        "scheme": tensor.scheme and tensor.scheme.name,
-        "density": tensor.nonzeros / weights if tensor.scheme else None,
-        "bytes": tensor.size,
-        "bits_per_weight": 8 * tensor.size / weights if weights else 0.0,
-    }
+    remark(f"{packed.output}: {packed.bytes} bytes")
