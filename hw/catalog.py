@@ -10,8 +10,8 @@ __all__ = ["CATALOG", "build"]
 
 # Names, not classes: a command about one block does not import all the others.
 CATALOG = {
-    "register_slice": "tilewright.hw.stream.register_slice:RegisterSlice",
-    "queue": "tilewright.hw.stream.queue:Queue",
+    "register_slice": "tilewright.hw.stream.register_slice:RegisterSliceBlock",
+    "queue": "tilewright.hw.stream.queue:QueueBlock",
     "fork": "tilewright.hw.stream.fork:Fork",
     "join": "tilewright.hw.stream.join:Join",
     "width_converter": "tilewright.hw.stream.width_converter:WidthConverter",

@@ -5,7 +5,6 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.deca import LENGTH_BITS, STRUCTURES, TILE_BYTES, DecaParams
-from tilewright.golden.params.stream import RegisterSliceParams
 from tilewright.hw.deca.request_cam import RequestCam, queue_lines
 from tilewright.hw.stream.arbiter import lowest_set
 from tilewright.hw.stream.line_queue import LineQueuePort, line_layout
@@ -73,7 +72,8 @@ class LoadUnit(wiring.Component):
             }
         )
         self.cam = RequestCam(params, loader)
-        self.offer = RegisterSlice(RegisterSliceParams(width=request_layout(params).size))
+        # A word and no struct, whose fields would get names of their own in the Verilog.
+        self.offer = RegisterSlice(request_layout(params).size)
 
     def elaborate(self, platform):
         m = Module()
@@ -86,7 +86,7 @@ class LoadUnit(wiring.Component):
             cam.squash.eq(self.squash),
             self.outstanding.eq(cam.outstanding),
             self.request.valid.eq(offer.o.valid),
-            self.request.payload.eq(offer.o.p.data),
+            self.request.payload.eq(offer.o.payload),
             offer.o.ready.eq(self.request.ready),
         ]
         return m
@@ -112,7 +112,7 @@ class LoadUnit(wiring.Component):
             cam.allocate.eq(going),
             request.tag.eq(cam.tag),
             offer.i.valid.eq(going),
-            offer.i.p.data.eq(request),
+            offer.i.payload.eq(request),
         ]
         for k, (queue, line, left) in enumerate(zip(queues, lines, lefts, strict=True)):
             m.d.comb += [wants[k].eq(mores[k] & queue.free), queue.reserve.eq(grant[k])]

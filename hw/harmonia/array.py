@@ -5,12 +5,12 @@ from operator import or_
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data
+from amaranth.lib.wiring import connect, flipped
 
 from tilewright.golden.params.arith import FloatConvertParams
 from tilewright.golden.params.block import Port
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
-from tilewright.golden.params.stream import QueueParams
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.harmonia.element import HarmoniaElement
@@ -135,15 +135,11 @@ class HarmoniaArray(Unit):
         m.submodules.to_half = to_half = FloatConvert(
             FloatConvertParams(a=FP32, out=FP16, lanes=p.rows)
         )
-        m.submodules.results = results = Queue(
-            QueueParams(width=self.o.p.shape().size, depth=p.result_places)
-        )
+        m.submodules.results = results = Queue(self.o.p.shape(), p.result_places)
         m.d.comb += [to_half.i.valid.eq(1), to_half.o.ready.eq(1)]
         m.d.comb += [to_half.i.p.a[r].eq(row) for r, row in enumerate(rows)]
         m.d.comb += [
             results.i.valid.eq(any_complete),
-            results.i.p.data.eq(Cat(to_half.o.p.y, is_last)),
-            self.o.valid.eq(results.o.valid),
-            self.o.p.as_value().eq(results.o.p.data),
-            results.o.ready.eq(self.o.ready),
+            results.i.payload.eq(Cat(to_half.o.p.y, is_last)),
         ]
+        connect(m, results.o, flipped(self.o))

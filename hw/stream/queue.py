@@ -1,38 +1,44 @@
 """First in, first out."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Module, Mux, ShapeLike, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
 
-from tilewright.hw.unit import Unit
+from tilewright.golden.params.stream import QueueParams
+from tilewright.hw.unit import payload_layout
 
-__all__ = ["Queue"]
+__all__ = ["Queue", "QueueBlock"]
 
 
-class Queue(Unit):
-    """Keeps up to ``params.depth`` words in order: latency 1, one word a cycle (depth 1: every 2).
+class Queue(wiring.Component):
+    """Keeps up to ``depth`` payloads of any shape in order.
 
     Ready and valid are functions of registers alone, so queues cut handshake paths; in return a
-    full queue takes its next word the cycle after it gave one. ``level`` is how many words are
-    inside; the one at the head is read from ``words`` combinationally.
+    full queue takes its next payload the cycle after it gave one. ``level`` is how many payloads
+    are inside; the one at the head is read from ``words`` combinationally.
+
+    Timing: latency 1, one payload a cycle (every second cycle with a depth of 1).
     """
 
-    def __init__(self, params):
-        super().__init__(params)
-        self.level = Signal(range(params.depth + 1))
-        self.words = Memory(shape=params.width, depth=params.depth, init=[])
+    def __init__(self, shape: ShapeLike, depth: int):
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+        self.depth = depth
+        self.level = Signal(range(depth + 1))
+        self.words = Memory(shape=shape, depth=depth, init=[])
         self.write = self.words.write_port()
         self.read = self.words.read_port(domain="comb")
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.words = self.words
-        depth = self.params.depth
+        depth = self.depth
         put, get = self.i.valid & self.i.ready, self.o.valid & self.o.ready
         m.d.comb += [
             self.i.ready.eq(self.level != depth),
             self.o.valid.eq(self.level != 0),
-            self.o.p.data.eq(self.read.data),
-            self.write.data.eq(self.i.p.data),
+            self.o.payload.eq(self.read.data),
+            self.write.data.eq(self.i.payload),
             self.write.en.eq(put),
         ]
         m.d.sync += self.level.eq(self.level + put - get)
@@ -40,3 +46,11 @@ class Queue(Unit):
             with m.If(moves):
                 m.d.sync += place.eq(Mux(place == depth - 1, 0, place + 1))
         return m
+
+
+class QueueBlock(Queue):
+    """The queue of the catalogue: words of ``params.width`` bits."""
+
+    def __init__(self, params: QueueParams):
+        self.params = params
+        super().__init__(payload_layout(params.inputs[0]), params.depth)

@@ -1,34 +1,47 @@
 """Register slice: no combinational path from one side to the other."""
 
-from amaranth import Module, Signal
+from amaranth import Module, ShapeLike, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
 
-from tilewright.hw.unit import Unit
+from tilewright.golden.params.stream import RegisterSliceParams
+from tilewright.hw.unit import payload_layout
 
-__all__ = ["RegisterSlice"]
+__all__ = ["RegisterSlice", "RegisterSliceBlock"]
 
 
-class RegisterSlice(Unit):
-    """Payload, valid and ready each leave a register: latency 1, one word a cycle.
+class RegisterSlice(wiring.Component):
+    """Payloads of any shape; payload, valid and ready each leave a register.
 
-    ``ready`` cannot follow the consumer within the cycle, so ``spare`` takes the word that arrives
-    in the cycle the consumer starts to wait; ``word`` is the one on offer.
+    ``ready`` cannot follow the consumer within the cycle, so ``spare`` takes the payload that
+    arrives in the cycle the consumer starts to wait; ``word`` is the one on offer.
+
+    Timing: latency 1, one payload a cycle.
     """
 
-    def __init__(self, params):
-        super().__init__(params)
-        self.word = Signal(params.width, reset_less=True)
-        self.spare = Signal(params.width, reset_less=True)
+    def __init__(self, shape: ShapeLike):
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+        self.word = Signal(shape, reset_less=True)
+        self.spare = Signal(shape, reset_less=True)
 
     def elaborate(self, platform):
         m = Module()
         valid = Signal()
         room = Signal(init=1)  # nothing in the spare place
-        m.d.comb += [self.o.p.data.eq(self.word), self.o.valid.eq(valid), self.i.ready.eq(room)]
+        m.d.comb += [self.o.payload.eq(self.word), self.o.valid.eq(valid), self.i.ready.eq(room)]
         with m.If(~valid | self.o.ready):
             with m.If(room):
-                m.d.sync += [self.word.eq(self.i.p.data), valid.eq(self.i.valid)]
+                m.d.sync += [self.word.eq(self.i.payload), valid.eq(self.i.valid)]
             with m.Else():
                 m.d.sync += [self.word.eq(self.spare), room.eq(1)]
         with m.Elif(room & self.i.valid):
-            m.d.sync += [self.spare.eq(self.i.p.data), room.eq(0)]
+            m.d.sync += [self.spare.eq(self.i.payload), room.eq(0)]
         return m
+
+
+class RegisterSliceBlock(RegisterSlice):
+    """The register slice of the catalogue: words of ``params.width`` bits."""
+
+    def __init__(self, params: RegisterSliceParams):
+        self.params = params
+        super().__init__(payload_layout(params.inputs[0]))

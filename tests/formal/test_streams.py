@@ -19,13 +19,13 @@ from tilewright.hw.stream.arbiter import Arbiter
 from tilewright.hw.stream.fork import Fork
 from tilewright.hw.stream.join import Join
 from tilewright.hw.stream.pipeline import PipelinedUnit
-from tilewright.hw.stream.queue import Queue
-from tilewright.hw.stream.register_slice import RegisterSlice
+from tilewright.hw.stream.queue import QueueBlock
+from tilewright.hw.stream.register_slice import RegisterSliceBlock
 from tilewright.hw.stream.width_converter import WidthConverter
 from tilewright.synth.prove import Outcome, check_bounded, prove
 
 
-def inside_queue(m: Module, queue: Queue, inside: Value, place: Value):
+def inside_queue(m: Module, queue: QueueBlock, inside: Value, place: Value):
     depth = queue.params.depth
     probe = queue.words.read_port(domain="comb")
 
@@ -38,25 +38,25 @@ def inside_queue(m: Module, queue: Queue, inside: Value, place: Value):
         queue.read.addr < depth,
         queue.write.addr == wrapped(queue.read.addr + queue.level),
     ]
-    return holds, probe.data
+    return holds, Value.cast(probe.data)
 
 
-def inside_slice(m: Module, slice_: RegisterSlice, inside: Value, place: Value):
+def inside_slice(m: Module, slice_: RegisterSliceBlock, inside: Value, place: Value):
     holds = [slice_.o.valid == (inside != 0), slice_.i.ready == (inside != 2)]
-    return holds, Mux(place == 0, slice_.word, slice_.spare)
+    return holds, Mux(place == 0, Value.cast(slice_.word), Value.cast(slice_.spare))
 
 
 @pytest.mark.parametrize("name", QueueParams.PRESETS)
 def test_queue_keeps_order(name):
     params = QueueParams.preset(name)
-    claim = KeepsOrder(Queue(params), capacity=params.depth, look=inside_queue)
+    claim = KeepsOrder(QueueBlock(params), capacity=params.depth, look=inside_queue)
     assert prove(claim).outcome is Outcome.PROVED
 
 
 @pytest.mark.parametrize("name", ["default", "tiny", pytest.param("line", marks=pytest.mark.full)])
 def test_register_slice_keeps_order(name):
     claim = KeepsOrder(
-        RegisterSlice(RegisterSliceParams.preset(name)), capacity=2, look=inside_slice
+        RegisterSliceBlock(RegisterSliceParams.preset(name)), capacity=2, look=inside_slice
     )
     assert prove(claim).outcome is Outcome.PROVED
 
@@ -97,11 +97,11 @@ RELAY = MaxTreeParams(terms=1, width=2, latency=2)  # hands its word through two
 
 
 def queue(old: str, new: str) -> KeepsOrder:
-    return KeepsOrder(mutant(Queue, old, new)(QUEUE), capacity=QUEUE.depth)
+    return KeepsOrder(mutant(QueueBlock, old, new)(QUEUE), capacity=QUEUE.depth)
 
 
 def register_slice(old: str, new: str) -> KeepsOrder:
-    return KeepsOrder(mutant(RegisterSlice, old, new)(SLICE), capacity=2)
+    return KeepsOrder(mutant(RegisterSliceBlock, old, new)(SLICE), capacity=2)
 
 
 def fork(old: str, new: str) -> ForksOnce:
