@@ -22,7 +22,7 @@ import numpy as np
 from tilewright.sim.core import simulate
 from tilewright.sim.evaluations import EVALUATIONS
 from tilewright.sim.roofsurface import Surface
-from tilewright.sim.scoreboard import claims, evaluate
+from tilewright.sim.scoreboard import evaluate, scoreboard_claims
 from tilewright.sim.xeon import SYSTEMS
 
 POINTS = 1_000_000
@@ -73,9 +73,9 @@ def roof_surface() -> None:
 
 def table6() -> None:
     simulate.cache_clear()
-    for claim in claims("deca"):
-        if claim["id"].startswith("deca.table6.") and claim["evaluate"] == "next_token_ms":
-            EVALUATIONS["next_token_ms"](**claim["with"])
+    for claim in scoreboard_claims("deca"):
+        if claim.table.startswith("DECA Table 6"):
+            EVALUATIONS[claim.evaluate](**claim.arguments)
 
 
 def scoreboard() -> None:

@@ -5,19 +5,22 @@ fitted to (none where it is a public figure of the machine).
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["changed", "constant", "table"]
+__all__ = ["cached", "changed", "constant", "set_constant", "table"]
 
 TABLE = Path(__file__).with_name("calibration.toml")
+F = TypeVar("F", bound=Callable[..., object])
+_CLEAR: list[Callable[[], None]] = []  # of every function whose results follow the constants
 
 
 @cache
 def table() -> dict[str, dict[str, Any]]:
+    """Return the entries of the table by name."""
     return tomllib.loads(TABLE.read_text())
 
 
@@ -27,20 +30,34 @@ def _values() -> dict[str, float]:
 
 
 def constant(name: str) -> float:
+    """Return the value of a constant."""
     return _values()[name]
+
+
+def set_constant(name: str, value: float) -> None:
+    """Give a constant another value in this process, and forget what followed from the old one."""
+    _values()[name] = value
+    for clear in _CLEAR:
+        clear()
+
+
+def cached(size: int) -> Callable[[F], F]:
+    """Cache the last ``size`` results of a function until a constant changes."""
+
+    def decorate(function: F) -> F:
+        wrapper = lru_cache(maxsize=size)(function)
+        _CLEAR.append(wrapper.cache_clear)
+        return wrapper  # type: ignore[return-value]
+
+    return decorate
 
 
 @contextmanager
 def changed(name: str, factor: float) -> Iterator[None]:
-    """Results inside the block are those of the constant times ``factor``: its sensitivity."""
-    from tilewright.sim.core import simulate
-
-    values = _values()
-    before = values[name]
-    values[name] = before * factor
-    simulate.cache_clear()
+    """Results inside the ``with`` statement are those of the constant times ``factor``."""
+    before = constant(name)
+    set_constant(name, before * factor)
     try:
         yield
     finally:
-        values[name] = before
-        simulate.cache_clear()
+        set_constant(name, before)

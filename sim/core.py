@@ -8,11 +8,10 @@ same.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Literal, Self
 
 from tilewright.golden.params.block import require
-from tilewright.sim.calibration import constant
+from tilewright.sim.calibration import cached, constant
 
 __all__ = ["CoreModel", "TileRate", "simulate"]
 
@@ -58,7 +57,7 @@ class TileRate:
     missed: float  # share of tiles whose lines were neither in the L2 nor on their way
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def simulate(core: CoreModel) -> TileRate:
     """Run ``TILES`` tiles of equal size and take the rate of the second half."""
     run = _Run(core)

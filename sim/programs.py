@@ -34,7 +34,7 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.workload import Gemm, linear, result_row
 
 __all__ = [
-    *("LATENCY", "Built", "ProgramTime", "as_built", "attention_time"),
+    *("LATENCY", "Built", "ProgramResidual", "ProgramTime", "as_built", "attention_time"),
     *("product_programs", "product_time", "residuals", "table_rows"),
 ]
 
@@ -222,8 +222,21 @@ MODEL = "llama-2-7b"
 TOKENS = (1, 16, 512)
 
 
-def residuals() -> list[dict[str, str]]:
-    """Projections of one layer: programs beside the formulas, for decoding and a prompt."""
+@dataclass(frozen=True, kw_only=True)
+class ProgramResidual:
+    """Projections of one layer as programs, beside the formulas for the same accelerator."""
+
+    system: str
+    tokens: int
+    line_bytes: int  # of the memory port
+    outstanding_lines: int
+    program_cycles: int
+    formula_deviation_percent: float  # of the formula for this port
+    programs_over_formula: float  # the formula with the paper's memory of 256 GB/s
+
+
+def residuals() -> list[ProgramResidual]:
+    """Compare programs with the formulas, for decoding and a prompt, behind several ports."""
     rows = []
     for params_type, machine in ((AndaParams, anda()), (HarmoniaParams, harmonia())):
         for tokens in TOKENS:
@@ -235,16 +248,16 @@ def residuals() -> list[dict[str, str]]:
                     product_time(params, p, length=machine.lengths[p.module]).cycles for p in layer
                 )
                 formula = sum(time.cycles for time in run(as_built(params), layer))
-                rows.append(
-                    {
-                        "system": machine.name,
-                        "tokens": str(tokens),
-                        "port": f"{params.line_bytes} bytes, {params.dma_lines} lines",
-                        "programs, million cycles": f"{exact / 1e6:.3f}",
-                        "formula for this port": f"{100 * (formula / exact - 1):+.1f}%",
-                        "programs over the formula at 256 GB/s": f"{exact / ideal:.2f}",
-                    }
+                row = ProgramResidual(
+                    system=machine.name,
+                    tokens=tokens,
+                    line_bytes=params.line_bytes,
+                    outstanding_lines=params.dma_lines,
+                    program_cycles=exact,
+                    formula_deviation_percent=100 * (formula / exact - 1),
+                    programs_over_formula=exact / ideal,
                 )
+                rows.append(row)
     return rows
 
 

@@ -1,91 +1,91 @@
 """Published figures beside ours: each claim with its deviation and a verdict.
 
-Claims are data in ``sim/claims/*_system.toml``; ``evaluate`` names a function of
-``tilewright.sim.evaluations`` and ``with`` its arguments. How the two are compared:
-
-- ``relative`` (the default) and ``absolute``: within ``tolerance``; a list entry by entry
-- ``at_least``, ``at_most``: a bound; ``inside``: both of our ends within the published ones
-- ``true``: the statement holds
+Claims are data of ``tilewright.sim.claims``; ``evaluate`` names a function of
+``tilewright.sim.evaluations``, ``with`` its arguments, and ``compare`` how the two are compared.
 """
 
-import tomllib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
-from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Self
 
-from tilewright.golden.params.block import require
 from tilewright.golden.params.names import unknown
 from tilewright.sim.calibration import changed, table
-from tilewright.sim.evaluations import EVALUATIONS, FROM_RECORDS
+from tilewright.sim.claims import CLAIMS, Claim, Compare, Value, load_claims, papers
+from tilewright.sim.evaluations import EVALUATIONS, FROM_RECORDS, Answer
 from tilewright.sim.records import NoRecordError
 
 __all__ = [
-    "KINDS",
-    "RECORD",
-    "REPRODUCED",
-    "VERDICTS",
-    "Result",
-    "evaluate",
-    "kinds",
-    "papers",
-    "record",
-    "summary",
+    *("RECORD", "REPRODUCED", "VERDICTS"),
+    *("Residual", "Result", "Sensitivity", "Summary"),
+    *("evaluate", "record", "residuals", "scoreboard_claims", "sensitivities", "summary"),
 ]
 
-CLAIMS = Path(__file__).with_name("claims")
-SUFFIX = "_system"
 REPRODUCED, OFF, NOT_MODELLED = "reproduced", "off", "not modelled"
 VERDICTS = (REPRODUCED, OFF, NOT_MODELLED)
-MODES = ("relative", "absolute", "at_least", "at_most", "inside", "true")
-BOUNDS = ("at least", "at most", "true")  # as `Result.tolerance` has them
-KINDS = ("figure", "fitted", "bound")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One claim, evaluated; ``deviation`` is in percent, or in units for absolute tolerances."""
+    """One claim, evaluated."""
 
     id: str
-    where: str
-    published: Any
-    ours: Any
+    where: str  # place in the paper
+    published: Value
+    ours: Answer | None
     unit: str
+    compare: Compare
+    tolerance: float | None  # a share, or in units where ``compare`` is absolute
     deviation: float | None
-    tolerance: str
+    deviation_unit: str  # percent, or the claim's own unit where ``compare`` is absolute
     verdict: str
+    kind: str  # a figure met or missed freely, one that was fitted to, or a bound or statement
     fitted: bool  # a constant of the model was fitted to it
     from_records: bool  # our figure follows committed records of runs
     reason: str
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    def as_dict(self) -> dict[str, object]:
+        """Return plain data whose keys have one type each, as JSON has it for programs.
+
+        Numbers are in lists, as some claims have several; a statement has ``holds`` instead.
+        """
+        statement = self.compare is Compare.TRUE
+        return asdict(self) | {
+            "published": None if statement else _as_list(self.published),
+            "ours": None if statement or self.ours is None else _as_list(self.ours),
+            "holds": self.ours if statement else None,
+        }
 
     @property
-    def kind(self) -> str:
-        """What agreement is worth: a figure met freely, one fitted to, or a bound or statement."""
-        if self.fitted:
-            return "fitted"
-        return "bound" if self.tolerance in BOUNDS else "figure"
+    def tolerance_text(self) -> str:
+        """The tolerance as tables show it: ``5%``, ``2``, or ``at least``."""
+        if not self.compare.is_equality:
+            return self.compare.replace("_", " ")
+        share = self.tolerance or 0.0
+        return f"{share:g}" if self.compare is Compare.ABSOLUTE else f"{100 * share:g}%"
+
+    @property
+    def deviation_text(self) -> str:
+        """The deviation as tables show it, empty where there is none."""
+        if self.deviation is None:
+            return ""
+        return f"{self.deviation:+.2f}{'%' if self.deviation_unit == 'percent' else ''}"
+
+
+def _as_list(value: Value | Answer) -> list[object]:
+    return list(value) if isinstance(value, list) else [value]
 
 
 @cache
-def papers() -> list[str]:
-    return sorted(p.stem.removesuffix(SUFFIX) for p in CLAIMS.glob(f"*{SUFFIX}.toml"))
-
-
-@cache
-def claims(paper: str) -> list[dict[str, Any]]:
-    if paper not in papers():
-        raise ValueError(unknown("paper", paper, papers()))
-    return list(tomllib.loads((CLAIMS / f"{paper}{SUFFIX}.toml").read_text())["claim"])
+def scoreboard_claims(paper: str) -> tuple[Claim, ...]:
+    """Return the claims of one paper that have a verdict, in the order of its file."""
+    return tuple(claim for claim in load_claims(paper).values() if claim.on_scoreboard)
 
 
 @cache
 def fitted_claims() -> dict[str, list[str]]:
-    """Claim -> constants that were fitted to it."""
+    """Return for each claim the constants that were fitted to it."""
     found: dict[str, list[str]] = {}
     for name, entry in table().items():
         for claim in entry.get("fitted_on", ()):
@@ -93,73 +93,99 @@ def fitted_claims() -> dict[str, list[str]]:
     return found
 
 
+def answer(claim: Claim) -> Answer:
+    """Return what our models say about a claim."""
+    if claim.evaluate not in EVALUATIONS:
+        raise ValueError(f"{claim.id}: {unknown('evaluation', claim.evaluate, EVALUATIONS)}")
+    return EVALUATIONS[claim.evaluate](**claim.arguments)
+
+
+def answer_number(claim: Claim) -> float:
+    """Return the same for a claim that one number answers."""
+    ours = answer(claim)
+    if isinstance(ours, list):
+        raise ValueError(f"{claim.id}: {claim.evaluate} gives several numbers")
+    return float(ours)
+
+
 def evaluate(wanted: Iterable[str] | None = None) -> dict[str, list[Result]]:
-    """All claims of these papers, or of all."""
-    return {paper: [_evaluate(claim) for claim in claims(paper)] for paper in wanted or papers()}
+    """Evaluate all claims of these papers, or of all papers."""
+    return {
+        paper: [_evaluate(claim) for claim in scoreboard_claims(paper)]
+        for paper in wanted or papers()
+    }
 
 
-def _evaluate(claim: dict[str, Any]) -> Result:
-    mode = claim.get("mode", "relative")
-    require(mode in MODES, unknown("mode", mode, MODES))
-    ours, deviation, verdict, reason = None, None, NOT_MODELLED, claim.get("reason", "")
-    if "evaluate" in claim:
+def _evaluate(claim: Claim) -> Result:
+    ours, deviation, verdict, reason = None, None, NOT_MODELLED, claim.reason
+    if claim.evaluate:
         try:
-            ours = EVALUATIONS[claim["evaluate"]](**claim.get("with", {}))
+            ours = answer(claim)
         except NoRecordError as missing:
             reason = str(missing)
         else:
-            deviation, good = _compare(mode, claim["value"], ours, claim.get("tolerance", 0.0))
+            deviation, good = compare(claim.compare, claim.value, ours, claim.tolerance or 0.0)
             verdict = REPRODUCED if good else OFF
-            reason = "" if good else claim.get("reason", "")
+            reason = "" if good else claim.reason
+    fitted = claim.id in fitted_claims()
+    free = "figure" if claim.compare.is_equality else "bound"
     return Result(
-        id=claim["id"],
-        where=claim["where"],
-        published=claim["value"],
+        id=claim.id,
+        where=claim.where,
+        published=claim.value,
         ours=ours,
-        unit=claim.get("unit", ""),
+        unit=claim.unit,
+        compare=claim.compare,
+        tolerance=claim.tolerance,
         deviation=deviation,
-        tolerance=_tolerance(mode, claim.get("tolerance", 0.0)),
+        deviation_unit=claim.unit if claim.compare is Compare.ABSOLUTE else "percent",
         verdict=verdict,
-        fitted=claim["id"] in fitted_claims(),
-        from_records=claim.get("evaluate") in FROM_RECORDS,
+        kind="fitted" if fitted else free,
+        fitted=fitted,
+        from_records=claim.evaluate in FROM_RECORDS,
         reason=reason,
     )
 
 
-def _compare(mode: str, published: Any, ours: Any, tolerance: float) -> tuple[float | None, bool]:
-    """Deviation and whether it is within the tolerance."""
-    if mode == "true":
-        return None, bool(ours) == bool(published)
-    if mode == "inside":
-        low, high = published
-        return None, low * (1 - tolerance) <= ours[0] and ours[1] <= high * (1 + tolerance)
-    if isinstance(published, list):
-        pairs = [
-            _compare(mode, one, mine, tolerance) for one, mine in zip(published, ours, strict=True)
-        ]
-        worst = max((d for d, _ in pairs if d is not None), key=abs)
-        return worst, all(good for _, good in pairs)
-    if mode == "absolute":
+def compare(
+    how: Compare, published: Value, ours: Answer, tolerance: float
+) -> tuple[float | None, bool]:
+    """Return the deviation of ours, where it has one, and whether it is allowed."""
+    match how, published, ours:
+        case Compare.TRUE, _, _:
+            return None, ours == published
+        case Compare.INSIDE, [float() | int() as low, float() | int() as high], [first, last]:
+            return None, low * (1 - tolerance) <= first and last <= high * (1 + tolerance)
+        case _, list(), list():
+            pairs = zip(published, ours, strict=True)
+            both = [compare(how, one, mine, tolerance) for one, mine in pairs]
+            worst = max((off for off, _ in both if off is not None), key=abs)
+            return worst, all(good for _, good in both)
+        case _, float() | int(), float() | int():
+            return _compare_numbers(how, published, ours, tolerance)
+    raise ValueError(f"{ours!r} cannot be compared with {published!r} by {how}")
+
+
+def _compare_numbers(
+    how: Compare, published: float, ours: float, tolerance: float
+) -> tuple[float, bool]:
+    if how is Compare.ABSOLUTE:
         return ours - published, abs(ours - published) <= tolerance
     deviation = 100 * (ours / published - 1)
-    if mode == "at_least":
+    if how is Compare.AT_LEAST:
         return deviation, ours >= published
-    if mode == "at_most":
+    if how is Compare.AT_MOST:
         return deviation, ours <= published
+    if how is Compare.LESS_THAN:
+        return deviation, ours < published
     return deviation, abs(deviation) <= 100 * tolerance
-
-
-def _tolerance(mode: str, tolerance: float) -> str:
-    if mode in ("relative", "inside"):
-        return f"{100 * tolerance:g}%"
-    return f"{tolerance:g}" if mode == "absolute" else mode.replace("_", " ")
 
 
 RECORD = CLAIMS / "scoreboard.json"
 
 
-def record(results: dict[str, list[Result]]) -> dict[str, dict[str, Any]]:
-    """What ``sim/claims/scoreboard.json`` keeps, so that no figure drifts unseen.
+def record(results: dict[str, list[Result]]) -> dict[str, dict[str, Answer | str]]:
+    """Return what ``sim/claims/scoreboard.json`` holds, so that no figure drifts unseen.
 
     Four significant digits, and nothing that changes with the records of runs.
     """
@@ -171,69 +197,52 @@ def record(results: dict[str, list[Result]]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _digits(value: Any) -> Any:
+def _digits(value: Answer) -> Answer:
     if isinstance(value, list):
-        return [_digits(part) for part in value]
+        return [float(f"{part:.4g}") for part in value]
     return value if isinstance(value, bool) else float(f"{value:.4g}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Residual:
     """How far the figures of one table are off, those that constants were fitted to apart."""
 
-    group: str
-    fitted: int
-    fitted_mean: float | None  # of the magnitudes of the deviations
-    rest: int
-    rest_mean: float | None
-    worst: float
+    table: str
+    fitted: int  # figures that constants were fitted to
+    fitted_mean: float | None  # of the magnitudes of their deviations
+    others: int
+    others_mean: float | None
+    largest: float
     unit: str
 
 
-# Groups of numeric claims with one kind of tolerance; a prefix and the endings left out.
-GROUPS = {
-    "DECA Table 1": ("deca.table1.", ()),
-    "DECA Table 2, rooflines": ("deca.table2.", (".real", ".bf8", ".bf16_50", ".bf16_30")),
-    "DECA Table 4, memory, TMUL and AVX": ("deca.table4.", (".deca.deca",)),
-    "DECA Table 5, rates": ("deca.table5.", (".misses", ".order")),
-    "DECA Table 6, batch 1 and 16": ("deca.table6.", ()),
-    "DECA Table 6, batch 64": ("deca.table6.", ()),
-    "Anda Table II, savings": ("anda.table2.bops.", ()),
-    "Anda speedups": ("anda.sys.speedup", ()),
-}
-
-
 def residuals(results: dict[str, list[Result]]) -> list[Residual]:
-    """By table; deviations in percent, or in the claim's unit where tolerances are absolute."""
-    rows = [r for found in results.values() for r in found]
-    return [_residual(name, *GROUPS[name], rows) for name in GROUPS]
+    """Return the residuals of every table of the claims, in the order of the papers."""
+    of = {claim.id: claim.table for paper in results for claim in scoreboard_claims(paper)}
+    tables: dict[str, list[Result]] = {}
+    for rows in results.values():
+        for result in rows:
+            if of[result.id] and result.deviation is not None:
+                tables.setdefault(of[result.id], []).append(result)
+    return [_residual(name, rows) for name, rows in tables.items()]
 
 
-def _residual(name: str, prefix: str, left_out: tuple[str, ...], rows: list[Result]) -> Residual:
-    chosen = [r for r in rows if r.id.startswith(prefix) and not r.id.endswith(left_out or ("?",))]
-    if name.startswith("DECA Table 6"):
-        chosen = [r for r in chosen if (".n64." in r.id) == name.endswith("64")]
-    off = {r.id: abs(r.deviation) for r in chosen if r.deviation is not None}
-    parts = [
-        [off[r.id] for r in chosen if r.id in off and r.fitted is fit] for fit in (True, False)
-    ]
-    percent = any(r.tolerance.endswith("%") for r in chosen)
-    means = [fmean(part) if part else None for part in parts]
-    unit = "%" if percent else next(r.unit for r in chosen)
-    return Residual(
-        name,
-        len(parts[0]),
-        means[0],
-        len(parts[1]),
-        means[1],
-        max(off.values()),
-        _points(percent, unit),
+def _residual(name: str, rows: list[Result]) -> Residual:
+    fitted, others = (
+        [abs(r.deviation) for r in rows if r.fitted is fit and r.deviation is not None]
+        for fit in (True, False)
     )
-
-
-def _points(percent: bool, unit: str) -> str:
-    """Absolute deviations of percentages are points."""
-    return "%" if percent else "points" if unit == "%" else unit
+    (unit,) = {r.deviation_unit for r in rows}
+    return Residual(
+        table=name,
+        fitted=len(fitted),
+        fitted_mean=fmean(fitted) if fitted else None,
+        others=len(others),
+        others_mean=fmean(others) if others else None,
+        largest=max(fitted + others),
+        # The distance of two percentages is in points.
+        unit="points" if unit == "%" else unit,
+    )
 
 
 # One figure for each mechanism, to say how much a constant matters.
@@ -248,45 +257,70 @@ KEY_FIGURES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sensitivity:
     """What 10% more of a constant does to the key figure that it moves most."""
 
     constant: str
-    figure: str
-    change: float  # percent
+    figure: str  # the id of the claim
+    change_percent: float
 
 
 def sensitivities() -> list[Sensitivity]:
-    """Of every constant, in the order of the table."""
-    wanted = {c["id"]: c for c in claims("deca") if c["id"] in KEY_FIGURES}
+    """Return the sensitivity of every constant, in the order of the calibration table."""
+    wanted = [claim for claim in scoreboard_claims("deca") if claim.id in KEY_FIGURES]
     before = _key_figures(wanted)
     found = []
     for name in table():
         with changed(name, 1.1):
             after = _key_figures(wanted)
-        moves = {figure: 100 * (after[figure] / before[figure] - 1) for figure in wanted}
+        moves = {figure: 100 * (after[figure] / before[figure] - 1) for figure in KEY_FIGURES}
         most = max(KEY_FIGURES, key=lambda figure: abs(moves[figure]))
-        found.append(Sensitivity(name, most, moves[most]))
+        found.append(Sensitivity(constant=name, figure=most, change_percent=moves[most]))
     return found
 
 
-def _key_figures(wanted: dict[str, dict[str, Any]]) -> dict[str, float]:
-    return {
-        figure: float(EVALUATIONS[claim["evaluate"]](**claim.get("with", {})))  # type: ignore[arg-type]
-        for figure, claim in wanted.items()
-    }
+def _key_figures(wanted: Iterable[Claim]) -> dict[str, float]:
+    return {claim.id: answer_number(claim) for claim in wanted}
 
 
-def summary(results: dict[str, list[Result]]) -> dict[str, dict[str, int]]:
-    """Counts of each verdict by paper."""
-    return {
-        paper: {verdict: sum(r.verdict == verdict for r in rows) for verdict in VERDICTS}
-        for paper, rows in results.items()
-    }
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """How many claims have each verdict, and of what kind those are that are reproduced."""
+
+    reproduced: int
+    off: int
+    not_modelled: int
+    reproduced_figures: int
+    reproduced_fitted: int
+    reproduced_bounds: int
+
+    @classmethod
+    def of(cls, results: Iterable[Result]) -> Self:
+        """Count these results."""
+        rows = list(results)
+        reproduced, off, not_modelled = (sum(r.verdict == v for r in rows) for v in VERDICTS)
+        good = [r.kind for r in rows if r.verdict == REPRODUCED]
+        return cls(
+            reproduced=reproduced,
+            off=off,
+            not_modelled=not_modelled,
+            reproduced_figures=good.count("figure"),
+            reproduced_fitted=good.count("fitted"),
+            reproduced_bounds=good.count("bound"),
+        )
+
+    @property
+    def evaluated(self) -> int:
+        """Claims that our models answer."""
+        return self.reproduced + self.off
+
+    @property
+    def claims(self) -> int:
+        """All of them."""
+        return self.evaluated + self.not_modelled
 
 
-def kinds(results: Iterable[Result]) -> dict[str, int]:
-    """How many of those that are reproduced are of each kind."""
-    good = [r.kind for r in results if r.verdict == REPRODUCED]
-    return {kind: good.count(kind) for kind in KINDS}
+def summary(results: dict[str, list[Result]]) -> dict[str, Summary]:
+    """Count the results of each paper."""
+    return {paper: Summary.of(rows) for paper, rows in results.items()}

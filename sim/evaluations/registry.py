@@ -1,9 +1,9 @@
-"""Where evaluations are known by their names."""
+"""The evaluations by their names."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["EVALUATIONS", "FROM_RECORDS", "evaluation", "evaluation_of_records"]
+__all__ = ["EVALUATIONS", "FROM_RECORDS", "Answer", "evaluation", "evaluation_of_records"]
 
 Answer = float | bool | list[float]
 EVALUATIONS: dict[str, Callable[..., Answer]] = {}
@@ -12,11 +12,12 @@ F = TypeVar("F", bound=Callable[..., Answer])
 
 
 def evaluation(function: F) -> F:
+    """Enter a function that answers claims under its own name."""
     EVALUATIONS[function.__name__] = function
     return function
 
 
 def evaluation_of_records(function: F) -> F:
-    """The same, of a function that reads records: of synthesis, or of the kernels."""
+    """Enter a function that reads records, of synthesis or of the kernels."""
     FROM_RECORDS.add(function.__name__)
     return evaluation(function)

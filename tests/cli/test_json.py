@@ -29,8 +29,6 @@ from tilewright.golden.params.resolve import BLOCKS
 from tilewright.synth.technology import TECHNOLOGIES
 
 NOT_YET = {
-    "tilewright claims --paper deca",
-    "tilewright claims --programs",
     "tilewright compare llm llama-2-70b --batch 16",
     "tilewright compare pe --tech asap7",
     "tilewright kv tiny-llama --tokens 64 --window 64 --steps 0 --lengths 4",

@@ -112,7 +112,21 @@ def test_claims_show_one_paper_and_one_verdict(capsys):
     assert "harmonia.peak.m8w4" in out
     assert "harmonia.area.total" not in out
     found = as_json(capsys, "claims", "--paper", "harmonia")
-    assert list(found["summary"]) == ["harmonia"]
+    assert [paper["name"] for paper in found] == ["harmonia"]
+    assert found[0]["reproduced"] == sum(c["verdict"] == "reproduced" for c in found[0]["claims"])
+    peak = found[0]["claims"][0]
+    assert (peak["id"], peak["compare"]) == ("harmonia.peak.m8w4", "relative")
+    assert (peak["published"], peak["ours"], peak["holds"]) == ([4096], [4096.0], None)
+    assert (peak["tolerance"], peak["deviation"], peak["deviation_unit"]) == (0, 0, "percent")
+
+
+def test_claims_give_numbers_to_programs(capsys):
+    """No text that a program would have to parse, under keys that are names."""
+    tables = as_json(capsys, "claims", "--residuals")
+    assert {table["unit"] for table in tables} == {"percent", "points", "x"}
+    for table in tables:
+        numbers = [value for key, value in table.items() if key not in ("table", "unit")]
+        assert all(value is None or isinstance(value, int | float) for value in numbers)
 
 
 def test_compare_llm_has_every_system(capsys):
@@ -158,6 +172,18 @@ def test_compare_llm_has_every_system(capsys):
         (["roofsurface", "--system", "anda"], "unknown system 'anda'; known: spr-ddr, spr-hbm"),
         (["claims", "--paper", "andy"], "unknown paper 'andy'; did you mean anda?"),
         (["claims", "--verdict", "fine"], "unknown verdict 'fine'; known: reproduced, off"),
+        (
+            ["claims", "--residuals", "--paper", "deca"],
+            "--paper does not go with --residuals, which takes all claims",
+        ),
+        (
+            ["claims", "--programs", "--verdict", "off"],
+            "--verdict does not go with --programs, which takes all claims",
+        ),
+        (
+            ["claims", "--residuals", "--sensitivity"],
+            "argument --sensitivity: not allowed with argument --residuals",
+        ),
     ],
 )
 def test_refusals_are_one_line_and_exit_2(capsys, argv, message):

@@ -95,13 +95,13 @@ def losses(name):
 
 
 def test_savings_are_below_the_papers_range():
-    paper = claim("accuracy.anda.saving.1p0")
+    paper = claim("anda.accuracy.saving.1p0")
     assert load_record("search")["searches"][1]["best"]["saving"] < paper["least"]
     assert load_record("search-file")["best"]["saving"] < paper["least"]
 
 
 def test_short_lengths_cost_many_times_what_they_cost_larger_models():
-    record, paper = load_record("sensitivity"), claim("accuracy.anda.loss")
+    record, paper = load_record("sensitivity"), claim("harmonia.accuracy.anda_loss")
     here = {row["length"]: row["perplexity"] for row in record["by_group"] if row["group"] == 64}
     for length in (4, 6):
         assert 100 * (here[length] / record["reference"] - 1) > 5 * paper[f"m{length}"]
@@ -110,7 +110,7 @@ def test_short_lengths_cost_many_times_what_they_cost_larger_models():
 @pytest.mark.parametrize("name", ["kv", "kv-file"])
 def test_the_cache_costs_less_than_in_the_paper(name):
     found = losses(name)
-    assert found[accuracy.PAPER] < 1 < claim("accuracy.harmonia.loss")["kv4_least"]
+    assert found[accuracy.PAPER] < 1 < claim("harmonia.accuracy.loss")["kv4_least"]
     # The local window saves most; factors help, offsets do not.
     assert found["4 bits"] - found["4 bits, local window"] > 25
     assert found["4 bits, windows, factors"] < found["4 bits, windows"]

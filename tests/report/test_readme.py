@@ -10,7 +10,8 @@ import pytest
 from tests.support.examples import blocks, console_examples, run_examples
 from tilewright import cli
 from tilewright.report.readme import DESIGNS, block_table, with_tables
-from tilewright.sim.scoreboard import evaluate, kinds, papers
+from tilewright.sim.claims import papers
+from tilewright.sim.scoreboard import Summary, evaluate
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -65,11 +66,18 @@ def test_program_of_the_readme():
 def test_kinds_of_agreement():
     result = evaluate(["sparamx"])["sparamx"][0]
     kept = [
-        replace(result, verdict=verdict, tolerance=tolerance, fitted=fitted)
-        for verdict in ("reproduced", "off")
-        for tolerance, fitted in (("5%", False), ("0.1", False), ("5%", True), ("at least", False))
+        replace(result, verdict=verdict, kind=kind)
+        for verdict in ("reproduced", "off", "off")
+        for kind in ("figure", "figure", "fitted", "bound")
     ]
-    assert kinds(kept) == {"figure": 2, "fitted": 1, "bound": 1}
+    assert Summary.of(kept) == Summary(
+        reproduced=4,
+        off=8,
+        not_modelled=0,
+        reproduced_figures=2,
+        reproduced_fitted=1,
+        reproduced_bounds=1,
+    )
 
 
 def test_import_rule_is_the_one_of_the_architecture():

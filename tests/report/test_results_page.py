@@ -8,6 +8,7 @@ import pytest
 from tilewright.report.page import Context
 from tilewright.report.pages import results, scoreboard
 from tilewright.report.surfaces import region_diagram, surface_drawing
+from tilewright.sim.claims import Compare
 from tilewright.sim.roofsurface import Kernel, Surface
 from tilewright.sim.scoreboard import evaluate
 from tilewright.synth.record import RECORDS
@@ -63,8 +64,19 @@ def test_drawings_name_their_points():
 
 
 @pytest.mark.parametrize(
-    ("tolerance", "shown"), [("5%", "+2.50%"), ("at least", "+2.50%"), ("0.1", "+2.50")]
+    ("compare", "tolerance", "allowed", "unit", "shown"),
+    [
+        (Compare.RELATIVE, 0.05, "5%", "percent", "+2.50%"),
+        (Compare.AT_LEAST, None, "at least", "percent", "+2.50%"),
+        (Compare.ABSOLUTE, 0.1, "0.1", "GB/s", "+2.50"),
+    ],
 )
-def test_deviations_of_the_scoreboard_have_their_unit(tolerance, shown):
+def test_deviations_of_the_scoreboard_have_their_unit(compare, tolerance, allowed, unit, shown):
     (result, *_) = evaluate(["sparamx"])["sparamx"]
-    assert scoreboard._deviation(replace(result, deviation=2.5, tolerance=tolerance)) == shown
+    changed = replace(
+        result, compare=compare, tolerance=tolerance, deviation=2.5, deviation_unit=unit
+    )
+    assert (changed.tolerance_text, changed.deviation_text) == (allowed, shown)
+    row = scoreboard._paper("sparamx", [changed])
+    assert f">{allowed}<" in row
+    assert f">{shown}<" in row

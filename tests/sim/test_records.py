@@ -5,11 +5,12 @@ import json
 import pytest
 
 from tilewright.sim import records
+from tilewright.sim.claims import papers
 from tilewright.sim.evaluations import EVALUATIONS, FROM_RECORDS
 from tilewright.sim.evaluations.anda import ANDA_ELEMENT, FP16_ELEMENT
 from tilewright.sim.evaluations.harmonia import ELEMENTS
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
-from tilewright.sim.scoreboard import claims, papers
+from tilewright.sim.scoreboard import scoreboard_claims
 
 SAVING = 3.2  # every mantissa 5 bits
 UNITS = {unit for unit, _ in ELEMENTS.values()} | {
@@ -129,7 +130,8 @@ def test_every_claim_from_records_can_be_answered(folder):
         write(folder, unit, 100.0, lengths)
     write(folder, "harmonia_pe", 100.0, {"real m8w4": 1.0})
     write_deca_power(folder, {"mxfp4 real": 50.0, "idle": 40.0})
-    asked = [c for paper in papers() for c in claims(paper) if c.get("evaluate") in FROM_RECORDS]
+    every = [claim for paper in papers() for claim in scoreboard_claims(paper)]
+    asked = [claim for claim in every if claim.evaluate in FROM_RECORDS]
     assert asked
     for claim in asked:
-        assert EVALUATIONS[claim["evaluate"]](**claim.get("with", {})) is not None
+        assert EVALUATIONS[claim.evaluate](**claim.arguments) is not None

@@ -1,36 +1,40 @@
-"""What the papers say, from ``sim/claims/<system>.toml``; a page shows it beside our own."""
+"""What the papers say, from ``sim/claims``; a page shows it beside our own."""
 
-from typing import Any
+from collections.abc import Iterable
 
 from tilewright.report.html import Markup, code, note, paragraph, section, table
-from tilewright.sim.claims import CLAIMS, Claim, load_claims
+from tilewright.sim.claims import Claim, Value
 
 __all__ = ["claims_section", "claims_source"]
 
 
-def claims_source(system: str, *claims: Claim) -> Markup:
-    """Where the paper's figures of a table come from."""
+def claims_source(*claims: Claim) -> Markup:
+    """Return a note that says where the paper's figures of a table come from."""
     places = "; ".join(dict.fromkeys(claim.where for claim in claims))
-    return note("Paper:", places, Markup(f"({code(f'sim/claims/{system}.toml')})."))
+    return note("Paper:", places, Markup(f"({_files(claims)})."))
 
 
-def claims_section(system: str) -> Markup:
-    """Every claim of one file, where there is one."""
-    if not (CLAIMS / f"{system}.toml").exists():
+def claims_section(claims: Iterable[Claim]) -> Markup:
+    """Return a table of these claims, or nothing where there are none."""
+    shown = list(claims)
+    if not shown:
         return Markup("")
-    claims = load_claims(system).values()
     return section(
         "What the paper says",
         paragraph("The figures that models, tests and this report are compared with."),
         table(
             ("Claim", "Value", "Unit", "Place", "Note"),
-            [(code(c.id), _shown(c.value), c.unit, c.where, c.note) for c in claims],
+            [(code(c.id), _shown(c.value), c.unit, c.where, c.note) for c in shown],
         ),
-        note("Source:", code(f"sim/claims/{system}.toml")),
+        note("Source:", Markup(_files(shown))),
     )
 
 
-def _shown(value: Any) -> str:
+def _files(claims: Iterable[Claim]) -> str:
+    return ", ".join(code(f"sim/claims/{p}.toml") for p in dict.fromkeys(c.paper for c in claims))
+
+
+def _shown(value: Value) -> str:
     match value:
         case dict():
             return ", ".join(f"{key} {_shown(part)}" for key, part in value.items())

@@ -38,15 +38,15 @@ def power_section(
         return section(title, paragraph("Not recorded yet; made by", command))
     runs = record["runs"]
     total, shares = claims["deca.power.total_56"], claims["deca.power.share"]
-    theirs = 1e3 * total.value / ELEMENTS
+    theirs = 1e3 * total.number / ELEMENTS
     ours = power_by_group(record, groups)
     sums = {bound: sum(values[bound] for values in ours.values()) for bound in BOUNDS}
     rows = [
         (
             group,
             *(x for bound in BOUNDS for x in (values[bound], 100 * values[bound] / sums[bound])),
-            theirs * shares.value[group] / 100,
-            shares.value[group],
+            theirs * shares.numbers[group] / 100,
+            shares.numbers[group],
         )
         for group, values in ours.items()
     ]
@@ -75,7 +75,7 @@ def power_section(
             ],
         ),
         paragraph(
-            f"Full activity, {FULL_ACTIVITY}, as the paper divides its power of {total.value:g}"
+            f"Full activity, {FULL_ACTIVITY}, as the paper divides its power of {total.number:g}"
             f" {total.unit} for {ELEMENTS} elements. The paper's is an estimate, memories by CACTI"
             " and logic from the literature; it has no registers between stages and no control."
             f" Idle, ours takes {runs[IDLE]['power']['total']:.1f} mW, nearly all of it clock.",
@@ -85,5 +85,5 @@ def power_section(
             [*rows, whole],
         ),
         note("Source:", code("synth/records/energy/deca.asap7.json"), "made by", command),
-        claims_source("deca", total, shares),
+        claims_source(total, shares),
     )

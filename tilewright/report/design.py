@@ -19,7 +19,7 @@ from tilewright.report.hardware import (
 )
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
-from tilewright.sim.claims import load_claims
+from tilewright.sim.claims import reference_claims
 
 __all__ = ["blocks_of", "design_page"]
 
@@ -45,14 +45,19 @@ def design_page(
     classes = blocks_of(families)
     blocks = [describe(cls()) for cls in classes]
     records = design_records(context, [cls.block for cls in classes])
-    claims = claims_section(paper) if paper else Markup("")
+    stated = reference_claims(paper) if paper else {}
     shown = {"blocks": blocks, "synthesis": records} | (data or {})
-    if claims:
-        shown["claims"] = {name: c.value for name, c in load_claims(paper).items()}
+    if stated:
+        shown["claims"] = {name: c.value for name, c in stated.items()}
     return Page(
         summary=summary,
         body=join(
-            [*sections, _blocks(blocks), _synthesis(context, classes, records, reference), claims]
+            [
+                *sections,
+                _blocks(blocks),
+                _synthesis(context, classes, records, reference),
+                claims_section(stated.values()),
+            ]
         ),
         data=shown,
     )

@@ -11,7 +11,7 @@ from tilewright.base.files import write_atomic
 from tilewright.golden.params.describe import family
 from tilewright.golden.params.resolve import BLOCKS
 from tilewright.hw.catalog import CATALOG
-from tilewright.sim.scoreboard import NOT_MODELLED, REPRODUCED, evaluate, kinds, summary
+from tilewright.sim.scoreboard import evaluate, summary
 from tilewright.synth.record import load_records
 from tilewright.synth.system import load_system
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
@@ -51,14 +51,14 @@ def design_table() -> str:
         "| paper | what is here | claims reproduced | of these |",
         "|---|---|---|---|",
     ]
-    results = evaluate(DESIGNS)
-    verdicts_of = summary(results)
+    counts = summary(evaluate(DESIGNS))
     for paper, (name, text) in DESIGNS.items():
-        verdicts = verdicts_of[paper]
-        evaluated = sum(verdicts.values()) - verdicts[NOT_MODELLED]
-        figures, fitted, bounds = kinds(results[paper]).values()
-        parts = f"{figures} figures, {fitted} fitted, {bounds} bounds"
-        lines.append(f"| {name} | {text} | {verdicts[REPRODUCED]} of {evaluated} | {parts} |")
+        count = counts[paper]
+        parts = (
+            f"{count.reproduced_figures} figures, {count.reproduced_fitted} fitted,"
+            f" {count.reproduced_bounds} bounds"
+        )
+        lines.append(f"| {name} | {text} | {count.reproduced} of {count.evaluated} | {parts} |")
     return "\n".join(lines)
 
 

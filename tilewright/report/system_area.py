@@ -44,8 +44,8 @@ def area_section(
     """
     if not areas:
         return Markup("")
-    theirs = claim.value if isinstance(claim.value, dict) else {}
-    whole = sum(theirs.values()) if theirs else claim.value
+    theirs = claim.numbers if isinstance(claim.value, dict) else {}
+    whole = sum(theirs.values()) if theirs else claim.number
     columns = {f"paper, {node} nm": theirs, **areas}
     totals = [whole, *(sum(values.values()) for values in areas.values())]
     rows = []
@@ -77,7 +77,7 @@ def area_section(
         join(
             [
                 note("Source:", code("synth/records/system"), "made by", command),
-                claims_source(claim.id.partition(".")[0], claim),
+                claims_source(claim),
             ]
         ),
     )

@@ -1,13 +1,16 @@
 """``tilewright claims``: the papers' figures beside ours."""
 
 import argparse
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table
+from tilewright.base.errors import CommandError
 
 if TYPE_CHECKING:
-    from tilewright.sim.scoreboard import Result
+    from tilewright.cli.claim_tables import Table
 
 NAME = "claims"
 HELP = "evaluate the papers' claims: published, ours, deviation, verdict"
@@ -24,20 +27,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verdict", action="append", metavar="V", help="show only: reproduced, off, not modelled"
     )
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--residuals",
         action="store_true",
         help="deviations by table, those of figures that constants were fitted to apart",
     )
-    parser.add_argument(
+    instead.add_argument(
         "--sensitivity", action="store_true", help="what 10%% more of each constant changes most"
     )
-    parser.add_argument(
+    instead.add_argument(
         "--programs",
         action="store_true",
         help="formulas for Anda and Harmonia beside the cycles of their programs",
     )
-    parser.add_argument(
+    instead.add_argument(
         "--update-record",
         action="store_true",
         help="write our figures to sim/claims/scoreboard.json, which the tests compare with",
@@ -45,130 +49,73 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from tilewright.cli import claim_tables as tables
+    from tilewright.sim import programs, scoreboard
+
+    chosen = [name for name in ("residuals", "sensitivity", "programs") if getattr(args, name)]
+    if args.update_record:
+        chosen.append("update-record")
+    for name in ("paper", "verdict") if chosen else ():
+        if getattr(args, name):
+            raise CommandError(f"--{name} does not go with --{chosen[0]}, which takes all claims")
+    if args.update_record:
+        return _update_record(args.json)
+    if args.residuals:
+        by_table = scoreboard.residuals(scoreboard.evaluate())
+        return _show(by_table, tables.residual_table(by_table), args.json)
+    if args.sensitivity:
+        by_constant = scoreboard.sensitivities()
+        return _show(by_constant, tables.sensitivity_table(by_constant), args.json)
+    if args.programs:
+        by_port = programs.residuals()
+        return _show(by_port, tables.program_table(by_port), args.json)
+    return _claims(args.paper, args.verdict, args.json)
+
+
+def _claims(paper: list[str] | None, verdicts: list[str] | None, as_json: bool) -> int:
+    from tilewright.cli.claim_tables import claim_table, summary_table
     from tilewright.golden.params.names import unknown
     from tilewright.sim.scoreboard import VERDICTS, evaluate, summary
 
-    for verdict in args.verdict or ():
+    for verdict in verdicts or ():
         if verdict not in VERDICTS:
             raise ValueError(unknown("verdict", verdict, VERDICTS))
-    if args.update_record:
-        return _update_record()
-    if args.programs:
-        from tilewright.sim.programs import residuals
-
-        return _print_rows(residuals(), args.json)
-    if args.residuals or args.sensitivity:
-        return _print_rows(residual_rows() if args.residuals else sensitivity_rows(), args.json)
-    results = evaluate(args.paper)
-    counts = summary(results)
+    results = evaluate(paper)
     shown = {
-        paper: [r for r in rows if not args.verdict or r.verdict in args.verdict]
-        for paper, rows in results.items()
+        name: [r for r in rows if not verdicts or r.verdict in verdicts]
+        for name, rows in results.items()
     }
-    if args.json:
-        claims = {paper: [r.as_dict() for r in rows] for paper, rows in shown.items()}
-        print_json({"summary": counts, "claims": claims})
+    if as_json:
+        print_json(
+            [
+                {"name": name, **asdict(count), "claims": [r.as_dict() for r in shown[name]]}
+                for name, count in summary(results).items()
+            ]
+        )
         return 0
     for rows in shown.values():
-        print_table(
-            ("CLAIM", "WHERE", "PUBLISHED", "OURS", "UNIT", "DEVIATION", "TOLERANCE", "VERDICT"),
-            [
-                (
-                    r.id + (" *" if r.fitted else ""),
-                    r.where,
-                    _text(r.published),
-                    _text(r.ours),
-                    r.unit,
-                    _deviation(r),
-                    r.tolerance,
-                    r.verdict + (f": {r.reason}" if r.reason else ""),
-                )
-                for r in rows
-            ],
-        )
+        print_table(*claim_table(rows))
         print()
-    print_table(
-        ("PAPER", *(verdict.upper() for verdict in VERDICTS), "REPRODUCED ARE"),
-        [
-            (paper, *(counts[paper][verdict] for verdict in VERDICTS), _kinds(results[paper]))
-            for paper in counts
-        ],
-    )
+    print_table(*summary_table(summary(results)))
     print("\n* a constant of the model was fitted to this figure")
     return 0
 
 
-def _kinds(results: Iterable["Result"]) -> str:
-    """Of those reproduced: figures met freely, those fitted to, bounds and statements that hold."""
-    from tilewright.sim.scoreboard import kinds
-
-    figures, fitted, bounds = kinds(results).values()
-    return f"{figures} figures, {fitted} fitted, {bounds} bounds"
-
-
-def residual_rows() -> list[dict[str, Any]]:
-    """One row per table of the papers, rounded as it is printed."""
-    from tilewright.sim.scoreboard import evaluate, residuals
-
-    return [
-        {
-            "table": r.group,
-            "fitted": r.fitted,
-            "mean": _rounded(r.fitted_mean),
-            "others": r.rest,
-            "mean of others": _rounded(r.rest_mean),
-            "largest": _rounded(r.worst),
-            "unit": r.unit,
-        }
-        for r in residuals(evaluate())
-    ]
-
-
-def sensitivity_rows() -> list[dict[str, Any]]:
-    """One row per constant."""
-    from tilewright.sim.scoreboard import sensitivities
-
-    return [
-        {"constant": s.constant, "moves most": s.figure, "by": f"{s.change:+.1f}%"}
-        for s in sensitivities()
-    ]
-
-
-def _rounded(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> int:
+def _show(results: Sequence[object], table: "Table", as_json: bool) -> int:
     if as_json:
-        print_json(rows)
+        print_json(results)
     else:
-        print_table([name.upper() for name in rows[0]], [list(row.values()) for row in rows])
+        print_table(*table)
     return 0
 
 
-def _update_record() -> int:
-    import json
-
+def _update_record(as_json: bool) -> int:
     from tilewright.base.files import write_atomic
     from tilewright.sim.scoreboard import RECORD, evaluate, record
 
     write_atomic(RECORD, json.dumps(record(evaluate()), indent=2) + "\n")
-    print(RECORD)
+    if as_json:
+        print_json({"record": str(RECORD)})
+    else:
+        print(RECORD)
     return 0
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return " .. ".join(_text(part) for part in value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _deviation(result: Any) -> str:
-    if result.deviation is None:
-        return "-"
-    absolute = result.tolerance.replace(".", "").isdigit()
-    return f"{result.deviation:+.2f}{'' if absolute else '%'}"

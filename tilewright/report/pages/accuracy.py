@@ -8,6 +8,7 @@ from tilewright.report.llm_block import block_section
 from tilewright.report.measured import missing
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import Series, curves, panels
+from tilewright.sim.claims import claims_of_study
 from tilewright.sim.models import Model as Shape
 from tilewright.studies.accuracy.anda import compare_machines
 from tilewright.studies.accuracy.frontier import cheapest, pareto
@@ -30,7 +31,7 @@ def build(context: Context) -> Page:
     ]
     return Page(
         summary=_summary(records["search"], records["kv"]),
-        body=join([*sections, block_section(), claims_section("accuracy")]),
+        body=join([*sections, block_section(), claims_section(claims_of_study("accuracy"))]),
         data=records,
     )
 

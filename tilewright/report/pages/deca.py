@@ -167,7 +167,7 @@ def _structures(claims: dict[str, Claim]) -> Markup:
         table(
             ("Structure", "Kind", "Bytes of one", "Of these", "Paper, bytes"),
             [
-                (name, kind, size, count, paper.value[key])
+                (name, kind, size, count, paper.numbers[key])
                 for name, (kind, size, count, key) in bytes_of.items()
             ],
         ),
@@ -177,7 +177,7 @@ def _structures(claims: dict[str, Claim]) -> Markup:
             "bytes, so that is what one TOut holds; the next tile follows the reader row by row.",
         ),
         note("Source: computed from", code("golden/params/deca.py"), "in this run."),
-        claims_source("deca", paper),
+        claims_source(paper),
     )
 
 
@@ -195,7 +195,7 @@ class _Case:
 
 def _format_cases(claim: Claim) -> list[_Case]:
     stated = []
-    for key in claim.value:
+    for key in claim.numbers:
         name, _, percent = key.partition("_")
         stated.append(_Case(name, float(percent) / 100 if percent else None, key))
     others = ("mxfp8_e4m3", "mxfp6_e3m2", "nf4", "int4", "int8_tile")
@@ -222,7 +222,7 @@ def _sizes(claims: dict[str, Claim]) -> list[dict[str, Any]]:
                 "code_bytes": codes,
                 "formula": config.mask_bytes + config.scale_bytes + codes,
                 "compressed": matrix.tiles.size / len(matrix.tiles),
-                "paper": None if case.key is None else claim.value[case.key],
+                "paper": None if case.key is None else claim.numbers[case.key],
                 "elements": config.elements,
             }
         )
@@ -264,7 +264,7 @@ def _formats(rows: list[dict[str, Any]], claims: dict[str, Claim]) -> Markup:
             code("golden/deca"),
             f"run while this page was built, seed {SEED}.",
         ),
-        claims_source("deca", claims["deca.bytes_per_tile"]),
+        claims_source(claims["deca.bytes_per_tile"]),
     )
 
 
@@ -298,8 +298,8 @@ def _config(row: dict[str, Any]) -> TileConfig:
 
 def _paper_cases(claims: dict[str, Claim]) -> list[tuple[int, float]]:
     """Bits of a code and density."""
-    dense = [(int(bits), 1.0) for bits in claims["deca.cycles_per_tile.dense"].value]
-    by_density = claims["deca.cycles_per_tile.w32l8"].value
+    dense = [(int(bits), 1.0) for bits in claims["deca.cycles_per_tile.dense"].numbers]
+    by_density = claims["deca.cycles_per_tile.w32l8"].numbers
     return [*dense, *((8, int(percent) / 100) for percent in by_density if percent != "100")]
 
 
@@ -328,9 +328,9 @@ def _paper_cycles(
     found = None
     if config.code_bits == 8:
         claim = claims.get(f"deca.cycles_per_tile.w{params.lanes}l{params.luts}")
-        found = claim and claim.value.get(f"{100 * density:g}")
+        found = claim and claim.numbers.get(f"{100 * density:g}")
     elif density == 1 and params == PRESETS["paper"]:
-        found = claims["deca.cycles_per_tile.dense"].value.get(str(config.code_bits))
+        found = claims["deca.cycles_per_tile.dense"].numbers.get(str(config.code_bits))
     return found
 
 
@@ -365,7 +365,7 @@ def _cycle_sections(
         ),
         *tables,
         source,
-        claims_source("deca", *stated),
+        claims_source(*stated),
         _density_plot(rows),
     )
 
@@ -504,14 +504,14 @@ def _hardware(
     return section(
         "Area and longest path",
         paragraph(
-            f"The paper clocks the element at {clock.value:g} {clock.unit}, a period of"
-            f" {1000 / clock.value:g} ps, at 7 nm; asap7 is the technology to compare."
+            f"The paper clocks the element at {clock.number:g} {clock.unit}, a period of"
+            f" {1000 / clock.number:g} ps, at 7 nm; asap7 is the technology to compare."
             " What delay and area leave out: see Synthesis in the documentation."
         ),
         *parts,
         records_wanted(records, ["deca:paper"]),
         *(_paper_area(name, record, claims) for name, record in records.items()),
-        claims_source("deca", clock, claims["deca.area.per_pe"], claims["deca.area.share"]),
+        claims_source(clock, claims["deca.area.per_pe"], claims["deca.area.share"]),
     )
 
 
@@ -521,7 +521,7 @@ def _paper_area(name: str, record: dict[str, Any], claims: dict[str, Claim]) -> 
     same = record["parameters"] == PRESETS["paper"].as_dict() and record["block"] == "deca"
     if areas is None or not same or record["technology"] != "asap7":
         return Markup("")
-    total, shares = claims["deca.area.per_pe"].value, claims["deca.area.share"].value
+    total, shares = claims["deca.area.per_pe"].number, claims["deca.area.share"].numbers
     ours = sum(areas.values())
     rows = [
         (part, area, 100 * area / ours, total * shares[part] / 100, shares[part])

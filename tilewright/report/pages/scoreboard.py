@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,21 +12,11 @@ from tilewright.report.html import verdict as coloured
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import scatter
 from tilewright.sim.calibration import table as calibration
-from tilewright.sim.scoreboard import (
-    NOT_MODELLED,
-    REPRODUCED,
-    VERDICTS,
-    Result,
-    evaluate,
-    kinds,
-    papers,
-    summary,
-)
+from tilewright.sim.claims import papers
+from tilewright.sim.scoreboard import REPRODUCED, Result, Summary, evaluate, summary
 
 TITLE = "Scoreboard"
 POSITION = 5
-
-_OTHERS = [verdict.capitalize() for verdict in VERDICTS if verdict != REPRODUCED]
 
 
 def build(context: Context) -> Page:
@@ -33,25 +24,23 @@ def build(context: Context) -> Page:
     for paper in context.track("scoreboard", papers()):
         results |= evaluate([paper])
     counts = summary(results)
-    good = sum(count[REPRODUCED] for count in counts.values())
-    answered = sum(sum(count.values()) - count[NOT_MODELLED] for count in counts.values())
-    fitted = kinds(r for rows in results.values() for r in rows)["fitted"]
+    total = Summary.of(r for rows in results.values() for r in rows)
     body = join(
         [
-            _summary(results),
+            _summary(counts),
             _drawing(results),
             *(_paper(paper, rows) for paper, rows in results.items()),
             _constants(),
         ]
     )
     data = {
-        "summary": counts,
+        "summary": {paper: asdict(count) for paper, count in counts.items()},
         "claims": {paper: [r.as_dict() for r in rows] for paper, rows in results.items()},
         "constants": calibration(),
     }
     return Page(
-        summary=f"{good} of {answered} published figures reproduced, {fitted} of them fitted;"
-        " those that are off say why.",
+        summary=f"{total.reproduced} of {total.evaluated} published figures reproduced,"
+        f" {total.reproduced_fitted} of them fitted; those that are off say why.",
         body=body,
         data=json.loads(json.dumps(data, default=_plain)),
     )
@@ -62,12 +51,20 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
-def _summary(results: dict[str, list[Result]]) -> Markup:
-    rows = []
-    for paper, count in summary(results).items():
-        good, *others = count.values()
-        _, fitted, bounds = kinds(results[paper]).values()
-        rows.append((paper, good, fitted, bounds, *others, sum(count.values())))
+def _summary(counts: dict[str, Summary]) -> Markup:
+    header = ("Paper", "Reproduced", "of these fitted", "of these bounds", "Off", "Not modelled")
+    rows = [
+        (
+            paper,
+            count.reproduced,
+            count.reproduced_fitted,
+            count.reproduced_bounds,
+            count.off,
+            count.not_modelled,
+            count.claims,
+        )
+        for paper, count in counts.items()
+    ]
     return section(
         "In short",
         paragraph(
@@ -77,9 +74,7 @@ def _summary(results: dict[str, list[Result]]) -> Markup:
             " those reproduced, a constant of the model was fitted; others are bounds (at least,"
             " at most) or statements that hold, which is less than meeting a figure."
         ),
-        table(
-            ("Paper", "Reproduced", "of these fitted", "of these bounds", *_OTHERS, "Claims"), rows
-        ),
+        table((*header, "Claims"), rows),
     )
 
 
@@ -124,15 +119,15 @@ def _paper(paper: str, rows: Sequence[Result]) -> Markup:
                     _shown(r.published),
                     _shown(r.ours),
                     r.unit,
-                    _deviation(r),
-                    r.tolerance,
+                    r.deviation_text or "\N{EN DASH}",
+                    r.tolerance_text,
                     r.where,
                     r.reason,
                 )
                 for r in rows
             ],
         ),
-        note("Paper's figures:", code(f"sim/claims/{paper}_system.toml")),
+        note("Paper's figures:", code(f"sim/claims/{paper}.toml")),
     )
 
 
@@ -148,13 +143,6 @@ def _shown(value: Any) -> str:
             return value
         case _:
             return f"{value:.4g}"
-
-
-def _deviation(r: Result) -> str:
-    if r.deviation is None:
-        return "\N{EN DASH}"
-    absolute = r.tolerance.replace(".", "").isdigit()
-    return f"{r.deviation:+.2f}{'' if absolute else '%'}"
 
 
 def _constants() -> Markup:

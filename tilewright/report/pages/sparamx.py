@@ -18,6 +18,7 @@ from tilewright.report.html import (
 from tilewright.report.measured import missing
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import Series, curves, scatter
+from tilewright.sim.claims import load_claims
 
 TITLE = "SparAMX"
 POSITION = 16
@@ -35,7 +36,7 @@ def build(context: Context) -> Page:
             [
                 *(_machine(name, record) for name, record in records.items()),
                 Markup("") if records else missing("the kernels' speed", COMMAND),
-                claims_section("sparamx"),
+                claims_section(load_claims("sparamx").values()),
             ]
         ),
         data={"records": records},

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base.files import write_atomic
-from tilewright.sim.claims import load_claims
+from tilewright.sim.claims import find_claim
 from tilewright.studies.accuracy.frontier import HARMONIA
 from tilewright.studies.accuracy.records import load_record
 
@@ -80,7 +80,7 @@ def _search_row(weights: str, found: dict[str, Any]) -> list[str]:
 
 
 def _length_rows(record: dict[str, Any]) -> list[list[str]]:
-    paper = load_claims("accuracy")["accuracy.anda.loss"].value
+    paper = find_claim("harmonia.accuracy.anda_loss").numbers
     here = {row["length"]: row["perplexity"] for row in record["by_group"] if row["group"] == 64}
     return [
         [f"{m} bits", _loss(here[m], record["reference"]), f"{paper[f'm{m}']:+.1f}%"]

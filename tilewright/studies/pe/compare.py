@@ -5,17 +5,16 @@ from the comparisons, not written down.
 """
 
 import json
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.deca.cycles import expected_cycles
 from tilewright.golden.params.deca import TileConfig
 from tilewright.golden.params.resolve import resolve
+from tilewright.sim.claims import Compare, claims_of_study
 from tilewright.studies.pe.energy import CLOCK_MHZ, ELEMENTS, load_energy
 from tilewright.synth.record import record_path
 from tilewright.synth.technology import Technology
@@ -30,12 +29,6 @@ __all__ = [
     "surviving_claims",
     "surviving_orders",
 ]
-
-_CLAIMS = Path(__file__).parents[2] / "sim" / "claims" / "pe.toml"
-
-# An element's power is stated at one of Anda's lengths: the middle of the paper's range of 4..8
-# would do as well, the cycles change and the work per cycle hardly does.
-POWER_MANTISSA = 8
 
 
 @dataclass(frozen=True)
@@ -192,7 +185,7 @@ def surviving_orders(comparisons: Sequence[Comparison], quantity: str) -> list[S
 def compare(technology: Technology) -> Comparison:
     """All elements in ``technology``; a missing record is an error that names its command."""
     elements = [e for name, spec in ELEMENTS.items() for e in _elements(name, spec, technology)]
-    claims = [*_claims(elements), *_harmonia_claims(elements)]
+    claims = list(_claims(elements))
     return Comparison(
         technology.name, CLOCK_MHZ, elements, claims, _decompression("deca:paper", technology)
     )
@@ -233,57 +226,34 @@ def _elements(name: str, spec: str, technology: Technology) -> Iterator[Element]
         )
 
 
-def _claims(elements: list[Element]) -> Iterator[Claim]:
-    """Every ``pe.QUANTITY[_mN]_vs_ELEMENT`` of the claims."""
-    by_name = {e.name: e for e in elements}
-    spelling = {name.lower().replace("-", "_"): name for name in by_name}
-    for entry in _entries():
-        quantity, versus, other = entry["id"].removeprefix("pe.").partition("_vs_")
-        if not versus:
-            continue
-        name, marker, length = quantity.partition("_m")
-        ours = by_name[f"Anda m{length if marker else POWER_MANTISSA}"]
-        yield Claim(
-            name=entry["id"].removeprefix("pe.").replace("_", " "),
-            paper=entry["value"],
-            here=_quantity(name, ours) / _quantity(name, by_name[spelling[other]]),
-            upper_bound="less than" in entry["note"],
-        )
-
-
 HARMONIA_BASELINES = (
     *("FP-FP", "FP-INT", "FIGNA", "FIGNA-C"),
     *("Anda m4", "Anda m6", "Anda m8"),
 )
 
 
-def _harmonia_claims(elements: list[Element]) -> Iterator[Claim]:
-    """Every ``pe.harmonia_...``: M8W4 over its baselines, M8M8 over one of them."""
+def _claims(elements: list[Element]) -> Iterator[Claim]:
+    """Every claim of this study: one PE over another, or over the best or worst of its baselines.
+
+    Anda's power is stated at one of its lengths, 8: any of the paper's range of 4..8 would do as
+    well, the cycles change and the work per cycle hardly does.
+    """
     by_name = {e.name: e for e in elements}
-    spelling = {name.lower().replace("-", "_").replace(" ", "_"): name for name in by_name}
-    for entry in _entries():
-        name = entry["id"].removeprefix("pe.")
-        if not name.startswith("harmonia_"):
-            continue
-        if name.startswith("harmonia_m8m8_"):
-            quantity, _, other = name.removeprefix("harmonia_m8m8_").partition("_over_")
-            ours = _quantity(quantity, by_name["Harmonia m8m8"])
-            here = ours / _quantity(quantity, by_name[spelling[other]])
-        else:
-            quantity, _, end = name.removeprefix("harmonia_").rpartition("_")
-            ours = _quantity(quantity, by_name["Harmonia m8w4"])
-            gains = [ours / _quantity(quantity, by_name[other]) for other in HARMONIA_BASELINES]
-            here = {"least": min, "most": max}[end](gains)
+    for claim in claims_of_study("pe"):
+        quantity, ours, over = (claim.arguments.get(key) for key in ("quantity", "pe", "over"))
+        others = HARMONIA_BASELINES if over is None else (over,)
+        gains = [
+            _quantity(quantity, by_name[ours]) / _quantity(quantity, by_name[other])
+            for other in others
+        ]
+        least = claim.arguments.get("end", "least") == "least"
+        versus = over or f"the {'best' if least else 'worst'} of its baselines"
         yield Claim(
-            name=name.replace("_", " "),
-            paper=entry["value"],
-            here=here,
-            upper_bound="less than" in entry["note"],
+            name=f"{quantity.replace('_', ' ')} of {ours} over {versus}",
+            paper=claim.number,
+            here=min(gains) if least else max(gains),
+            upper_bound=claim.compare is Compare.LESS_THAN,
         )
-
-
-def _entries() -> list[dict[str, Any]]:
-    return list(tomllib.loads(_CLAIMS.read_text())["claim"])
 
 
 def _quantity(name: str, element: Element) -> float:

@@ -35,7 +35,7 @@ __all__ = [
     "make_records",
 ]
 
-CLOCK_MHZ = 285  # of every system in Anda's comparison: sim/claims/pe.toml
+CLOCK_MHZ = 285  # of every system in Anda's comparison: sim/claims/anda.toml
 
 # What one element can be asked to do: lengths of Anda's mantissas, modes of Harmonia's element.
 VARIANTS = {

@@ -14,7 +14,7 @@ from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.harmonia import HarmoniaPeParams, Mode
 from tilewright.golden.params.resolve import resolve
-from tilewright.sim.claims import Claim, load_claims
+from tilewright.sim.claims import Claim, claims_of_study
 from tilewright.studies.sweeps.variants import expand, parse_axis
 from tilewright.studies.sweeps.work import Job
 from tilewright.synth.liberty import to_liberty
@@ -49,10 +49,9 @@ class Frontier:
     @property
     def papers(self) -> dict[str, Claim]:
         """Designs that papers name, by spec."""
-        claims = load_claims("frontier").values()
-        own = [c for c in claims if c.id.startswith(f"frontier.{self.name}.")]
+        own = [c for c in claims_of_study("frontier") if c.arguments["frontier"] == self.name]
         block = self.specs[0].partition(",")[0]
-        return {",".join([block, *(f"{n}={v}" for n, v in c.value.items())]): c for c in own}
+        return {",".join([block, *(f"{n}={v}" for n, v in c.numbers.items())]): c for c in own}
 
 
 @dataclass(frozen=True)

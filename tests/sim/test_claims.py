@@ -1,0 +1,94 @@
+"""The claims of the papers: one schema, and a file that breaks it is refused by name."""
+
+import re
+
+import pytest
+
+from tilewright.sim import claims
+from tilewright.sim.claims import Claim, Compare, claims_of_study, find_claim, load_claims, papers
+
+GOOD = 'id = "deca.x"\nvalue = 2.0\nwhere = "Table 1"\n'
+
+
+def read(tmp_path, *entries):
+    path = tmp_path / "deca.toml"
+    path.write_text("".join(f"[[claim]]\n{entry}\n" for entry in entries))
+    return claims._read(path)
+
+
+def test_ids_are_unique_over_all_papers():
+    ids = [name for paper in papers() for name in load_claims(paper)]
+    assert len(ids) == len(set(ids))
+    assert papers() == ("anda", "deca", "harmonia", "sparamx")
+
+
+def test_a_claim_has_the_types_of_its_fields(tmp_path):
+    extra = 'compare = "absolute"\ntolerance = 1\nevaluate = "f"\nwith = { n = 3 }\n'
+    assert read(tmp_path, GOOD + extra) == {
+        "deca.x": Claim(
+            paper="deca",
+            id="deca.x",
+            value=2.0,
+            where="Table 1",
+            compare=Compare.ABSOLUTE,
+            tolerance=1,
+            evaluate="f",
+            arguments={"n": 3},
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([GOOD + "tolerence = 1"], "deca.x: unknown key 'tolerence'; did you mean tolerance?"),
+        (['id = "deca.x"\nvalue = 1'], "deca.x: the key 'where' is missing"),
+        (['value = 1\nwhere = "1"'], "a claim without an id: the key 'id' is missing"),
+        ([GOOD, GOOD], "deca.x: the id is there twice"),
+        ([GOOD.replace("deca.x", "anda.x")], "anda.x: the id must begin with deca."),
+        ([GOOD + "unit = 3"], "deca.x: unit cannot be 3"),
+        (
+            [GOOD + 'compare = "less"'],
+            "deca.x: unknown compare 'less'; did you mean less_than or at_least?",
+        ),
+        (
+            [GOOD + 'evaluate = "f"'],
+            "deca.x: tolerance goes with evaluate where compare is relative, absolute or inside",
+        ),
+        (
+            [GOOD + 'evaluate = "f"\ncompare = "at_most"\ntolerance = 0.1'],
+            "deca.x: tolerance goes with evaluate where compare is relative, absolute or inside",
+        ),
+        (
+            [GOOD + 'evaluate = "f"\ncompare = "true"'],
+            "deca.x: compare = 'true' goes with a truth value, not with 2.0",
+        ),
+        (
+            [GOOD + 'evaluate = "f"\ntolerance = 0.1\nstudy = "pe"'],
+            "deca.x: evaluate and study exclude each other",
+        ),
+        ([GOOD + "with = { n = 3 }"], "deca.x: with needs evaluate or study"),
+    ],
+)
+def test_a_file_that_breaks_the_schema_is_refused(tmp_path, entries, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(f'deca.toml: {message}')}$"):
+        read(tmp_path, *entries)
+
+
+def test_numbers_are_numbers():
+    assert find_claim("deca.clock").number == 2.5
+    assert find_claim("deca.area.share").numbers == {"buffers": 55, "lut": 22, "rest": 23}
+    with pytest.raises(ValueError, match=r"^deca\.area\.share is not one number$"):
+        _ = find_claim("deca.area.share").number
+    with pytest.raises(ValueError, match=r"^anda\.apu\.formats is not a table of numbers$"):
+        _ = find_claim("anda.apu.formats").numbers
+    with pytest.raises(ValueError, match=r"^unknown claim 'deca\.clok'; did you mean deca\.clock"):
+        find_claim("deca.clok")
+
+
+def test_a_bound_is_a_field_and_not_a_remark():
+    """Of the PEs the papers bound six ratios from above."""
+    bounds = [claim for claim in claims_of_study("pe") if claim.compare is Compare.LESS_THAN]
+    assert {claim.number for claim in bounds} == {0.6, 1.0}
+    assert len(bounds) == 6
+    assert not any("less than" in claim.note for claim in claims_of_study("pe"))
