@@ -124,7 +124,14 @@ class ProcessingElement(Unit):
 
 
 def combinational(m: Module, name: str, unit: Unit, **operands: Value) -> Value:
-    """Result of a unit of latency 0 and one lane; its handshake is not used."""
+    """Return the result of a unit of latency 0 and one lane; its handshake is not used."""
+    known = [field.name for field in unit.params.inputs[0].fields]
+    for field in operands:
+        if field not in known:
+            raise ValueError(
+                f"block {unit.params.block}, port i has no field {field!r};"
+                f" fields: {', '.join(known)}"
+            )
     m.submodules[name] = unit
     m.d.comb += [unit.i.p[field][0].eq(value) for field, value in operands.items()]
     m.d.comb += [unit.i.valid.eq(1), unit.o.ready.eq(1)]

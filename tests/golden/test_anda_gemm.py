@@ -11,7 +11,7 @@ from tilewright.golden.anda import Weights, dequantise, dot, gemm, quantise
 from tilewright.golden.bits import decode
 from tilewright.golden.params.anda import AndaNumerics
 from tilewright.golden.params.formats import FP16, FP32, IntFormat
-from tilewright.verify.anda_groups import activations, scales, weights
+from tilewright.verify.stimuli.groups import activations, scales, weights
 
 
 def fp16_of(value):

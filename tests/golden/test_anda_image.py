@@ -25,7 +25,7 @@ from tilewright.golden.anda.cycles import (
 )
 from tilewright.golden.params.anda import AndaMxuParams
 from tilewright.golden.params.formats import BlockFormat
-from tilewright.verify.anda_groups import activations
+from tilewright.verify.stimuli.groups import activations
 
 
 @pytest.mark.parametrize("mantissa_bits", range(1, 17))

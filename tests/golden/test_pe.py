@@ -32,14 +32,14 @@ from tilewright.golden.pe import (
     fp_int_dot,
 )
 from tilewright.verify import bench_of
-from tilewright.verify.pe_stimuli import beats_of
+from tilewright.verify.stimuli.dots import beats_of
 
 RESULTS = 60
 
 
 def workload(params, seed=1, results=RESULTS):
     stimulus = bench_of(params).stimulus(params, np.random.default_rng(seed), 4 * results)
-    return beats_of(params, stimulus["i"])
+    return beats_of(stimulus["i"])
 
 
 def values(fmt, patterns):

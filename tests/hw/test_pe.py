@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from amaranth import Module, Signal
 
 from tests.support.drive import drive
 from tests.support.mutate import mutant_of
 from tilewright.golden.arith import convert
 from tilewright.golden.bits import encode
 from tilewright.golden.pack import pack, unpack
+from tilewright.golden.params.arith import IntToFloatParams
 from tilewright.golden.params.formats import BF16, FP16, FP32
 from tilewright.golden.params.pe import (
     PE_BLOCKS,
@@ -28,7 +30,9 @@ from tilewright.golden.pe import (
     fp_fp_dot,
     fp_int_dot,
 )
+from tilewright.hw.arith.int_to_float import IntToFloat
 from tilewright.hw.catalog import build
+from tilewright.hw.pe.common import combinational
 
 ELEMENTS = ["pe_fp_fp", "pe_fp_fp:discrete", "pe_fp_int", "pe_ifpu", "pe_figna"]
 ELEMENTS += ["pe_figna_c", "pe_deca"]
@@ -259,3 +263,10 @@ def test_forms_of_the_sum_differ():
     weight = weight[:, :, [0, 2, 1, 3]]
     assert fp_fp_dot(fused, beat, weight) == 0
     assert fp_fp_dot(discrete, beat, weight) == 0x4000
+
+
+def test_an_operand_that_a_unit_does_not_have_is_named():
+    unit = IntToFloat(IntToFloatParams())
+    message = r"^block int_to_float, port i has no field 'x'; fields: a$"
+    with pytest.raises(ValueError, match=message):
+        combinational(Module(), "unit", unit, x=Signal(8))

@@ -6,8 +6,6 @@ parameter object says how the ports look and how long results take.
 
 from dataclasses import dataclass
 from fractions import Fraction
-from importlib import import_module
-from types import ModuleType
 
 import numpy as np
 from amaranth import ClockDomain, Module
@@ -18,7 +16,8 @@ from tilewright.golden.pack import pack, unpack
 from tilewright.golden.params.block import BlockParams, Port
 from tilewright.golden.params.resolve import BLOCKS
 from tilewright.hw.catalog import CATALOG, build
-from tilewright.verify import STREAM_BENCH, cocotb_tests
+from tilewright.verify import bench_of, stream_bench_of
+from tilewright.verify.bench import StreamBench
 
 Words = dict[str, list[int]]  # port name -> payloads as they travel on the wires
 
@@ -32,14 +31,10 @@ class Trace:
     taken: dict[str, list[int]]  # cycle of each input word
 
 
-def bench_of(params: BlockParams) -> ModuleType:
-    """The bench module of a block; a block without one is an error."""
-    return import_module(f"tilewright.verify.benches.{params.block}")
-
-
 def catalogued_units() -> list[str]:
-    """Blocks that the bench of streams drives; systems have suites of their own."""
-    return [block for block in CATALOG if cocotb_tests(BLOCKS[block]()) == STREAM_BENCH]
+    """Return the blocks of the test matrix; systems and large blocks have suites of their own."""
+    benches = {block: bench_of(BLOCKS[block]()) for block in CATALOG}
+    return [b for b, bench in benches.items() if isinstance(bench, StreamBench) and bench.in_matrix]
 
 
 def simulate(
@@ -53,7 +48,7 @@ def simulate(
     patient: bool = False,
 ) -> Trace:
     """Run ``cases`` cases of the block's bench and require the golden results, bit for bit."""
-    bench = bench_of(params)
+    bench = stream_bench_of(params)
     stimulus = bench.stimulus(params, np.random.default_rng(seed), cases)
     expected = bench.expected(params, stimulus)
     want = {port.name: pack(port, expected[port.name]) for port in params.outputs}
@@ -67,7 +62,7 @@ def simulate(
         one_at_a_time=one_at_a_time,
         patient=patient,
     )
-    if hasattr(bench, "check"):
+    if bench.has_check:
         got = {port.name: unpack(port, trace.words[port.name]) for port in params.outputs}
         problem = bench.check(params, stimulus, got)
         assert problem is None, problem

@@ -3,22 +3,17 @@
 import pytest
 
 from tests.support.benches import run_on_both, run_passing
+from tests.support.drive import catalogued_units
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.golden.vectors import corners
 from tilewright.synth.emit import to_verilog
-from tilewright.verify import STREAM_BENCH, cocotb_tests
 from tilewright.verify.simulators.find import find_verilators
 
-PRESETS = [
-    f"{block}:{preset}"
-    for block, cls in BLOCKS.items()
-    if cocotb_tests(cls()) == STREAM_BENCH
-    for preset in cls.PRESETS
-]
+PRESETS = [f"{block}:{preset}" for block in catalogued_units() for preset in BLOCKS[block].PRESETS]
 # Icarus Verilog takes seconds for what Verilator does in half a one.
 LARGE = ("pe_", "harmonia_pe", "anda_vector", "float_fma", "prefix_sum:ripple")
-# Elements take long to compile: sizes that no paper has are for the long runs.
+# PEs take long to compile: sizes that no paper has are for the long runs.
 LONG = [
     name
     for name in PRESETS

@@ -85,7 +85,7 @@ def test_second_run_starts_no_compiler(simulator, monkeypatch):
 
     params = resolve("popcount")
     verilog = f"// {uuid.uuid4()}\n{to_verilog(params)}"  # never built before
-    module = "tilewright.verify.stream_bench"
+    module = "tilewright.verify.stream_tests"
     setting = {"simulator": simulator, "job": Job("popcount", cases=5).as_dict()}
     monkeypatch.setattr(subprocess, "run", noting)
     first = run_bench(verilog, params.slug, module, **setting)

@@ -79,7 +79,7 @@ def verilog(**changes):
 
 def run(text, simulator, **options):
     job = Job(BLOCK, **options).as_dict()
-    return run_bench(text, NAME, "tilewright.verify.stream_bench", simulator=simulator, job=job)
+    return run_bench(text, NAME, "tilewright.verify.stream_tests", simulator=simulator, job=job)
 
 
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])

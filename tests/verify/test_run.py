@@ -35,10 +35,10 @@ def bench(tmp_path, monkeypatch):
 def test_own_bench_reports(bench, simulator):
     module = bench(
         "from tilewright.verify import job\n"
-        "from tilewright.verify.streams import Bench, StreamDriver, StreamMonitor\n"
+        "from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor\n"
         "@cocotb.test\n"
         "async def passes(dut):\n"
-        "    clock, i, o = Bench(dut), StreamDriver(dut, 'i'), StreamMonitor(dut, 'o')\n"
+        "    clock, i, o = Harness(dut), StreamDriver(dut, 'i'), StreamMonitor(dut, 'o')\n"
         "    i.send([0, 1, 31])\n"
         "    await clock.reset([i, o])\n"
         "    await clock.run(lambda: len(o.words) == 3)\n"
@@ -76,7 +76,7 @@ def test_crash_is_an_error_with_the_log(bench, simulator):
 def test_bad_verilog_is_an_error_with_the_complaint(simulator):
     text = f"module {PARAMS.slug}(input a);\n  assign b = ;\nendmodule\n"
     with pytest.raises(BuildError, match=r"ended with exit code \d+:\n  .*top\.v:\d"):
-        run_bench(text, PARAMS.slug, "tilewright.verify.stream_bench", simulator=simulator)
+        run_bench(text, PARAMS.slug, "tilewright.verify.stream_tests", simulator=simulator)
 
 
 @pytest.mark.parametrize(("macros", "gcc"), [("-U__clang__", True), ("-D__clang__=17", False)])
@@ -148,7 +148,7 @@ def test_missing_bench_is_named():
         block = "unheard"
 
     with pytest.raises(
-        ValueError, match=r"^block unheard has no bench \(tilewright/verify/unheard"
+        ValueError, match=r"^block unheard has no bench; see tilewright/verify/benches$"
     ):
         bench_of(Unheard())
 

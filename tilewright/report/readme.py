@@ -15,6 +15,7 @@ from tilewright.sim.scoreboard import evaluate, summary
 from tilewright.synth.record import load_records
 from tilewright.synth.system import load_system
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
+from tilewright.verify.benches import BENCHES
 
 __all__ = ["README", "block_table", "design_table", "with_tables"]
 
@@ -72,7 +73,7 @@ def block_table() -> str:
         technologies = ", ".join(sorted(recorded.get(cls.block, ())))
         if not technologies and (parts := _mapped_by_part(cls.block)):
             technologies = f"{', '.join(parts)}: area by part"
-        bench = "yes" if find_spec(f"tilewright.verify.benches.{cls.block}") else "no"
+        bench = "yes" if cls.block in BENCHES else "no"
         component = CATALOG.get(cls.block, ":").partition(":")[0]
         rtl = "yes" if component and find_spec(component) else "no"
         lines.append(

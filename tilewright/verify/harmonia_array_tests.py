@@ -6,18 +6,18 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from tilewright.verify import bench_of, job
-from tilewright.verify.stream_bench import compare, prepare
-from tilewright.verify.streams import Bench, StreamDriver, StreamMonitor
+from tilewright.verify import job, stream_bench_of
+from tilewright.verify.stream_tests import compare, prepare
+from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 from tilewright.verify.timed_tests import SETTLE, require_cycles
 
 
 @cocotb.test
 async def equals_golden(dut: Any) -> None:
     asked = job.load()
-    params, clock = asked.params, Bench(dut)
+    params, clock = asked.params, Harness(dut)
     rng = np.random.default_rng(asked.seed)
-    data = prepare(params, bench_of(params).stimulus(params, rng, asked.cases))
+    data = prepare(params, stream_bench_of(params).stimulus(params, rng, asked.cases))
     cycles, start = 0, time.perf_counter()
     # Last, results that nobody fetches for long while sums keep coming.
     for stall, result_stall in (*zip(asked.stalls, asked.stalls, strict=True), (0.0, 0.9)):

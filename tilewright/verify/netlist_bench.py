@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.synth.activity import RESET_CYCLES, Activity, Simulator
 from tilewright.synth.netlist import Netlist
-from tilewright.verify.streams import Bench, Part
+from tilewright.verify.streams import Harness, Part
 
 __all__ = ["NetlistBench", "run_program"]
 
@@ -26,7 +26,7 @@ class Wire:
         return self.bits
 
 
-class NetlistBench(Bench):
+class NetlistBench(Harness):
     """Clock and reset of a netlist; toggles count from :meth:`count` until :meth:`counted`.
 
     A payload that is not valid stays as it was: the random bits that a bench puts there would cost

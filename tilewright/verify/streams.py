@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-__all__ = ["Bench", "Part", "StreamDriver", "StreamMonitor"]
+__all__ = ["Harness", "Part", "StreamDriver", "StreamMonitor"]
 
 PERIOD_NS = 10
 
@@ -169,7 +169,7 @@ class StreamMonitor:
         return f"{self.name} gave {len(self.words)} words{waiting}"
 
 
-class Bench:
+class Harness:
     """The clock, the reset and the parts around one block.
 
     A block without a clock (a combinational one) is stepped by time alone.

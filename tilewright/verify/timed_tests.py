@@ -7,9 +7,10 @@ import cocotb
 import numpy as np
 
 from tilewright.golden.params.block import BlockParams
-from tilewright.verify import bench_of, job
-from tilewright.verify.stream_bench import Data, compare, prepare
-from tilewright.verify.streams import Bench, StreamDriver, StreamMonitor
+from tilewright.verify import job, stream_bench_of
+from tilewright.verify.bench import TimedBench
+from tilewright.verify.stream_tests import Data, compare, prepare
+from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 
 SETTLE = 40  # cycles past the last word, in which nothing more may come
 SLOW = 0.95  # a consumer that is ready this rarely makes results wait for groups on end
@@ -26,9 +27,9 @@ class Phase(NamedTuple):
 @cocotb.test
 async def equals_golden(dut: Any) -> None:
     asked = job.load()
-    params, clock = asked.params, Bench(dut)
+    params, clock = asked.params, Harness(dut)
     rng = np.random.default_rng(asked.seed)
-    data = prepare(params, bench_of(params).stimulus(params, rng, asked.cases))
+    data = prepare(params, stream_bench_of(params).stimulus(params, rng, asked.cases))
     cycles, start = 0, time.perf_counter()
     phases = [Phase(stall, stall) for stall in asked.stalls]
     for phase in (*phases, Phase(patient=True), Phase(outputs=SLOW)):
@@ -41,7 +42,7 @@ async def equals_golden(dut: Any) -> None:
 
 
 async def run(
-    clock: Bench, params: BlockParams, data: Data, phase: Phase, seed: int
+    clock: Harness, params: BlockParams, data: Data, phase: Phase, seed: int
 ) -> tuple[list[StreamDriver], list[StreamMonitor]]:
     """All words once."""
     drivers = [
@@ -69,7 +70,9 @@ def require_cycles(
 ) -> None:
     """Require each result in the cycle that the bench's ``cycles`` gives."""
     start = drivers[0].taken[0]
-    wanted = bench_of(params).cycles(params, data.inputs).tolist()
+    bench = stream_bench_of(params)
+    assert isinstance(bench, TimedBench), f"the bench of {params.block} has no cycle model"
+    wanted = bench.cycles(params, data.inputs).tolist()
     got = [cycle - start for cycle in monitors[0].given]
     for k, (have, want) in enumerate(zip(got, wanted, strict=True)):
         assert have == want, f"result {k} came in cycle {have}, the model says {want}"

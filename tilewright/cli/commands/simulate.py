@@ -67,7 +67,7 @@ def _run_bench(args: argparse.Namespace) -> int:
 
     params = resolve(args.block)
     tests = cocotb_tests(params)
-    if args.exhaustive and not hasattr(bench_of(params), "exhaustive"):
+    if args.exhaustive and not bench_of(params).exhaustible:
         raise ValueError(f"the bench of {params.block} has no exhaustive cases")
     stalls = DEFAULT_STALLS if args.stall is None else (args.stall,)
     job = Job(args.block, args.cases, args.seed, stalls, args.exhaustive)

@@ -1,7 +1,6 @@
 """Checks made while the report is built: golden models against numpy, RTL against golden models."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from tilewright.golden.params.formats import FP16, FP32, FloatFormat
 from tilewright.golden.vectors import operands
 from tilewright.report.html import code, join, note, paragraph, section, table, verdict
 from tilewright.report.page import Context, Page
+from tilewright.verify import stream_bench_of
 
 TITLE = "Live checks"
 POSITION = 60
@@ -157,7 +157,7 @@ def _check_rtl(params: PipelinedParams) -> dict[str, Any]:
 
     from tilewright.hw.catalog import build
 
-    bench = import_module(f"tilewright.verify.benches.{params.block}")
+    bench = stream_bench_of(params)
     stimulus = bench.stimulus(params, np.random.default_rng(SEED), RTL_CASES)
     expected = bench.expected(params, stimulus)
     (port_in,), (port_out,) = params.inputs, params.outputs

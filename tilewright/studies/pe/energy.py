@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.golden.params.anda import MAX_MANTISSA_BITS
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.tensors import DOTS, LENGTH, SAMPLES, STREAMS
-from tilewright.studies.pe.workload import KINDS, SEED, words_of, workload
+from tilewright.studies.pe.workload import KINDS, SEED, pe_bench, words_of, workload
 from tilewright.synth.activity import measure
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.energy import (
@@ -36,13 +35,6 @@ __all__ = [
 ]
 
 CLOCK_MHZ = 285  # of every system in Anda's comparison: sim/claims/anda.toml
-
-# What one element can be asked to do: lengths of Anda's mantissas, modes of Harmonia's element.
-VARIANTS = {
-    "anda_apu": [f"m{length}" for length in range(1, MAX_MANTISSA_BITS + 1)],
-    "harmonia_pe": ["m8w4", "m8m4", "m8m8"],
-}
-USUAL_VARIANT = {"anda_apu": "m8", "harmonia_pe": "m8w4"}  # on data that is not real
 
 # What the comparison shows, in its order; the first is what all others are normalised to.
 ELEMENTS = {
@@ -118,9 +110,9 @@ def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dic
 
 def _runs(params: BlockParams, result: Synthesis) -> Iterator[tuple[str, dict[str, Any]]]:
     """Energy per multiply-accumulate of each kind of data and, on real data, of each variant."""
-    variants = VARIANTS.get(params.block, [""])
+    bench = pe_bench(params)
     for kind in KINDS:
-        for variant in variants if kind == "real" else [USUAL_VARIANT.get(params.block, "")]:
+        for variant in bench.variants if kind == "real" else (bench.usual_variant,):
             yield f"{kind} {variant}".strip(), _run(params, result, kind, variant)
 
 

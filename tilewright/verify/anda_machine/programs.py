@@ -8,7 +8,7 @@ import cocotb
 from tilewright.verify import job
 from tilewright.verify.anda_machine.workload import random_program
 from tilewright.verify.machine.check import check_program
-from tilewright.verify.streams import Bench
+from tilewright.verify.streams import Harness
 
 __all__ = ["random_programs"]
 
@@ -18,7 +18,7 @@ CASES_PER_PROGRAM = 100  # a program stands for so many of the cases asked for
 @cocotb.test
 async def random_programs(dut: Any) -> None:
     asked = job.load()
-    params, clock = asked.params, Bench(dut)
+    params, clock = asked.params, Harness(dut)
     cycles, start = 0, time.perf_counter()
     runs = [
         (stall, k)
@@ -36,7 +36,7 @@ async def random_programs(dut: Any) -> None:
         job.report(cases=done, cycles=cycles, seconds=time.perf_counter() - start)
 
 
-async def run_one(clock: Bench, params: Any, seed: int, stall: float) -> None:
+async def run_one(clock: Harness, params: Any, seed: int, stall: float) -> None:
     """One program against golden; without stalls, cycle for cycle."""
     builder = random_program(params, seed)
 

@@ -1,4 +1,321 @@
-"""Anda accelerator: a host and an external memory around it, running programs."""
+"""Benches of Anda: bit-plane compressor, APU, MXU and the whole accelerator."""
 
-TESTS = ("programs", "errors", "registers")
-MODULE = ",".join(f"tilewright.verify.anda_machine.{name}" for name in TESTS)
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from tilewright.golden import bfp, planes
+from tilewright.golden.anda import accumulate, dot, group_sums, partial
+from tilewright.golden.anda.cycles import dot_cycles, mxu_schedule
+from tilewright.golden.arith import convert
+from tilewright.golden.bfp import Blocks
+from tilewright.golden.pack import Columns
+from tilewright.golden.params.anda import (
+    MAX_MANTISSA_BITS,
+    AndaApuParams,
+    AndaCompressorLaneParams,
+    AndaCompressorParams,
+    AndaMxuParams,
+    AndaNumerics,
+)
+from tilewright.golden.params.formats import FP16, FP32, BlockFormat
+from tilewright.verify.bench import Bench, PortColumns, StreamBench, TimedBench
+from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
+from tilewright.verify.stimuli.groups import activations, mantissas, scales, weights
+
+MAX_GROUPS = 5  # in a dot product
+BURST = 4  # short dot products in a row
+
+
+class AndaCompressorBench(StreamBench[AndaCompressorParams]):
+    """Bench of the bit-plane compressor: every M, corner groups, infinities and NaNs in all lanes.
+
+    The paper's size is no quick run.
+    """
+
+    in_matrix = False
+
+    def stimulus(self, params: AndaCompressorParams, rng: Generator, cases: int) -> PortColumns:
+        lanes = [
+            rng.permutation(activations(rng, cases, params.group, finite=k % 2 == 0))
+            for k in range(params.lanes)
+        ]
+        values = np.stack(lanes, axis=1).reshape(cases, -1)
+        return {"i": {"mantissa": mantissas(rng, cases), "values": values}}
+
+    def expected(self, params: AndaCompressorParams, columns: PortColumns) -> PortColumns:
+        x = columns["i"]
+        values = x["values"].reshape(-1, params.lanes, params.group)
+        return {"o": compressed_beats(params.group, x["mantissa"], values)}
+
+
+class AndaCompressorLaneBench(StreamBench[AndaCompressorLaneParams]):
+    """Bench of one compressor lane: every M, corner groups, infinities and NaNs.
+
+    A group takes M + 1 cycles, so a run is long.
+    """
+
+    in_matrix = False
+
+    def stimulus(self, params: AndaCompressorLaneParams, rng: Generator, cases: int) -> PortColumns:
+        values = activations(rng, cases, params.group, finite=False)
+        return {"i": {"mantissa": mantissas(rng, cases), "values": values}}
+
+    def expected(self, params: AndaCompressorLaneParams, columns: PortColumns) -> PortColumns:
+        x = columns["i"]
+        beats = compressed_beats(params.group, x["mantissa"], x["values"][:, np.newaxis])
+        beats["word"] = beats.pop("words")[:, 0]
+        beats["exponent"] = beats.pop("exponents")[:, 0]
+        return {"o": beats}
+
+
+class AndaApuBench(TimedBench[AndaApuParams], ComparedPE[AndaApuParams]):
+    """Bench of the APU: dot products of one to five groups, every M, corner groups and scales.
+
+    Its variants are the lengths of the mantissas.
+    """
+
+    variants = tuple(f"m{length}" for length in range(1, MAX_MANTISSA_BITS + 1))
+    usual_variant = "m8"
+
+    def stimulus(self, params: AndaApuParams, rng: Generator, cases: int) -> PortColumns:
+        """Draw ``cases`` dot products."""
+        planes_in = plane_beats(params.numerics, rng, cases, rows=1)
+        groups = int(planes_in.pop("groups"))
+        planes_in["plane"] = planes_in.pop("planes")[:, 0]
+        if not params.buffered:
+            planes_in["plane"] = with_signs(planes_in)
+        planes_in["exponent"] = planes_in.pop("exponents")[:, 0]
+        return {
+            "i0": planes_in,
+            "i1": {
+                "weights": weights(rng, params.numerics, groups),
+                "scale": scales(rng, groups),
+            },
+        }
+
+    def expected(self, params: AndaApuParams, columns: PortColumns) -> PortColumns:
+        x, w = columns["i0"], columns["i1"]
+        plane = x["plane"] if params.buffered else with_signs(x)
+        beats = {**x, "planes": plane[:, np.newaxis], "exponents": x["exponent"][:, np.newaxis]}
+        results = dot_products(
+            params.numerics, beats, w["weights"][:, np.newaxis], w["scale"][:, np.newaxis]
+        )
+        return {"o": {"result": results[:, 0, 0]}}
+
+    def cycles(self, params: AndaApuParams, columns: PortColumns) -> NDArray[np.int64]:
+        groups = [(g.mantissa, g.last) for g in groups_of(columns["i0"])]
+        return dot_cycles(*zip(*groups, strict=True))
+
+    def dot_products(self, params: AndaApuParams, tensors: Tensors, variant: str) -> DotProducts:
+        """Cut the activations into bit planes, a group's sign word first."""
+        mantissa_bits = int(variant.removeprefix("m"))
+        fmt = BlockFormat(group=GROUP, mantissa_bits=mantissa_bits)
+        blocks = bfp.encode(fmt, tensors.activation)
+        weights = tensors.weight.reshape(tensors.groups.shape)
+        streams, dots, groups = weights.shape[:3]
+        words = planes.pack(fmt, blocks)  # (streams, dots, groups, 1 + mantissa_bits)
+        if not params.buffered:
+            words[..., 1:] ^= words[..., :1]
+        index = np.broadcast_to(np.arange(groups)[:, np.newaxis], words.shape)
+        plane_columns = {
+            "mantissa": np.full(words.shape, mantissa_bits),
+            "plane": words,
+            "exponent": np.broadcast_to(blocks.exponent[..., np.newaxis], words.shape),
+            "first_group": index == 0,
+            "last_group": index == groups - 1,
+        }
+        columns = {
+            "i0": {name: x.reshape(streams, dots, -1) for name, x in plane_columns.items()},
+            "i1": {"weights": weights, "scale": tensors.scale},
+        }
+        return DotProducts(
+            columns, dot(params.numerics, mantissa_bits, blocks, weights, tensors.scale)
+        )
+
+
+class AndaMxuBench(TimedBench[AndaMxuParams]):
+    """Bench of the MXU: tiles of one to five groups, every M, corner groups and scales."""
+
+    def stimulus(self, params: AndaMxuParams, rng: Generator, cases: int) -> PortColumns:
+        """Draw ``cases`` tiles."""
+        numerics = params.numerics
+        beats = plane_beats(numerics, rng, cases, params.rows)
+        groups = int(beats.pop("groups"))
+        values = weights(rng, numerics, groups * params.columns)
+        words = _weight_words(params, values.reshape(groups, params.columns, params.group))
+        # Scales count on the first beat of a group; the others bring anything.
+        scale = rng.integers(0, 1 << 16, (groups, params.weight_beats, params.columns))
+        scale[:, 0] = scales(rng, groups * params.columns).reshape(groups, params.columns)
+        return {
+            "i0": beats,
+            "i1": {
+                "planes": words.reshape(groups * params.weight_beats, -1),
+                "scales": scale.reshape(groups * params.weight_beats, params.columns),
+            },
+        }
+
+    def expected(self, params: AndaMxuParams, columns: PortColumns) -> PortColumns:
+        w = columns["i1"]
+        values = _weight_values(params, w["planes"])
+        scale = w["scales"].reshape(-1, params.weight_beats, params.columns)[:, 0]
+        tiles = dot_products(params.numerics, columns["i0"], values, scale)
+        row = np.tile(np.arange(params.rows), len(tiles))
+        return {
+            "o": {
+                "row": row,
+                "values": tiles.reshape(-1, params.columns),
+                "last": (row == params.rows - 1).astype(np.uint8),
+            }
+        }
+
+    def cycles(self, params: AndaMxuParams, columns: PortColumns) -> NDArray[np.int64]:
+        groups = [(g.mantissa, g.last) for g in groups_of(columns["i0"])]
+        return mxu_schedule(params, *zip(*groups, strict=True))
+
+
+def compressed_beats(group: int, mantissa: NDArray, values: NDArray) -> Columns:
+    """Output beats for sets of groups (sets, lanes, group), each with its own M."""
+    sets = [
+        _set_beats(BlockFormat(group=group, mantissa_bits=int(bits)), words)
+        for bits, words in zip(mantissa, values, strict=True)
+    ]
+    return {name: np.concatenate([s[name] for s in sets]) for name in sets[0]}
+
+
+def _set_beats(fmt: BlockFormat, values: NDArray) -> Columns:
+    blocks = bfp.encode(fmt, values, saturate=True)
+    beats = 1 + fmt.mantissa_bits
+    number = np.arange(beats)
+    special = bool(((values & 0x7FFF) > FP16.max_finite_bits).any())
+    return {
+        "first": (number == 0).astype(np.uint8),
+        "last": (number == beats - 1).astype(np.uint8),
+        "words": planes.pack(fmt, blocks)[:, 0].T,
+        "exponents": np.repeat(blocks.exponent.T, beats, axis=0),
+        "saturated": np.full(beats, special, np.uint8),
+    }
+
+
+class Group(NamedTuple):
+    """What the beats of one group say, for all rows."""
+
+    mantissa: int
+    words: NDArray  # (1 + mantissa, rows)
+    exponents: NDArray  # (rows,)
+    first: bool
+    last: bool
+
+
+def with_signs(beats: Columns) -> NDArray:
+    """``plane`` with every mantissa word XOR its group's sign word; its own inverse."""
+    groups = [g.words for g in groups_of(beats)]
+    taken = [np.concatenate([words[:1], words[1:] ^ words[0]]) for words in groups]
+    rest = beats["plane"][sum(map(len, groups)) :]  # of a group that is not complete
+    return np.concatenate([*taken, rest])
+
+
+def plane_beats(numerics: AndaNumerics, rng: Generator, cases: int, rows: int) -> Columns:
+    """Beats of ``cases`` dot products per row, and the number of ``groups``."""
+    lengths = np.concatenate([[1, 2, MAX_GROUPS], rng.integers(1, MAX_GROUPS + 1, cases)])[:cases]
+    bits = mantissas(rng, cases)
+    if cases >= MAX_MANTISSA_BITS + 2 * BURST:
+        # In the end runs of dot products as long as the published drain, 16 cycles, and shorter.
+        bits[-2 * BURST : -BURST], lengths[-2 * BURST : -BURST] = 3, 4
+        bits[-BURST:], lengths[-BURST:] = 1, 1
+    groups = int(lengths.sum())
+    values = activations(rng, groups * rows, numerics.group, finite=True)
+    values = values.reshape(groups, rows, numerics.group)
+    beats: dict[str, list] = {n: [] for n in ("mantissa", "planes", "exponents", "first", "last")}
+    start = 0
+    for mantissa, length in zip(bits.tolist(), lengths.tolist(), strict=True):
+        fmt = numerics.block_format(mantissa)
+        for k in range(length):
+            blocks = bfp.encode(fmt, values[start + k])
+            words = planes.pack(fmt, blocks)[:, 0].T
+            count = len(words)
+            beats["mantissa"].append(np.full(count, mantissa))
+            beats["planes"].append(words)
+            beats["exponents"].append(np.repeat(blocks.exponent.T, count, axis=0))
+            beats["first"].append(np.full(count, k == 0))
+            beats["last"].append(np.full(count, k == length - 1))
+        start += length
+    joined = {name: np.concatenate(parts) for name, parts in beats.items()}
+    for flag in ("first", "last"):
+        joined[f"{flag}_group"] = joined.pop(flag).astype(np.uint8)
+    # Only the sign beat speaks of its group; the others may say anything.
+    later = np.ones(len(joined["mantissa"]), bool)
+    later[np.cumsum([0, *(len(m) for m in beats["mantissa"][:-1])])] = False
+    joined["mantissa"] = np.where(later, rng.integers(0, 32, later.size), joined["mantissa"])
+    joined["exponents"][later] ^= 31
+    joined["first_group"][later] ^= 1
+    joined["last_group"][later] ^= 1
+    return {**joined, "groups": np.array(groups)}
+
+
+def groups_of(beats: Columns) -> Iterator[Group]:
+    """Whole groups, as the counting of beats finds them."""
+    start = 0
+    while start < len(beats["mantissa"]):
+        mantissa = int(beats["mantissa"][start])
+        end = start + 1 + mantissa
+        if end > len(beats["mantissa"]):
+            return
+        yield Group(
+            mantissa,
+            beats["planes"][start:end] if "planes" in beats else beats["plane"][start:end],
+            beats["exponents"][start] if "exponents" in beats else beats["exponent"][start],
+            bool(beats["first_group"][start]),
+            bool(beats["last_group"][start]),
+        )
+        start = end
+
+
+def dot_products(
+    numerics: AndaNumerics, beats: Columns, weights: NDArray, scale: NDArray
+) -> NDArray:
+    """fp16 results (dots, rows, columns) of weights (groups, columns, group) and their scales."""
+    results = []
+    total: NDArray = np.zeros((beats["planes"].shape[1], scale.shape[1]), np.uint32)
+    for k, group in enumerate(groups_of(beats)):
+        fmt = numerics.block_format(group.mantissa)
+        words = group.words.T[:, np.newaxis]
+        exponents = group.exponents[:, np.newaxis]
+        blocks = planes.unpack(fmt, words, exponents, fmt.group)
+        sums = group_sums(blocks, weights[k])
+        partials = partial(numerics, group.mantissa, sums, exponents)
+        before = np.zeros_like(total) if group.first else total
+        total = accumulate(numerics, before, partials, scale[k])
+        if group.last:
+            results.append(convert(FP32, FP16, total))
+    return np.array(results)
+
+
+def _weight_words(params: AndaMxuParams, values: NDArray) -> NDArray:
+    """Plane words (groups, weight_bits, columns), the sign plane first."""
+    codes = (values & ((1 << params.weight_bits) - 1)).astype(np.uint8)
+    fmt = BlockFormat(group=params.group, mantissa_bits=params.weight_bits)
+    unsigned = Blocks(np.zeros(codes.shape, bool), codes, np.empty(0, np.uint8), params.group)
+    return planes.pack(fmt, unsigned)[..., 1:].transpose(0, 2, 1)
+
+
+def _weight_values(params: AndaMxuParams, words: NDArray) -> NDArray[np.int64]:
+    """Inverse of :func:`_weight_words`, of the beats as they come: (groups, columns, group)."""
+    by_plane = words.reshape(-1, params.weight_bits, params.columns).transpose(0, 2, 1)
+    signs = np.zeros((*by_plane.shape[:2], 1), by_plane.dtype)
+    fmt = BlockFormat(group=params.group, mantissa_bits=params.weight_bits)
+    whole = np.concatenate([signs, by_plane], axis=2)
+    codes = planes.unpack(fmt, whole, np.empty(0, np.uint8), params.group).mantissa
+    values = codes.astype(np.int64)
+    return values - ((values >> (params.weight_bits - 1)) << params.weight_bits)
+
+
+class AndaBench(Bench):
+    """Bench of the Anda accelerator: a host and an external memory around it, running programs."""
+
+    tests = tuple(
+        f"tilewright.verify.anda_machine.{name}" for name in ("programs", "errors", "registers")
+    )

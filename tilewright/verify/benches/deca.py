@@ -1,13 +1,30 @@
-"""DECA processing element: a memory and a core around it."""
+"""Benches of DECA: the processing element, behind AXI, and behind the TEPL unit."""
 
-from tilewright.verify.coverage import Coverage
-
-TESTS = ("results", "combinations", "cycles", "errors", "squash", "registers", "prefetch")
-MODULE = ",".join(f"tilewright.verify.deca.{name}" for name in TESTS)
+from tilewright.verify.bench import Bench
 
 
-def exhaustive(stalls: tuple[float, ...]) -> Coverage:
-    """Every combination that an exhaustive run must reach."""
-    from tilewright.verify.deca.workload import tile_coverage
+class DecaBench(Bench):
+    """Bench of the DECA processing element: a memory and a core around it.
 
-    return tile_coverage(stalls)
+    An exhaustive run must reach every combination of ``tilewright.verify.deca.workload``.
+    """
+
+    tests = tuple(
+        f"tilewright.verify.deca.{name}"
+        for name in (
+            *("results", "combinations", "cycles", "errors", "squash", "registers", "prefetch"),
+        )
+    )
+    exhaustible = True
+
+
+class DecaAxiBench(Bench):
+    """Bench of DECA behind AXI: an AXI memory and an AXI master around it."""
+
+    tests = ("tilewright.verify.deca.axi",)
+
+
+class DecaTeplBench(Bench):
+    """Bench of DECA behind the TEPL unit: a memory and a core that speculates around it."""
+
+    tests = ("tilewright.verify.deca.tepl",)

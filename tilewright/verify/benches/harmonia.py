@@ -1,4 +1,326 @@
-"""Harmonia accelerator: a host and an external memory around it, running programs."""
+"""Benches of Harmonia: converter, offset generator, quantiser, array, PE, accelerator."""
 
-TESTS = ("programs", "attention", "errors", "registers")
-MODULE = ",".join(f"tilewright.verify.harmonia_machine.{name}" for name in TESTS)
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from tilewright.golden import bfp
+from tilewright.golden.bits import decode, encode
+from tilewright.golden.harmonia import array, converter, int8_quantiser, offset_stream
+from tilewright.golden.harmonia.element import results, split_operand
+from tilewright.golden.pack import Columns
+from tilewright.golden.params.formats import FP16, BlockFormat
+from tilewright.golden.params.harmonia import (
+    BENCH_STEPS,
+    HarmoniaArrayParams,
+    HarmoniaConverterParams,
+    HarmoniaOffsetParams,
+    HarmoniaPeParams,
+    Int8QuantiserParams,
+    Mode,
+)
+from tilewright.golden.vectors import corners
+from tilewright.golden.weights import WEIGHT_GROUP
+from tilewright.verify.bench import Bench, PortColumns, StreamBench, TimedBench
+from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
+from tilewright.verify.stimuli.groups import activations, scales
+
+
+class HarmoniaConverterBench(TimedBench[HarmoniaConverterParams]):
+    """Bench of the converter: both ways and both lengths in any order, corner groups first."""
+
+    def stimulus(self, params: HarmoniaConverterParams, rng: Generator, cases: int) -> PortColumns:
+        """Draw about ``cases`` beats of whole blocks."""
+        parts: list[Columns] = []
+        beats = 0
+        while beats < cases or len(parts) < 8:
+            spatial, short = (int(x) for x in np.unravel_index(len(parts) % 4, (2, 2)))
+            if len(parts) >= 4:
+                spatial, short = rng.integers(0, 2, 2)
+            parts.append(_block(params, rng, bool(spatial), bool(short)))
+            beats += len(parts[-1]["spatial"])
+        return {"i": {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
+
+    def expected(self, params: HarmoniaConverterParams, columns: PortColumns) -> PortColumns:
+        return {"o": converter.convert(params, columns["i"])}
+
+    def cycles(self, params: HarmoniaConverterParams, columns: PortColumns) -> NDArray[np.int64]:
+        return converter.cycles(params, columns["i"])
+
+
+class HarmoniaOffsetBench(TimedBench[HarmoniaOffsetParams]):
+    """Bench of the offset generator: windows of several lengths, any values, ties, subnormals."""
+
+    def stimulus(self, params: HarmoniaOffsetParams, rng: Generator, cases: int) -> PortColumns:
+        """Draw about ``cases`` beats: a window that learns, beats that apply it, and again."""
+        parts: list[Columns] = [_applied(params, rng, 3, 0)]  # before any window: unchanged
+        while sum(len(part["learn"]) for part in parts) < cases or len(parts) < 5:
+            channels = int(rng.integers(2, params.channels + 1))
+            kind = len(parts) // 2 % 3
+            parts.append(_window(params, rng, channels, int(rng.integers(1, 4)), kind))
+            parts.append(_applied(params, rng, 2 * channels, kind))
+        return {"i": {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
+
+    def expected(self, params: HarmoniaOffsetParams, columns: PortColumns) -> PortColumns:
+        return {"o": {"values": offset_stream.results(params, columns["i"])}}
+
+    def cycles(self, params: HarmoniaOffsetParams, columns: PortColumns) -> NDArray[np.int64]:
+        return offset_stream.cycles(params, columns["i"])
+
+
+class Int8QuantiserBench(TimedBench[Int8QuantiserParams]):
+    """Bench of the int8 quantiser: corner groups among ordinary ones."""
+
+    def stimulus(self, params: Int8QuantiserParams, rng: Generator, cases: int) -> PortColumns:
+        """Draw ``cases`` beats, rounded up to whole groups."""
+        count = -(-cases // params.group)
+        pool = activations(rng, 64 + count * params.rows, params.group, finite=False)
+        groups = rng.permutation(pool)[: count * params.rows].reshape(
+            count, params.rows, params.group
+        )
+        return {"i": {"values": groups.swapaxes(1, 2).reshape(-1, params.rows)}}
+
+    def expected(self, params: Int8QuantiserParams, columns: PortColumns) -> PortColumns:
+        return {"o": int8_quantiser.quantise(params, columns["i"])}
+
+    def cycles(self, params: Int8QuantiserParams, columns: PortColumns) -> NDArray[np.int64]:
+        return int8_quantiser.cycles(params, columns["i"])
+
+
+class HarmoniaArrayBench(TimedBench[HarmoniaArrayParams]):
+    """Bench of the array: operands loaded once, then tiles of every mode and length."""
+
+    tests = ("tilewright.verify.harmonia_array_tests",)
+
+    def stimulus(self, params: HarmoniaArrayParams, rng: Generator, cases: int) -> PortColumns:
+        """Draw about ``cases`` sums in tiles of 2 to 40 sums, mostly short."""
+        used = min(params.words, 64)
+        count = used * params.columns
+        loads = {
+            "column": np.repeat(np.arange(params.columns), used),
+            "address": np.tile(rng.permutation(params.words)[:used], params.columns),
+            "b_signs": rng.integers(0, 2, (count, params.group)),
+            "b": rng.integers(0, 16, (count, params.group)),
+            "b_exponent": rng.integers(8, 22, count),
+            "scale": scales(rng, count),
+        }
+        order = rng.permutation(count)
+        tiles: list[Columns] = []
+        while sum(len(t["mode"]) for t in tiles) < cases or len(tiles) < 6:
+            tiles.append(_tile(params, rng, loads["address"][:used]))
+        return {
+            "load": {name: values[order] for name, values in loads.items()},
+            "i": {name: np.concatenate([t[name] for t in tiles]) for name in tiles[0]},
+        }
+
+    def expected(self, params: HarmoniaArrayParams, columns: PortColumns) -> PortColumns:
+        values = array.results(params, columns["load"], columns["i"])
+        place = np.arange(len(values)) % params.columns
+        return {"o": {"values": values, "last": (place == params.columns - 1).astype(int)}}
+
+    def cycles(self, params: HarmoniaArrayParams, columns: PortColumns) -> NDArray[np.int64]:
+        return array.cycles(params, columns["i"])
+
+
+class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams]):
+    """Bench of the Harmonia PE: every mode, switching from result to result, extremes, ties.
+
+    Its variants are the modes.
+    """
+
+    variants = tuple(mode.value for mode in Mode)
+    usual_variant = Mode.M8W4.value
+
+    def stimulus(self, params: HarmoniaPeParams, rng: Generator, cases: int) -> PortColumns:
+        """Draw ``cases`` beats; what does not fill a dot product has no result."""
+        beats = BENCH_STEPS * params.fold  # of one dot product
+        count = -(-cases // beats)
+        shape = (count, BENCH_STEPS, params.fold, params.pairs)
+        kind = rng.integers(0, 4, (count, 1, 1, 1))  # random, extreme, sparse, cancelling
+        mode = _modes(rng, count)
+        a_signs, b_signs = (rng.integers(0, 2, shape) for _ in range(2))
+        a = rng.integers(0, 256, shape)
+        b = rng.integers(0, 16, shape)
+        b = np.where((mode == Mode.M8W4.code)[:, np.newaxis, np.newaxis, np.newaxis], b % 9, b)
+        same_sign = rng.integers(0, 2, (count, 1, 1, 1))
+        a = np.where(kind == 1, 255, np.where(kind == 2, a * (rng.random(shape) < 0.2), a))
+        b = np.where(kind == 1, b.max(axis=(1, 2, 3), keepdims=True), b)
+        a_signs = np.where(kind == 1, same_sign, a_signs)
+        b_signs = np.where(kind == 1, 0, b_signs)
+        exponents = _exponents(rng, count, params.sub_elements)
+        columns = {
+            "mode": np.broadcast_to(mode[:, np.newaxis, np.newaxis], shape[:3]),
+            "first": _at_step(shape, 0),
+            "last": _at_step(shape, BENCH_STEPS - 1),
+            "a_signs": a_signs,
+            "a": a,
+            "b_signs": b_signs,
+            "b": b,
+            "a_exponents": _of_every_beat(exponents[0], params),
+            "b_exponents": _of_every_beat(exponents[1], params),
+            "scale": _scales(rng, shape[:3]),
+        }
+        return {"i": {n: x.reshape(-1, *x.shape[3:])[:cases] for n, x in columns.items()}}
+
+    def expected(self, params: HarmoniaPeParams, columns: PortColumns) -> PortColumns:
+        return {"o": {"y": results(params, columns["i"])}}
+
+    def dot_products(self, params: HarmoniaPeParams, tensors: Tensors, variant: str) -> DotProducts:
+        """Encode both operands in groups of 32, as the mode says.
+
+        In M8M8 each group comes twice. Sums go to the sub-PEs in order, steps in beats. Where a
+        mode multiplies mantissas with mantissas, the weights stand in for the second activation.
+        """
+        mode, group = Mode(variant), params.group
+        streams, dots, length = tensors.activation.shape
+        grouped = (streams, dots, length // group, group)
+        a = bfp.encode(BlockFormat(group=group, mantissa_bits=8), tensors.activation)
+        if mode is Mode.M8W4:
+            weight = tensors.weight.reshape(grouped)
+            b, b_sign, b_exponent = np.abs(weight), weight < 0, np.ones(grouped[:3], np.int64)
+        else:
+            factors = np.repeat(decode(FP16, tensors.scale), GROUP, axis=-1)
+            fmt = BlockFormat(group=group, mantissa_bits=mode.operand_bits)
+            other = bfp.encode(fmt, encode(FP16, tensors.weight * factors))
+            b, b_sign, b_exponent = other.mantissa, other.sign, other.exponent
+        a_mantissa, a_sign, a_exponent = a.mantissa, a.sign, a.exponent
+        if mode is Mode.M8M8:
+            b = split_operand(b).reshape(streams, dots, -1, group)
+            a_mantissa, a_sign, b_sign, a_exponent, b_exponent = (
+                np.repeat(x, 2, axis=2)
+                for x in (a_mantissa, a_sign, b_sign, a_exponent, b_exponent)
+            )
+        steps = b.shape[2] // params.sub_elements
+        beats = (streams, dots, steps * params.fold)
+
+        def lanes(x: NDArray) -> NDArray:
+            parts = (streams, dots, steps, params.sub_elements, params.fold, params.lanes)
+            return np.swapaxes(x.reshape(parts), 3, 4).reshape(*beats, params.pairs)
+
+        def steady(x: NDArray) -> NDArray:
+            return np.repeat(x.reshape(streams, dots, steps, -1), params.fold, axis=2)
+
+        step = np.broadcast_to(np.arange(beats[2]) // params.fold, beats)
+        scales = np.moveaxis(tensors.scale[..., :: WEIGHT_GROUP // GROUP], 2, 0)
+        of_step = np.moveaxis(np.resize(scales, (steps, streams, dots)), 0, 2)
+        columns = {
+            "mode": np.full(beats, mode.code),
+            "first": step == 0,
+            "last": step == steps - 1,
+            "a_signs": lanes(a_sign),
+            "a": lanes(a_mantissa),
+            "b_signs": lanes(b_sign),
+            "b": lanes(b),
+            "a_exponents": steady(a_exponent),
+            "b_exponents": steady(b_exponent),
+            "scale": steady(of_step)[..., 0],
+        }
+        flat = {name: x.reshape(-1, *x.shape[3:]) for name, x in columns.items()}
+        return DotProducts({"i": columns}, results(params, flat).reshape(streams, dots))
+
+
+def _block(params: HarmoniaConverterParams, rng: Generator, spatial: bool, short: bool) -> Columns:
+    beats = params.block_beats(spatial)
+    finite = bool(rng.random() < 0.7)
+    # Corner groups come first: drawn from many, so that few are corners.
+    groups = activations(rng, 64, params.group, finite=finite)
+    groups = groups[rng.choice(len(groups), params.columns if spatial else params.rows)]
+    if spatial:
+        grid = groups.reshape(params.columns, params.loops, params.rows)
+        values = grid.swapaxes(0, 1).reshape(beats, params.rows)
+    else:
+        values = groups.T
+    # Only the first beat speaks of its block; the others may say anything.
+    said = rng.integers(0, 2, (2, beats))
+    said[:, 0] = spatial, short
+    return {"spatial": said[0], "short": said[1], "values": values}
+
+
+def _window(
+    params: HarmoniaOffsetParams, rng: Generator, channels: int, blocks: int, kind: int
+) -> Columns:
+    beats = channels * blocks
+    channel = np.tile(np.arange(channels), blocks)
+    last = np.zeros(beats, int)
+    last[-1] = 1
+    return {
+        "learn": np.ones(beats, int),
+        "first": (np.arange(beats) < channels).astype(int),
+        "last": last,
+        "channel": channel,
+        "values": _values(rng, beats, params.rows, kind),
+    }
+
+
+def _applied(params: HarmoniaOffsetParams, rng: Generator, beats: int, kind: int) -> Columns:
+    return {
+        "learn": np.zeros(beats, int),
+        "first": rng.integers(0, 2, beats),  # means nothing here
+        "last": rng.integers(0, 2, beats),
+        "channel": rng.integers(0, params.channels, beats),
+        "values": _values(rng, beats, params.rows, kind),
+    }
+
+
+def _values(rng: Generator, beats: int, rows: int, kind: int) -> NDArray[np.uint16]:
+    """Draw anything; few magnitudes, so that ties are common; or all below 2^-13."""
+    if kind == 0:
+        return rng.permutation(activations(rng, beats, rows, finite=False))
+    if kind == 1:
+        return rng.choice([0x3C00, 0xBC00, 0x4200, 0xC200, 0x0401], (beats, rows))
+    return rng.integers(0, 0x800, (beats, rows)) | rng.integers(0, 2, (beats, rows)) << 15
+
+
+def _tile(params: HarmoniaArrayParams, rng: Generator, addresses: NDArray) -> Columns:
+    mode = rng.integers(0, len(Mode))
+    sums = int(rng.choice([2, 4, 6, 40], p=[0.5, 0.3, 0.15, 0.05]))
+    lanes = params.rows * params.group
+    place = np.arange(sums)
+    exponents = rng.integers(10, 20, (sums, params.rows))
+    return {
+        "mode": np.full(sums, mode),
+        "first": (place == 0).astype(int),
+        "last": (place == sums - 1).astype(int),
+        "address": rng.choice(addresses, sums),
+        "a_signs": rng.integers(0, 2, (sums, lanes)),
+        "a": rng.integers(0, 256, (sums, lanes)) * (rng.random((sums, 1)) < 0.9),
+        "a_exponents": np.clip(exponents, 1, (1 << FP16.exponent_bits) - 2),
+    }
+
+
+def _modes(rng: Generator, count: int) -> NDArray:
+    """Draw runs of one mode and changes at every result."""
+    drawn = rng.integers(0, len(Mode), count)
+    hold = rng.random(count) < 0.4
+    return np.where(hold, drawn[0], drawn)
+
+
+def _at_step(shape: tuple[int, ...], step: int) -> NDArray:
+    return np.broadcast_to(np.arange(shape[1])[:, np.newaxis] == step, shape[:3]).astype(np.int64)
+
+
+def _exponents(rng: Generator, count: int, sub_elements: int) -> NDArray:
+    """Draw exponents of both operands, (2, count, steps, sub_elements), close or anywhere."""
+    shape = (2, count, BENCH_STEPS, sub_elements)
+    centre = rng.integers(4, 28, (2, count, 1, 1))
+    close = np.clip(centre + rng.integers(-2, 3, shape), 1, 30)
+    return np.where(rng.random((1, count, 1, 1)) < 0.3, rng.integers(1, 31, shape), close)
+
+
+def _of_every_beat(x: NDArray, params: HarmoniaPeParams) -> NDArray:
+    return np.repeat(x[:, :, np.newaxis], params.fold, axis=2)
+
+
+def _scales(rng: Generator, shape: tuple[int, ...]) -> NDArray:
+    """Draw mostly ordinary scales, some at fp16's edges."""
+    ordinary = encode(FP16, np.exp2(rng.uniform(-12, 4, shape)) * rng.choice([-1, 1], shape))
+    return np.where(rng.random(shape) < 0.1, rng.choice(corners(FP16), shape), ordinary)
+
+
+class HarmoniaBench(Bench):
+    """Bench of the Harmonia accelerator: a host and an external memory, running programs."""
+
+    tests = tuple(
+        f"tilewright.verify.harmonia_machine.{name}"
+        for name in ("programs", "attention", "errors", "registers")
+    )

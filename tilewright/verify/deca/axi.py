@@ -29,7 +29,7 @@ from tilewright.verify.deca.workload import (
     scatter,
     tile_jobs,
 )
-from tilewright.verify.streams import Bench
+from tilewright.verify.streams import Harness
 
 JOB = job.load()
 PARAMS = JOB.params
@@ -48,7 +48,7 @@ class Host:
         self.dut = dut
         self.rng = np.random.default_rng([JOB.seed, *name.encode()])
         self.random = Random(f"{JOB.seed} {name}")
-        self.clock = Bench(dut)
+        self.clock = Harness(dut)
         self.store = Store(PARAMS, self.random, base=1 << (PARAMS.address_bits - 1))
         latency = (1, 1 + round(60 * stall))
         self.memory = AxiMemory(

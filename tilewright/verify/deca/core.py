@@ -9,7 +9,7 @@ from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.host import Host
 from tilewright.verify.deca.memory import Memory
 from tilewright.verify.deca.workload import Squash, TileJob, stall_name
-from tilewright.verify.streams import Bench, read
+from tilewright.verify.streams import Harness, read
 
 __all__ = ["Core"]
 
@@ -26,7 +26,7 @@ class Core(Host):
 
     def __init__(
         self,
-        clock: Bench,
+        clock: Harness,
         params: DecaParams,
         memory: Memory,
         rng: Random,

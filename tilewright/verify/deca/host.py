@@ -7,7 +7,7 @@ from random import Random
 from tilewright.golden.params.deca import LUT_ENTRIES, DecaParams, Register
 from tilewright.verify.deca.memory import Memory
 from tilewright.verify.deca.workload import TileJob
-from tilewright.verify.streams import Bench, StreamDriver, StreamMonitor
+from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 
 __all__ = ["Host"]
 
@@ -22,7 +22,7 @@ class Host:
     """
 
     def __init__(
-        self, clock: Bench, params: DecaParams, memory: Memory, rng: Random, *, stall: float = 0.0
+        self, clock: Harness, params: DecaParams, memory: Memory, rng: Random, *, stall: float = 0.0
     ):
         self.clock, self.dut = clock, clock.dut
         self.params, self.memory, self.rng, self.stall = params, memory, rng, stall

@@ -14,7 +14,7 @@ from tilewright.verify.deca.core import Core
 from tilewright.verify.deca.host import Host
 from tilewright.verify.deca.memory import Memory, Store
 from tilewright.verify.deca.workload import tile_coverage
-from tilewright.verify.streams import Bench
+from tilewright.verify.streams import Harness
 
 __all__ = ["COVERAGE", "JOB", "PARAMS", "Session", "tell", "tile_test"]
 
@@ -39,7 +39,7 @@ class Session:
         # Independent of the other tests, so that each one can be run alone.
         self.rng = np.random.default_rng([JOB.seed, *name.encode()])
         self.random = Random(f"{JOB.seed} {name}")
-        self.clock = Bench(dut)
+        self.clock = Harness(dut)
         top = 1 << (PARAMS.address_bits - 1)  # so that every bit of an address is in use
         self.store = Store(PARAMS, self.random, base=top + (self.random.getrandbits(12) << 20))
         self._core: Host | None = None

@@ -15,7 +15,7 @@ from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.host import Host
 from tilewright.verify.deca.memory import Memory
 from tilewright.verify.deca.workload import TileJob, stall_name
-from tilewright.verify.streams import Bench
+from tilewright.verify.streams import Harness
 
 __all__ = ["Dropped", "Tepl", "TeplCore", "flush_coverage"]
 
@@ -80,7 +80,7 @@ class TeplCore(Host):
 
     def __init__(
         self,
-        clock: Bench,
+        clock: Harness,
         params: DecaTeplParams,
         memory: Memory,
         rng: Random,

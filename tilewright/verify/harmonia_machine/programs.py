@@ -17,7 +17,7 @@ from tilewright.verify import job
 from tilewright.verify.harmonia_machine.workload import random_program
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.machine.host import Host
-from tilewright.verify.streams import Bench
+from tilewright.verify.streams import Harness
 
 __all__ = ["external_memory_accesses", "random_programs"]
 
@@ -27,7 +27,7 @@ CASES_PER_PROGRAM = 100  # a program stands for so many of the cases asked for
 @cocotb.test
 async def random_programs(dut: Any) -> None:
     asked = job.load()
-    params, clock = asked.params, Bench(dut)
+    params, clock = asked.params, Harness(dut)
     cycles, start = 0, time.perf_counter()
     runs = [
         (stall, k)
@@ -50,7 +50,7 @@ async def random_programs(dut: Any) -> None:
 @cocotb.test
 async def external_memory_accesses(dut: Any) -> None:
     """Elements that the port asks for, counted line by line, are those of the paper's formulas."""
-    params, clock = job.load().params, Bench(dut)
+    params, clock = job.load().params, Harness(dut)
     assert isinstance(params, HarmoniaParams)
     rng = np.random.default_rng(job.load().seed)
     # Four groups fill whole lines; the last tiles that stay are fewer than ``keep``.

@@ -7,7 +7,7 @@ import numpy as np
 from tilewright.golden.params.machine import Error, Register
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.host import Host
-from tilewright.verify.streams import Bench
+from tilewright.verify.streams import Harness
 
 __all__ = ["LATENCIES", "check_program", "check_stop"]
 
@@ -15,7 +15,7 @@ LATENCIES = (1, 4, 30)  # cycles of the memory, in turn
 
 
 async def check_program(
-    clock: Bench,
+    clock: Harness,
     params: Any,
     program: list,
     memory: np.ndarray,

@@ -14,7 +14,7 @@ from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.check import check_program, check_stop
 from tilewright.verify.machine.host import Host
-from tilewright.verify.streams import Bench
+from tilewright.verify.streams import Harness
 
 __all__ = [
     *("BAD_LINE", "LINES", "check_errors", "check_last_rows", "check_random_words"),
@@ -60,7 +60,7 @@ def stopping_programs(
 async def check_errors(dut: Any, wrong_programs: Callable[[Any], Programs]) -> None:
     """Every error once at least, and a right program after them."""
     asked, start = job.load(), time.perf_counter()
-    params, clock = asked.params, Bench(dut)
+    params, clock = asked.params, Harness(dut)
     system, bad = accelerator_of(params), frozenset({BAD_LINE})
     host = Host(clock, params, _memory(params), bad_lines=bad)
     await host.start()
@@ -79,7 +79,7 @@ async def check_last_rows(dut: Any, program: Callable[[Any], list]) -> None:
     asked = job.load()
     params = asked.params
     await check_program(
-        Bench(dut), params, program(params), _memory(params), seed=asked.seed, stall=0.0
+        Harness(dut), params, program(params), _memory(params), seed=asked.seed, stall=0.0
     )
 
 
@@ -96,7 +96,7 @@ async def check_random_words(
     ``kinds`` errors must come.
     """
     asked, start = job.load(), time.perf_counter()
-    params, clock = asked.params, Bench(dut)
+    params, clock = asked.params, Harness(dut)
     choose = Random(asked.seed)
     host = Host(clock, params, _memory(params))
     await host.start()

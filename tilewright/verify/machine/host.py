@@ -13,7 +13,7 @@ from tilewright.golden.machine.instruction import BaseInstruction
 from tilewright.golden.params.block import Port
 from tilewright.golden.params.machine import INSTRUCTION_BASE, STATUS_FIELDS, Error, Register
 from tilewright.verify.machine.accelerators import accelerator_of
-from tilewright.verify.streams import Bench, StreamDriver, StreamMonitor
+from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 
 __all__ = ["Host", "Status"]
 
@@ -40,7 +40,7 @@ class Host:
 
     def __init__(
         self,
-        clock: Bench,
+        clock: Harness,
         params: Any,
         external: NDArray[np.uint8],
         *,

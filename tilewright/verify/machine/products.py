@@ -23,7 +23,7 @@ from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.check import require_memory
 from tilewright.verify.machine.host import Host
-from tilewright.verify.streams import Bench
+from tilewright.verify.streams import Harness
 
 __all__ = ["products"]
 
@@ -31,7 +31,7 @@ __all__ = ["products"]
 @cocotb.test
 async def products(dut: Any) -> None:
     asked, task = job.load(), json.loads(os.environ["TILEWRIGHT_TASK"])
-    params, clock, start = asked.params, Bench(dut), time.perf_counter()
+    params, clock, start = asked.params, Harness(dut), time.perf_counter()
     cycles = [
         await _run(clock, params, programs, memory, task["latency"])
         for programs, memory in _work(params, task, asked.seed)
@@ -62,7 +62,9 @@ def _work(params: Any, task: dict[str, Any], seed: int) -> Iterator[tuple[list, 
         yield [builder.program], builder.memory
 
 
-async def _run(clock: Bench, params: Any, programs: list, memory: np.ndarray, latency: int) -> int:
+async def _run(
+    clock: Harness, params: Any, programs: list, memory: np.ndarray, latency: int
+) -> int:
     """Cycles of all programs together."""
     system, wanted = accelerator_of(params), memory.copy()
     machine = system.machine(params, wanted)

@@ -8,7 +8,7 @@ from tilewright.golden.params.machine import INSTRUCTION_BASE, SCALARS, Error, R
 from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.host import Host
-from tilewright.verify.streams import Bench
+from tilewright.verify.streams import Harness
 
 __all__ = ["check_registers"]
 
@@ -19,7 +19,7 @@ async def check_registers(dut: Any, move: str, overflow: str) -> None:
     system = accelerator_of(params)
     assemble, counter = system.assemble, system.counter
     rng = np.random.default_rng(job.load().seed)
-    host = Host(Bench(dut), params, np.zeros(64 * params.line_bytes, np.uint8))
+    host = Host(Harness(dut), params, np.zeros(64 * params.line_bytes, np.uint8))
     await host.start()
     identity = await host.read(Register.IDENTITY)
     assert identity == params.rows | params.columns << 8 | params.group << 16 | SCALARS << 24

@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.golden.params.machine import Register
 from tilewright.verify import job
 from tilewright.verify.machine.host import Host
-from tilewright.verify.streams import Bench
+from tilewright.verify.streams import Harness
 
 __all__ = ["program"]
 
@@ -30,7 +30,7 @@ async def program(dut: Any) -> None:
         halves = given["program"].tolist()
     words = [low | high << 64 for low, high in halves]
     asked = job.load()
-    clock = Bench(dut)
+    clock = Harness(dut)
     start = time.perf_counter()
     host = Host(clock, asked.params, memory, latency=task["latency"])
     await host.start()

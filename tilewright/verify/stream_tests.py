@@ -11,8 +11,9 @@ import numpy as np
 
 from tilewright.golden.pack import Columns, pack, unpack
 from tilewright.golden.params.block import BlockParams, Field, Port
-from tilewright.verify import bench_of, job
-from tilewright.verify.streams import Bench, StreamDriver, StreamMonitor
+from tilewright.verify import job, stream_bench_of
+from tilewright.verify.bench import PortColumns, checked_columns
+from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 
 ALONE_CASES = 12  # cases that pass through one at a time, to measure the latency
 SHOWN = 8  # differing elements in a message
@@ -43,14 +44,17 @@ def phases(asked: job.Job, cases: int) -> list[Phase]:
 class Data:
     """Cases of a block: what goes in, what must come out, as columns and as words."""
 
-    inputs: dict[str, Columns]
-    outputs: dict[str, Columns]
+    inputs: PortColumns
+    outputs: PortColumns
     sent: dict[str, list[int]]
     wanted: dict[str, list[int]]
 
 
-def prepare(params: BlockParams, inputs: dict[str, Columns]) -> Data:
-    outputs = bench_of(params).expected(params, inputs)
+def prepare(params: BlockParams, inputs: PortColumns) -> Data:
+    """Compute the results of ``inputs``, and pack both sides into words."""
+    inputs = checked_columns(params, params.inputs, inputs)
+    expected = stream_bench_of(params).expected(params, inputs)
+    outputs = checked_columns(params, params.outputs, expected)
     return Data(
         inputs,
         outputs,
@@ -63,7 +67,7 @@ def prepare(params: BlockParams, inputs: dict[str, Columns]) -> Data:
 async def equals_golden(dut: Any) -> None:
     asked = job.load()
     params = asked.params
-    bench, clock = bench_of(params), Bench(dut)
+    bench, clock = stream_bench_of(params), Harness(dut)
     if asked.exhaustive:
         inputs = bench.exhaustive(params)
     else:
@@ -85,7 +89,9 @@ async def equals_golden(dut: Any) -> None:
             job.report(cases=cases, cycles=cycles, seconds=seconds)
 
 
-async def run_phase(clock: Bench, params: BlockParams, phase: Phase, data: Data, seed: int) -> None:
+async def run_phase(
+    clock: Harness, params: BlockParams, phase: Phase, data: Data, seed: int
+) -> None:
     """Pass the cases through and compare."""
     timing = params.timing
     settle = 4 + timing.latency + int(timing.interval)  # cycles to run empty
@@ -138,12 +144,12 @@ def compare(params: BlockParams, data: Data, got: dict[str, list[int]], *, in_or
     A bench with a ``check`` of its own is asked instead, and also held to its expected results
     where they are ``in_order``: with neither side ever waiting, timing is no excuse.
     """
-    check = getattr(bench_of(params), "check", None)
-    if check is not None:
+    bench = stream_bench_of(params)
+    if bench.has_check:
         columns = {port.name: unpack(port, got[port.name]) for port in params.outputs}
-        problem = check(params, data.inputs, columns)
+        problem = bench.check(params, data.inputs, columns)
         assert problem is None, problem
-    if check is None or in_order:
+    if in_order or not bench.has_check:
         for port in params.outputs:
             problem = difference(params, data, port, got[port.name])
             assert problem is None, problem

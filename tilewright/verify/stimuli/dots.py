@@ -1,4 +1,4 @@
-"""Dot products for the benches of processing elements: corners, close sums, extremes, real ones."""
+"""Dot products for the benches of PEs: corners, close sums, extremes, ordinary ones."""
 
 import numpy as np
 from numpy.random import Generator
@@ -7,12 +7,15 @@ from numpy.typing import NDArray
 from tilewright.golden.bits import encode
 from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import FP16
-from tilewright.golden.params.pe import BENCH_BEATS, GroupScaledParams, IfpuParams, PEParams
+from tilewright.golden.params.pe import BENCH_BEATS, DecaLaneParams, GroupScaledParams, PEParams
 from tilewright.golden.vectors import corners
 
 
-def beats_of(params: PEParams, columns: Columns) -> dict[str, NDArray]:
-    """The columns of whole dot products, with an axis of beats; the rest has no result yet."""
+def beats_of(columns: Columns) -> Columns:
+    """Return the columns of whole dot products, with an axis of beats.
+
+    Beats of a dot product that is not complete have no result yet and are left out.
+    """
     whole = len(columns["last"]) // BENCH_BEATS * BENCH_BEATS
     return {
         name: values[:whole].reshape(-1, BENCH_BEATS, *values.shape[1:])
@@ -20,27 +23,29 @@ def beats_of(params: PEParams, columns: Columns) -> dict[str, NDArray]:
     }
 
 
-def flags(params: PEParams, rng: Generator, cases: int) -> Columns:
-    """``last`` every BENCH_BEATS beats; groups of any length that fits."""
+def flags(params: PEParams, rng: Generator, cases: int, every: int = 1) -> Columns:
+    """Draw ``last``, every BENCH_BEATS beats, and the ends of groups of any length that fits.
+
+    A group has a multiple of ``every`` beats.
+    """
     position = np.arange(cases) % BENCH_BEATS
     last = position == BENCH_BEATS - 1
     limit = params.group // params.lanes
     chance = rng.choice([0.0, 0.4, 1.0], -(-cases // BENCH_BEATS))
     end = last | (rng.random(cases) < np.repeat(chance, BENCH_BEATS)[:cases])
-    if isinstance(params, IfpuParams):
-        end &= position % params.weight_bits == params.weight_bits - 1
+    end &= position % every == every - 1
     end |= position % limit == limit - 1
     return {"group_end": end.astype(np.int64), "last": last.astype(np.int64)}
 
 
 def scales(rng: Generator, cases: int) -> NDArray:
-    """Mostly ordinary scales, some at fp16's edges."""
+    """Draw mostly ordinary scales, and some at fp16's edges."""
     ordinary = encode(FP16, np.exp2(rng.uniform(-12, 4, cases)) * rng.choice([-1, 1], cases))
     return np.where(rng.random(cases) < 0.05, rng.choice(corners(FP16), cases), ordinary)
 
 
 def floats(rng: Generator, cases: int, lanes: int) -> NDArray:
-    """fp16 patterns; each dot product is ordinary, close in size, of any size, tiny, or edgy."""
+    """Draw fp16 patterns; a dot product is ordinary, close in size, of any size, tiny or edgy."""
     results = -(-cases // BENCH_BEATS)
     shape = (results, BENCH_BEATS, lanes)
     kind = rng.choice(6, (results, 1, 1), p=[0.15, 0.15, 0.3, 0.1, 0.15, 0.15])
@@ -55,7 +60,7 @@ def floats(rng: Generator, cases: int, lanes: int) -> NDArray:
 
 
 def hide_large(rng: Generator, patterns: NDArray, partners: NDArray) -> NDArray:
-    """``partners`` with 0 beside every large pattern, in a third of the dot products.
+    """Return ``partners`` with 0 beside every large pattern, in a third of the dot products.
 
     Zero products must not raise the exponent to which small ones are aligned.
     """
@@ -65,8 +70,8 @@ def hide_large(rng: Generator, patterns: NDArray, partners: NDArray) -> NDArray:
     return np.where(chosen & large, 0, partners)
 
 
-def weights(params: GroupScaledParams, rng: Generator, cases: int) -> NDArray:
-    """Integers, the extremes often enough to fill whole groups."""
+def weights(params: GroupScaledParams | DecaLaneParams, rng: Generator, cases: int) -> NDArray:
+    """Draw integers, the extremes often enough to fill whole groups."""
     fmt = params.weight_format
     shape = (cases, params.lanes)
     values = rng.integers(fmt.minimum, fmt.maximum, shape, endpoint=True)
@@ -75,7 +80,7 @@ def weights(params: GroupScaledParams, rng: Generator, cases: int) -> NDArray:
 
 
 def unused(rng: Generator, cases: int) -> Columns:
-    """Exponents and scales for elements that ignore them."""
+    """Draw exponents and scales for PEs that ignore them."""
     return {
         "exponent": rng.integers(0, 32, cases),
         "scale": rng.integers(0, 1 << FP16.bits, cases),

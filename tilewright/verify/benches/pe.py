@@ -1,0 +1,237 @@
+"""Benches of the processing elements that Anda is compared with."""
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from tilewright.golden.arith import convert
+from tilewright.golden.bits import decode, encode
+from tilewright.golden.pack import Columns
+from tilewright.golden.params.formats import BF16, FP16
+from tilewright.golden.params.pe import (
+    BENCH_BEATS,
+    AlignedParams,
+    DecaLaneParams,
+    FignaAlignerParams,
+    FignaChunkParams,
+    FpFpParams,
+    FpIntParams,
+    IfpuParams,
+)
+from tilewright.golden.pe import (
+    align,
+    align_chunks,
+    aligned_dot,
+    chunked_dot,
+    deca_lane_dot,
+    fp_fp_dot,
+    fp_int_dot,
+)
+from tilewright.golden.vectors import corners
+from tilewright.verify.bench import PortColumns, StreamBench
+from tilewright.verify.dots import GROUP, PEBench, Tensors, in_beats
+from tilewright.verify.stimuli.dots import flags, floats, hide_large, scales, unused, weights
+
+A = TypeVar("A", bound=AlignedParams)
+
+
+class FpFpBench(PEBench[FpFpParams]):
+    """Bench of FP-FP."""
+
+    def stimulus(self, params: FpFpParams, rng: Generator, cases: int) -> PortColumns:
+        weight = floats(rng, cases, params.lanes)
+        activation = hide_large(rng, weight, floats(rng, cases, params.lanes))
+        operands = {"activation": activation, "weight": weight}
+        return {"i": operands | unused(rng, cases) | flags(params, rng, cases)}
+
+    def dot(self, params: FpFpParams, beats: Columns) -> NDArray:
+        return fp_fp_dot(params, beats["activation"], beats["weight"])
+
+    def operands(self, params: FpFpParams, tensors: Tensors) -> Columns:
+        """Dequantise the weights: their scales are in them."""
+        x = in_beats(params, tensors)
+        factors = np.repeat(decode(FP16, tensors.scale), GROUP, axis=-1)
+        weight = encode(FP16, tensors.weight * factors).astype(np.int64)
+        return x | {
+            "weight": weight.reshape(x["weight"].shape),
+            "scale": np.zeros_like(x["scale"]),
+            "group_end": x["last"],
+        }
+
+
+class FpIntBench(PEBench[FpIntParams]):
+    """Bench of FP-INT."""
+
+    def stimulus(self, params: FpIntParams, rng: Generator, cases: int) -> PortColumns:
+        activation = floats(rng, cases, params.lanes)
+        weight = hide_large(rng, activation, weights(params, rng, cases))
+        operands = {"activation": activation, "weight": weight}
+        columns = operands | unused(rng, cases) | flags(params, rng, cases)
+        return {"i": columns | {"scale": scales(rng, cases)}}
+
+    def dot(self, params: FpIntParams, beats: Columns) -> NDArray:
+        fields = ("activation", "weight", "scale", "group_end")
+        return fp_int_dot(params, *(beats[name] for name in fields))
+
+
+class AlignedBench(PEBench[A]):
+    """What the benches of PEs with aligned mantissas share."""
+
+    def weight_beats(self, params: A) -> int:
+        """Return the beats in which a weight arrives; groups end after whole weights."""
+        return 1
+
+    def stimulus(self, params: A, rng: Generator, cases: int) -> PortColumns:
+        top = (1 << params.mantissa_bits) - 1
+        shape = (cases, params.beat_elements)
+        # From short to long mantissas, whole beats of the longest among them.
+        mantissa = rng.integers(0, top, shape, endpoint=True) >> rng.integers(
+            0, params.mantissa_bits, shape
+        )
+        mantissa[rng.random(cases) < 0.2] = top
+        sign = np.where(rng.random((cases, 1)) < 0.3, rng.integers(0, 2), rng.integers(0, 2, shape))
+        # Any bits where no group ends: they must not matter.
+        ends = flags(params, rng, cases, every=self.weight_beats(params))
+        exponent = np.where(
+            ends["group_end"], rng.integers(1, 30, cases, endpoint=True), rng.integers(0, 32, cases)
+        )
+        operands = {
+            "activation": mantissa | (sign << params.mantissa_bits),
+            "weight": weights(params, rng, cases),
+            "exponent": exponent,
+            "scale": scales(rng, cases),
+        }
+        return {"i": operands | ends}
+
+    def dot(self, params: A, beats: Columns) -> NDArray:
+        fields = ("activation", "weight", "exponent", "scale", "group_end")
+        return aligned_dot(params, *(beats[name] for name in fields))
+
+    def operands(self, params: A, tensors: Tensors) -> Columns:
+        """Align the activations of each group to its largest exponent."""
+        x = in_beats(params, tensors)
+        words, shared = align(params.mantissa_bits, tensors.groups)
+        return x | {
+            "activation": words.reshape(x["activation"].shape),
+            "exponent": np.repeat(shared, GROUP // params.lanes, axis=-1),
+        }
+
+
+class FignaBench(AlignedBench[AlignedParams]):
+    """Bench of FIGNA."""
+
+
+class IfpuBench(AlignedBench[IfpuParams]):
+    """Bench of iFPU: as that of FIGNA, with weights bit by bit."""
+
+    def weight_beats(self, params: IfpuParams) -> int:
+        return params.weight_bits
+
+    def stimulus(self, params: IfpuParams, rng: Generator, cases: int) -> PortColumns:
+        columns = super().stimulus(params, rng, cases)["i"]
+        shape = (cases, params.beat_elements)
+        # Whole beats of ones and zeros, and everything between.
+        draws = rng.random(shape)
+        density = rng.choice([0.0, 0.5, 1.0], (cases, 1))
+        columns["weight"] = (draws < density).astype(int)
+        # Activations stay for all bits of their weights.
+        first = np.arange(cases) // params.weight_bits * params.weight_bits
+        columns["activation"] = columns["activation"][first]
+        return {"i": columns}
+
+    def operands(self, params: IfpuParams, tensors: Tensors) -> Columns:
+        """Hold the activations of a beat for all bits of their weights, the highest first."""
+        x = super().operands(params, tensors)
+        bits, count = params.weight_bits, params.beat_elements
+        streams, dots, beats = x["last"].shape
+        held = x["activation"].reshape(streams, dots, -1, 1, count)
+        weight = x["weight"].reshape(held.shape) >> np.arange(bits - 1, -1, -1)[:, np.newaxis]
+        shape = (streams, dots, beats, count)
+        return x | {
+            "activation": np.repeat(held, bits, axis=3).reshape(shape),
+            "weight": (weight & 1).reshape(shape),
+        }
+
+
+class FignaChunkBench(AlignedBench[FignaChunkParams]):
+    """Bench of FIGNA-C: that of FIGNA, and a distance to the group's exponent with every beat."""
+
+    def stimulus(self, params: FignaChunkParams, rng: Generator, cases: int) -> PortColumns:
+        columns = super().stimulus(params, rng, cases)["i"]
+        # Mostly near, so that chunks meet; some so far that nothing or only a sign is left.
+        near = rng.integers(0, 4, cases)
+        distance = np.where(rng.random(cases) < 0.3, rng.integers(0, 32, cases), near)
+        exponent = columns["exponent"] | (distance << FP16.exponent_bits)
+        return {"i": columns | {"exponent": exponent}}
+
+    def dot(self, params: FignaChunkParams, beats: Columns) -> NDArray:
+        fields = ("activation", "weight", "exponent", "scale", "group_end")
+        return chunked_dot(params, *(beats[name] for name in fields))
+
+    def operands(self, params: FignaChunkParams, tensors: Tensors) -> Columns:
+        """Align the activations of each beat to its own largest exponent."""
+        x = in_beats(params, tensors)
+        words, exponent = align_chunks(params, tensors.groups)
+        return x | {
+            "activation": words.reshape(x["activation"].shape),
+            "exponent": exponent.reshape(x["exponent"].shape),
+        }
+
+
+class DecaLaneBench(PEBench[DecaLaneParams]):
+    """Bench of DECA's lanes with their share of a matrix unit."""
+
+    def stimulus(self, params: DecaLaneParams, rng: Generator, cases: int) -> PortColumns:
+        shape = (cases, params.lanes)
+        operands = {
+            "activation": _bf16(rng, shape, 8),
+            "weight": weights(params, rng, cases),
+            "exponent": unused(rng, cases)["exponent"],
+            "scale": _bf16(rng, (cases,), 6),
+        }
+        return {"i": operands | flags(params, rng, cases)}
+
+    def dot(self, params: DecaLaneParams, beats: Columns) -> NDArray:
+        return deca_lane_dot(params, *(beats[name] for name in ("activation", "weight", "scale")))
+
+    def operands(self, params: DecaLaneParams, tensors: Tensors) -> Columns:
+        """Round activations and scales to bf16."""
+        x = in_beats(params, tensors)
+        rounded = {
+            name: convert(FP16, BF16, x[name]).astype(np.int64) for name in ("activation", "scale")
+        }
+        return x | rounded
+
+
+class FignaAlignerBench(StreamBench[FignaAlignerParams]):
+    """Bench of the aligner: groups of a few beats, of ordinary and extreme values."""
+
+    def stimulus(self, params: FignaAlignerParams, rng: Generator, cases: int) -> PortColumns:
+        position = np.arange(cases) % BENCH_BEATS
+        ends = (position == BENCH_BEATS - 1).astype(np.int64)
+        return {"i": {"activation": floats(rng, cases, params.lanes), "group_end": ends}}
+
+    def expected(self, params: FignaAlignerParams, columns: PortColumns) -> PortColumns:
+        x = columns["i"]
+        groups = len(x["group_end"]) // BENCH_BEATS
+        whole = groups * BENCH_BEATS
+        values = x["activation"][:whole].reshape(groups, -1)
+        words, exponent = align(params.mantissa_bits, values)
+        return {
+            "o": {
+                "activation": words.reshape(whole, params.lanes),
+                "exponent": np.repeat(exponent, BENCH_BEATS),
+                "group_end": x["group_end"][:whole],
+            }
+        }
+
+
+def _bf16(rng: Generator, shape: tuple[int, ...], spread: int) -> NDArray:
+    """Draw bf16 patterns: of ordinary size, some of any size, some at the edges of the format."""
+    signs = rng.choice([-1, 1], shape)
+    ordinary = encode(BF16, signs * np.exp2(rng.uniform(-spread, spread, shape)))
+    wide = encode(BF16, signs * np.exp2(rng.uniform(-120, 120, shape)))
+    kind = rng.choice(3, shape, p=[0.9, 0.07, 0.03])
+    return np.choose(kind, [ordinary, wide, rng.choice(corners(BF16), shape)])

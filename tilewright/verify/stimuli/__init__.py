@@ -1,0 +1,1 @@
+"""Operands for the benches: integers, floats, groups of activations, dot products."""
