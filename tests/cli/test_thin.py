@@ -13,20 +13,12 @@ LONG = {
     "cli/commands/compare/pe.py",
     "cli/commands/llm.py",
     "cli/commands/search.py",
-    "cli/commands/simulate.py",
     "cli/commands/sweep.py",
     "cli/commands/synth.py",
 }
 PARSING = {
     "studies/accuracy/__main__.py",
     "studies/accuracy/options.py",
-    *(
-        f"studies/runs/{name}.py"
-        for name in (
-            *("__init__", "anda_block", "deca_block", "deca_coverage", "deca_cycles", "deca_gemm"),
-            *("deca_presets", "harmonia_block", "llm_block", "program"),
-        )
-    ),
 }
 
 

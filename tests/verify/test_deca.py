@@ -1,5 +1,7 @@
 """The DECA processing element as emitted Verilog: results, cycles, errors, squashes, coverage."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,8 @@ from tilewright.cli import main
 from tilewright.golden.deca import expected_cycles
 from tilewright.golden.params.deca import DecaParams, ScaleKind, TileConfig
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.runs import deca_coverage, deca_cycles
-from tilewright.studies.runs.deca_presets import load_record
+from tilewright.studies.measured import load_measured
+from tilewright.studies.runs import deca_coverage, deca_cycles, deca_gemm
 from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.workload import Squash, tile_coverage
 from tilewright.verify.job import DEFAULT_STALLS
@@ -90,7 +92,7 @@ def test_cycles_of_dense_tiles():
 
 def test_record_is_of_this_model():
     """Measured cycles are the model's, to the last one; the formula is the one of golden."""
-    record = load_record(deca_cycles.RECORD)
+    record = load_measured(deca_cycles.RECORD)
     assert list(record["blocks"]) == [f"deca:{preset}" for preset in DecaParams.PRESETS]
     for spec, rows in record["blocks"].items():
         params = resolve(spec)
@@ -116,7 +118,7 @@ def test_record_is_of_this_model():
 )
 def test_recorded_cycles_are_the_papers(preset, figures):
     """Within 0.5% of the closed form at every density; dense tiles exactly."""
-    table = load_record(deca_cycles.RECORD)["blocks"][f"deca:{preset}"]
+    table = load_measured(deca_cycles.RECORD)["blocks"][f"deca:{preset}"]
     for percent, cycles in claim(figures).items():
         row = cycle_row(table, TileConfig(), int(percent) / 100)
         assert row["measured"] == pytest.approx(cycles, rel=0.005)
@@ -125,7 +127,7 @@ def test_recorded_cycles_are_the_papers(preset, figures):
 
 
 def test_recorded_dense_cycles_are_exact():
-    table = load_record(deca_cycles.RECORD)["blocks"]["deca:paper"]
+    table = load_measured(deca_cycles.RECORD)["blocks"]["deca:paper"]
     dense = claim("deca.cycles_per_tile.dense")
     for bits, scale in ((8, ScaleKind.NONE), (4, ScaleKind.E8M0)):
         config = TileConfig(code_bits=bits, scale=scale)
@@ -133,12 +135,12 @@ def test_recorded_dense_cycles_are_exact():
 
 
 def test_record_has_ten_thousand_tiles():
-    table = load_record(deca_cycles.RECORD)["blocks"]["deca:paper"]
+    table = load_measured(deca_cycles.RECORD)["blocks"]["deca:paper"]
     assert sum(row["tiles"] for row in table) >= 10_000
 
 
 def test_recorded_coverage_has_no_hole():
-    record = load_record(deca_coverage.RECORD)
+    record = load_measured(deca_coverage.RECORD)
     assert list(record["blocks"]) == [f"deca:{preset}" for preset in DecaParams.PRESETS]
     for entry in record["blocks"].values():
         coverage = Coverage.from_dict(entry)
@@ -165,6 +167,17 @@ def test_small_gemm(capsys):
     )
     assert result["lines_read"] >= result["bytes"] / 64
     assert 0 < result["prefetch_accuracy"] <= 1
+
+
+def test_gemm_from_python(capsys):
+    """The function that the command calls; every field of its result is in the JSON."""
+    words = ("--block", "deca:small", "--m", "16", "--k", "64", "--n", "3", "--latency", "20")
+    code, result = simulate(capsys, "deca.gemm", *words)
+    run = deca_gemm.gemm_on_deca(
+        "deca:small", m=16, k=64, n=3, memory=deca_gemm.DecaMemory(latency=20)
+    )
+    assert code == 0 and run.equal
+    assert result == asdict(run) | {"shape": list(run.shape)}
 
 
 def test_gemm_of_a_file(tmp_path, capsys):
@@ -219,7 +232,7 @@ def test_every_combination(preset, capsys):
 
 @pytest.mark.full
 def test_cycle_record_can_be_made_again(capsys):
-    record = load_record(deca_cycles.RECORD)
+    record = load_measured(deca_cycles.RECORD)
     words = record["command"].replace(" --update-record", "").split()[2:]
     code, result = simulate(capsys, *words)
     assert code == 0

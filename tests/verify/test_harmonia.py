@@ -76,11 +76,20 @@ def test_a_program_that_goes_wrong(capsys, tmp_path):
         (["--program", "{tmp}/bad.s"], "bad.s, line 1: unknown instruction 'compress'"),
         (["--program", "{tmp}/long.s"], "2049 instructions do not fit the 2048 of harmonia__rows"),
         (["--memory", "{tmp}/none.npz"], "--memory goes with --program"),
+        (
+            [
+                *("--block", "harmonia:small,line_bytes=256"),
+                *("--program", "{tmp}/good.s", "--memory", "{tmp}/small_lines.npz"),
+            ],
+            "small_lines.npz: memory must be bytes, whole lines of 256",
+        ),
     ],
 )
 def test_refused_runs(words, message, capsys, tmp_path):
     (tmp_path / "bad.s").write_text("compress source=0\n")
     (tmp_path / "long.s").write_text("wait\n" * 2049)
+    (tmp_path / "good.s").write_text("halt\n")
+    np.savez(tmp_path / "small_lines.npz", memory=np.zeros(64, np.uint8))
     assert main(["simulate", "harmonia", *(w.format(tmp=tmp_path) for w in words)]) == 2
     assert message in capsys.readouterr().err
 

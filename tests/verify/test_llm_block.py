@@ -11,7 +11,7 @@ from tilewright.golden.llm.on_anda import mantissas_of
 from tilewright.golden.llm.on_harmonia import head_program, head_results
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.resolve import resolve
-from tilewright.report.measured import load_measured
+from tilewright.studies.measured import load_measured
 
 TINY = ("--model", "tiny-llama")
 

@@ -5,7 +5,9 @@ import re
 
 import pytest
 
+from tilewright.base.errors import CheckError
 from tilewright.cli import main
+from tilewright.studies.runs.simulation import Simulation
 
 
 def run(capsys, *argv):
@@ -64,11 +66,39 @@ def test_one_stall_replaces_the_three(capsys):
             ["anda.block", "--save", "x.npz"],
             "--save is an option of anda, harmonia, not of anda.block",
         ),
+        (["deca.gemm", "--cases", "5"], "--cases is an option of deca.cycles, not of deca.gemm"),
+        (
+            ["deca.cycles", "--exhaustive"],
+            "unknown argument '--exhaustive'; see tilewright simulate deca.cycles --help",
+        ),
+        (
+            ["deca.gemm", "queue"],
+            "unknown argument 'queue'; see tilewright simulate deca.gemm --help",
+        ),
         (["queue", "--waves", "x.png"], "waves go to a .vcd or .fst file, not to 'x.png'"),
     ],
 )
 def test_refusals(capsys, argv, message):
     assert run(capsys, *argv) == (2, "", f"tilewright: {message}\n")
+
+
+def test_options_may_stand_before_a_workload(capsys):
+    """What is refused is the value, so the option was read as the workload's own."""
+    code, _, err = run(capsys, "--prefetch", "16", "deca.gemm")
+    assert (code, err) == (2, "tilewright: prefetch must be 0..15, not 16\n")
+
+
+def test_a_failing_bench_is_a_result(capsys, monkeypatch):
+    """Its text is on stdout, and the exit code says that a check failed."""
+
+    def fail(self, block, bench, **options):
+        raise CheckError(f"{bench}: not equal")
+
+    monkeypatch.setattr(Simulation, "run", fail)
+    bench = "tilewright.verify.machine.run: not equal\n"
+    assert run(capsys, "anda") == (1, bench, "")
+    bench = "deca:small: tilewright.verify.deca.cycles: not equal\n"
+    assert run(capsys, "deca.cycles", "--block", "deca:small") == (1, bench, "")
 
 
 def test_waves_are_written_and_named(capsys, tmp_path):

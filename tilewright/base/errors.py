@@ -1,7 +1,11 @@
-"""Errors that are the user's to mend: the command line prints their text, not a traceback."""
+"""Errors whose text the command line prints instead of a traceback."""
 
-__all__ = ["CommandError"]
+__all__ = ["CheckError", "CommandError"]
 
 
 class CommandError(Exception):
     """A command cannot go on; the text names what is wrong and, where possible, what to type."""
+
+
+class CheckError(Exception):
+    """A check failed, such as a test of a bench; the text, which is a result, says how."""

@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tilewright.base.errors import CommandError
+from tilewright.base.errors import CheckError, CommandError
 from tilewright.cli.discovery import all_commands, command_names, find_command, load_command
-from tilewright.cli.parser import command_parser
+from tilewright.cli.parser import command_parser, unknown_argument
 
 __all__ = ["all_commands", "command_names", "command_parser", "load_command", "main"]
 
@@ -30,6 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has gone (`tilewright list | head`): keep the interpreter's last flush quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except CheckError as failure:
+        print(failure)
+        return CHECK_FAILED
     except (ValueError, OSError, CommandError) as error:
         if "--traceback" in argv:
             raise
@@ -42,7 +45,7 @@ def _run(argv: Sequence[str]) -> int:
     parser = command_parser(*words)
     args, unknown = parser.parse_known_args(rest)
     if unknown:
-        raise CommandError(f"unknown argument {unknown[0]!r}; see {parser.prog} --help")
+        raise unknown_argument(words, rest, unknown[0])
     code: int = args.run(args)
     return code
 

@@ -48,7 +48,8 @@ def find_command(argv: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
         from tilewright.golden.params.names import unknown
 
         raise CommandError(unknown("command", first, command_names()))
-    words, rest = (first,), list(argv)
+    words: tuple[str, ...] = (first,)
+    rest = list(argv)
     rest.remove(first)
     while chosen := [word for word in rest if word in command_names(*words)]:
         words = (*words, chosen[0])

@@ -7,7 +7,7 @@ from tilewright import __version__
 from tilewright.base.errors import CommandError
 from tilewright.cli.discovery import command_names, load_command
 
-__all__ = ["Parser", "command_parser"]
+__all__ = ["Parser", "command_parser", "unknown_argument"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -15,6 +15,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{message}; see {self.prog} --help")
+
+    def takes(self, option: str) -> bool:
+        """Whether ``option`` is one of this parser's."""
+        return option in self._option_string_actions
 
 
 def command_parser(*words: str) -> Parser:
@@ -44,6 +48,24 @@ def command_parser(*words: str) -> Parser:
     else:
         _add_subcommands(parser, command.METAVAR, *words)
     return parser
+
+
+def unknown_argument(words: tuple[str, ...], rest: list[str], argument: str) -> CommandError:
+    """Return the refusal of an argument of ``rest`` that the command ``words`` does not take.
+
+    It names the subcommands beside this command, or below it, that do take the option.
+    """
+    parser, option = command_parser(*words), argument.partition("=")[0]
+    family = words if command_names(*words) else words[:-1]
+    takers = [
+        name
+        for name in (command_names(*family) if family else ())
+        if command_parser(*family, name).takes(option)
+    ]
+    if not takers:
+        return CommandError(f"unknown argument {argument!r}; see {parser.prog} --help")
+    asked = words[-1] if family != words else rest[0]
+    return CommandError(f"{option} is an option of {', '.join(takers)}, not of {asked}")
 
 
 def _main_parser() -> Parser:

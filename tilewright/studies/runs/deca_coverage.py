@@ -1,53 +1,48 @@
-"""Functional coverage of the simulated element: every combination of what a tile can be and meet.
+"""Functional coverage of the simulated DECA PE: all combinations of what a tile can be and meet.
 
-A combination that was not reached is a hole, and fails the command.
+A combination that was not reached is a hole, and fails the run.
 """
 
-import argparse
+from dataclasses import dataclass
+from typing import Any
 
-from tilewright.base.console import print_json, print_table
-from tilewright.studies.runs.deca_presets import run_presets, write_record
+from tilewright.studies.runs.deca_presets import run_presets
+from tilewright.studies.runs.simulation import DEFAULT, Simulation
 from tilewright.verify.coverage import Coverage
 
-__all__ = ["RECORD", "add_arguments", "run"]
+__all__ = ["RECORD", "TileCoverage", "cover_tiles"]
 
 BENCH = "tilewright.verify.deca.combinations"
 RECORD = "deca_coverage"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None of its own: ``--update-record`` is that of ``deca.cycles``."""
+@dataclass(frozen=True)
+class TileCoverage:
+    """The combinations that the tiles of one block have reached."""
+
+    coverage: Coverage
+    cases: int  # tiles
+    cycles: int
+
+    @property
+    def squashed(self) -> int:
+        """How many tiles a squash disturbed."""
+        bins = zip(self.coverage.bins(), self.coverage.hits, strict=True)
+        return sum(hits for found, hits in bins if found["squash"] != "undisturbed")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return self.coverage.as_dict() | {"cases": self.cases, "cycles": self.cycles}
 
 
-def run(args: argparse.Namespace) -> int:
-    found = run_presets(args, BENCH, exhaustive=True)
-    if found is None:
-        return 1
-    record = {
-        "command": "tilewright simulate deca.coverage --update-record",
-        "seed": args.seed,
-        "blocks": {
-            spec: numbers["coverage"] | {name: numbers[name] for name in ("cases", "cycles")}
-            for spec, numbers in found.items()
-        },
+def cover_tiles(
+    block: str | None = None, *, simulation: Simulation = DEFAULT
+) -> dict[str, TileCoverage]:
+    """Return what tiles in every combination reached, by block: ``block`` or every preset."""
+    found = run_presets("deca.coverage", BENCH, block, simulation, exhaustive=True)
+    return {
+        name: TileCoverage(
+            Coverage.from_dict(numbers["coverage"]), numbers["cases"], numbers["cycles"]
+        )
+        for name, numbers in found.items()
     }
-    if args.update_record:
-        write_record(RECORD, record)
-    print_json(record) if args.json else _print(record["blocks"])
-    return 0
-
-
-def _print(blocks: dict[str, dict]) -> None:
-    rows = []
-    for spec, entry in blocks.items():
-        coverage = Coverage.from_dict(entry)
-        squashed = sum(
-            hits
-            for found, hits in zip(coverage.bins(), coverage.hits, strict=True)
-            if found["squash"] != "undisturbed"
-        )
-        seen = len(coverage.hits) - len(coverage.holes)
-        rows.append(
-            (spec, f"{seen:,}", f"{len(coverage.hits):,}", f"{entry['cases']:,}", f"{squashed:,}")
-        )
-    print_table(("BLOCK", "COMBINATIONS SEEN", "OF", "TILES", "SQUASHED"), rows)

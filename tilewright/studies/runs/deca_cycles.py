@@ -1,59 +1,37 @@
-"""Cycles per tile of the simulated element beside the model, the formula and the record."""
+"""Cycles per tile of the simulated DECA PE beside the model, the formula and the record."""
 
-import argparse
-from typing import Any
+from dataclasses import dataclass
 
-from tilewright.base.console import print_json, print_table
-from tilewright.studies.runs.deca_presets import run_presets, write_record
+from tilewright.studies.runs.deca_presets import run_presets
+from tilewright.studies.runs.simulation import DEFAULT, Simulation
 
-__all__ = ["RECORD", "add_arguments", "run"]
+__all__ = ["RECORD", "CycleRow", "measure_cycles"]
 
 BENCH = "tilewright.verify.deca.cycles"
 RECORD = "deca_cycles"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "deca.cycles, deca.coverage, anda.block, deca.block, harmonia.block",
-        "cycles per tile with data there; combinations of properties; one decoder layer",
-    )
-    group.add_argument(
-        "--update-record",
-        action="store_true",
-        help="write the outcome down, which the report shows",
-    )
+@dataclass(frozen=True)
+class CycleRow:
+    """The cycles per tile of one tile format at one density."""
+
+    code_bits: int
+    scale: str
+    group: int
+    int8: bool
+    density: float
+    tiles: int
+    measured: float
+    model: float  # of these very tiles, by the golden model
+    formula: float  # in the mean, by the closed form
 
 
-def run(args: argparse.Namespace) -> int:
-    found = run_presets(args, BENCH, cases=args.cases)
-    if found is None:
-        return 1
-    tables = {spec: numbers["cycle_table"] for spec, numbers in found.items()}
-    record = {
-        "command": f"tilewright simulate deca.cycles --cases {args.cases} --update-record",
-        "seed": args.seed,
-        "blocks": tables,
+def measure_cycles(
+    block: str | None = None, *, cases: int = 1000, simulation: Simulation = DEFAULT
+) -> dict[str, tuple[CycleRow, ...]]:
+    """Return the cycles per tile with data present, by block: ``block`` or every preset of DECA."""
+    found = run_presets("deca.cycles", BENCH, block, simulation, cases=cases)
+    return {
+        name: tuple(CycleRow(**row) for row in numbers["cycle_table"])
+        for name, numbers in found.items()
     }
-    if args.update_record:
-        write_record(RECORD, record)
-    print_json(record) if args.json else _print(tables)
-    return 0
-
-
-def _print(tables: dict[str, list[dict[str, Any]]]) -> None:
-    print_table(
-        ("BLOCK", "CODE BITS", "SCALE", "TILE", "DENSITY", "TILES", "MEASURED", "MODEL", "FORMULA"),
-        [
-            (
-                spec,
-                row["code_bits"],
-                row["scale"],
-                "int8" if row["int8"] else "bf16",
-                f"{row['density']:g}",
-                row["tiles"],
-                *(f"{row[name]:.4f}" for name in ("measured", "model", "formula")),
-            )
-            for spec, rows in tables.items()
-            for row in rows
-        ],
-    )

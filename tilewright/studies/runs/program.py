@@ -1,194 +1,202 @@
 """A program on a simulated accelerator, beside the golden machine.
 
-Without ``--program`` it is one of the accelerator's own: a transformer block of Anda's with random
+Where none is given, it is one of the accelerator's own: a transformer layer of Anda's with random
 weights, a head of attention and a linear layer of Harmonia's.
 """
 
-import argparse
-import json
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 from zipfile import BadZipFile
 
-from tilewright.base.console import print_json, print_table, progress
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.base.console import progress
 from tilewright.base.errors import CommandError
+from tilewright.golden.anda_machine.block import transformer_block
+from tilewright.golden.harmonia_machine.attention import random_attention
+from tilewright.golden.machine.assembly import AssemblyError
+from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.golden.params.machine import Error
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.runs.simulation import DEFAULT, Simulation, resolve_block
+from tilewright.verify.machine.accelerators import accelerator_of
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from tilewright.golden.machine.instruction import BaseInstruction
+__all__ = ["LATENCY", "MachineStatus", "ProgramRun", "program_on_machine", "run_program"]
 
 BENCH = "tilewright.verify.machine.run"
 PRESET = "small"  # the paper's sizes take minutes to build
+LATENCY = 100  # cycles of the external memory
 LIMIT = 20_000_000  # cycles
 EMPTY_LINES = 1024  # of the external memory where none is given
+OWN = {"anda": "transformer block", "harmonia": "head of attention"}
+
+Memory: TypeAlias = NDArray[np.uint8]
+Program: TypeAlias = Sequence[BaseInstruction]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "anda, harmonia", f"a program, on the preset {PRESET} without --block"
-    )
-    group.add_argument("--program", type=Path, metavar="FILE", help="assembly text")
-    group.add_argument(
-        "--memory",
-        type=Path,
-        metavar="FILE.npz",
-        help="external memory: an array 'memory' of bytes",
-    )
-    group.add_argument(
-        "--save", type=Path, metavar="FILE.npz", help="write the external memory after the program"
-    )
+@dataclass(frozen=True)
+class MachineStatus:
+    """How a program ended: the error, or ``none``, and the instruction it ended at."""
+
+    error: str
+    instruction: int
 
 
-def run(args: argparse.Namespace) -> int:
-    from tilewright.golden.params.resolve import resolve
+@dataclass(frozen=True)
+class ProgramRun:
+    """A program that ran on the simulated accelerator, compared with the golden machine."""
 
-    spec = args.on or f"{args.block}:{PRESET}"
-    params = resolve(spec)
-    if params.block != args.block:
-        raise CommandError(f"{args.block} runs on a block {args.block}, not {params.block}")
-    if args.latency < 1:
-        raise CommandError(f"latency must be at least 1, not {args.latency}")
-    program, memory = _given(args, params) if args.program else _own(args, params)
-    with progress(args.block, 1) as tick:
+    program: str
+    block: str
+    instructions: int
+    status: MachineStatus
+    saturated: bool  # whether a value saturated in conversion
+    equal: bool  # memory, status and, of a program that halts, events, counters and cycles
+    counters: dict[str, int]
+    golden: dict[str, int]  # the same counters of the golden machine, none without a halt
+
+    @property
+    def halted(self) -> bool:
+        """Whether the program came to its end without an error."""
+        return self.status.error == "none"
+
+
+def program_on_machine(
+    machine: str,
+    block: str | None = None,
+    *,
+    program: Path | None = None,
+    memory: Path | None = None,
+    latency: int = LATENCY,
+    simulation: Simulation = DEFAULT,
+) -> tuple[Memory, ProgramRun]:
+    """Run a program on ``machine``, which is ``anda`` or ``harmonia``.
+
+    ``block`` is by default its preset ``small``. ``program`` is a file of assembly text and
+    ``memory`` an ``.npz`` file with an array ``memory`` of bytes, by default zeros; without a
+    program the accelerator's own runs. Returns the memory after the program, and its result.
+    """
+    block = block or f"{machine}:{PRESET}"
+    params = resolve_block(block, machine, machine)
+    if memory and not program:
+        raise CommandError("--memory goes with --program")
+    if program:
+        instructions, content = _read_program(params, program), _read_memory(params, memory)
+    else:
+        instructions, content = _own_program(params, simulation.seed)
+    name = str(program) if program else OWN[machine]
+    with progress(machine, 1) as tick:
         tick("simulation", steps=0)
-        done = run_program(args, spec, program, memory)
+        done = run_program(
+            name, block, instructions, content, latency=latency, simulation=simulation
+        )
         tick()
-    if done is None:
-        return 1
-    got, result = done
-    if args.save:
-        import numpy as np
-
-        np.savez(args.save, memory=got)
-    result["program"] = str(args.program) if args.program else OWN[args.block]
-    print_json(result) if args.json else _print(result)
-    return 0 if result["equal"] and result["status"]["error"] == "none" else 1
+    return done
 
 
 def run_program(
-    args: argparse.Namespace, spec: str, program: list["BaseInstruction"], memory: "np.ndarray"
-) -> tuple["np.ndarray", dict[str, Any]] | None:
-    """The memory that the simulated accelerator leaves, and how its run compares with golden's.
+    name: str,
+    block: str,
+    program: Program,
+    memory: Memory,
+    *,
+    latency: int = LATENCY,
+    simulation: Simulation = DEFAULT,
+) -> tuple[Memory, ProgramRun]:
+    """Return the memory that the simulated accelerator leaves, and how its run compares.
 
-    ``equal`` holds for memory, status and, of a program that halts, events, counters and cycles.
-    A bench that fails is told on the spot; the result is None then.
+    ``name`` is what the result calls the program; ``latency`` is that of the memory, in cycles.
     """
-    import numpy as np
-
-    from tilewright.golden.params.machine import Error
-    from tilewright.golden.params.resolve import resolve
-    from tilewright.verify.machine.accelerators import accelerator_of
-
-    params: Any = resolve(spec)
-    system = accelerator_of(params)
+    params: Any = resolve(block)
+    accelerator = accelerator_of(params)
+    if latency < 1:
+        raise CommandError(f"latency must be at least 1, not {latency}")
     if len(program) > params.instructions:
         raise CommandError(
             f"{len(program)} instructions do not fit the {params.instructions} of {params.slug}"
         )
     wanted = memory.copy()
-    outcome = system.machine(params, wanted).run(program)
-    got, numbers, failure = _simulate(args, spec, params, program, memory)
-    if failure is not None:
-        print(failure)
-        return None
+    outcome = accelerator.machine(params, wanted).run(program)
+    got, numbers = _simulate(block, program, memory, latency, simulation)
     expected = dict(outcome.counts)
     halted = outcome.error is Error.NONE
     if halted:
-        expected |= system.program_cycles(params, outcome, args.latency)
-    status = {"error": outcome.error.name.lower(), "instruction": outcome.instruction}
+        expected |= accelerator.program_cycles(params, outcome, latency)
+    status = MachineStatus(outcome.error.name.lower(), outcome.instruction)
     model = {counter.name.lower(): value for counter, value in expected.items()}
-    equal = np.array_equal(got, wanted) and numbers["status"] == status
+    found = MachineStatus(**numbers["status"])
+    equal = np.array_equal(got, wanted) and found == status
     if halted:
         equal &= numbers["saturated"] == outcome.saturated
-        equal &= all(numbers["counters"][name] == value for name, value in model.items())
-    return got, {
-        "block": params.slug,
-        "instructions": len(program),
-        "status": numbers["status"],
-        "saturated": numbers["saturated"],
-        "equal": bool(equal),
-        "counters": numbers["counters"],
-        "golden": model if halted else {},
-    }
+        equal &= all(numbers["counters"][counter] == value for counter, value in model.items())
+    return got, ProgramRun(
+        program=name,
+        block=params.slug,
+        instructions=len(program),
+        status=found,
+        saturated=numbers["saturated"],
+        equal=bool(equal),
+        counters=numbers["counters"],
+        golden=model if halted else {},
+    )
 
 
-def _given(args: argparse.Namespace, params: Any) -> tuple[list["BaseInstruction"], "np.ndarray"]:
-    import numpy as np
-
-    from tilewright.golden.machine.assembly import AssemblyError
-    from tilewright.verify.machine.accelerators import accelerator_of
-
-    system = accelerator_of(params)
+def _read_program(params: Any, path: Path) -> Program:
+    accelerator = accelerator_of(params)
     try:
-        program = system.assemble(args.program.read_text())
+        program: Program = accelerator.assemble(path.read_text())
     except OSError as problem:
-        raise CommandError(f"{args.program}: {problem.strerror}") from None
+        raise CommandError(f"{path}: {problem.strerror}") from None
     except AssemblyError as problem:
-        raise CommandError(f"{args.program}, {problem}") from None
-    hazard = system.first_hazard(params, program)
+        raise CommandError(f"{path}, {problem}") from None
+    hazard = accelerator.first_hazard(params, program)
     if hazard:
-        raise CommandError(f"{args.program}: {hazard}")
-    if args.memory is None:
-        return program, np.zeros(EMPTY_LINES * params.line_bytes, np.uint8)
+        raise CommandError(f"{path}: {hazard}")
+    return program
+
+
+def _read_memory(params: Any, path: Path | None) -> Memory:
+    if path is None:
+        return np.zeros(EMPTY_LINES * params.line_bytes, np.uint8)
     try:
-        given = np.load(args.memory)
+        given = np.load(path)
     except FileNotFoundError as problem:
-        raise CommandError(f"{args.memory}: {problem.strerror}") from None
+        raise CommandError(f"{path}: {problem.strerror}") from None
     except (OSError, ValueError, EOFError, BadZipFile):  # by what numpy takes it for
         given = None
     if not isinstance(given, np.lib.npyio.NpzFile):
-        raise CommandError(f"{args.memory} is no .npz file")
+        raise CommandError(f"{path} is no .npz file")
     with given:
         if "memory" not in given:
-            raise CommandError(f"{args.memory} has no array 'memory'")
-        memory = given["memory"]
+            raise CommandError(f"{path} has no array 'memory'")
+        memory: Memory = given["memory"]
     if memory.dtype != np.uint8 or memory.ndim != 1 or len(memory) % params.line_bytes:
-        raise CommandError(f"{args.memory}: memory must be bytes, whole lines of 64")
-    return program, memory
+        raise CommandError(f"{path}: memory must be bytes, whole lines of {params.line_bytes}")
+    return memory
 
 
-OWN = {"anda": "transformer block", "harmonia": "head of attention"}
-
-
-def _own(args: argparse.Namespace, params: Any) -> tuple[list["BaseInstruction"], "np.ndarray"]:
-    """A program of a size that fits the memories."""
-    if args.memory:
-        raise CommandError("--memory goes with --program")
+def _own_program(params: Any, seed: int) -> tuple[Program, Memory]:
+    """Return a program of a size that fits the memories, and its external memory."""
     if params.block == "anda":
-        import numpy as np
-
-        from tilewright.golden.anda_machine.block import transformer_block
-
         width = 3 * params.group // 2
-        builder = transformer_block(
-            params,
-            np.random.default_rng(args.seed),
-            tokens=params.rows,
-            width=width,
-            hidden=2 * width,
-        ).builder
-        return builder.program, builder.memory
-    from tilewright.golden.harmonia_machine.attention import random_attention
-
-    builder = random_attention(params, args.seed).builder
+        rng = np.random.default_rng(seed)
+        layer = transformer_block(params, rng, tokens=params.rows, width=width, hidden=2 * width)
+        return layer.builder.program, layer.builder.memory
+    builder = random_attention(params, seed).builder
     return builder.program, builder.memory
 
 
 def _simulate(
-    args: argparse.Namespace,
-    spec: str,
-    params: Any,
-    program: list["BaseInstruction"],
-    memory: "np.ndarray",
-) -> tuple["np.ndarray", dict[str, Any], str | None]:
-    import numpy as np
-
-    from tilewright.verify.job import Job
-    from tilewright.verify.simulators import default_simulator, run_bench
-    from tilewright.verify.simulators.verilog import block_verilog
-
+    block: str,
+    program: Program,
+    memory: Memory,
+    latency: int,
+    simulation: Simulation,
+) -> tuple[Memory, dict[str, Any]]:
     words = [instruction.encode() for instruction in program]
     halves = [[word & ((1 << 64) - 1), word >> 64] for word in words]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
@@ -198,35 +206,6 @@ def _simulate(
             memory=memory,
             program=np.array(halves, np.uint64).reshape(-1, 2),
         )
-        task = {"folder": name, "latency": args.latency, "limit": LIMIT}
-        result = run_bench(
-            block_verilog(spec),
-            params.slug,
-            BENCH,
-            simulator=args.simulator or default_simulator(),
-            job=Job(spec, 1, args.seed, stalls=(0.0,)).as_dict(),
-            waves=args.waves,
-            environment={"TILEWRIGHT_TASK": json.dumps(task)},
-        )
-        if not result.passed:
-            return memory, {}, result.failure
-        return np.load(folder / "memory.npy"), result.numbers, None
-
-
-def _print(result: dict[str, Any]) -> None:
-    status = result["status"]
-    ending = "halted" if status["error"] == "none" else f"stopped with error {status['error']}"
-    verdict = "as golden does" if result["equal"] else "NOT as golden does"
-    print(
-        f"{result['program']} on {result['block']}:"
-        f" {ending} at instruction {status['instruction']}, {verdict}\n"
-    )
-    print_table(
-        ("COUNTER", "VALUE", "GOLDEN"),
-        [
-            (name, f"{value:,}", f"{result['golden'][name]:,}" if name in result["golden"] else "-")
-            for name, value in result["counters"].items()
-        ],
-    )
-    if result["saturated"]:
-        print("\na value saturated in conversion")
+        task = {"folder": name, "latency": latency, "limit": LIMIT}
+        numbers = simulation.run(block, BENCH, cases=1, stalls=(0.0,), task=task)
+        return np.load(folder / "memory.npy"), numbers

@@ -1,0 +1,104 @@
+"""What the workloads of ``tilewright simulate`` have in common: options, and how they end."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from tilewright.base.console import print_json
+
+if TYPE_CHECKING:
+    from tilewright.studies.runs.simulation import Simulation
+
+__all__ = [
+    "add_latency",
+    "add_layer",
+    "add_simulation",
+    "add_update_record",
+    "finish_layer",
+    "simulation_of",
+    "yes_or_no",
+]
+
+
+def add_simulation(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add the options of every workload; without ``--block`` it runs on ``default``."""
+    parser.add_argument("--block", metavar="BLOCK", help=f"that the workload runs on [{default}]")
+    parser.add_argument(
+        "--simulator",
+        choices=("verilator", "icarus"),
+        help="Verilator where there is one, else Icarus Verilog, unless told here",
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="default %(default)s")
+    parser.add_argument(
+        "--waves", type=Path, metavar="FILE", help="write all signals to FILE.fst or FILE.vcd"
+    )
+
+
+def simulation_of(args: argparse.Namespace) -> "Simulation":
+    """Return what the options of :func:`add_simulation` ask for."""
+    from tilewright.studies.runs.simulation import Simulation
+
+    return Simulation(args.simulator, args.seed, args.waves)
+
+
+def add_latency(parser: argparse.ArgumentParser) -> None:
+    """Add ``--latency``."""
+    parser.add_argument(
+        "--latency", type=int, default=100, metavar="CYCLES", help="of the memory [100]"
+    )
+
+
+def add_update_record(parser: argparse.ArgumentParser) -> None:
+    """Add ``--update-record``."""
+    parser.add_argument(
+        "--update-record",
+        action="store_true",
+        help="write the outcome down, which the report shows",
+    )
+
+
+def add_layer(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a workload on one decoder layer of a language model."""
+    parser.add_argument(
+        "--model",
+        default="smollm2",
+        metavar="MODEL",
+        help="GGUF file, Hugging Face folder or name [smollm2]",
+    )
+    parser.add_argument("--layer", type=int, default=0, metavar="L", help="of the model [0]")
+    add_latency(parser)
+    add_update_record(parser)
+
+
+class LayerRun(Protocol):
+    """The result of a workload on a decoder layer."""
+
+    @property
+    def equal(self) -> bool:
+        """Whether everything equals golden's."""
+
+
+Run = TypeVar("Run", bound=LayerRun)
+
+
+def finish_layer(
+    args: argparse.Namespace, name: str, options: str, run: Run, show: Callable[[Run, str], None]
+) -> int:
+    """Print the result of workload ``name`` and write it down if asked to; return the exit code.
+
+    ``options`` make the same run again. ``show`` prints for people, given a verdict in words.
+    """
+    if args.update_record:
+        from tilewright.studies.measured import write_measured
+
+        command = f"tilewright simulate {name} {options} --update-record"
+        write_measured(name.replace(".", "_"), {"command": command, **vars(run)})
+    verdict = "equal golden's" if run.equal else "DIFFER from golden's"
+    print_json(run) if args.json else show(run, verdict)
+    return 0 if run.equal else 1
+
+
+def yes_or_no(value: bool) -> str:
+    """Return the word for a table."""
+    return "yes" if value else "no"

@@ -1,0 +1,70 @@
+"""How the runs of this package simulate: simulator, seed, waves, and the block they need."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.base.errors import CheckError, CommandError
+from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.resolve import resolve
+from tilewright.verify.job import DEFAULT_STALLS, Job
+from tilewright.verify.simulators import default_simulator, run_bench
+from tilewright.verify.simulators.verilog import block_verilog
+
+__all__ = ["DEFAULT", "Simulation", "resolve_block"]
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The simulator of a run and what it starts from."""
+
+    simulator: str | None = None  # "verilator" or "icarus"; by default the first that is found
+    seed: int = 1
+    waves: Path | None = None  # a .fst or .vcd file that all signals are written to
+
+    def run(
+        self,
+        block: str,
+        bench: str,
+        *,
+        cases: int = Job.cases,
+        stalls: tuple[float, ...] = DEFAULT_STALLS,
+        exhaustive: bool = False,
+        task: Mapping[str, Any] | None = None,
+        optimize: str = "-O0",
+    ) -> dict[str, Any]:
+        """Run the tests of module ``bench`` on a block and return the numbers that they report.
+
+        ``cases``, ``stalls`` and ``exhaustive`` are those of :class:`tilewright.verify.job.Job`;
+        ``task`` is JSON data that the bench finds in its environment. ``optimize`` is an option of
+        the compiler behind Verilator. A test that fails raises ``CheckError`` with its text.
+        """
+        result = run_bench(
+            block_verilog(block),
+            resolve(block).slug,
+            bench,
+            simulator=self.simulator or default_simulator(),
+            job=Job(block, cases, self.seed, stalls, exhaustive).as_dict(),
+            waves=self.waves,
+            optimize=optimize,
+            environment={} if task is None else {"TILEWRIGHT_TASK": json.dumps(task)},
+        )
+        if result.failure is not None:
+            raise CheckError(result.failure)
+        return result.numbers
+
+
+DEFAULT = Simulation()
+
+
+def resolve_block(block: str, wanted: str, run: str) -> BlockParams:
+    """Return the parameters of ``block``, refused where it is not a block ``wanted``.
+
+    ``run`` is the name, in the refusal, of what was to run on it.
+    """
+    params = resolve(block)
+    if params.block != wanted:
+        raise CommandError(f"{run} runs on a block {wanted}, not {params.block}")
+    return params
