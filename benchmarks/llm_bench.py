@@ -19,7 +19,8 @@ from dataclasses import asdict, dataclass
 
 from tilewright.golden.llm.engine import perplexity
 from tilewright.golden.llm.formats import BlockSites, HarmoniaFormat
-from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.load import load_model
+from tilewright.golden.llm.model import ModelError
 from tilewright.golden.llm.sites import PLAIN, Format, Site
 from tilewright.golden.llm.text import default_text
 from tilewright.studies.accuracy.records import save_record
@@ -46,7 +47,7 @@ class Result:
 
 
 def measure(name: str, tokens: int, window: int) -> Result:
-    model = Model.load("smollm2")
+    model = load_model("smollm2")
     assert model.tokenizer is not None
     ids = model.tokenizer.encode(default_text())[:tokens]
     wall, cpu = time.perf_counter(), time.process_time()
@@ -115,7 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.only:
             print(json.dumps(asdict(measure(options.only, options.tokens, options.window))))
             return 0
-        Model.load("smollm2")
+        load_model("smollm2")
     except ModelError as error:
         print(error, file=sys.stderr)
         return 2

@@ -203,6 +203,56 @@ def test_allowed_imports_pass(tmp_path, file, text):
     assert bad_imports(tmp_path) == []
 
 
+def hidden_modules(root: Path) -> list[str]:
+    """Submodules whose name their package binds to something else, such as one of its functions."""
+    hidden = []
+    for init in sorted(p for d in (*INSIDE, "tilewright") for p in (root / d).rglob("__init__.py")):
+        parts = init.parent.relative_to(root).parts
+        package = ".".join(("tilewright", *parts) if parts[0] in INSIDE else parts)
+        modules = {p.stem for p in init.parent.glob("*.py")}
+        packages = {p.parent.name for p in init.parent.glob("*/__init__.py")}
+        for name, source in bindings(init):
+            if name in modules | packages and source != f"{package}.{name}":
+                hidden.append(f"{package}.{name}")
+    return hidden
+
+
+def bindings(init: Path) -> Iterator[tuple[str, str | None]]:
+    """Names that a module binds at its top level, with the full name of what it imports as them."""
+    for node in ast.parse(init.read_text(), init.as_posix()).body:
+        match node:
+            case ast.ImportFrom():
+                for alias in node.names:
+                    yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+            case ast.FunctionDef() | ast.ClassDef():
+                yield node.name, None
+            case ast.Assign():
+                yield from ((n.id, None) for n in node.targets if isinstance(n, ast.Name))
+
+
+def test_no_package_hides_a_module():
+    """``import a.b`` would give a function where everybody expects the module ``a/b.py``."""
+    assert hidden_modules(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("from tilewright.sim.gemm import gemm", True),
+        ("from tilewright.sim.tiles import gemm", True),
+        ("def gemm(): ...", True),
+        ("gemm = 3", True),
+        ("from tilewright.sim import gemm", False),
+        ("from tilewright.sim.gemm import multiply", False),
+    ],
+)
+def test_planted_hidden_module_is_caught(tmp_path, text, hidden):
+    (tmp_path / "sim").mkdir()
+    (tmp_path / "sim/gemm.py").touch()
+    (tmp_path / "sim/__init__.py").write_text(text)
+    assert hidden_modules(tmp_path) == ["tilewright.sim.gemm"] * hidden
+
+
 def search_path_edits(text: str) -> list[int]:
     """Lines that change ``sys.path``; reading it is fine."""
     lines = []

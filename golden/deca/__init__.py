@@ -1,19 +1,18 @@
 """DECA: compressor, packed tiles, decompressor to the exact bits, cycle model.
 
 ``scheme`` says what codes mean, ``quantise`` and ``prune`` choose them, ``coding`` makes bytes of
-them, ``image`` places the bytes in memory, ``decompress`` is what the hardware must give,
-``cycles`` how long it takes, ``gemm`` what the tiles are for.
+them, ``image`` places the bytes in memory, ``decompression`` is what the hardware must give,
+``cycles`` how long it takes, ``tile_gemm`` what the tiles are for.
 """
 
 from tilewright.golden.deca.coding import CompressedTiles, decode_tiles, encode_tiles
 from tilewright.golden.deca.cycles import TileCycles, expected_bubbles, expected_cycles, tile_cycles
-from tilewright.golden.deca.decompress import (
+from tilewright.golden.deca.decompression import (
     check_lengths,
     decode_config,
     decompress,
     decompress_tiles,
 )
-from tilewright.golden.deca.gemm import gemm, gemm_of_tiles
 from tilewright.golden.deca.image import MemoryImage, lay_out
 from tilewright.golden.deca.matrix import (
     CompressedMatrix,
@@ -24,6 +23,7 @@ from tilewright.golden.deca.matrix import (
     restore,
 )
 from tilewright.golden.deca.scheme import SCHEMES, Scheme, resolve_scheme
+from tilewright.golden.deca.tile_gemm import gemm, gemm_of_tiles
 from tilewright.golden.deca.tiles import Tiles
 
 __all__ = [

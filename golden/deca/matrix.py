@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.deca.coding import CompressedTiles, encode_tiles
-from tilewright.golden.deca.decompress import decompress_tiles
+from tilewright.golden.deca.decompression import decompress_tiles
 from tilewright.golden.deca.prune import Pruner
 from tilewright.golden.deca.quantise import quantise, row_scales
 from tilewright.golden.deca.scheme import Scheme

@@ -14,8 +14,8 @@ TINY = {f"tiny-{family}": family for family in SHAPES}
 NAMES = (SMOLLM2, *TINY)
 
 
-def load(source: str | Path) -> Model:
-    """A GGUF file, a Hugging Face folder, ``smollm2``, ``tiny-llama`` or ``tiny-opt``."""
+def load_model(source: str | Path) -> Model:
+    """Read a GGUF file, a Hugging Face folder, ``smollm2``, ``tiny-llama`` or ``tiny-opt``."""
     name = str(source)
     if name in TINY:
         return tiny_model(TINY[name])

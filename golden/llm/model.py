@@ -5,17 +5,14 @@ layer norm, learned positions, ReLU, biases. Matrices are (outputs, inputs), as 
 """
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.golden.params.block import require
 from tilewright.golden.weights import Weights
-
-if TYPE_CHECKING:
-    from tilewright.golden.llm.tokenizer import Tokenizer
 
 FAMILIES = ("llama", "opt")
 
@@ -113,14 +110,7 @@ class Model:
     final_norm: Norm
     head: NDArray[np.float32]  # (vocabulary, width)
     rope_factors: NDArray[np.float32] | None = None  # (channels / 2,): divide the frequencies
-    tokenizer: "Tokenizer | None" = field(default=None, repr=False)
-
-    @staticmethod
-    def load(source: str | Path) -> "Model":
-        """A GGUF file, a Hugging Face folder, or the name of a model (see ``golden.llm.load``)."""
-        from tilewright.golden.llm.load import load
-
-        return load(source)
+    tokenizer: Tokenizer | None = field(default=None, repr=False)
 
     def with_linears(self, layer: int, **linears: Linear) -> "Model":
         """This model with some projections of one layer replaced: ``with_linears(3, query=w)``."""

@@ -44,7 +44,7 @@ def datapath_signature(numerics: AndaNumerics) -> wiring.Signature:
 class ApuDatapath(wiring.Component):
     """All of an APU but its control, its weights and its output.
 
-    Numerics: :mod:`tilewright.golden.anda.gemm`. ``total`` is the fp32 sum.
+    Numerics: :mod:`tilewright.golden.anda.dot_products`. ``total`` is the fp32 sum.
     Timing: as the :class:`Sequencer` says. ``plane`` is the sign word, or a mantissa word XOR the
     sign word; ``exponent``, ``mantissa`` and ``scale`` count with ``multiply``.
     """
@@ -91,7 +91,7 @@ class ApuDatapath(wiring.Component):
 class Apu(Unit):
     """One dot product at a time; the next follows without a gap.
 
-    Numerics: :mod:`tilewright.golden.anda.gemm`.
+    Numerics: :mod:`tilewright.golden.anda.dot_products`.
     Timing: M + 1 cycles per group, for every M; the result is offered 3 cycles after the last
     plane is taken. Who holds signs and weights:
     :class:`tilewright.golden.params.anda.AndaApuParams`.

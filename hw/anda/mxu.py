@@ -19,7 +19,7 @@ class Mxu(Unit):
 
     A row shares its activation planes, a column its weights; every APU keeps its own sum.
 
-    Numerics: :mod:`tilewright.golden.anda.gemm`.
+    Numerics: :mod:`tilewright.golden.anda.dot_products`.
     Timing: M + 1 cycles per group if its weights come in as many beats or fewer; a tile's first
     row is offered 4 cycles after its last plane is taken. Tiles follow each other without a gap
     if each takes at least ``params.rows`` cycles; see :mod:`tilewright.golden.anda.cycles`.

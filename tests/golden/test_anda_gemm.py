@@ -1,4 +1,4 @@
-"""tilewright.golden.anda.gemm and weights against fractions, value by value."""
+"""tilewright.golden.anda.dot_products and weights against fractions, value by value."""
 
 from fractions import Fraction
 from importlib import import_module
@@ -94,7 +94,7 @@ def test_bands_do_not_change_results(monkeypatch):
     blocks = bfp.encode(numerics.block_format(6), activations(rng, 20, 64, finite=True))
     matrix = quantise(rng.standard_normal((5, 64)))
     whole = gemm(numerics, 6, blocks, matrix)
-    module = import_module("tilewright.golden.anda.gemm")  # the package calls its function so, too
+    module = import_module("tilewright.golden.anda.dot_products")
     monkeypatch.setattr(module, "_BAND", 15)
     monkeypatch.setattr(module, "_PIECE", 5)
     assert np.array_equal(gemm(numerics, 6, blocks, matrix), whole)

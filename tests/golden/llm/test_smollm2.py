@@ -10,7 +10,7 @@ import pytest
 from tests.support.smollm2 import smollm2_or_skip
 from tilewright.golden.llm.blockfloat import truncate
 from tilewright.golden.llm.engine import Evaluation, Session
-from tilewright.golden.llm.model import Model
+from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.sites import Format
 from tilewright.golden.llm.weights import quantised
 
@@ -22,7 +22,7 @@ RECORD = json.loads(Path(__file__).with_name("llama_cpp.json").read_text())
 def model():
     path = smollm2_or_skip()
     assert sha256(path.read_bytes()).hexdigest() == RECORD["sha256"]
-    return Model.load(path)
+    return load_model(path)
 
 
 @pytest.fixture(scope="module")

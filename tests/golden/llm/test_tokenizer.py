@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.golden.llm.test_files import llama_folder, write_gguf
-from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.load import load_model
+from tilewright.golden.llm.model import ModelError
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.llm.tokenizer import PATTERNS, BytePairs, Pieces, split
 
@@ -138,9 +139,9 @@ def spm_fields(writer):
 
 def test_tokenizers_of_gguf_files(tmp_path):
     path = write_gguf(tmp_path / "m.gguf", tiny_model(), tokenizer=bpe_fields())
-    assert Model.load(path).tokenizer.encode("the  9").tolist() == [THE, SPACES, TOKENS.index("9")]
+    assert load_model(path).tokenizer.encode("the  9").tolist() == [THE, SPACES, TOKENS.index("9")]
     path = write_gguf(tmp_path / "m.gguf", tiny_model(), tokenizer=spm_fields)
-    assert Model.load(path).tokenizer.encode("ab").tolist() == [
+    assert load_model(path).tokenizer.encode("ab").tolist() == [
         PIECES.index("\u2581"),
         PIECES.index("ab"),
     ]
@@ -163,7 +164,7 @@ def test_tokenizers_of_gguf_files(tmp_path):
 def test_tokenizers_that_are_refused(tmp_path, fields, complaint):
     path = write_gguf(tmp_path / "m.gguf", tiny_model(), tokenizer=fields)
     with pytest.raises(ModelError, match=rf"m\.gguf: {complaint}"):
-        Model.load(path)
+        load_model(path)
 
 
 def tokenizer_json(steps, **model):
@@ -186,7 +187,7 @@ def tokenizer_json(steps, **model):
 def test_tokenizers_of_folders(tmp_path, steps, splitting):
     path = llama_folder(tmp_path / "m")
     (path / "tokenizer.json").write_text(json.dumps(tokenizer_json(steps)))
-    tokenizer = Model.load(path).tokenizer
+    tokenizer = load_model(path).tokenizer
     assert tokenizer.tokens[-2:] == ("", "<end>")
     for text in ("the  12 cats", "THE'S other\n\n 1234"):
         assert np.array_equal(tokenizer.encode(text), byte_pairs(splitting).encode(text))
@@ -197,7 +198,7 @@ def test_tokenizers_of_folders_in_other_forms(tmp_path):
     (path / "vocab.json").write_text(json.dumps({token: k for k, token in enumerate(TOKENS)}))
     merges = "\n".join(["#version: 0.2", *(" ".join(pair) for pair in MERGES)])
     (path / "merges.txt").write_text(merges, encoding="utf-8")
-    assert Model.load(path).tokenizer.encode("a the").tolist() == [TOKENS.index("a"), SPACE_THE]
+    assert load_model(path).tokenizer.encode("a the").tolist() == [TOKENS.index("a"), SPACE_THE]
 
     content = tokenizer_json(None, byte_fallback=True)
     content["added_tokens"] = []
@@ -208,10 +209,10 @@ def test_tokenizers_of_folders_in_other_forms(tmp_path):
     content["normalizer"] = {"normalizers": [{"type": "Prepend", "prepend": "\u2581"}]}
     (path / "tokenizer.json").write_text(json.dumps(content))
     assert np.array_equal(
-        Model.load(path).tokenizer.encode("abc aa"), pieces(True).encode("abc aa")
+        load_model(path).tokenizer.encode("abc aa"), pieces(True).encode("abc aa")
     )
 
     content["model"]["type"] = "Unigram"
     (path / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(ModelError, match=r"m: tokenizer 'Unigram' is not supported; BPE is$"):
-        Model.load(path)
+        load_model(path)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.llm.engine import Evaluation
-from tilewright.golden.llm.load import NAMES
+from tilewright.golden.llm.load import NAMES, load_model
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.sites import Format
 from tilewright.golden.llm.text import default_text, digest, read_text
@@ -189,7 +189,7 @@ def _load(source: str) -> Model:
     if source not in NAMES and not Path(source).exists():
         more = "or the path of a GGUF file or of a Hugging Face folder"
         raise ValueError(unknown("model", source, NAMES, more))
-    return Model.load(source)
+    return load_model(source)
 
 
 def _encoded(model: Model, text: str) -> NDArray[np.int64]:

@@ -29,10 +29,10 @@ def samples() -> NDArray[np.float32]:
 
 def sampled() -> NDArray[np.float16]:
     """The same, from the model."""
-    from tilewright.golden.llm.model import Model
+    from tilewright.golden.llm.load import load_model
 
     outputs, inputs = SHAPE
-    return Model.load(MODEL).layers[LAYER].down.weight[:outputs, :inputs].astype(np.float16)
+    return load_model(MODEL).layers[LAYER].down.weight[:outputs, :inputs].astype(np.float16)
 
 
 if __name__ == "__main__":

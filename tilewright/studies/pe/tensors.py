@@ -40,10 +40,10 @@ def samples() -> NDArray:
 def sampled() -> NDArray:
     """The same, from the model."""
     from tilewright.golden.llm.block import captured
-    from tilewright.golden.llm.model import Model
+    from tilewright.golden.llm.load import load_model
     from tilewright.golden.llm.text import default_text
 
-    model = Model.load(MODEL)
+    model = load_model(MODEL)
     assert model.tokenizer is not None
     tokens = model.tokenizer.encode(default_text()[: 16 * TOKENS])[:TOKENS]
     modules, _ = captured(model, tokens, LAYER, TOKENS)

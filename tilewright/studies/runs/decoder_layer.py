@@ -8,7 +8,8 @@ import numpy as np
 from tilewright.base.console import progress
 from tilewright.base.errors import CommandError
 from tilewright.golden.llm.block import Attention, Module, captured
-from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.load import load_model
+from tilewright.golden.llm.model import ModelError
 from tilewright.golden.llm.text import default_text
 
 __all__ = ["MODEL", "read_layer", "run_parts"]
@@ -28,7 +29,7 @@ def read_layer(
     all of them. A model without a tokenizer reads random tokens.
     """
     try:
-        loaded = Model.load(model)
+        loaded = load_model(model)
         if loaded.tokenizer is None:
             rng = np.random.default_rng(seed)
             ids = rng.integers(0, loaded.config.vocabulary, tokens)

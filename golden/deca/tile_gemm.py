@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.amx import interleave, tdpbf16ps, tdpbssd
-from tilewright.golden.deca.decompress import decompress_tiles
+from tilewright.golden.deca.decompression import decompress_tiles
 from tilewright.golden.deca.matrix import CompressedMatrix
 from tilewright.golden.deca.tiles import grid, tile_columns
 from tilewright.golden.params.deca import TILE_ROWS, TileConfig
