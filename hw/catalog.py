@@ -6,7 +6,7 @@ from amaranth.lib import wiring
 
 from tilewright.golden.params.block import BlockParams
 
-__all__ = ["CATALOG", "build"]
+__all__ = ["CATALOG", "build", "register"]
 
 # Names, not classes: a command about one block does not import all the others.
 CATALOG = {
@@ -59,3 +59,8 @@ def build(params: BlockParams) -> wiring.Component:
     """The component that ``params`` describes."""
     module, _, name = CATALOG[params.block].partition(":")
     return getattr(import_module(module), name)(params)
+
+
+def register(block: str, component: type[wiring.Component]) -> None:
+    """Give a block from outside the catalogue its component, which takes the parameter object."""
+    CATALOG[block] = f"{component.__module__}:{component.__qualname__}"

@@ -44,7 +44,13 @@ class PEParams(BlockParams):
         raise NotImplementedError
 
     @property
+    def activation(self) -> Field:
+        """The activations of a beat: patterns, unless a PE takes signed integers."""
+        return Field("activation", self.activation_bits, self.beat_elements)
+
+    @property
     def weight(self) -> Field:
+        """The weights of a beat."""
         raise NotImplementedError
 
     @property
@@ -65,7 +71,7 @@ class PEParams(BlockParams):
     @property
     def inputs(self) -> tuple[Port, ...]:
         fields = (
-            Field("activation", self.activation_bits, self.beat_elements),
+            self.activation,
             self.weight,
             Field("exponent", self.exponent_bits),
             Field("scale", FP16.bits),

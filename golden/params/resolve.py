@@ -1,8 +1,10 @@
 """From a string such as ``float_mul:fp16,latency=2`` to the parameter object it names."""
 
+import os
 import types
 from dataclasses import fields
 from enum import Enum
+from importlib import import_module
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tilewright.golden.params.anda import ANDA_BLOCKS
@@ -33,6 +35,10 @@ _ALL: tuple[type[BlockParams], ...] = (
 BLOCKS: dict[str, type[BlockParams]] = {cls.block: cls for cls in _ALL}
 
 
+# Modules that register further blocks, separated by commas; child processes read it too.
+MODULES_VARIABLE = "TILEWRIGHT_BLOCKS"
+
+
 class UnknownNameError(ValueError):
     """A block, preset or field that does not exist; the message lists near matches."""
 
@@ -57,6 +63,26 @@ def resolve(text: str) -> BlockParams:
             raise UnknownNameError(unknown(f"field of {name}", key, known))
         changes[key] = _parse(key, known[key], value)
     return cls.preset(preset, **changes)
+
+
+def register(cls: type[BlockParams]) -> None:
+    """Make a block from outside the catalogue known by its name.
+
+    Its module joins ``$TILEWRIGHT_BLOCKS``, so that child processes (simulators, pools of workers)
+    import it and know the block too. Set from a shell, the variable does the same for every
+    command: ``TILEWRIGHT_BLOCKS=my_module tilewright simulate my_block``.
+    """
+    present = BLOCKS.setdefault(cls.block, cls)
+    if (present.__module__, present.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise ValueError(f"block {cls.block} is already that of {present.__module__}")
+    modules = registered_modules()
+    if cls.__module__ not in modules:
+        os.environ[MODULES_VARIABLE] = ",".join([*modules, cls.__module__])
+
+
+def registered_modules() -> list[str]:
+    """Return the modules that ``$TILEWRIGHT_BLOCKS`` names."""
+    return [name for name in os.environ.get(MODULES_VARIABLE, "").split(",") if name]
 
 
 def _parse(key: str, kind: Any, text: str) -> Any:
@@ -85,3 +111,11 @@ def _parse(key: str, kind: Any, text: str) -> Any:
     if kind is str:
         return text
     raise TypeError(f"{key}: no way to read a {kind} from text")
+
+
+# At the end, because these modules import this one.
+for _name in registered_modules():
+    try:
+        import_module(_name)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{MODULES_VARIABLE} names {_name!r}: {error}") from error

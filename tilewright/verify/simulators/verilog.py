@@ -1,4 +1,4 @@
-"""Verilog of a block, kept: writing that of a large one takes longer than a short simulation."""
+"""Verilog of a block, cached: writing that of a large one takes longer than a short simulation."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.resolve import registered_modules, resolve
 from tilewright.verify.simulators.cache import cached
 from tilewright.verify.simulators.programs import BuildError, run_program
 
@@ -24,7 +24,7 @@ TOOLS = ("amaranth", "pyosys")
 
 
 def block_verilog(spec: str) -> str:
-    """``synth.emit.to_verilog`` of the block that ``spec`` names, written once per source text."""
+    """Return the Verilog of the block that ``spec`` names, written once per source text."""
     slug = resolve(spec).slug
     sources = _sources()
     ingredients = [slug, *sources, *map(version, TOOLS)]
@@ -43,8 +43,10 @@ def _write(folder: Path, spec: str, sources: list[str]) -> None:
 
 def _sources() -> list[str]:
     texts = []
-    for name in SOURCES:
-        place = Path(find_spec(name).origin)
+    for name in (*SOURCES, *registered_modules()):
+        spec = find_spec(name)
+        assert spec is not None and spec.origin is not None
+        place = Path(spec.origin)
         files = sorted(place.parent.rglob("*.py")) if place.name == "__init__.py" else [place]
         texts += [file.read_text() for file in files]
     return texts
