@@ -1,13 +1,19 @@
 """Two records of the same kind side by side: which metric moved, and is that good or bad."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-__all__ = ["Change", "compare_records"]
+from tilewright.synth.record import load_records, read_record
+
+__all__ = ["Change", "compare_record_files", "compare_records"]
 
 
 @dataclass(frozen=True)
 class Change:
+    """A metric in an old and in a new record."""
+
     metric: str
     unit: str
     old: float
@@ -38,6 +44,36 @@ def compare_records(old: dict[str, Any], new: dict[str, Any]) -> list[Change]:
         )
         for name, entry in before.items()
     ]
+
+
+def compare_record_files(old: Path, new: Path) -> list[tuple[str, Change]]:
+    """Return each metric that differs between two record files, or between two folders of them.
+
+    Each change comes with the name of its record.
+    """
+    found = []
+    for name, before, after in _pairs(old, new):
+        try:
+            changes = compare_records(before, after)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        found += [(name, change) for change in changes if change.verdict != "same"]
+    return found
+
+
+def _pairs(old: Path, new: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    if old.is_dir() != new.is_dir():
+        raise ValueError(f"{old} and {new}: compare two files or two folders")
+    if not old.is_dir():
+        yield new.name, read_record(old), read_record(new)
+        return
+    before, after = load_records(old), load_records(new)
+    if not before:
+        raise ValueError(f"{old} has no records")
+    for name in before:
+        if name not in after:
+            raise ValueError(f"record {name} is missing in {new}")
+        yield name, before[name], after[name]
 
 
 def _verdict(old: dict[str, Any], new: dict[str, Any]) -> str:

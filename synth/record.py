@@ -32,6 +32,7 @@ __all__ = [
     "is_fresh",
     "is_of_this_flow",
     "load_records",
+    "read_record",
     "record_path",
     "record_text",
     "sha256",
@@ -99,7 +100,8 @@ def record_path(params: BlockParams, technology: Technology, goal: Goal = DEFAUL
     return RECORDS / f"{params.slug}.{technology.name}{suffix}.json"
 
 
-def record_text(record: dict[str, Any]) -> str:
+def record_text(record: dict[str, Any] | list[dict[str, Any]]) -> str:
+    """Return a record, or several, as the text of a JSON file."""
     return json.dumps(record, indent=2) + "\n"
 
 
@@ -161,6 +163,16 @@ def load_records(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
     """Every block record of ``folder`` by file name."""
     loaded = {path.name: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     return {name: record for name, record in loaded.items() if "rtlil_sha256" in record}
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Return the record in the file ``path``, which is refused if it holds no metrics."""
+    try:
+        record: dict[str, Any] = json.loads(path.read_text())
+        record["metrics"]
+    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError):
+        raise ValueError(f"{path} is not a synthesis record") from None
+    return record
 
 
 def is_fresh(record: dict[str, Any], rtlil_sha256: str) -> bool:

@@ -14,7 +14,6 @@ LONG = {
     "cli/commands/llm.py",
     "cli/commands/search.py",
     "cli/commands/sweep.py",
-    "cli/commands/synth.py",
 }
 PARSING = {
     "studies/accuracy/__main__.py",

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 def _print(done: "AndaLayerRun", verdict: str) -> None:
     print(
         f"layer {done.layer} of {done.model}, {done.tokens} tokens"
-        f" on {done.block}: memory, products and cycles {verdict}\n"
+        f" on {done.block}: memory, GEMMs and cycles {verdict}\n"
     )
     print_table(
         ("MODULE", "M", "INPUTS", "OUTPUTS", "CYCLES", "OF GEMM", "LINES READ", "EQUAL"),

@@ -47,9 +47,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(done: "DecaLayerRun", verdict: str) -> None:
-    print(f"layer {done.layer} of {done.model} on {done.block}: products {verdict}\n")
+    print(f"layer {done.layer} of {done.model} on {done.block}: GEMMs {verdict}\n")
     print_table(
-        ("MATRIX", "SHAPE", "SCHEME", "DENSITY", "TILES", "BYTES", "CYCLES", "A TILE", "EQUAL"),
+        (
+            "MATRIX",
+            "SHAPE",
+            "SCHEME",
+            "DENSITY",
+            "TILES",
+            "BYTES",
+            "CYCLES",
+            "CYCLES/TILE",
+            "EQUAL",
+        ),
         [
             (
                 m.matrix,

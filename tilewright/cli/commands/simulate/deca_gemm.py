@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(done: "GemmRun") -> None:
     m, k, n = done.shape
-    verdict = "equals golden's" if done.equal else f"differs in {done.wrong} elements"
+    verdict = "equals golden's" if done.equal else f"differs in {done.wrong} values"
     density = "" if done.density is None else f" at density {done.density:g}"
     print(f"{m}x{k} {done.scheme}{density} times {k}x{n} on {done.block}: {verdict}\n")
     print_table(
@@ -65,9 +65,9 @@ def _print(done: "GemmRun") -> None:
             ("tiles", f"{done.tiles:,}"),
             ("bytes", f"{done.bytes:,}"),
             ("cycles", f"{done.cycles:,}"),
-            ("cycles a tile", f"{done.cycles_per_tile:.2f}"),
-            ("vector operations a tile", f"{done.vector_operations_per_tile:.2f}"),
-            ("bubbles a tile", f"{done.bubbles_per_tile:.2f}"),
+            ("cycles/tile", f"{done.cycles_per_tile:.2f}"),
+            ("vector operations/tile", f"{done.vector_operations_per_tile:.2f}"),
+            ("bubbles/tile", f"{done.bubbles_per_tile:.2f}"),
             ("lines read", f"{done.lines_read:,}"),
             ("lines prefetched", f"{done.lines_prefetched:,}"),
             ("of these read later", _percent(done.prefetch_accuracy)),

@@ -1,0 +1,189 @@
+"""Synthesis jobs: a block in the cells of a technology; which need to run, and their results.
+
+:func:`every_request` and :class:`Request` say what is wanted, :func:`plan` makes jobs of it, and
+:func:`run_jobs` runs them side by side. Writing records is left to the caller.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, cached_property
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from tilewright.golden.params.arith import ARITH_BLOCKS
+from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.stream import STREAM_BLOCKS
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.equivalence import (
+    Equivalence,
+    check_equivalence,
+    is_about,
+    load_equivalence,
+)
+from tilewright.synth.flow import (
+    DEFAULT_GOAL,
+    Goal,
+    Synthesis,
+    synthesise,
+    synthesise_for_clock,
+)
+from tilewright.synth.record import (
+    block_record,
+    is_fresh,
+    load_records,
+    read_record,
+    record_path,
+    sha256,
+)
+from tilewright.synth.requirements import require_full_adder
+from tilewright.synth.system import system_record
+from tilewright.synth.technology import Technology
+
+__all__ = [
+    "Job",
+    "JobResult",
+    "Request",
+    "every_request",
+    "has_fresh_record",
+    "plan",
+    "prove",
+    "run_jobs",
+    "system_areas",
+]
+
+WORKERS = 2  # Yosys runs at a time; each is one process
+
+
+class Request(NamedTuple):
+    """A block that is wanted for a goal, in every technology or in one."""
+
+    block: str  # as ``tilewright.golden.params.resolve`` reads it
+    goal: Goal = DEFAULT_GOAL
+    technology: str | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One block to map to the cells of one technology."""
+
+    spec: str
+    params: BlockParams
+    rtlil: str
+    technology: Technology
+    goal: Goal
+    clock: float | None = None  # ps; the smallest result that meets it, whatever the goal
+    keep_hierarchy: bool = False  # optimise each part alone
+
+    def synthesise(self) -> Synthesis:
+        """Map the block."""
+        top, options = self.params.slug, {"keep_hierarchy": self.keep_hierarchy}
+        if self.clock is not None:
+            return synthesise_for_clock(self.rtlil, top, self.technology, self.clock, **options)
+        return synthesise(self.rtlil, top, self.technology, self.goal, **options)
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What one job gave."""
+
+    job: Job
+    synthesis: Synthesis
+    proof: Equivalence | None  # where one was asked for
+    seconds: float  # wall clock, which is no part of a record
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """The record of the result, which is the same on every run."""
+        return block_record(self.job.spec, self.job.params, self.job.rtlil, self.synthesis)
+
+
+def every_request(goal: Goal | None = None) -> list[Request]:
+    """Return every preset of the stream and arithmetic blocks, and what else has a record.
+
+    With a ``goal`` only the presets, for that goal.
+    """
+    blocks = (*STREAM_BLOCKS, *ARITH_BLOCKS)
+    names = [f"{block.block}:{preset}" for block in blocks for preset in block.PRESETS]
+    presets = [Request(name, goal or DEFAULT_GOAL) for name in names]
+    if goal is not None:
+        return presets
+    known = {(request.block, request.goal) for request in presets}
+    recorded = (
+        Request(record["spec"], Goal(record["goal"]), record["technology"])
+        for record in load_records().values()
+    )
+    return [*presets, *(r for r in recorded if (r.block, r.goal) not in known)]
+
+
+def plan(
+    requests: Iterable[Request],
+    technologies: Sequence[Technology],
+    *,
+    clock: float | None = None,
+    keep_hierarchy: bool = False,
+) -> Iterator[Job]:
+    """Yield the jobs of the requests, in each of the technologies that a request allows."""
+
+    @cache
+    def rtlil_of(spec: str) -> str:
+        return to_rtlil(resolve(spec), memory_macros=True)
+
+    for spec, goal, only in requests:
+        params, rtlil = resolve(spec), rtlil_of(spec)
+        for technology in technologies:
+            if only not in (None, technology.name):
+                continue
+            if clock is None:
+                require_full_adder(rtlil, technology, goal)
+            yield Job(spec, params, rtlil, technology, goal, clock, keep_hierarchy)
+
+
+def has_fresh_record(job: Job, *, with_verdict: bool = False) -> bool:
+    """Whether the committed record of ``job`` is up to date, and has a verdict on its netlist."""
+    path = record_path(job.params, job.technology, job.goal)
+    if not path.exists() or not is_fresh(record := read_record(path), sha256(job.rtlil)):
+        return False
+    return not with_verdict or is_about(load_equivalence().get(path.name, {}), record)
+
+
+def prove(job: Job, synthesis: Synthesis) -> Equivalence:
+    """Compare the netlist of ``synthesis`` with the RTL of ``job``, by proof alone."""
+    return check_equivalence(job.rtlil, synthesis.netlist)
+
+
+def run_jobs(
+    jobs: Iterable[Job],
+    prover: Callable[[Job, Synthesis], Equivalence] | None = None,
+    *,
+    workers: int = WORKERS,
+) -> Iterator[JobResult]:
+    """Yield the results of the jobs, in order, computed side by side.
+
+    ``prover``, such as :func:`prove`, compares each netlist with its RTL.
+    """
+
+    def work(job: Job) -> JobResult:
+        start = perf_counter()
+        synthesis = job.synthesise()
+        proof = prover(job, synthesis) if prover is not None else None
+        return JobResult(job, synthesis, proof, perf_counter() - start)
+
+    # Threads suffice: the work is in Yosys processes, which an interrupt reaches as it reaches us.
+    pool = ThreadPoolExecutor(workers)
+    try:
+        pending = [pool.submit(work, job) for job in jobs]
+        for future in pending:
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def system_areas(
+    spec: str, technologies: Sequence[Technology], *, workers: int = WORKERS
+) -> Iterator[tuple[Technology, dict[str, Any]]]:
+    """Yield the record of the area of each part of a block, for each of the technologies."""
+    with ThreadPoolExecutor(workers) as pool:
+        made = pool.map(lambda technology: system_record(spec, technology), technologies)
+        yield from zip(technologies, made, strict=True)

@@ -1,0 +1,89 @@
+"""Synthesis jobs from Python: what is planned, what is fresh, what comes back."""
+
+import pytest
+
+from tilewright.studies.synthesis import prove_or_bench, store_system
+from tilewright.synth import jobs
+from tilewright.synth.equivalence import Equivalence, Verdict
+from tilewright.synth.flow import Goal
+from tilewright.synth.jobs import Request, every_request, has_fresh_record, plan, run_jobs
+from tilewright.synth.liberty import to_liberty
+from tilewright.synth.liberty_reader import read_liberty
+from tilewright.synth.record import load_records
+from tilewright.synth.technology import load_technology
+
+ASAP7, SKY130 = (load_technology(name) for name in ("asap7", "sky130hd"))
+
+
+def test_every_request_has_presets_and_records():
+    requests = every_request()
+    assert Request("popcount:odd") in requests
+    assert len(set(requests)) == len(requests)
+    wanted = {(r.block, r.goal) for r in requests}
+    for record in load_records().values():
+        assert (record["spec"], Goal(record["goal"])) in wanted
+
+
+def test_a_goal_is_of_presets_alone():
+    requests = every_request(Goal.FASTEST)
+    assert requests
+    assert {(r.goal, r.technology) for r in requests} == {(Goal.FASTEST, None)}
+
+
+def test_plan_follows_the_technology_of_a_request():
+    requests = [Request("popcount:odd"), Request("queue:tiny", Goal.FASTEST, "sky130hd")]
+    found = list(plan(requests, [ASAP7, SKY130], keep_hierarchy=True))
+    assert [(job.spec, job.technology.name, job.goal) for job in found] == [
+        ("popcount:odd", "asap7", Goal.AREA),
+        ("popcount:odd", "sky130hd", Goal.AREA),
+        ("queue:tiny", "sky130hd", Goal.FASTEST),
+    ]
+    assert all(job.keep_hierarchy and job.clock is None for job in found)
+
+
+def test_freshness_needs_record_and_verdict(monkeypatch):
+    (job,) = plan([Request("popcount:odd")], [ASAP7])
+    assert has_fresh_record(job)
+    assert has_fresh_record(job, with_verdict=True)
+    monkeypatch.setattr(jobs, "load_equivalence", dict)
+    assert has_fresh_record(job)
+    assert not has_fresh_record(job, with_verdict=True)
+    (other,) = plan([Request("popcount,width=14")], [ASAP7])
+    assert not has_fresh_record(other)
+
+
+def test_results_come_in_order_with_records_and_proofs():
+    requests = [Request("popcount:odd"), Request("queue:tiny")]
+    planned = list(plan(requests, [ASAP7]))
+    first, second = run_jobs(planned, jobs.prove)
+    assert [first.job, second.job] == planned
+    assert first.record == load_records()["popcount__width_13.asap7.json"]
+    assert first.proof.verdict in (Verdict.PROVED, Verdict.PROVED_FROM_GATES)
+    (without,) = run_jobs(planned[:1])
+    assert without.proof is None
+
+
+def test_the_clock_decides_instead_of_the_goal():
+    (job,) = plan([Request("popcount:odd")], [ASAP7], clock=390.0)
+    (result,) = run_jobs([job])
+    assert result.record["goal"] == "balanced"
+    assert result.synthesis.delay <= 390
+
+
+@pytest.mark.parametrize("verdict", [Verdict.UNDECIDED, Verdict.UNMATCHED])
+def test_without_a_proof_the_bench_runs(monkeypatch, verdict):
+    monkeypatch.setattr(
+        "tilewright.studies.synthesis.prove",
+        lambda job, synthesis: Equivalence(verdict, outputs=1, registers=0),
+    )
+    (job,) = plan([Request("popcount:odd")], [ASAP7])
+    (result,) = run_jobs([job], prove_or_bench)
+    assert result.proof.verdict is Verdict.BENCHED
+    assert result.proof.detail.startswith(f"{verdict.value}; 60 cases, ")
+
+
+def test_records_of_a_users_library_are_refused(tmp_path):
+    path = tmp_path / "own.lib"
+    path.write_text(to_liberty(SKY130))
+    with pytest.raises(ValueError, match=r"^records are of the project's technologies$"):
+        store_system("popcount", read_liberty([path]), {})

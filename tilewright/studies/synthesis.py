@@ -1,0 +1,72 @@
+"""Results of synthesis written into ``synth/records``, and proofs that fall back on a bench."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from tilewright.base.files import write_atomic
+from tilewright.synth.deviation import DEVIATION_RECORD
+from tilewright.synth.equivalence import (
+    EQUIVALENCE_RECORD,
+    Equivalence,
+    Verdict,
+    equivalence_entry,
+    load_equivalence,
+)
+from tilewright.synth.flow import Synthesis
+from tilewright.synth.jobs import Job, JobResult, prove
+from tilewright.synth.record import record_path, record_text
+from tilewright.synth.system import system_path
+from tilewright.synth.technology import Technology
+from tilewright.verify.netlist import bench_netlist
+from tilewright.verify.simulators import BenchResult, MissingToolError
+
+__all__ = ["prove_or_bench", "store_deviation", "store_result", "store_system"]
+
+COUNTED = ("cases", "cycles")  # of a bench; its seconds differ from run to run
+
+
+def prove_or_bench(job: Job, synthesis: Synthesis) -> Equivalence:
+    """Prove that a netlist is equivalent to its RTL; where no proof is found, run its bench."""
+    found = prove(job, synthesis)
+    if found.verdict not in (Verdict.UNDECIDED, Verdict.UNMATCHED):
+        return found
+    try:
+        bench = bench_netlist(job.spec, synthesis)
+    except MissingToolError as error:
+        return replace(found, detail=f"{found.detail}; {error}".removeprefix("; "))
+    if not bench.passed:
+        first = (bench.failure or "no reason given").splitlines()[0]
+        return replace(found, verdict=Verdict.DIFFERENT, detail=f"bench: {first}")
+    return replace(found, verdict=Verdict.BENCHED, detail=f"{found.verdict.value}; {_ran(bench)}")
+
+
+def _ran(bench: BenchResult) -> str:
+    """Return what a bench did, in the same words on every run."""
+    tests = [f"{len(bench.tests)} tests"] if len(bench.tests) > 1 else []
+    counts = (f"{n} {what}" for what, n in bench.numbers.items() if what in COUNTED)
+    return ", ".join([*tests, *counts])
+
+
+def store_result(result: JobResult) -> None:
+    """Write the record of a job, and its proof if it has one, into ``synth/records``."""
+    job, record = result.job, result.record
+    path = record_path(job.params, job.technology, job.goal)
+    write_atomic(path, record_text(record))
+    if result.proof is not None:
+        known = load_equivalence() | {path.name: equivalence_entry(record, result.proof)}
+        write_atomic(EQUIVALENCE_RECORD, record_text(dict(sorted(known.items()))))
+
+
+def store_system(block: str, technology: Technology, record: dict[str, Any]) -> None:
+    """Write the areas of the parts of an accelerator into ``synth/records/system``."""
+    if technology.liberty:
+        raise ValueError("records are of the project's technologies")
+    write_atomic(system_path(block, technology), record_text(record))
+
+
+def store_deviation(technology: str, result: dict[str, Any]) -> None:
+    """Write how a technology's compact table deviates from its full Liberty files."""
+    known = json.loads(DEVIATION_RECORD.read_text()) if DEVIATION_RECORD.exists() else {}
+    known[technology] = result
+    write_atomic(DEVIATION_RECORD, record_text(dict(sorted(known.items()))))
