@@ -7,6 +7,7 @@ import pytest
 from benchmarks import llm_bench
 from tests.support.claims import claim
 from tilewright.golden.llm.search import search
+from tilewright.report.accuracy import PAPER
 from tilewright.report.page import Context
 from tilewright.report.pages import accuracy
 from tilewright.sim.anda import MODULES, saving
@@ -110,7 +111,7 @@ def test_short_lengths_cost_many_times_what_they_cost_larger_models():
 @pytest.mark.parametrize("name", ["kv", "kv-file"])
 def test_the_cache_costs_less_than_in_the_paper(name):
     found = losses(name)
-    assert found[accuracy.PAPER] < 1 < claim("harmonia.accuracy.loss")["kv4_least"]
+    assert found[PAPER] < 1 < claim("harmonia.accuracy.loss")["kv4_least"]
     # The local window saves most; factors help, offsets do not.
     assert found["4 bits"] - found["4 bits, local window"] > 25
     assert found["4 bits, windows, factors"] < found["4 bits, windows"]
@@ -126,14 +127,14 @@ def test_retrieval_sees_what_perplexity_does_not():
     quiz = {row["name"]: row["first_choice"] for row in load_record("kv")["retrieval"]}
     full, bare = quiz["full precision"], quiz["4 bits, windows"]
     assert bare < full - 0.1
-    assert 0.3 < (quiz[accuracy.PAPER] - bare) / (full - bare) < 0.7  # about half comes back
+    assert 0.3 < (quiz[PAPER] - bare) / (full - bare) < 0.7  # about half comes back
     assert quiz["6 bits for old tokens, windows, offsets"] > full - 0.05
     assert quiz["3 bits for old tokens, windows, offsets"] < full / 2
 
 
 def test_a_search_beats_harmonia_in_operations_within_its_windows_alone():
     record = load_record("frontier")
-    paper = next(point for point in record["fixed"] if point["name"] == accuracy.PAPER)
+    paper = next(point for point in record["fixed"] if point["name"] == PAPER)
     searches = {"one length": [], "windows": [], "from Harmonia's": []}
     for found in record["searches"]:
         own = len(found["starts"]) == 1

@@ -52,14 +52,16 @@ def test_counts(folder):
 def test_what_has_no_verdict_is_a_problem(folder):
     (folder / "other.asap7.json").write_text(record_text(RECORD))
     (problem,) = built(folder).problems
-    assert problem == f"1 of 4 netlists have no verdict; to get it: {netlists.COMMAND}"
+    assert problem == f"1 of 4 netlists have no verdict; to get one: {netlists.COMMAND}"
 
 
 def test_a_verdict_of_another_netlist_is_a_problem(folder):
     change(folder, "proved.asap7.json", netlist_sha256="d")
     page = built(folder)
     (problem,) = page.problems
-    assert problem.startswith("1 of 3 netlists have a verdict of another netlist only; to get it:")
+    assert problem.startswith(
+        "1 of 3 netlists have only the verdict of another netlist; to get one:"
+    )
     assert page.summary.startswith("1 of 3 netlists are proved ")
 
 

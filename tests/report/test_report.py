@@ -16,11 +16,13 @@ from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.stream import STREAM_BLOCKS
 from tilewright.report import build_report, hardware, html, plots
 from tilewright.report.claims import claims_section
+from tilewright.report.deca import PAPER_PARTS, coverage, cycles, live
+from tilewright.report.deca.formats import tile_sizes
 from tilewright.report.design import design_page
 from tilewright.report.diagram import Diagram
 from tilewright.report.drawings import draw_all
 from tilewright.report.page import Context, Page
-from tilewright.report.pages import checks, deca, sparamx, units
+from tilewright.report.pages import blocks, checks, deca, sparamx
 from tilewright.sim.claims import load_claims, reference_claims
 from tilewright.synth.record import RECORDS, load_records
 from tilewright.verify.coverage import Coverage
@@ -115,8 +117,8 @@ def test_no_page_has_a_problem_and_checks_pass(report):
 
 def test_every_figure_of_a_record_is_on_the_page(report):
     folder, pages = report
-    words = read(folder / "units.html").words
-    records = pages["units"].data["records"]
+    words = read(folder / "blocks.html").words
+    records = pages["blocks"].data["records"]
     assert set(records) == set(load_records())
     for record in records.values():
         for metric in ("area", "delay", "cells"):
@@ -132,7 +134,7 @@ def test_a_stale_record_is_shown_and_strict_fails(tmp_path, monkeypatch, capsys)
     path = records / "popcount.asap7.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"rtlil_sha256": "0" * 64}))
-    page = units.build(Context(records=records, cases=1))
+    page = blocks.build(Context(records=records, cases=1))
     (problem,) = page.problems
     assert problem == (
         "popcount.asap7.json no longer describes its block; to renew it:"
@@ -140,11 +142,11 @@ def test_a_stale_record_is_shown_and_strict_fails(tmp_path, monkeypatch, capsys)
     )
     assert page.body.count(">stale<") == 2  # beside the block and beside the record
     assert page.body.count(">fresh<") == 1
-    pages = {"units": page}
+    pages = {"blocks": page}
     monkeypatch.setattr("tilewright.report.build_report", lambda *_: pages)
     assert cli.main(["report", "-o", str(tmp_path / "out")]) == 0
     assert cli.main(["report", "-o", str(tmp_path / "out"), "--strict"]) == 1
-    assert f"tilewright: units: {problem}\n" in capsys.readouterr().err
+    assert f"tilewright: blocks: {problem}\n" in capsys.readouterr().err
 
 
 def test_many_stale_records_are_one_line(tmp_path):
@@ -152,7 +154,7 @@ def test_many_stale_records_are_one_line(tmp_path):
         record = json.loads((RECORDS / name).read_text())
         changed = {} if name.startswith("fork") else {"rtlil_sha256": "0" * 64}
         (tmp_path / name).write_text(json.dumps(record | changed))
-    assert units.build(Context(records=tmp_path, cases=1)).problems == [
+    assert blocks.build(Context(records=tmp_path, cases=1)).problems == [
         "2 of 3 records no longer describe their blocks;"
         " to renew them: tilewright synth --all --stale --update-records"
     ]
@@ -189,8 +191,8 @@ def test_live_checks_notice_wrong_rtl(monkeypatch):
 
 
 def test_without_records_the_page_says_so(tmp_path):
-    page = units.build(Context(records=tmp_path, cases=1))
-    assert page.summary == "No synthesis record yet."
+    page = blocks.build(Context(records=tmp_path, cases=1))
+    assert page.summary == "There is no synthesis record yet."
 
 
 def test_text_is_escaped_once():
@@ -236,8 +238,8 @@ def test_drawings_are_the_same_every_time_and_take_the_page_colours():
 @pytest.fixture
 def no_simulation(monkeypatch):
     """The DECA page without its tiles through the RTL, which the whole report has."""
-    live = {"block": "deca:small", "seed": 3, "cycles": 0, "checks": []}
-    monkeypatch.setattr(deca, "_live", lambda: live)
+    nothing = {"block": "deca:small", "seed": 3, "cycles": 0, "checks": []}
+    monkeypatch.setattr(deca, "run_live", lambda: nothing)
 
 
 def deca_page(folder):
@@ -272,8 +274,8 @@ def test_deca_page_without_records_says_how_to_make_them(tmp_path, no_simulation
         "no record of coverage",
     ]
     for command in (
-        deca.CYCLES_COMMAND,
-        deca.COVERAGE_COMMAND,
+        cycles.COMMAND,
+        coverage.COMMAND,
         "tilewright synth deca:paper --update-records",
     ):
         assert html.code(command) in page.body
@@ -301,7 +303,7 @@ def test_deca_page_notices_a_record_of_another_formula(tmp_path, no_simulation):
     write_cycles(tmp_path, cycle_row(formula=38.9))
     assert deca_page(tmp_path).problems[0] == (
         "the record deca_cycles has another formula for deca:paper, 8-bit codes, density 50%;"
-        f" to renew it: {deca.CYCLES_COMMAND}"
+        f" to renew it: {cycles.COMMAND}"
     )
 
 
@@ -318,22 +320,22 @@ def test_deca_page_notices_a_record_of_another_formula(tmp_path, no_simulation):
     ],
 )
 def test_cycles_of_the_paper(preset, config, density, figure):
-    shown = deca._paper_cycles(load_claims("deca"), DecaParams.preset(preset), config, density)
+    shown = cycles.paper_cycles(load_claims("deca"), DecaParams.preset(preset), config, density)
     assert shown == (figure and claim(f"deca.cycles_per_tile.{figure[0]}")[figure[1]])
 
 
 def test_bytes_per_tile_are_the_papers():
-    for row in deca._sizes(load_claims("deca")):
+    for row in tile_sizes(load_claims("deca")):
         assert abs(row["compressed"] - row["formula"]) < 1  # whole bytes, rounded up
         assert row["paper"] in (None, pytest.approx(row["formula"]))
 
 
 def test_deca_page_names_holes_of_coverage(tmp_path, no_simulation):
-    coverage = Coverage({"format": ["8 bit", "4 bit"], "squash": ["rows are read", "undisturbed"]})
+    model = Coverage({"format": ["8 bit", "4 bit"], "squash": ["rows are read", "undisturbed"]})
     for squash, tiles in (("undisturbed", 31), ("rows are read", 17)):
         for _ in range(tiles):
-            coverage.hit(format="8 bit", squash=squash)
-    record = {"command": "it was made so", "blocks": {"deca:paper": coverage.as_dict()}}
+            model.hit(format="8 bit", squash=squash)
+    record = {"command": "it was made so", "blocks": {"deca:paper": model.as_dict()}}
     (tmp_path / "deca_coverage.json").write_text(json.dumps(record))
     body = deca_page(tmp_path).body
     for shown in ("2 holes", "8 bit, 4 bit", ">48<", ">17<", "it was made so"):
@@ -351,13 +353,13 @@ def finished_job(number, **changes):
 
 def test_live_tiles_with_other_bits_or_cycles_are_noticed():
     jobs = [finished_job(k) for k in range(4)]
-    assert deca._check(TileConfig(sparse=True), jobs)["mismatch"] is None
+    assert live.check_tiles(TileConfig(sparse=True), jobs)["mismatch"] is None
     late = [*jobs[:3], finished_job(3, done_at=16)]
-    assert deca._check(TileConfig(sparse=True), late)["mismatch"] == (
+    assert live.check_tiles(TileConfig(sparse=True), late)["mismatch"] == (
         "cycles [5, 6], the model says [5, 5]"
     )
     jobs[1].got_rows[2] ^= 1
-    assert deca._check(TileConfig(sparse=True), jobs)["mismatch"] == (
+    assert live.check_tiles(TileConfig(sparse=True), jobs)["mismatch"] == (
         "tile 1, row 2: 0x67, not 0x66"
     )
 
@@ -397,12 +399,12 @@ def deca_record(**changes):
 
 
 def test_area_is_divided_as_the_paper_does():
-    assert hardware.area_by_group(deca_record(), deca.PAPER_PARTS, "rest") == {
+    assert hardware.area_by_group(deca_record(), PAPER_PARTS, "rest") == {
         "buffers": 7000.0,
         "lut": 1500.0,
         "rest": 1500.0,
     }
-    assert hardware.area_by_group(deca_record(area_by_part={}), deca.PAPER_PARTS, "rest") is None
+    assert hardware.area_by_group(deca_record(area_by_part={}), PAPER_PARTS, "rest") is None
 
 
 def test_deca_page_shows_synthesis_beside_the_paper(tmp_path, no_simulation):

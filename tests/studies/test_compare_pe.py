@@ -4,7 +4,7 @@ import pytest
 
 from tilewright.golden.params.resolve import resolve
 from tilewright.report.page import Context
-from tilewright.report.pages import elements
+from tilewright.report.pages import pes
 from tilewright.studies.pe import compare as pe_compare
 from tilewright.studies.pe.compare import Claim, Comparison, Element, Survival
 from tilewright.studies.pe.energy import ELEMENTS
@@ -76,12 +76,12 @@ def test_decompression_is_of_the_whole_of_deca():
 def test_page_shows_the_comparison_and_what_survives():
     context = Context(records=RECORDS, cases=1)
     context.__dict__["stale"] = {}  # a question of its own, and a long one
-    built = elements.build(context)
+    built = pes.build(context)
     for shown in ("Side by side", "Beside the papers", "What survives the change of node"):
         assert f"<h2>{shown}</h2>" in built.body
     assert built.body.count("<svg") == 2
     assert set(built.data["comparison"]) == set(TECHNOLOGIES)
-    for shown in (">DECA lane<", ">FIGNA-C<", ">Anda m1<", ">Harmonia m8m8<", "a lane,"):
+    for shown in (">DECA lane<", ">FIGNA-C<", ">Anda m1<", ">Harmonia m8m8<", "per lane"):
         assert shown in built.body
 
 
@@ -89,5 +89,5 @@ def test_page_without_records_says_how_to_make_them(monkeypatch):
     monkeypatch.setattr(pe_compare, "load_energy", lambda *_: None)
     context = Context(records=RECORDS, cases=1)
     context.__dict__["stale"] = {}
-    body = elements.build(context).body
+    body = pes.build(context).body
     assert "tilewright compare pe --update-records --element pe_fp_fp:discrete" in body

@@ -104,7 +104,7 @@ def test_page(made_up):
     path.write_text(record_text(json.loads(path.read_text()) | {"tools": {}}))
     (problem,) = page.build(Context(records=made_up, cases=1)).problems
     assert problem == (
-        "frontier/harmonia.asap7.json is of other cells, tools or recipes; to renew it:"
+        "frontier/harmonia.asap7.json was made with other cells, tools or flow; to renew it:"
         " tilewright sweep --frontier harmonia --update-records"
     )
 

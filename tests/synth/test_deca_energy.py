@@ -16,8 +16,8 @@ from tilewright.cli import main
 from tilewright.golden.deca import decode_tiles, tile_cycles
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.resolve import resolve
-from tilewright.report.deca_power import ELEMENTS, power_by_group
-from tilewright.report.pages.deca import PAPER_PARTS
+from tilewright.report.deca import PAPER_PARTS
+from tilewright.report.deca.power import PAPER_PES, power_by_group
 from tilewright.studies.deca_energy import run as deca_energy
 from tilewright.studies.deca_energy.run import (
     BEFORE,
@@ -220,7 +220,7 @@ def lines_of_runs():
 def lines_of_groups():
     """Full activity beside the paper's power, by the paper's groups."""
     groups = power_by_group(RECORD, PAPER_PARTS)
-    paper, share = 1e3 * claim("deca.power.total_56") / ELEMENTS, claim("deca.power.share")
+    paper, share = 1e3 * claim("deca.power.total_56") / PAPER_PES, claim("deca.power.share")
     all_of = {bound: sum(p[bound] for p in groups.values()) for bound in ("least", "total")}
     for group, powers in groups.items():
         ours = [x for b, whole in all_of.items() for x in (powers[b], 100 * powers[b] / whole)]

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.claims import claim
 from tilewright.golden.params.deca import LUT_ENTRIES, TILE_BYTES, DecaParams
+from tilewright.report.deca import PAPER_PARTS
 from tilewright.report.hardware import area_by_group
-from tilewright.report.pages.deca import PAPER_PARTS
 from tilewright.synth.record import load_records
 
 DECA = {name: record for name, record in load_records().items() if record["block"] == "deca"}

@@ -20,7 +20,7 @@ __all__ = ["build_report"]
 
 
 def build_report(folder: str | Path, context: Context) -> dict[str, Page]:
-    """Write all pages into ``folder``, which they replace as a whole; the pages by file name."""
+    """Write all pages into ``folder``, replacing it as a whole, and return them by file name."""
     modules = _page_modules()
     titles = {name: module.TITLE for name, module in modules.items()}
     navigation = [("index.html", "Tilewright"), *((f"{n}.html", t) for n, t in titles.items())]
@@ -42,7 +42,7 @@ def build_report(folder: str | Path, context: Context) -> dict[str, Page]:
 
 
 def _whole_page(name: str, title: str, page: Page) -> Markup:
-    data = Markup(f"Everything on this page as data: {link(f'{name}.json', f'{name}.json')}")
+    data = Markup(f"All data of this page as JSON: {link(f'{name}.json', f'{name}.json')}")
     return join([element("h1", title), paragraph(page.summary), page.body, element("footer", data)])
 
 
@@ -61,7 +61,7 @@ def _index(built: dict[str, Page], titles: dict[str, str]) -> Markup:
         (name, line) for name, page in built.items() for line in (*page.failures, *page.problems)
     ]
     warnings = [
-        element("h2", "Attention"),
+        element("h2", "Problems"),
         element(
             "ul",
             join(
@@ -74,12 +74,12 @@ def _index(built: dict[str, Page], titles: dict[str, str]) -> Markup:
         [
             element("h1", "Tilewright report"),
             paragraph(
-                "Open hardware for compressed-LLM inference: golden models, RTL, simulation,"
-                " synthesis. Every number here comes from a committed record or from a run made"
-                " while these pages were built, and says which."
+                "Tilewright is open hardware for compressed-LLM inference: golden models, RTL,"
+                " simulation and synthesis. Every number here comes from a committed record or from"
+                " a run made while these pages were built, and says which."
             ),
             *(warnings if problems else []),
             element("ul", join(cards), class_="cards"),
-            note("Tilewright", __version__, "built with", code("tilewright report")),
+            note(f"Tilewright {__version__}; these pages were built by", code("tilewright report")),
         ]
     )

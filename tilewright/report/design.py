@@ -25,7 +25,7 @@ __all__ = ["blocks_of", "design_page"]
 
 
 def blocks_of(families: Sequence[str]) -> list[type[BlockParams]]:
-    """Blocks whose parameters live in these modules of ``tilewright.golden.params``."""
+    """The blocks whose parameters live in these modules of ``tilewright.golden.params``."""
     return [cls for cls in BLOCKS.values() if family(cls) in families]
 
 
@@ -38,15 +38,15 @@ def design_page(
     reference: str | None = None,
     data: dict[str, Any] | None = None,
 ) -> Page:
-    """Its own sections, its blocks, their synthesis, and the claims of ``paper``.
+    """Put together a page of ``sections``, the blocks, their synthesis and the claims of ``paper``.
 
-    ``reference`` is a block that the areas and delays of the others are divided by.
+    The areas and delays of the blocks are also shown relative to those of ``reference``.
     """
     classes = blocks_of(families)
     blocks = [describe(cls()) for cls in classes]
     records = design_records(context, [cls.block for cls in classes])
     stated = reference_claims(paper) if paper else {}
-    shown = {"blocks": blocks, "synthesis": records} | (data or {})
+    shown: dict[str, Any] = {"blocks": blocks, "synthesis": records} | (data or {})
     if stated:
         shown["claims"] = {name: c.value for name, c in stated.items()}
     return Page(
@@ -82,12 +82,19 @@ def _blocks(blocks: Sequence[dict[str, Any]]) -> Markup:
     return section(
         "Blocks",
         paragraph(
-            "Latency and interval in cycles, of the first preset; the tests measure both on the"
-            " RTL. Details of one:",
+            "Latency and interval are those of the first preset; the tests measure both on the RTL."
+            " A dash means that they depend on the data, as the last column says. For the details"
+            " of a block:",
             code("tilewright list BLOCK"),
         ),
-        table(("Block", "What it is", "Presets", "Latency", "Interval", "Where it depends"), rows),
-        note("Source: computed from", code("golden/params"), "in this run."),
+        table(
+            (
+                *("Block", "Summary", "Presets", "Latency, cycles", "Interval, cycles"),
+                "Timing that depends on the data",
+            ),
+            rows,
+        ),
+        note("Source: computed from", code("golden/params"), "while this page was built."),
     )
 
 
@@ -97,7 +104,7 @@ def _synthesis(
     records: dict[str, dict[str, Any]],
     reference: str | None,
 ) -> Markup:
-    """Every record, and the commands for the default presets that have none."""
+    """Show every record, and the commands for the default presets that have none."""
     if not classes:
         return Markup("")
     firsts = [f"{cls.block}:{next(iter(cls.PRESETS))}" for cls in classes]

@@ -1,4 +1,4 @@
-"""What synthesis says about one design: tables for its page."""
+"""Tables of synthesis records for the page of a design."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,22 +25,24 @@ PS_PER_GHZ = 1000.0  # a period in ps is this divided by the clock in GHz
 
 
 def design_records(context: Context, blocks: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The records of these blocks by file name."""
+    """The synthesis records of these blocks by file name."""
     wanted = set(blocks)
     return {name: r for name, r in context.synthesised.items() if r["block"] in wanted}
 
 
 def records_wanted(records: Mapping[str, dict[str, Any]], specs: Sequence[str]) -> Markup:
-    """The command that makes the record, for every spec that has none."""
+    """Give the command that makes the record, for every spec that has none."""
     found = {resolve(record["spec"]).slug for record in records.values()}
     wanted = [spec for spec in specs if resolve(spec).slug not in found]
     if not wanted:
         return Markup("")
     return join(
         [
-            paragraph("Without a record as one netlist, which takes long for a whole accelerator:"),
+            paragraph(
+                "These blocks have no record as one netlist; a whole accelerator takes hours."
+            ),
             table(
-                ("Block", "To make its records"),
+                ("Block", "Command to make its records"),
                 [
                     (code(spec), code(f"tilewright synth {spec} --update-records"))
                     for spec in wanted
@@ -51,7 +53,7 @@ def records_wanted(records: Mapping[str, dict[str, Any]], specs: Sequence[str]) 
 
 
 def figures_table(context: Context, records: Mapping[str, dict[str, Any]]) -> Markup:
-    """Area, registers and delay of each record."""
+    """Show area, registers and delay of each record."""
     rows = []
     for name, record in records.items():
         value = {metric: entry["value"] for metric, entry in record["metrics"].items()}
@@ -74,8 +76,8 @@ def figures_table(context: Context, records: Mapping[str, dict[str, Any]]) -> Ma
         [
             table(
                 (
-                    *("Block", "Technology", "Goal", "Area, µm²", "of it memories, µm²", "Cells"),
-                    *("Register bits", "Memory bits", "Longest path, ps", "Clock, GHz"),
+                    *("Block", "Technology", "Goal", "Area, µm²", "Memory area, µm²", "Cells"),
+                    *("Register bits", "Memory bits", "Delay, ps", "Clock, GHz"),
                 ),
                 rows,
             ),
@@ -90,7 +92,7 @@ def figures_table(context: Context, records: Mapping[str, dict[str, Any]]) -> Ma
 
 
 def longest_paths(records: Mapping[str, dict[str, Any]]) -> Markup:
-    """Where the longest path of each record begins and ends."""
+    """Show where the longest path of each record starts and ends."""
     rows = [
         (
             code(record["spec"]),
@@ -103,11 +105,13 @@ def longest_paths(records: Mapping[str, dict[str, Any]]) -> Markup:
         for record in records.values()
         if (path := record["longest_path"])
     ]
-    return table(("Block", "Technology", "Goal", "From", "To", "Cells"), rows)
+    return table(
+        ("Block", "Technology", "Goal", "Path starts at", "Path ends at", "Cells on the path"), rows
+    )
 
 
 def relative_figures(records: Mapping[str, dict[str, Any]], reference: str) -> list[dict[str, Any]]:
-    """Area and delay of each record as multiples of the reference's, same technology and goal."""
+    """Area and delay of each record relative to the reference in the same technology and goal."""
     values = {name: {m: r["metrics"][m]["value"] for m in METRICS} for name, r in records.items()}
     slug = resolve(reference).slug
     base = {
@@ -124,13 +128,13 @@ def relative_figures(records: Mapping[str, dict[str, Any]], reference: str) -> l
 
 
 def relative_table(records: Mapping[str, dict[str, Any]], reference: str) -> Markup:
-    """:func:`relative_figures` as a table, where the reference has a record."""
+    """Show :func:`relative_figures` as a table, where the reference has a record."""
     rows = relative_figures(records, reference)
     if not rows:
         return Markup("")
     return join(
         [
-            paragraph("As multiples of", code(reference), "in the same technology and goal:"),
+            paragraph("Relative to", code(reference), "in the same technology and goal:"),
             table(
                 ("Block", "Technology", "Goal", "Area, x", "Delay, x"),
                 [
@@ -145,15 +149,15 @@ def relative_table(records: Mapping[str, dict[str, Any]], reference: str) -> Mar
 def area_by_group(
     record: dict[str, Any], groups: Mapping[str, str], rest: str
 ) -> dict[str, float] | None:
-    """:func:`by_group` of a record's area; None where the record does not know its parts."""
+    """:func:`by_group` of the area of a record; None where the record has no areas of parts."""
     parts = record["area_by_part"]
     return by_group(parts, groups, rest) if parts else None
 
 
 def by_group(parts: Mapping[str, float], groups: Mapping[str, str], rest: str) -> dict[str, float]:
-    """Sums over the parts whose name matches each group's pattern, first match first.
+    """Sum the parts whose name matches the pattern of each group; the first match counts.
 
-    ``rest`` takes what no pattern matches.
+    The group ``rest`` takes what no pattern matches.
     """
     sums = dict.fromkeys([*groups, rest], 0.0)
     for part, value in parts.items():
@@ -163,11 +167,11 @@ def by_group(parts: Mapping[str, float], groups: Mapping[str, str], rest: str) -
 
 
 def parts_table(record: dict[str, Any]) -> Markup:
-    """Area of every part of a record, the largest first."""
+    """Show the area of every part of a record, the largest first."""
     parts = sorted(record["area_by_part"].items(), key=lambda item: -item[1])
     total = sum(area for _, area in parts)
     if not parts:
-        return paragraph("This record does not know its parts.")
+        return paragraph("This record has no areas of parts.")
     return table(
         ("Part", "Area, µm²", "Share, %"),
         [(code(part or "(top)"), area, 100 * area / total) for part, area in parts],

@@ -1,8 +1,8 @@
-"""The few pieces of HTML that the pages are made of; everything a page needs is inside it."""
+"""The pieces of HTML that the pages are made of; a page contains everything it needs."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
+from typing import TypeGuard
 
 __all__ = [
     "Markup",
@@ -90,61 +90,67 @@ PHRASE, WORDS = 24, 48
 
 
 class Markup(str):
-    """Text that is HTML already; every other value is escaped on its way in."""
+    """Text that is HTML already; every other value is escaped when it becomes part of a page."""
 
     __slots__ = ()
 
 
-def text(value: Any) -> Markup:
-    """``value`` as HTML."""
+def text(value: object) -> Markup:
+    """Return ``value`` as HTML, escaped if it is not yet."""
     return value if isinstance(value, Markup) else Markup(escape(str(value)))
 
 
-def element(tag: str, content: Any, **attributes: str) -> Markup:
-    """``<tag attributes>content</tag>``; ``class_`` is class, ``aria_current`` aria-current."""
+def element(tag: str, content: object, **attributes: str) -> Markup:
+    """Return ``<tag attributes>content</tag>``; ``class_`` is the attribute ``class``."""
     names = {name: name.rstrip("_").replace("_", "-") for name in attributes}
     extra = "".join(f' {names[k]}="{escape(value)}"' for k, value in attributes.items())
     return Markup(f"<{tag}{extra}>{text(content)}</{tag}>")
 
 
-def join(parts: Iterable[Any]) -> Markup:
+def join(parts: Iterable[object]) -> Markup:
+    """Put parts of a page below each other."""
     return Markup("\n".join(text(part) for part in parts))
 
 
-def paragraph(*parts: Any) -> Markup:
+def paragraph(*parts: object) -> Markup:
+    """Return a paragraph of ``parts`` with spaces between them."""
     return element("p", Markup(" ".join(text(part) for part in parts)))
 
 
-def note(*parts: Any) -> Markup:
-    """Where numbers come from, in small print."""
+def note(*parts: object) -> Markup:
+    """Return a paragraph in small print, which says where numbers come from."""
     return element("p", Markup(" ".join(text(part) for part in parts)), class_="source")
 
 
-def section(title: str, *parts: Any) -> Markup:
+def section(title: str, *parts: object) -> Markup:
+    """Return a section of a page under its heading."""
     return element("section", join([element("h2", title), *parts]))
 
 
 def verdict(good: bool, words: str) -> Markup:
+    """Return ``words`` in the colour of what is good or bad."""
     return element("span", words, class_="good" if good else "bad")
 
 
-def code(words: Any) -> Markup:
+def code(words: object) -> Markup:
+    """Return ``words`` as code."""
     return element("code", words)
 
 
-def link(address: str, words: Any) -> Markup:
+def link(address: str, words: object) -> Markup:
+    """Return a link to ``address``."""
     return element("a", words, href=address)
 
 
 def number(value: float) -> str:
-    """Four significant digits, or all digits of a whole number; thousands apart."""
+    """Write four significant digits, or all digits of a whole number, in groups of thousands."""
     if isinstance(value, int) or 1000 <= abs(value) < 1e9:
         return f"{value:,.0f}"
     return f"{value + 0.0:.4g}"  # a negative zero is 0 to a reader
 
 
-def table(header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Markup:
-    """Columns of numbers to the right; None is a dash."""
+def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> Markup:
+    """Return a table; columns of numbers are aligned to the right, and None is a dash."""
     rows = [list(row) for row in rows]
     numeric = [
         any(_is_number(row[k]) for row in rows)
@@ -156,11 +162,11 @@ def table(header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Markup:
     return element("div", element("table", join([head, body])), class_="wide")
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _row(tag: str, cells: Sequence[Any], numeric: Sequence[bool]) -> Markup:
+def _row(tag: str, cells: Sequence[object], numeric: Sequence[bool]) -> Markup:
     made = []
     for cell, right in zip(cells, numeric, strict=True):
         shown = "\N{EN DASH}" if cell is None else number(cell) if _is_number(cell) else cell
@@ -169,21 +175,21 @@ def _row(tag: str, cells: Sequence[Any], numeric: Sequence[bool]) -> Markup:
     return element("tr", Markup("".join(made)))
 
 
-def _length(cell: Any) -> str:
-    """The class of a cell of text, by its length."""
+def _length(cell: object) -> str:
+    """The class of a cell of text, which depends on its length."""
     if isinstance(cell, Markup) or not isinstance(cell, str):
         return ""
     return "words" if len(cell) > WORDS else "phrase" if len(cell) > PHRASE else ""
 
 
-def figure(svg: Markup, caption: Any) -> Markup:
-    """A drawing that scrolls sideways where it would become too small to read."""
+def figure(svg: Markup, caption: object) -> Markup:
+    """Return a drawing with its caption; where it would be too small to read, it scrolls."""
     scrolling = element("div", svg, class_="wide")
     return element("figure", join([scrolling, element("figcaption", caption)]))
 
 
-def document(title: str, body: Any, navigation: Iterable[tuple[str, str]], current: str) -> str:
-    """A whole page; ``navigation`` is (address, words), ``current`` the address of this one."""
+def document(title: str, body: object, navigation: Iterable[tuple[str, str]], current: str) -> str:
+    """Return a whole page; ``navigation`` has (address, words), ``current`` is its own address."""
     items = [
         element("a", words, href=address, aria_current="page")
         if address == current

@@ -1,4 +1,4 @@
-"""What a page of the report is made from and gives back."""
+"""What a page of the report is made from, and what it returns."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ T = TypeVar("T")
 class Page:
     """The content of one page and the data behind it.
 
-    ``failures`` are checks that went wrong: the command fails. ``problems`` are what a reader
-    must not overlook, such as a record that no longer belongs to the RTL: the command fails on
+    ``failures`` are checks that failed; the command then fails. ``problems`` are what a reader
+    must not overlook, such as a record that no longer belongs to the RTL; the command fails on
     them with ``--strict``. The index repeats both.
     """
 
@@ -34,24 +34,24 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What every page may use."""
+    """What every page may use to build itself."""
 
     records: Path  # folder of committed synthesis records
     cases: int  # operand sets per live check
-    measured: Path = MEASURED  # folder of committed records of benches
+    measured: Path = MEASURED  # folder of committed records of what studies measured
 
     @cached_property
     def synthesised(self) -> dict[str, dict[str, Any]]:
-        """Synthesis records by file name."""
+        """The synthesis records by file name."""
         return load_records(self.records)
 
     @cached_property
     def stale(self) -> dict[str, str]:
-        """Those of them that no longer describe their block, with the command that renews each."""
+        """The synthesis records that no longer describe their block, and how to renew each."""
         return stale_records(self.records, lambda names: self.track("records", names))
 
     def track(self, what: str, items: Iterable[T], name: Callable[[T], str] = str) -> Iterator[T]:
-        """``items`` one by one, with a bar on stderr."""
+        """Yield ``items`` one by one, with a progress bar on stderr."""
         items = list(items)
         with progress(what, len(items)) as tick:
             for item in items:

@@ -1,9 +1,5 @@
-"""The tables of designs and of blocks in README.md made again.
+"""``python -m tilewright.report.readme``: the tables of designs and of blocks in README.md."""
 
-Run by ``python -m tilewright.report.readme``.
-"""
-
-import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,12 +25,12 @@ DESIGNS = {
     ),
     "anda": (
         "Anda (Fang et al., HPCA 2025)",
-        "[bit-plane compressor, bit-serial units](docs/anda.md), the baselines' elements, and the "
+        "[bit-plane compressor, bit-serial units](docs/anda.md), the PEs of the baselines, and the "
         "[whole accelerator](docs/anda-system.md) with programs",
     ),
     "harmonia": (
         "Harmonia (Wang et al.)",
-        "[reconfigurable element, systolic array, online converter](docs/harmonia.md), mixed "
+        "[reconfigurable PE, systolic array, online converter](docs/harmonia.md), mixed "
         "KV cache, attention in block floating point, and the "
         "[whole accelerator](docs/harmonia-system.md) with programs",
     ),
@@ -47,7 +43,7 @@ DESIGNS = {
 
 
 def design_table() -> str:
-    """Every design, and how many of its paper's figures the model answers within tolerance."""
+    """List every design, and how many of its paper's figures the model meets within tolerance."""
     lines = [
         "| paper | what is here | claims reproduced | of these |",
         "|---|---|---|---|",
@@ -64,7 +60,7 @@ def design_table() -> str:
 
 
 def block_table() -> str:
-    """Every block, from what is there."""
+    """List every block: whether it has RTL and a bench, and the technologies of its records."""
     recorded: dict[str, set[str]] = {}
     for record in load_records().values():
         recorded.setdefault(record["block"], set()).add(record["technology"])
@@ -83,18 +79,18 @@ def block_table() -> str:
 
 
 def _mapped_by_part(block: str) -> list[str]:
-    """Technologies in which the default preset has a record of ``tilewright synth --system``."""
+    """List the technologies in which ``tilewright synth --system`` has a record of the block."""
     return [name for name in TECHNOLOGIES if load_system(block, load_technology(name)) is not None]
 
 
 def with_tables(text: str) -> str:
-    """``text`` with the present tables between their marks."""
+    """Return ``text`` with the tables of today between their marks."""
     for name, table in (("designs", design_table), ("blocks", block_table)):
-        marks = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end of {name} -->)", re.DOTALL)
-        if not marks.search(text):
+        start, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+        if start not in text or end not in text:
             raise ValueError(f"no place for the table of {name}")
-        made = table()
-        text = marks.sub(lambda found, made=made: f"{found[1]}{made}{found[2]}", text)
+        before, _, rest = text.partition(start)
+        text = before + start + table() + end + rest.partition(end)[2]
     return text
 
 

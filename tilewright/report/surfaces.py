@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.report.canvas import INK, LINE, SERIES, canvas, finish, label_points
 from tilewright.report.html import Markup
-from tilewright.report.plots import INK, LINE, SERIES, _figure, _finish, _label
 from tilewright.sim.roofsurface import DOMAINS, Kernel, Surface
 
 __all__ = ["region_diagram", "surface_drawing"]
@@ -17,7 +17,7 @@ RIGHT, LEFT = np.array([0.86, -0.34]), np.array([-0.72, -0.42])
 
 
 def _ranges(points: Sequence[Kernel]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Of both intensities, with room around the points."""
+    """The ranges of both intensities, with room around the points."""
     sides = []
     for name in ("memory", "vector"):
         values = [getattr(p, name) for p in points if np.isfinite(getattr(p, name))]
@@ -26,11 +26,11 @@ def _ranges(points: Sequence[Kernel]) -> tuple[tuple[float, float], tuple[float,
 
 
 def region_diagram(name: str, surface: Surface, points: Sequence[Kernel]) -> Markup:
-    """Which domain bounds where, and the kernels; both axes logarithmic."""
+    """Draw which domain bounds where, and the kernels, on two logarithmic axes."""
     (x_low, x_high), (y_low, y_high) = _ranges(points)
     border = surface.borders
     corner_x, corner_y = border["mem_mtx_x"], border["vec_mtx_y"]
-    with _figure(name, height=4.2) as (figure, axes, svg):
+    with canvas(name, height=4.2) as (figure, axes, svg):
         corner = np.clip(corner_x, x_low, x_high)  # where two regions meet, so that both reach it
         x = np.union1d(np.geomspace(x_low, x_high, 200), corner)
         diagonal = np.minimum(border["mem_vec_slope"] * x, corner_y)
@@ -56,17 +56,17 @@ def region_diagram(name: str, surface: Surface, points: Sequence[Kernel]) -> Mar
             xlabel="matrix operations per byte",
             ylabel="matrix operations per vector operation",
         )
-        _finish(figure, axes, [axes.xaxis, axes.yaxis])
-        _label(axes, [(p.name, p.memory, p.vector) for p in points])
+        finish(figure, axes, [axes.xaxis, axes.yaxis])
+        label_points(axes, [(p.name, p.memory, p.vector) for p in points])
     return svg[0]
 
 
 def surface_drawing(
     name: str, surface: Surface, rows: int, points: dict[str, tuple[Kernel, float]]
 ) -> Markup:
-    """The surface seen from above its lowest corner; each point with its own height, in TFMA/s.
+    """Draw the surface from above its lowest corner; each point has its own height in TFMA/s.
 
-    Axes are logarithmic in both intensities and linear in height.
+    The axes are logarithmic in both intensities and linear in height.
     """
     kernels = [point for point, _ in points.values()]
     (x_low, x_high), (y_low, y_high) = _ranges(kernels)
@@ -83,7 +83,7 @@ def surface_drawing(
         )
 
     u, v = np.linspace(0, 1, GRID + 1), np.linspace(0, 1, GRID + 1)
-    with _figure(name, height=4.8) as (figure, axes, svg):
+    with canvas(name, height=4.8) as (figure, axes, svg):
         # Cells behind come first; both axes run towards the viewer from the far corner (1, 1).
         for i in reversed(range(GRID)):
             for j in reversed(range(GRID)):
@@ -108,5 +108,5 @@ def surface_drawing(
         for (a, b), words in (((0.5, 1.08), "more per byte"), ((1.08, 0.5), "more per vector op")):
             axes.annotate(words, place(a, b, 0.0), fontsize=7, color=INK, ha="center", va="top")
         axes.set_axis_off()
-        _finish(figure, axes, [])
+        finish(figure, axes, [])
     return svg[0]

@@ -1,4 +1,4 @@
-"""Area of a whole accelerator by part, beside what its paper says."""
+"""The area of a whole accelerator by part, beside the area in its paper."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ Parts = Mapping[str, tuple[str, ...]]  # a part, and the modules of ours that do
 
 
 def recorded_areas(spec: str, parts: Parts) -> dict[str, dict[str, float]]:
-    """mm2 of each part, by technology; technologies without a record are left out."""
+    """The area of each part in mm2, by technology; technologies without a record are left out."""
     return {
         name: area_by_part(record, parts)
         for name in TECHNOLOGIES
@@ -27,7 +27,7 @@ def recorded_areas(spec: str, parts: Parts) -> dict[str, dict[str, float]]:
 
 
 def area_by_part(record: dict[str, Any], parts: Parts) -> dict[str, float]:
-    """mm2 of each part; every module of the record is in one of them."""
+    """The area of each part in mm2; every module of the record belongs to one part."""
     modules = {name: a["logic"] + a["memory"] for name, a in record["parts"].items()}
     areas = {part: sum(modules.pop(n) for n in names) for part, names in parts.items()}
     if modules:
@@ -38,15 +38,15 @@ def area_by_part(record: dict[str, Any], parts: Parts) -> dict[str, float]:
 def area_section(
     spec: str, areas: Mapping[str, dict[str, float]], claim: Claim, node: int
 ) -> Markup:
-    """``areas`` as :func:`recorded_areas` gives them beside ``claim``, at ``node`` nm.
+    """Show ``areas``, as :func:`recorded_areas` gives them, beside ``claim`` at ``node`` nm.
 
-    The claim has the area of each part, or of all of them only.
+    The value of the claim is the area of each part, or only their sum.
     """
     if not areas:
         return Markup("")
     theirs = claim.numbers if isinstance(claim.value, dict) else {}
     whole = sum(theirs.values()) if theirs else claim.number
-    columns = {f"paper, {node} nm": theirs, **areas}
+    columns = {f"Paper, {node} nm": theirs, **areas}
     totals = [whole, *(sum(values.values()) for values in areas.values())]
     rows = []
     for part in next(iter(areas.values())):
@@ -59,19 +59,19 @@ def area_section(
     scaled = [whole * area_factor(node, load_technology(name).node) for name in areas]
     rows.append(
         [
-            "paper's all at this node",
+            "the paper's sum, scaled to the node",
             *(x for area in (whole, *scaled) for x in (round(area, 4), None)),
         ]
     )
-    header = ["Part", *(h for name in columns for h in (f"{name}: mm²", "%"))]
+    header = ["Part", *(h for name in columns for h in (f"{name}, mm²", f"{name}, %"))]
     command = code(f"tilewright synth {spec} --system --update-records")
     return section(
         "Area of the accelerator",
         paragraph(
-            "Every module mapped by itself for the least area, memories by the technology's model;"
-            " nothing is placed. Shares compare across nodes, areas do not; the last row is the"
-            " paper's total by the factors of",
-            code("synth/scaling.py"),
+            "Every module is mapped by itself for the least area, and memories are those of the"
+            " technology's model; nothing is placed. Shares can be compared across nodes, areas"
+            " cannot: the last row scales the paper's sum to each node with the factors of",
+            Markup(f"{code('synth/scaling.py')}."),
         ),
         table(header, rows),
         join(

@@ -26,9 +26,9 @@ def build(context: Context) -> Page:
     areas = recorded_areas("anda", PARTS)
     return design_page(
         context,
-        "Variable-length block floating point in bit planes: blocks, cycles, area.",
+        "Block floating point of variable length in bit planes: blocks, cycles, area.",
         ("anda", "vector", "anda_machine"),
-        figure(draw().svg(), "The accelerator with its default sizes. Blue: storage."),
+        figure(draw().svg(), "The accelerator with its default sizes; storage is blue."),
         area_section("anda", areas, load_claims("anda")["anda.area"], PAPER_NODE),
         paper="anda",
         data={"system_area_mm2": areas},

@@ -11,7 +11,7 @@ from tilewright.golden.pack import pack
 from tilewright.golden.params.arith import ARITH_BLOCKS, PipelinedParams
 from tilewright.golden.params.formats import FP16, FP32, FloatFormat
 from tilewright.golden.vectors import operands
-from tilewright.report.html import code, join, note, paragraph, section, table, verdict
+from tilewright.report.html import Markup, code, join, note, paragraph, section, table, verdict
 from tilewright.report.page import Context, Page
 from tilewright.verify import stream_bench_of
 
@@ -20,6 +20,8 @@ POSITION = 60
 
 SEED = 20  # any number: the same operands on every run
 RTL_CASES = 300  # per block; seconds for all of them in Amaranth's simulator
+Operation = Callable[[FloatFormat, FloatFormat, FloatFormat, NDArray, NDArray], NDArray]
+Check = Callable[[int], dict[str, Any]]
 NATIVE = {FP16.name: np.float16, FP32.name: np.float32}  # formats that numpy computes with
 
 
@@ -42,22 +44,22 @@ def build(context: Context) -> Page:
             section(
                 "Golden models against numpy",
                 paragraph(
-                    "The processor's own IEEE 754 arithmetic, through numpy, as a source that"
-                    " shares no code with the golden models. Bits compared; a NaN counts as the"
-                    " format's canonical one."
+                    "The reference is the IEEE 754 arithmetic of the processor, through numpy,"
+                    " which shares no code with the golden models. Results are compared bit for"
+                    " bit; any NaN counts as the canonical NaN of the format."
                 ),
                 _table(golden),
             ),
             section(
                 "RTL against golden models",
                 paragraph(
-                    "Every arithmetic block with its default preset and no pipeline registers, in"
-                    " Amaranth's own simulator. Registers, stalls, the emitted Verilog on two"
-                    " simulators and the other formats are the business of the test suite."
+                    "Every arithmetic block, with its default preset and no pipeline registers,"
+                    " runs in Amaranth's own simulator. The test suite covers registers, stalls,"
+                    " other formats, and the emitted Verilog on two simulators."
                 ),
                 _table(rtl),
             ),
-            note("Source: run while this page was built, seed", str(SEED)),
+            note(f"Source: run while this page was built, seed {SEED}."),
         ]
     )
     return Page(
@@ -69,7 +71,7 @@ def build(context: Context) -> Page:
     )
 
 
-def _table(rows: list[dict[str, Any]]) -> Any:
+def _table(rows: list[dict[str, Any]]) -> Markup:
     return table(
         ("Check", "Cases", "Result"),
         [
@@ -84,7 +86,7 @@ def _table(rows: list[dict[str, Any]]) -> Any:
 
 
 def _row(what: str, ours: NDArray, theirs: NDArray, *inputs: NDArray) -> dict[str, Any]:
-    """The outcome of one comparison of patterns; the first difference in hexadecimal."""
+    """The outcome of one comparison of bit patterns, with the first difference in hexadecimal."""
     wrong = np.flatnonzero(ours != theirs)
     mismatch = None
     if wrong.size:
@@ -103,7 +105,7 @@ def _patterns(fmt: FloatFormat, values: NDArray) -> NDArray:
     return np.where(np.isnan(values), bits.dtype.type(fmt.nan_bits), bits)
 
 
-def _operation(name: str, fmt: FloatFormat, ours: Callable, theirs: Callable) -> Callable:
+def _operation(name: str, fmt: FloatFormat, ours: Operation, theirs: np.ufunc) -> Check:
     def check(cases: int) -> dict[str, Any]:
         a, b = operands([fmt, fmt], np.random.default_rng(SEED), cases)
         with np.errstate(all="ignore"):
@@ -114,7 +116,7 @@ def _operation(name: str, fmt: FloatFormat, ours: Callable, theirs: Callable) ->
     return check
 
 
-def _conversion(source: FloatFormat, target: FloatFormat) -> Callable:
+def _conversion(source: FloatFormat, target: FloatFormat) -> Check:
     def check(cases: int) -> dict[str, Any]:
         (a,) = operands([source], np.random.default_rng(SEED), cases)
         with np.errstate(all="ignore"):
@@ -125,7 +127,7 @@ def _conversion(source: FloatFormat, target: FloatFormat) -> Callable:
     return check
 
 
-def _integer(bits: int, target: FloatFormat) -> Callable:
+def _integer(bits: int, target: FloatFormat) -> Check:
     def check(cases: int) -> dict[str, Any]:
         limit = 1 << (bits - 1)
         values = np.random.default_rng(SEED).integers(-limit, limit, cases)
@@ -152,7 +154,7 @@ GOLDEN_CHECKS = [
 
 
 def _check_rtl(params: PipelinedParams) -> dict[str, Any]:
-    """A combinational block: payload in, payload out, no clock."""
+    """Run a combinational block: payload in, payload out, no clock."""
     from amaranth.sim import Simulator
 
     from tilewright.hw.catalog import build

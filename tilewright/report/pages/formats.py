@@ -24,16 +24,8 @@ def build(context: Context) -> Page:
                 "Floating point",
                 table(
                     (
-                        "Format",
-                        "Bits",
-                        "Exponent",
-                        "Fraction",
-                        "Bias",
-                        "Largest",
-                        "Smallest normal",
-                        "Smallest subnormal",
-                        "Infinity",
-                        "NaN",
+                        *("Format", "Bits", "Exponent bits", "Mantissa bits", "Exponent bias"),
+                        *("Largest", "Smallest normal", "Smallest subnormal", "Infinity", "NaN"),
                     ),
                     [
                         (
@@ -52,26 +44,33 @@ def build(context: Context) -> Page:
                     ],
                 ),
                 paragraph(
-                    "Patterns in hexadecimal; the NaN shown is the canonical one that every"
-                    " operation returns. A dash means the format has none."
+                    "Infinity and NaN are bit patterns in hexadecimal. The NaN shown is the"
+                    " canonical one that every operation returns. A dash means that the format has"
+                    " none."
                 ),
             ),
             section(
                 "Scales",
                 paragraph(
                     code(E8M0.name),
-                    f"is an unsigned byte: e means 2^(e - {E8M0.bias}),"
+                    f"is an unsigned byte: e stands for 2^(e - {E8M0.bias}),"
                     f" and {E8M0.nan_bits:#x} is NaN.",
                 ),
             ),
             section(
                 "Block floating point",
                 paragraph(
-                    "Values of a group share the largest exponent; each keeps its sign and a"
-                    " mantissa whose hidden bit counts."
+                    "The values of a group share the largest exponent. Each keeps its sign and a"
+                    " mantissa, whose length includes the hidden bit."
                 ),
                 table(
-                    ("Format", "Group", "Mantissa bits", "Bits per group", "Bits per value"),
+                    (
+                        "Format",
+                        "Values per group",
+                        "Mantissa bits",
+                        "Bits per group",
+                        "Bits per value",
+                    ),
                     [
                         (
                             code(b["name"]),
@@ -84,11 +83,15 @@ def build(context: Context) -> Page:
                     ],
                 ),
             ),
-            note("Source: computed from", code("golden/params/formats.py"), "in this run."),
+            note(
+                "Source: computed from",
+                code("golden/params/formats.py"),
+                "while this page was built.",
+            ),
         ]
     )
     return Page(
-        summary="The number formats of the project: ranges, special patterns, storage.",
+        summary="The ranges, special patterns and storage of the number formats.",
         body=body,
         data={"source": "golden/params/formats.py", "float": floats, "block": blocks},
     )

@@ -1,4 +1,4 @@
-"""Frontiers: families of designs by area and throughput, and what papers chose among them."""
+"""Families of designs by area and throughput, and the designs among them that papers chose."""
 
 import json
 from typing import Any
@@ -36,13 +36,13 @@ def build(context: Context) -> Page:
             data[f"{frontier.name} {technology}"] = record
             if not _is_of_this_flow(record):
                 problems.append(
-                    f"frontier/{path.name} is of other cells, tools or recipes; to renew it:"
+                    f"frontier/{path.name} was made with other cells, tools or flow; to renew it:"
                     f" {_command(frontier)}"
                 )
             parts.append(_one(context, frontier, technology))
         sections.append(section(frontier.title, *parts))
     return Page(
-        summary=f"{len(FRONTIERS)} families of designs by area and throughput, the best of each"
+        summary=f"Area and throughput of {len(FRONTIERS)} families of designs: the best of each,"
         " and the designs that papers name.",
         body=join([_explanation(), *sections]),
         data=data,
@@ -61,10 +61,10 @@ def _is_of_this_flow(record: dict[str, Any]) -> bool:
 
 def _explanation() -> Markup:
     return paragraph(
-        "A design is best if no other of its family has more throughput for the same area"
-        " or less. Families are swept with",
-        code("tilewright sweep"),
-        "; what throughput means is said on each axis, and in docs/synthesis.md.",
+        "A design is on the frontier, and called best, if no other design of its family has more"
+        " throughput in the same area or less. The families were swept with",
+        Markup(f"{code('tilewright sweep')}."),
+        "The axes say what throughput means; docs/synthesis.md explains it.",
     )
 
 
@@ -73,7 +73,9 @@ def _command(frontier: Frontier) -> str:
 
 
 def _wanted(frontier: Frontier, technology: str) -> Markup:
-    return paragraph("Not recorded yet in", f"{technology}:", code(_command(frontier)))
+    return paragraph(
+        f"There is no record in {technology} yet. To make it:", code(_command(frontier))
+    )
 
 
 def _one(context: Context, frontier: Frontier, technology: str) -> Markup:
@@ -88,7 +90,7 @@ def _one(context: Context, frontier: Frontier, technology: str) -> Markup:
         [(d.area, d.throughput) for d in best],
         [(_settings(d.spec), d.area, d.throughput) for d in named],
         x_label="area, µm²",
-        y_label=frontier.unit,
+        y_label=f"throughput, {frontier.unit}",
     )
     rows = [
         (
@@ -102,10 +104,13 @@ def _one(context: Context, frontier: Frontier, technology: str) -> Markup:
         )
         for d in sorted(designs, key=lambda d: d.area)
     ]
-    head = ("Design", "Goal", "Area, µm²", "Delay, ps", frontier.unit, "", "Paper")
+    head = (
+        *("Design", "Goal", "Area, µm²", "Delay, ps", f"Throughput, {frontier.unit}"),
+        *("On the frontier", "Paper"),
+    )
     return join(
         [
-            figure(plot, f"{technology}: {len(best)} of {len(designs)} designs are best."),
+            figure(plot, f"In {technology}, {len(best)} of {len(designs)} designs are best."),
             table(head, rows),
             note(
                 "Source:",
@@ -118,5 +123,5 @@ def _one(context: Context, frontier: Frontier, technology: str) -> Markup:
 
 
 def _settings(spec: str) -> str:
-    """What a design sets, without its block."""
+    """The settings of a design, without its block."""
     return ", ".join(spec.split(",")[1:])

@@ -1,4 +1,4 @@
-"""Harmonia: elements for block floating point on both sides, converters, attention."""
+"""Harmonia: PEs for block floating point on both sides, converters, attention."""
 
 from tilewright.report.design import design_page
 from tilewright.report.drawings.harmonia import draw
@@ -28,7 +28,7 @@ def build(context: Context) -> Page:
         context,
         "Block floating point in linear layers and attention: blocks, cycles, area.",
         ("harmonia", "harmonia_machine"),
-        figure(draw().svg(), "The accelerator with its default sizes. Blue: storage."),
+        figure(draw().svg(), "The accelerator with its default sizes; storage is blue."),
         area_section("harmonia", areas, load_claims("harmonia")["harmonia.area"], PAPER_NODE),
         paper="harmonia",
         data={"system_area_mm2": areas},

@@ -1,4 +1,4 @@
-"""Netlists against their RTL: what was proved of each, and what its bench shows instead."""
+"""Netlists against their RTL: which are proved equivalent, and which pass their bench instead."""
 
 from collections import Counter
 from typing import Any
@@ -15,7 +15,7 @@ GOOD = (Verdict.PROVED, Verdict.PROVED_FROM_GATES, Verdict.BENCHED)
 MEANING = {
     Verdict.PROVED: "equivalent to the RTL as Yosys reads it",
     Verdict.PROVED_FROM_GATES: "equivalent to the generic gates that Yosys makes of the RTL",
-    Verdict.BENCHED: "no proof within the time; the block's own bench passes on the netlist",
+    Verdict.BENCHED: "no proof within the time limit; the bench of the block passes on the netlist",
 }
 
 
@@ -26,8 +26,8 @@ def build(context: Context) -> Page:
     counts = Counter(Verdict(entry["verdict"]) for entry in known.values())
     missing, stale = len(records) - len(about), len(about) - len(known)
     problems = [
-        f"{count} of {len(records)} netlists have {what}; to get it: {COMMAND}"
-        for count, what in ((missing, "no verdict"), (stale, "a verdict of another netlist only"))
+        f"{count} of {len(records)} netlists have {what}; to get one: {COMMAND}"
+        for count, what in ((missing, "no verdict"), (stale, "only the verdict of another netlist"))
         if count
     ]
     return Page(
@@ -48,8 +48,8 @@ def _counts(counts: Counter[Verdict]) -> Markup:
     return section(
         "What is known",
         paragraph(
-            "Netlist and RTL are cut at registers and memories, which keep their names; outputs and"
-            " next states are compared for all inputs and all states. Assumptions are in"
+            "Netlist and RTL are cut at registers and memories, which keep their names. Outputs and"
+            " next states are then compared for all inputs and all states. The assumptions are in"
             " docs/synthesis.md."
         ),
         table(
@@ -73,5 +73,5 @@ def _all(records: dict[str, dict[str, Any]], known: dict[str, dict[str, Any]]) -
         )
         for name, entry in known.items()
     ]
-    head = ("Block", "Technology", "Goal", "Verdict", "Bits compared", "Registers", "")
+    head = ("Block", "Technology", "Goal", "Verdict", "Bits compared", "Register bits", "Detail")
     return section("Every netlist", table(head, rows))

@@ -1,4 +1,4 @@
-"""SparAMX: kernels for sparse weights on the processor, from committed measurements."""
+"""SparAMX: kernels for sparse weights on real processors, from committed measurements."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -52,12 +52,14 @@ def _machine(name: str, record: dict[str, Any]) -> Markup:
     return section(
         machine["processor"],
         paragraph(
-            f"{roofs['threads']} threads read {roofs['read_bytes'] / GB:.1f} GB/s."
-            " Every row of a race, and reading alone, took turns; times are medians. Weights are"
-            f" {record['plan']['working_set'] / GB:.2f} GB in all, so that they come from memory."
+            f"{roofs['threads']} threads read memory at {roofs['read_bytes'] / GB:.1f} GB/s. The"
+            " kernels of a layer took turns with each other and with a plain read of the same"
+            " bytes; times are medians. All weights together have"
+            f" {record['plan']['working_set'] / GB:.2f} GB, so that they come from memory and not"
+            " from a cache."
         ),
         _layers(record),
-        _curve(name, record, "sparsity", "share of zeros, %", 100),
+        _curve(name, record, "sparsity", "sparsity, %", 100),
         _curve(name, record, "batch", "batch", 1),
         _curve(name, record, "threads", "threads", 1),
         _surface(name, record),
@@ -73,7 +75,10 @@ def _machine(name: str, record: dict[str, Any]) -> Markup:
 
 def _layers(record: dict[str, Any]) -> Markup:
     return table(
-        ("Layer", "Batch", "Kernel", "Time, µs", "GB/s", "Of reading, %", "Over stock PyTorch, x"),
+        (
+            *("Layer", "Batch", "Kernel", "Time, µs", "Rate, GB/s", "Rate of a plain read, %"),
+            "Faster than stock PyTorch, x",
+        ),
         [
             (
                 row["layer"],
@@ -90,7 +95,7 @@ def _layers(record: dict[str, Any]) -> Markup:
 
 
 def _curve(name: str, record: dict[str, Any], axis: str, label: str, factor: float) -> Markup:
-    """Time of a layer along one axis, a line per kernel."""
+    """Draw the time of a layer along one axis, with a line per kernel."""
     rows = [row for row in record[axis] if row["kernel"] != "read"]
     lines: dict[str, Series] = {
         kernel: [
@@ -111,17 +116,18 @@ def _curve(name: str, record: dict[str, Any], axis: str, label: str, factor: flo
         several | roofs,
         several,
         x_label=label,
-        y_label="µs",
+        y_label="time, µs",
         logarithmic=True,
     )
     return figure(
         drawing,
-        f"Time of a layer of {shape} by {label.partition(',')[0]}; roofs are those of sparse bf16.",
+        f"Time of a layer of {shape} by {label.partition(',')[0]}. The roofs are those of the"
+        " sparse bf16 kernel.",
     )
 
 
 def _surface(name: str, record: dict[str, Any]) -> Markup:
-    """Tile rates that the Roof-Surface predicts from instruction counts, and what came."""
+    """Draw tile rates predicted by the Roof-Surface against those measured."""
     rows = record["roof_surface"]
     if not rows:
         return Markup("")
@@ -142,8 +148,9 @@ def _surface(name: str, record: dict[str, Any]) -> Markup:
     )
     return figure(
         drawing,
-        "Roof-Surface: tiles a second predicted from memory, vector and matrix rates of this"
-        " machine and the kernels' instructions, and measured; on the line the two are equal.",
+        "Tiles per second that the Roof-Surface predicts from the memory, vector and matrix rates"
+        " of this machine and the instructions of the kernels, and those measured. On the line the"
+        " two are equal.",
     )
 
 

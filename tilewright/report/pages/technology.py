@@ -22,10 +22,12 @@ def build(context: Context) -> Page:
     deviation = json.loads(record.read_text()) if record.exists() else {}
     body = join([_libraries(about), *(_deviation(name, d) for name, d in deviation.items())])
     return Page(
-        summary=f"{len(about)} open cell libraries, and the compact tables' deviation from them.",
+        summary=f"{len(about)} open cell libraries, and the deviation of our compact tables.",
         body=body,
         data={"technologies": about, "deviation": deviation},
-        problems=[f"no deviation record for {name}" for name in about if name not in deviation],
+        problems=[
+            f"no record of the deviation of {name}" for name in about if name not in deviation
+        ],
     )
 
 
@@ -39,7 +41,7 @@ def _libraries(about: dict[str, dict[str, Any]]) -> Markup:
     return section(
         "Cell libraries",
         table(
-            ("Name", "Library", "Corner", "Cells", "Inverter driving four, ps"),
+            ("Name", "Library", "Corner", "Cells", "FO4 delay, ps"),
             [
                 (
                     code(name),
@@ -52,7 +54,7 @@ def _libraries(about: dict[str, dict[str, Any]]) -> Markup:
             ],
         ),
         *(note(code(name), "licence:", facts["licence"]) for name, facts in about.items()),
-        note("Source:", code("synth/tech/*.toml"), "which name the library files they come from."),
+        note("Source:", Markup(f"{code('synth/tech/*.toml')},"), "which name their library files."),
     )
 
 
@@ -77,20 +79,15 @@ def _deviation(name: str, record: dict[str, Any]) -> Markup:
     return section(
         f"{name}: compact table against full library",
         paragraph(
-            "The same designs, synthesised with the compact table this project carries and with"
-            " the full library it was made from. In the last column the netlist is the same too,"
-            " so that the tables alone differ."
+            "The same designs were synthesised with the compact table that this project carries"
+            " and with the full library that it was made from. For the last column the netlist is"
+            " the same too, so that only the tables differ."
         ),
         table(
             (
-                "Design",
-                "Area compact, µm²",
-                "Area full, µm²",
-                "Deviation, %",
-                "Delay compact, ps",
-                "Delay full, ps",
-                "Deviation, %",
-                "Same netlist, %",
+                *("Design", "Area, compact, µm²", "Area, full, µm²", "Area deviation, %"),
+                *("Delay, compact, ps", "Delay, full, ps", "Delay deviation, %"),
+                "Delay deviation, same netlist, %",
             ),
             rows,
         ),

@@ -1,4 +1,4 @@
-"""What the report was built with."""
+"""The tools that the report was built with."""
 
 import platform
 
@@ -19,17 +19,25 @@ def build(context: Context) -> Page:
     body = join(
         [
             section(
-                "Found on the machine that built these pages",
+                "Tools on the machine that built these pages",
                 table(
                     ("Tool", "Version", "Needed for"),
                     [(code(t["tool"]), t["version"], t["needed_for"]) for t in tools],
                 ),
-                note("Source:", code("tilewright doctor"), "in this run, on", data["machine"]),
+                note(
+                    "Source:",
+                    code("tilewright doctor"),
+                    f"while this page was built, on {data['machine']}.",
+                ),
             ),
             paragraph(
-                "A dash means the tool is missing. The report itself needs the Python packages"
-                " alone; simulators serve the benches and the tests."
+                "A dash means that the tool is missing. The report itself needs only the Python"
+                " packages; the simulators serve the benches and the tests."
             ),
         ]
     )
-    return Page(summary="Versions of everything that took part.", body=body, data=data)
+    return Page(
+        summary="The versions of all tools on the machine that built this report.",
+        body=body,
+        data=data,
+    )

@@ -1,11 +1,11 @@
 """The report's section on real tensors: figures of the records, or how to make them."""
 
-from tilewright.report import llm_block
+from tilewright.report.accuracy import layer
 from tilewright.report.measured import load_measured
 
 
 def test_figures_are_the_records():
-    page = str(llm_block.block_section())
+    page = str(layer.layer_section())
     record = load_measured("deca_block")
     assert record["equal"]
     for matrix in record["matrices"]:
@@ -14,8 +14,8 @@ def test_figures_are_the_records():
 
 
 def test_records_that_are_missing_are_named_with_their_command(monkeypatch):
-    monkeypatch.setattr(llm_block, "load_measured", lambda name: None)
-    page = str(llm_block.block_section())
+    monkeypatch.setattr(layer, "load_measured", lambda name: None)
+    page = str(layer.layer_section())
     for workload in ("deca.block", "anda.block", "harmonia.block"):
         assert f"tilewright simulate {workload}" in page
 
@@ -36,7 +36,7 @@ def test_every_kind_of_record_is_shown(monkeypatch):
             **common,
         },
     }
-    monkeypatch.setattr(llm_block, "load_measured", records.get)
-    page = str(llm_block.block_section())
+    monkeypatch.setattr(layer, "load_measured", records.get)
+    page = str(layer.layer_section())
     for text in ("A_qkv", "4,321", "8,765", "layer 3 of m on b", "tilewright simulate deca.block"):
         assert text in page

@@ -6,15 +6,16 @@ from typing import Any
 from tilewright.report.html import Markup, join, paragraph, section, table
 from tilewright.report.measured import load_measured, measured_source, missing
 
-__all__ = ["block_section"]
+__all__ = ["layer_section"]
 
 
-def block_section() -> Markup:
-    """Memory, products and cycles of every run equal golden's; a run that does not makes none."""
+def layer_section() -> Markup:
+    """A table for each record; a run whose results differ from golden's makes no record."""
     parts = [
         paragraph(
-            "Weights and activations of one layer, from real text, on the emitted Verilog of the"
-            " designs at the papers' sizes; results equal golden's bit for bit."
+            "Weights and activations of one decoder layer, taken from real text, went through the"
+            " emitted Verilog of the designs at the papers' sizes. The results equal those of the"
+            " golden models bit for bit."
         )
     ]
     for name, (title, show) in _PARTS.items():
@@ -29,7 +30,7 @@ def block_section() -> Markup:
 
 def _deca(record: dict[str, Any]) -> Markup:
     return table(
-        ("matrix", "shape", "scheme", "density", "tiles", "bytes", "cycles", "cycles a tile"),
+        ("Matrix", "Shape", "Scheme", "Density", "Tiles", "Size, B", "Cycles", "Cycles/tile"),
         [
             (
                 m["matrix"],
@@ -45,7 +46,10 @@ def _deca(record: dict[str, Any]) -> Markup:
 
 def _anda(record: dict[str, Any]) -> Markup:
     return table(
-        ("module", "M", "inputs", "outputs", "tokens", "cycles", "of them in GeMM", "lines read"),
+        (
+            *("Module", "Mantissa, bits", "Inputs", "Outputs", "Tokens", "Cycles"),
+            *("GEMM, cycles", "Lines read"),
+        ),
         [
             (
                 f"A_{m['module']}",
@@ -61,7 +65,10 @@ def _anda(record: dict[str, Any]) -> Markup:
 def _harmonia(record: dict[str, Any]) -> Markup:
     keys = ("cycles", "memory", "gemm", "vector", "lines_read", "lines_written")
     return table(
-        ("head", "tokens", "cycles", "memory", "GeMM", "vector", "lines read", "lines written"),
+        (
+            *("Head", "Tokens", "Cycles", "Memory, cycles", "GEMM, cycles"),
+            *("Vector, cycles", "Lines read", "Lines written"),
+        ),
         [
             (h["head"], record["tokens"], *(h["counters"][key] for key in keys))
             for h in record["heads"]
@@ -70,7 +77,7 @@ def _harmonia(record: dict[str, Any]) -> Markup:
 
 
 _PARTS: dict[str, tuple[str, Callable[[dict[str, Any]], Markup]]] = {
-    "deca_block": ("Weights decompressed by DECA", _deca),
+    "deca_block": ("Weights decompressed by the DECA PE", _deca),
     "anda_block": ("Linear modules on the Anda accelerator", _anda),
     "harmonia_block": ("Attention on the Harmonia accelerator", _harmonia),
 }

@@ -1,4 +1,4 @@
-"""The processing elements that Anda and Harmonia are compared with, and the comparison."""
+"""The processing elements (PEs) that Anda and Harmonia are compared with, and the comparison."""
 
 from tilewright.base.errors import CommandError
 from tilewright.report.design import design_page
@@ -23,13 +23,15 @@ def build(context: Context) -> Page:
     try:
         comparisons = [compare(load_technology(name)) for name in TECHNOLOGIES]
     except CommandError as error:
-        sections, data = [section("Comparison", paragraph(str(error)))], {}
+        sections = [section("Comparison", paragraph(str(error)))]
+        data = {}
     else:
-        sections = [_elements(comparisons), _claims(comparisons), _survival(comparisons)]
+        sections = [_side_by_side(comparisons), _claims(comparisons), _survival(comparisons)]
         data = {"comparison": {c.technology: c.as_dict() for c in comparisons}}
     return design_page(
         context,
-        "Processing elements of Anda, Harmonia, DECA and of earlier designs on one workload.",
+        "Area, delay and energy of the PEs of Anda, Harmonia, DECA and earlier designs on one"
+        " workload.",
         ("pe",),
         *sections,
         paper="pe",
@@ -38,20 +40,22 @@ def build(context: Context) -> Page:
     )
 
 
-def _elements(comparisons: list[Comparison]) -> Markup:
+def _side_by_side(comparisons: list[Comparison]) -> Markup:
     names = [e.name for e in comparisons[0].elements]
     plots = []
     for place, unit in zip((2, 3), EFFICIENCIES.values(), strict=True):
         groups = {c.technology: [c.normalised(e)[place] for e in c.elements] for c in comparisons}
-        label = f"{unit} as a multiple of {names[0]}'s"
+        label = f"{unit}, relative to {names[0]}"
         plots.append(
             figure(
-                bars(f"elements-{place}", names, groups, x_label=label),
-                f"{unit}, divided by that of {names[0]} in the same technology.",
+                bars(f"pes-{place}", names, groups, x_label=label),
+                f"{unit} divided by that of {names[0]} in the same technology.",
             )
         )
-    head = ("Element", "MAC/cycle", "Area, µm²", "Delay, ps", "fJ/MAC", "TOPS/mm²", "TOPS/W")
-    head = (*head, "Area, x", "Power, x", "TOPS/mm², x", "TOPS/W, x")
+    head = (
+        *("PE", "MAC/cycle", "Area, µm²", "Delay, ps", "fJ/MAC", "TOPS/mm²", "TOPS/W"),
+        *("Area, x", "Power, x", "TOPS/mm², x", "TOPS/W, x"),
+    )
     tables = []
     for c in comparisons:
         rows = [
@@ -61,14 +65,20 @@ def _elements(comparisons: list[Comparison]) -> Markup:
             )
             for e in c.elements
         ]
-        tables += [paragraph(f"{c.technology}, {c.clock_mhz} MHz, real data:"), table(head, rows)]
+        tables += [
+            paragraph(
+                f"In {c.technology} at {c.clock_mhz} MHz, on tensors of a real model; columns in x"
+                f" are relative to {names[0]}:"
+            ),
+            table(head, rows),
+        ]
         if c.decompression is not None:
             d = c.decompression
             tables.append(
                 paragraph(
-                    f"The lanes of DECA stand here without its queues, tables and loaders. All of"
-                    f" {d.spec}: {d.area / d.lanes:.0f} µm² a lane, {d.area_per_weight:.0f} µm² per"
-                    " 4-bit weight decompressed a cycle."
+                    "The lanes of DECA are compared without its queues, tables and loaders. With"
+                    f" them, {d.spec} takes {d.area / d.lanes:.0f} µm² per lane and"
+                    f" {d.area_per_weight:.0f} µm² per 4-bit weight decompressed in a cycle."
                 )
             )
     return section(
@@ -76,15 +86,18 @@ def _elements(comparisons: list[Comparison]) -> Markup:
         *plots,
         *tables,
         note(
-            "Source: synth/records/energy, made by", code("tilewright compare pe --update-records")
+            "Source:",
+            code("synth/records/energy"),
+            "made by",
+            code("tilewright compare pe --update-records"),
         ),
     )
 
 
 def _claims(comparisons: list[Comparison]) -> Markup:
-    head = ["The paper says", "Paper"]
+    head = ["Statement of a paper", "Paper"]
     for c in comparisons:
-        head += [f"{c.technology}", "deviation, %"]
+        head += [f"Ours, {c.technology}", f"Deviation, {c.technology}, %"]
     rows = []
     for claims in zip(*(c.claims for c in comparisons), strict=True):
         row = [claims[0].name, claims[0].shown]
@@ -98,12 +111,12 @@ def _survival(comparisons: list[Comparison]) -> Markup:
     names = [c.technology for c in comparisons]
     parts = [
         paragraph(
-            "A statement holds if the records point the same way: below a bound, or on the paper's"
-            " side of 1. It survives if it holds in every technology."
+            "A statement holds in a technology if the records point the same way as the paper:"
+            " below its bound, or on its side of 1. It survives if it holds in every technology."
         ),
         table(
-            ("The paper says", *names, "Outcome"),
-            [(s.statement, *_words(s, names), s.outcome) for s in surviving_claims(comparisons)],
+            ("Statement of a paper", *names, "Outcome"),
+            [(s.statement, *_verdicts(s, names), s.outcome) for s in surviving_claims(comparisons)],
         ),
     ]
     for quantity, unit in EFFICIENCIES.items():
@@ -111,15 +124,15 @@ def _survival(comparisons: list[Comparison]) -> Markup:
         changed = [s for s in orders if s.outcome == "changes"]
         parts.append(
             paragraph(
-                f"By {unit}, {len(orders) - len(changed)} of {len(orders)} pairs of elements are in"
-                " the same order in every technology."
+                f"Ordered by {unit}, {len(orders) - len(changed)} of {len(orders)} pairs of PEs are"
+                " in the same order in every technology."
             )
         )
         if changed:
-            rows = [(s.statement, *_words(s, names)) for s in changed]
+            rows = [(s.statement, *_verdicts(s, names)) for s in changed]
             parts.append(table(("Order that changes", *names), rows))
     return section("What survives the change of node", join(parts))
 
 
-def _words(survival: Survival, names: list[str]) -> list[str]:
-    return ["holds" if survival.verdicts[name] else "does not" for name in names]
+def _verdicts(survival: Survival, names: list[str]) -> list[str]:
+    return ["holds" if survival.verdicts[name] else "does not hold" for name in names]

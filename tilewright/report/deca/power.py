@@ -1,4 +1,4 @@
-"""Power of the DECA element at the paper's clock, beside the paper's."""
+"""Power and energy of the DECA PE at the paper's clock, beside the paper's estimate."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,16 +10,16 @@ from tilewright.sim.claims import Claim
 from tilewright.studies.deca_energy.cases import FULL_ACTIVITY, IDLE
 from tilewright.synth.energy import COMPONENTS
 
-__all__ = ["ELEMENTS", "power_by_group", "power_section"]
+__all__ = ["PAPER_PES", "power_by_group", "power_section"]
 
-ELEMENTS = 56  # of the paper's processor: its power is of all of them
+PAPER_PES = 56  # one for each core of the paper's processor; its power is of all of them
 BOUNDS = ("least", "total")
 
 
 def power_by_group(
     record: dict[str, Any], groups: Mapping[str, str]
 ) -> dict[str, dict[str, float]]:
-    """mW of each group of parts at full activity, the least and all of it."""
+    """Power of each group of parts at full activity, in mW, with ideal clock gating and without."""
     parts = record["runs"][FULL_ACTIVITY]["power_by_part"]
     sums = {
         bound: by_group({name: p[bound] for name, p in parts.items()}, groups, "rest")
@@ -31,14 +31,14 @@ def power_by_group(
 def power_section(
     record: dict[str, Any] | None, claims: Mapping[str, Claim], groups: Mapping[str, str]
 ) -> Markup:
-    """Every run of the energy record, and full activity as the paper divides it."""
+    """Every run of the energy record, and full activity divided as in the paper."""
     title = "Power and energy"
     command = code("tilewright synth deca --energy --update-records")
     if record is None:
-        return section(title, paragraph("Not recorded yet; made by", command))
+        return section(title, paragraph("There is no record yet. To make it:", command))
     runs = record["runs"]
     total, shares = claims["deca.power.total_56"], claims["deca.power.share"]
-    theirs = 1e3 * total.number / ELEMENTS
+    theirs = 1e3 * total.number / PAPER_PES
     ours = power_by_group(record, groups)
     sums = {bound: sum(values[bound] for values in ours.values()) for bound in BOUNDS}
     rows = [
@@ -54,16 +54,17 @@ def power_section(
     return section(
         title,
         paragraph(
-            f"The netlist at {1e3 / record['period_ps']:g} GHz, tile after tile, its lines there in"
-            " time, toggles of every net counted. No clock is gated: every flip-flop is clocked in"
-            " every cycle. The last column is what would be left if each were clocked only in"
-            " cycles in which it changes; an element with gated clocks lies between.",
+            f"The netlist runs at {1e3 / record['period_ps']:g} GHz and decompresses tile after"
+            " tile, whose lines arrive in time; the toggles of every net are counted. No clock is"
+            " gated, so every flip-flop is clocked in every cycle. The last column is a lower"
+            " bound: what would remain if each flip-flop were clocked only in the cycles in which"
+            " it changes. A PE with gated clocks lies between the two.",
         ),
         table(
             (
-                *("Tiles", "Cycles a tile", "pJ a tile", "fJ a weight"),
+                *("Tiles", "Cycles/tile", "pJ/tile", "fJ/weight"),
                 *(f"{name.capitalize()}, mW" for name in COMPONENTS),
-                *("All, mW", "Least, mW"),
+                *("All, mW", "Lower bound, mW"),
             ),
             [
                 (
@@ -75,13 +76,17 @@ def power_section(
             ],
         ),
         paragraph(
-            f"Full activity, {FULL_ACTIVITY}, as the paper divides its power of {total.number:g}"
-            f" {total.unit} for {ELEMENTS} elements. The paper's is an estimate, memories by CACTI"
-            " and logic from the literature; it has no registers between stages and no control."
-            f" Idle, ours takes {runs[IDLE]['power']['total']:.1f} mW, nearly all of it clock.",
+            f"The run at full activity, {FULL_ACTIVITY}, is divided as the paper divides its"
+            f" {total.number:g} {total.unit} for {PAPER_PES} PEs. The paper's power is an estimate"
+            " with memories by CACTI and logic from the literature; it has no registers between"
+            f" stages and no control. When idle, ours takes {runs[IDLE]['power']['total']:.1f} mW,"
+            " nearly all of it in the clock.",
         ),
         table(
-            ("Part", "Least, mW", "%", "Ungated, mW", "%", "Paper, mW", "%"),
+            (
+                *("Part", "Lower bound, mW", "Lower bound, %", "Ungated, mW", "Ungated, %"),
+                *("Paper, mW", "Paper, %"),
+            ),
             [*rows, whole],
         ),
         note("Source:", code("synth/records/energy/deca.asap7.json"), "made by", command),

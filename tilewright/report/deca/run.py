@@ -1,35 +1,41 @@
-"""A few tiles through the RTL of a DECA element, in Amaranth's own simulator."""
+"""A few tiles through the RTL of a DECA PE, in Amaranth's own simulator."""
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright.golden.params.deca import (
-    LUT_ENTRIES,
     REGISTER_SPACE_BITS,
     TILE_ROWS,
     DecaParams,
     Register,
+    TileError,
 )
 from tilewright.verify.deca.memory import Memory
 from tilewright.verify.deca.workload import TileJob
+
+if TYPE_CHECKING:
+    from amaranth.sim import SimulatorContext
+
+    from tilewright.hw.deca.pe import DecaPE
 
 __all__ = ["run_tiles"]
 
 
 def run_tiles(params: DecaParams, memory: Memory, batches: Sequence[Sequence[TileJob]]) -> int:
-    """Decompress every tile, a batch at a time, both loaders in turn; the cycles it took.
+    """Decompress every tile, a batch at a time, both loaders in turn; return the cycles it took.
 
     The tiles of a batch share a configuration, all tiles the table of the first one. ``result``,
     ``done_at`` and ``got_rows`` of each job are set. The core is never late: it takes every result
     at once and reads a row a cycle.
     """
+    # Imported here: only a page that simulates pays for it.
     from amaranth.sim import Simulator
 
     from tilewright.hw.deca.pe import DecaPE
 
     core = _Core(DecaPE(params), params, memory, batches)
-    simulator = Simulator(core.element)
+    simulator = Simulator(core.pe)
     simulator.add_clock(1e-9)
     simulator.add_testbench(core.program)
     simulator.run()
@@ -37,27 +43,27 @@ def run_tiles(params: DecaParams, memory: Memory, batches: Sequence[Sequence[Til
 
 
 class _Core:
-    """Every stream of the element: words that wait to enter, what becomes of those that leave."""
+    """The streams of the PE: words that wait to enter, and what becomes of those that leave."""
 
     def __init__(
         self,
-        element: Any,
+        pe: "DecaPE",
         params: DecaParams,
         memory: Memory,
         batches: Sequence[Sequence[TileJob]],
     ):
-        self.element, self.params, self.memory, self.batches = element, params, memory, batches
+        self.pe, self.params, self.memory, self.batches = pe, params, memory, batches
         self.now = 0
         self.pending: dict[str, deque[int]] = {port.name: deque() for port in params.inputs}
-        self.answers_due = 0  # of registers
+        self.answers_due = 0  # to writes of registers
         self.tiles: list[deque[TileJob]] = [deque() for _ in range(params.loaders)]
         self.reading: deque[tuple[TileJob, int]] = deque()
 
-    async def program(self, context: Any) -> None:
+    async def program(self, context: "SimulatorContext") -> None:
         for port in self.params.outputs:
-            context.set(getattr(self.element, port.name).ready, 1)
-        for k in range(LUT_ENTRIES):
-            self._write(Register.LUT + 8 * k, self.batches[0][0].lut[k])
+            context.set(getattr(self.pe, port.name).ready, 1)
+        for k, entry in enumerate(self.batches[0][0].lut or ()):
+            self._write(Register.LUT + 8 * k, entry)
         for batch in self.batches:
             self._write(Register.CONFIG, batch[0].config_word)
             await self._finish(context)
@@ -65,7 +71,7 @@ class _Core:
                 self._give(number % self.params.loaders, job)
             await self._finish(context)
 
-    async def _finish(self, context: Any) -> None:
+    async def _finish(self, context: "SimulatorContext") -> None:
         while self.answers_due or self.reading or any(self.tiles):
             await self._cycle(context)
 
@@ -83,10 +89,10 @@ class _Core:
         self.pending[f"command{k}"].append(word)
         self.tiles[k].append(job)
 
-    async def _cycle(self, context: Any) -> None:
+    async def _cycle(self, context: "SimulatorContext") -> None:
         """Offer what waits, and see what moved at the end of the cycle."""
-        inputs = {name: getattr(self.element, name) for name in self.pending}
-        outputs = {p.name: getattr(self.element, p.name) for p in self.params.outputs}
+        inputs = {name: getattr(self.pe, name) for name in self.pending}
+        outputs = {p.name: getattr(self.pe, p.name) for p in self.params.outputs}
         for name, stream in inputs.items():
             waiting = self.pending[name]
             context.set(stream.valid, bool(waiting))
@@ -119,7 +125,7 @@ class _Core:
         else:
             loader = int(name.removeprefix("done"))
             job = self.tiles[loader].popleft()
-            job.result, job.done_at = word, self.now
+            job.result, job.done_at = TileError(word), self.now
             if job.result == job.error:
                 for row in range(TILE_ROWS):
                     self.pending["read_request"].append(loader | row << 1)
