@@ -430,7 +430,8 @@ def test_claims_of_a_page():
 
 
 def test_a_design_without_records_says_how_to_make_them(tmp_path):
-    page = design_page(Context(records=tmp_path, cases=1), "words", ("stream",), paper="deca")
+    claims = load_claims("deca").values()
+    page = design_page(Context(records=tmp_path, cases=1), "words", ("stream",), claims=claims)
     assert {block["block"] for block in page.data["blocks"]} == {cls.block for cls in STREAM_BLOCKS}
     assert page.data["claims"]["deca.clock"] == claim("deca.clock")
     for shown in (

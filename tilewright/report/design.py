@@ -3,7 +3,7 @@
 A design with more to tell adds its own sections; see ``pages/deca.py``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tilewright.golden.params.block import BlockParams
@@ -19,7 +19,7 @@ from tilewright.report.hardware import (
 )
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
-from tilewright.sim.claims import reference_claims
+from tilewright.sim.claims import Claim
 
 __all__ = ["blocks_of", "design_page"]
 
@@ -34,18 +34,18 @@ def design_page(
     summary: str,
     families: Sequence[str],
     *sections: Markup,
-    paper: str | None = None,
+    claims: Iterable[Claim] = (),
     reference: str | None = None,
     data: dict[str, Any] | None = None,
 ) -> Page:
-    """Put together a page of ``sections``, the blocks, their synthesis and the claims of ``paper``.
+    """Put together a page of ``sections``, the blocks, their synthesis and ``claims`` of papers.
 
     The areas and delays of the blocks are also shown relative to those of ``reference``.
     """
     classes = blocks_of(families)
     blocks = [describe(cls()) for cls in classes]
     records = design_records(context, [cls.block for cls in classes])
-    stated = reference_claims(paper) if paper else {}
+    stated = {claim.id: claim for claim in claims}
     shown: dict[str, Any] = {"blocks": blocks, "synthesis": records} | (data or {})
     if stated:
         shown["claims"] = {name: c.value for name, c in stated.items()}

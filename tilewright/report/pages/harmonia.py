@@ -5,7 +5,7 @@ from tilewright.report.drawings.harmonia import draw
 from tilewright.report.html import figure
 from tilewright.report.page import Context, Page
 from tilewright.report.system_area import area_section, recorded_areas
-from tilewright.sim.claims import load_claims
+from tilewright.sim.claims import load_claims, reference_claims
 
 TITLE = "Harmonia"
 POSITION = 14
@@ -30,6 +30,6 @@ def build(context: Context) -> Page:
         ("harmonia", "harmonia_machine"),
         figure(draw().svg(), "The accelerator with its default sizes; storage is blue."),
         area_section("harmonia", areas, load_claims("harmonia")["harmonia.area"], PAPER_NODE),
-        paper="harmonia",
+        claims=reference_claims("harmonia").values(),
         data={"system_area_mm2": areas},
     )

@@ -5,6 +5,7 @@ from tilewright.report.design import design_page
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import bars
+from tilewright.sim.claims import claims_of_study
 from tilewright.studies.pe.compare import (
     Comparison,
     Survival,
@@ -34,7 +35,7 @@ def build(context: Context) -> Page:
         " workload.",
         ("pe",),
         *sections,
-        paper="pe",
+        claims=claims_of_study("pe"),
         reference="pe_fp_fp",
         data=data,
     )
