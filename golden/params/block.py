@@ -67,7 +67,8 @@ class Timing:
     """What a bench measures without stalls.
 
     ``latency``: cycles from accepting the (last needed) input to its result on the output; 0 is
-    combinational. ``interval``: average cycles between results when neither side ever waits.
+    combinational. ``interval``: average cycles between results when neither side ever waits, or
+    between beats of the input where the user chooses how many of them make a result.
     """
 
     latency: int

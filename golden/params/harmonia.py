@@ -122,8 +122,6 @@ class CacheParams:
 OPERAND_BITS = 4
 MODE_BITS = 2
 
-BENCH_STEPS = 2  # steps of a dot product to which a stated interval refers
-
 
 @dataclass(frozen=True, kw_only=True)
 class HarmoniaPeParams(BlockParams):
@@ -233,8 +231,8 @@ class HarmoniaPeParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        """Of the benches' dot products, BENCH_STEPS steps long."""
-        return Timing(latency=self.latency, interval=Fraction(BENCH_STEPS * self.step_cycles))
+        """A step has ``fold`` beats and takes ``step_cycles`` cycles."""
+        return Timing(latency=self.latency, interval=Fraction(self.step_cycles, self.fold))
 
 
 @dataclass(frozen=True, kw_only=True)

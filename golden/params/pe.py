@@ -12,15 +12,10 @@ Throughput is ``lanes`` multiply-accumulates a cycle in every element: 16 cycles
 
 from dataclasses import dataclass
 from enum import Enum
-from fractions import Fraction
 from typing import ClassVar
 
 from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
 from tilewright.golden.params.formats import BF16, FP16, FP32, FloatFormat, IntFormat
-
-# Beats of a dot product to which a stated interval refers, and which the benches send: elements
-# take a beat a cycle whatever its flags, so results are as far apart as their last beats.
-BENCH_BEATS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +36,12 @@ class PEParams(BlockParams):
 
     @property
     def activation_bits(self) -> int:
+        """Bits of one activation."""
         raise NotImplementedError
 
     @property
     def activation(self) -> Field:
-        """The activations of a beat: patterns, unless a PE takes signed integers."""
+        """The activations of a beat; a PE whose activations are signed integers overrides this."""
         return Field("activation", self.activation_bits, self.beat_elements)
 
     @property
@@ -90,7 +86,8 @@ class PEParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        return Timing(latency=self.latency, interval=Fraction(BENCH_BEATS))
+        """A beat a cycle whatever its flags: results are as far apart as their last beats."""
+        return Timing(latency=self.latency)
 
 
 class SumForm(Enum):

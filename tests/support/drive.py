@@ -92,13 +92,12 @@ def require_interval(params: BlockParams, trace: Trace) -> None:
 
     A fractional interval may be off by less than one cycle over the whole run, never more.
     """
+    interval = params.timing.interval * stream_bench_of(params).result_beats(params)
     for name, cycles in trace.given.items():
         steps, span = len(cycles) - 1, cycles[-1] - cycles[0]
         assert steps > 0, f"{params.slug}.{name}: one result has no interval"
-        off = abs(span - steps * params.timing.interval)
-        assert off < 1, (
-            f"{params.slug}.{name}: interval {Fraction(span, steps)}, not {params.timing.interval}"
-        )
+        off = abs(span - steps * interval)
+        assert off < 1, f"{params.slug}.{name}: interval {Fraction(span, steps)}, not {interval}"
 
 
 def drive(

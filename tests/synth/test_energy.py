@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.golden.params.pe import BENCH_BEATS
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.workload import per_bit
 from tilewright.synth.activity import Activity, measure
@@ -23,6 +22,7 @@ from tilewright.synth.opensta import edges_counted, opensta_power, our_power
 from tilewright.synth.record import energy_sha256
 from tilewright.synth.technology import TECHNOLOGIES, TECHNOLOGY_FOLDER, load_technology
 from tilewright.verify.benches.pe import FignaAlignerBench
+from tilewright.verify.stimuli.dots import BENCH_BEATS
 
 ASAP7 = load_technology("asap7")
 needs_opensta = pytest.mark.skipif(shutil.which("sta") is None, reason="OpenSTA is not installed")

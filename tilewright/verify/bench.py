@@ -48,6 +48,13 @@ class StreamBench(Bench, ABC, Generic[P]):
     def expected(self, params: P, columns: PortColumns) -> PortColumns:
         """Compute what must come out for ``columns``, by the golden model."""
 
+    def result_beats(self, params: P) -> int:
+        """Say how many beats of input make a result, where that is the bench's own choice.
+
+        The stated interval is then one of beats.
+        """
+        return 1
+
     def check(self, params: P, columns: PortColumns, got: PortColumns) -> str | None:
         """Say what is wrong with ``got``, if anything.
 

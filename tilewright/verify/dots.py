@@ -17,7 +17,7 @@ from tilewright.golden.pack import Columns
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.pe import PEParams
 from tilewright.verify.bench import PortColumns, StreamBench
-from tilewright.verify.stimuli.dots import beats_of
+from tilewright.verify.stimuli.dots import BENCH_BEATS, beats_of
 
 __all__ = ["GROUP", "ComparedPE", "DotProducts", "PEBench", "Tensors", "in_beats"]
 
@@ -77,6 +77,9 @@ class PEBench(StreamBench[P], ComparedPE[P]):
         By default fp16 activations and integer weights arrive as they are (:func:`in_beats`).
         """
         return in_beats(params, tensors)
+
+    def result_beats(self, params: P) -> int:
+        return BENCH_BEATS
 
     def expected(self, params: P, columns: PortColumns) -> PortColumns:
         return {"o": {"y": self.dot(params, beats_of(columns["i"]))}}

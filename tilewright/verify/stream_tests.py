@@ -221,7 +221,7 @@ def require_latency(
 
 def require_interval(params: BlockParams, monitors: dict[str, StreamMonitor]) -> None:
     """Require the stated distance of results; a fractional one rounds to either side."""
-    interval = params.timing.interval
+    interval = params.timing.interval * stream_bench_of(params).result_beats(params)
     for name, monitor in monitors.items():
         for k, cycle in enumerate(monitor.given):
             span = cycle - monitor.given[0]

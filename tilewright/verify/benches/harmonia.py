@@ -11,7 +11,6 @@ from tilewright.golden.harmonia.element import results, split_operand
 from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import FP16, BlockFormat
 from tilewright.golden.params.harmonia import (
-    BENCH_STEPS,
     HarmoniaArrayParams,
     HarmoniaConverterParams,
     HarmoniaOffsetParams,
@@ -24,6 +23,8 @@ from tilewright.golden.weights import WEIGHT_GROUP
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, TimedBench
 from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
 from tilewright.verify.stimuli.groups import activations, scales
+
+BENCH_STEPS = 2  # steps of every dot product that the bench of the PE sends
 
 
 class HarmoniaConverterBench(TimedBench[HarmoniaConverterParams]):
@@ -131,9 +132,12 @@ class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams
     variants = tuple(mode.value for mode in Mode)
     usual_variant = Mode.M8W4.value
 
+    def result_beats(self, params: HarmoniaPeParams) -> int:
+        return BENCH_STEPS * params.fold
+
     def stimulus(self, params: HarmoniaPeParams, rng: Generator, cases: int) -> PortColumns:
         """Draw ``cases`` beats; what does not fill a dot product has no result."""
-        beats = BENCH_STEPS * params.fold  # of one dot product
+        beats = self.result_beats(params)
         count = -(-cases // beats)
         shape = (count, BENCH_STEPS, params.fold, params.pairs)
         kind = rng.integers(0, 4, (count, 1, 1, 1))  # random, extreme, sparse, cancelling

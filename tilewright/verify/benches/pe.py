@@ -11,7 +11,6 @@ from tilewright.golden.bits import decode, encode
 from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import BF16, FP16
 from tilewright.golden.params.pe import (
-    BENCH_BEATS,
     AlignedParams,
     DecaLaneParams,
     FignaAlignerParams,
@@ -32,7 +31,15 @@ from tilewright.golden.pe import (
 from tilewright.golden.vectors import corners
 from tilewright.verify.bench import PortColumns, StreamBench
 from tilewright.verify.dots import GROUP, PEBench, Tensors, in_beats
-from tilewright.verify.stimuli.dots import flags, floats, hide_large, scales, unused, weights
+from tilewright.verify.stimuli.dots import (
+    BENCH_BEATS,
+    flags,
+    floats,
+    hide_large,
+    scales,
+    unused,
+    weights,
+)
 
 A = TypeVar("A", bound=AlignedParams)
 

@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 from tilewright.golden.bits import encode
 from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import FP16
-from tilewright.golden.params.pe import BENCH_BEATS, DecaLaneParams, GroupScaledParams, PEParams
+from tilewright.golden.params.pe import DecaLaneParams, GroupScaledParams, PEParams
 from tilewright.golden.vectors import corners
+
+BENCH_BEATS = 4  # beats of every dot product that the benches send
 
 
 def beats_of(columns: Columns) -> Columns:
