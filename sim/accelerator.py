@@ -21,7 +21,7 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, BlockFormat
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, CacheParams, HarmoniaPeParams, Mode
 from tilewright.golden.params.harmonia_machine import Dataflow
-from tilewright.sim.models import Model
+from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.workload import Gemm
 
 __all__ = [
@@ -356,11 +356,15 @@ ACCELERATORS: dict[str, Callable[[], Accelerator]] = {
 }
 
 
-def footprint(machine: Accelerator, model: Model, batch: int, context: int) -> dict[str, float]:
+def footprint(machine: Accelerator, model: LlmShape, batch: int, context: int) -> dict[str, float]:
     """Bytes of weights (projections and output head INT4, other tables fp16) and of the cache."""
     packed = model.linear_weights + model.head_weights
-    rest = model.parameters - model.linear_weights - (0 if model.tied else model.head_weights)
-    heads = batch * model.layers * model.kv_heads
+    rest = (
+        model.parameters
+        - model.linear_weights
+        - (0 if model.tie_word_embeddings else model.head_weights)
+    )
+    heads = batch * model.num_hidden_layers * model.num_key_value_heads
     return {
         "weights": (packed * WEIGHT_BITS + rest * FP16.bits) / 8,
         "cache": heads * machine.cache_bits(context, model.head_dim) / 8,

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tilewright.sim.models import Model
+from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.workload import linear
 
 __all__ = ["MODULES", "lengths_of_saving", "module_shares", "saving"]
@@ -24,7 +24,7 @@ class Lengths:
     saving: float
 
 
-def module_shares(model: Model) -> dict[str, float]:
+def module_shares(model: LlmShape) -> dict[str, float]:
     """Share of each module in the multiply-adds of a layer's projections."""
     macs = {name: 0 for name in MODULES}
     for product in linear(model, 1):
@@ -33,14 +33,14 @@ def module_shares(model: Model) -> dict[str, float]:
     return {name: count / total for name, count in macs.items()}
 
 
-def saving(model: Model, lengths: dict[str, int]) -> float:
+def saving(model: LlmShape, lengths: dict[str, int]) -> float:
     """Bit operations of fp16-int4 over those with these mantissas."""
     shares = module_shares(model)
     return FP16_INT4_BITS / sum(shares[name] * lengths[name] for name in MODULES)
 
 
 @lru_cache(maxsize=64)
-def _all_savings(model: Model) -> tuple[np.ndarray, np.ndarray]:
+def _all_savings(model: LlmShape) -> tuple[np.ndarray, np.ndarray]:
     """Every tuple of the search range, and its saving."""
     one = np.arange(SHORTEST, LONGEST + 1)
     tuples = np.stack(np.meshgrid(*[one] * len(MODULES), indexing="ij"), -1).reshape(-1, 4)
@@ -48,7 +48,7 @@ def _all_savings(model: Model) -> tuple[np.ndarray, np.ndarray]:
     return tuples, FP16_INT4_BITS / (tuples @ shares)
 
 
-def lengths_of_saving(model: Model, printed: float) -> Lengths:
+def lengths_of_saving(model: LlmShape, printed: float) -> Lengths:
     """A tuple whose saving is the printed one within ``PRINTED``.
 
     The paper prints savings and not lengths. Of the tuples that agree one is taken that does not

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.golden.params.block import require
+from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.names import unknown
 from tilewright.sim import accelerator as acc
 from tilewright.sim import xeon
-from tilewright.sim.models import Model, resolve_model
+from tilewright.sim.models import resolve_model
 from tilewright.sim.records import deca_power_mw, deca_runs
 from tilewright.sim.scheme import OTHER_NAMES, WeightScheme, resolve_weight_scheme
 from tilewright.sim.workload import Gemm, decode, prefill, result_row
@@ -67,7 +68,7 @@ def _accelerator(system: str, scheme: str | None, built: "Built | None" = None) 
 
 
 def answer(
-    model: Model,
+    model: LlmShape,
     system: str,
     *,
     scheme: str | None = None,
@@ -112,8 +113,8 @@ def answer(
     }
     rates["tokens_per_second"] = 1e3 * tokens / rates["latency_ms"]
     remarks = found.pop("remarks")
-    if context > model.context:
-        remarks.append(f"{model.name} was trained for {model.context} tokens")
+    if context > model.max_position_embeddings:
+        remarks.append(f"{model.name} was trained for {model.max_position_embeddings} tokens")
     memory = found["memory_bytes"]
     memory["fits"] = memory["weights"] + memory["cache"] <= memory["capacity"]
     if not memory["fits"]:
@@ -125,7 +126,7 @@ def answer(
 
 
 def _on_xeon(
-    model: Model, system: str, engine: str, scheme: str, batch: int, context: int, phase: str
+    model: LlmShape, system: str, engine: str, scheme: str, batch: int, context: int, phase: str
 ) -> dict[str, Any]:
     machine, weights = xeon.SYSTEMS[system], resolve_weight_scheme(scheme)
     step = xeon.token if phase == "decode" else xeon.first_token
@@ -189,7 +190,7 @@ def _deca_watts(weights: WeightScheme, busy: float, figure: str) -> float:
 
 
 def _on_accelerator(
-    model: Model, machine: acc.Accelerator, products: Sequence[Gemm], batch: int, context: int
+    model: LlmShape, machine: acc.Accelerator, products: Sequence[Gemm], batch: int, context: int
 ) -> dict[str, Any]:
     times = acc.run(machine, products)
     cycles = sum(t.cycles for t in times)

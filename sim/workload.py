@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.golden.params.block import require
-from tilewright.sim.models import Model
+from tilewright.golden.params.llm import LlmShape
 
 __all__ = ["Gemm", "decode", "linear", "prefill", "read_csv", "result_row"]
 
@@ -49,32 +49,39 @@ class Gemm:
         return self.count * self.inner * self.outer
 
 
-def linear(model: Model, rows: int) -> list[Gemm]:
+def linear(model: LlmShape, rows: int) -> list[Gemm]:
     """The projections of all layers for ``rows`` tokens at once; without the output head."""
-    gated = [("gate", "u", model.hidden, model.ffn)] if model.gated else []
+    gated = [("gate", "u", model.hidden_size, model.intermediate_size)] if model.gated else []
     shapes = [
-        ("q", "qkv", model.hidden, model.query_width),
-        ("k", "qkv", model.hidden, model.kv_width),
-        ("v", "qkv", model.hidden, model.kv_width),
-        ("o", "o", model.query_width, model.hidden),
+        ("q", "qkv", model.hidden_size, model.query_width),
+        ("k", "qkv", model.hidden_size, model.kv_width),
+        ("v", "qkv", model.hidden_size, model.kv_width),
+        ("o", "o", model.query_width, model.hidden_size),
         *gated,
-        ("up", "u", model.hidden, model.ffn),
-        ("down", "d", model.ffn, model.hidden),
+        ("up", "u", model.hidden_size, model.intermediate_size),
+        ("down", "d", model.intermediate_size, model.hidden_size),
     ]
     return [
-        Gemm(name=name, module=module, rows=rows, inner=inner, outer=outer, count=model.layers)
+        Gemm(
+            name=name,
+            module=module,
+            rows=rows,
+            inner=inner,
+            outer=outer,
+            count=model.num_hidden_layers,
+        )
         for name, module, inner, outer in shapes
     ]
 
 
-def attention(model: Model, sequences: int, tokens: int, keys: int) -> list[Gemm]:
+def attention(model: LlmShape, sequences: int, tokens: int, keys: int) -> list[Gemm]:
     """Scores and weighted values: ``tokens`` queries of each sequence meet ``keys`` cached tokens.
 
     The query heads that share a key-value head make up the rows of one product. Every query meets
     every key: the mask of a causal model is not used to skip work, as in the papers.
     """
-    rows = tokens * (model.heads // model.kv_heads)
-    count = model.layers * model.kv_heads * sequences
+    rows = tokens * (model.num_attention_heads // model.num_key_value_heads)
+    count = model.num_hidden_layers * model.num_key_value_heads * sequences
     width = model.head_dim
     return [
         Gemm(name="scores", module="attention", rows=rows, inner=width, outer=keys, count=count),
@@ -82,27 +89,27 @@ def attention(model: Model, sequences: int, tokens: int, keys: int) -> list[Gemm
     ]
 
 
-def head(model: Model, rows: int) -> Gemm:
+def head(model: LlmShape, rows: int) -> Gemm:
     """The output projection, for the last token of each sequence."""
-    inner = model.embedding or model.hidden
-    return Gemm(name="head", module="head", rows=rows, inner=inner, outer=model.vocab)
+    inner = model.word_embed_proj_dim or model.hidden_size
+    return Gemm(name="head", module="head", rows=rows, inner=inner, outer=model.vocab_size)
 
 
-def decode(model: Model, batch: int, context: int) -> list[Gemm]:
+def decode(model: LlmShape, batch: int, context: int) -> list[Gemm]:
     """One more token for each of ``batch`` sequences that have ``context`` tokens."""
     _check(model, batch, context)
     parts = [*linear(model, batch), *attention(model, batch, 1, context)]
     return [*parts, head(model, batch)]
 
 
-def prefill(model: Model, batch: int, context: int) -> list[Gemm]:
+def prefill(model: LlmShape, batch: int, context: int) -> list[Gemm]:
     """All of ``context`` tokens of each of ``batch`` sequences at once."""
     _check(model, batch, context)
     parts = [*linear(model, batch * context), *attention(model, batch, context, context)]
     return [*parts, head(model, batch)]
 
 
-def _check(model: Model, batch: int, context: int) -> None:
+def _check(model: LlmShape, batch: int, context: int) -> None:
     require(1 <= batch <= 1 << 16, f"batch must be 1..{1 << 16}, not {batch!r}")
     require(1 <= context <= 1 << 24, f"context must be 1..{1 << 24} tokens, not {context!r}")
 

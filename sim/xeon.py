@@ -14,9 +14,9 @@ from typing import Any, Literal
 from tilewright.golden.deca.cycles import expected_cycles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams, TileConfig
+from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.calibration import constant
 from tilewright.sim.core import CoreModel, simulate
-from tilewright.sim.models import Model
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.workload import Gemm, attention, head, linear
 
@@ -231,7 +231,7 @@ class Token:
 
 
 def token(
-    machine: Xeon, engine: str, scheme: WeightScheme, model: Model, batch: int, context: int
+    machine: Xeon, engine: str, scheme: WeightScheme, model: LlmShape, batch: int, context: int
 ) -> Token:
     """The next token of ``batch`` sequences of ``context`` tokens; the output head stays bf16."""
     products = tuple(gemm(machine, engine, scheme, part) for part in linear(model, batch))
@@ -242,7 +242,7 @@ def token(
 
 
 def first_token(
-    machine: Xeon, engine: str, scheme: WeightScheme, model: Model, batch: int, context: int
+    machine: Xeon, engine: str, scheme: WeightScheme, model: LlmShape, batch: int, context: int
 ) -> Token:
     """All of ``context`` tokens of ``batch`` sequences at once; each meets half of them.
 
@@ -266,15 +266,15 @@ def _matrix_seconds(machine: Xeon, scheme: WeightScheme, product: Gemm) -> float
     return product.matrix / scheme.tile_weights * cost.cycles / (machine.cores * machine.clock)
 
 
-def _kernels(model: Model, batch: int, context: float) -> float:
+def _kernels(model: LlmShape, batch: int, context: float) -> float:
     """Seconds of the other kernels: fixed per layer, per sequence, and per cached token."""
     per_token = model.query_width * constant("attention_ps_per_query_element") * 1e-12
     per_sequence = constant("layer_us_per_sequence") * 1e-6 + context * per_token
-    layers = model.layers * (constant("layer_us") * 1e-6 + batch * per_sequence)
+    layers = model.num_hidden_layers * (constant("layer_us") * 1e-6 + batch * per_sequence)
     return layers
 
 
-def _cache_seconds(machine: Xeon, model: Model, batch: int, context: int) -> float:
+def _cache_seconds(machine: Xeon, model: LlmShape, batch: int, context: int) -> float:
     """Every cached key and value passes once."""
     size = batch * model.kv_elements(context) * ACTIVATION_BYTES
     return size / (machine.bandwidth * constant(machine.stream))

@@ -5,14 +5,15 @@ says, or that no part of the model asks for is refused: the result would not be 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.llm.model import Config, Layer, Linear, Model, ModelError, Norm
+from tilewright.golden.llm.model import Layer, Linear, Model, ModelError, Norm
 from tilewright.golden.llm.tokenizer import Tokenizer
+from tilewright.golden.params.llm import LlmShape
 
 Floats = NDArray[np.float32]
 
@@ -61,7 +62,7 @@ class Tensors:
 
 
 def assemble(
-    config: Config,
+    config: LlmShape,
     names: Names,
     tensors: Tensors,
     *,
@@ -74,8 +75,7 @@ def assemble(
 
     The first ``position_offset`` rows of the learned positions stand for nothing.
     """
-    width, inner = config.width, config.heads * config.channels
-    keys = config.key_heads * config.channels
+    width, inner, keys = config.hidden_size, config.query_width, config.kv_width
 
     def bias(name: str, size: int) -> Floats | None:
         return tensors.take(f"{name}.bias", size) if f"{name}.bias" in tensors else None
@@ -91,7 +91,7 @@ def assemble(
         prefix = names.layer.format(index)
         gate = None
         if names.gate is not None:
-            gate = linear(prefix + names.gate, config.hidden, width)
+            gate = linear(prefix + names.gate, config.intermediate_size, width)
         return Layer(
             attention_norm=norm(prefix + names.attention_norm),
             query=linear(prefix + names.query, inner, width),
@@ -100,24 +100,25 @@ def assemble(
             output=linear(prefix + names.output, width, inner),
             feed_norm=norm(prefix + names.feed_norm),
             gate=gate,
-            up=linear(prefix + names.up, config.hidden, width),
-            down=linear(prefix + names.down, width, config.hidden),
+            up=linear(prefix + names.up, config.intermediate_size, width),
+            down=linear(prefix + names.down, width, config.intermediate_size),
         )
 
-    embedding = tensors.take(f"{names.embedding}.weight", config.vocabulary, width)
+    embedding = tensors.take(f"{names.embedding}.weight", config.vocab_size, width)
     head = embedding
     if f"{names.head}.weight" in tensors or not tied:
-        head = tensors.take(f"{names.head}.weight", config.vocabulary, width)
+        head = tensors.take(f"{names.head}.weight", config.vocab_size, width)
     positions = None
     if names.positions is not None:
-        rows = config.context + position_offset
+        rows = config.max_position_embeddings + position_offset
         positions = tensors.take(f"{names.positions}.weight", rows, width)[position_offset:]
-    layers = tuple(layer(k) for k in range(config.layers))
+    layers = tuple(layer(k) for k in range(config.num_hidden_layers))
     final_norm = norm(names.final_norm)
     tensors.finish()
+    name = tensors.path.stem if tensors.path.is_file() else tensors.path.name
     return Model(
-        name=tensors.path.stem if tensors.path.is_file() else tensors.path.name,
-        config=config,
+        name=name,
+        config=replace(config, name=name, tie_word_embeddings=head is embedding),
         embedding=embedding,
         positions=positions,
         layers=layers,

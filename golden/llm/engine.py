@@ -72,9 +72,10 @@ class Evaluation:
 
     def __init__(self, model: Model, tokens: ArrayLike, window: int = WINDOW):
         require(window >= 2, f"window must be at least 2 tokens, not {window!r}")
+        longest = model.config.max_position_embeddings
         require(
-            window <= model.config.context,
-            f"a window of {window} tokens exceeds the model's context of {model.config.context}",
+            window <= longest,
+            f"a window of {window} tokens exceeds the model's context of {longest}",
         )
         ids = np.asarray(tokens)
         require(
@@ -135,7 +136,7 @@ class _Cache:
     def __init__(self, model: Model):
         config = model.config
         self.tokens = 0
-        self._room = np.empty((2, config.key_heads, 0, config.channels), np.float32)
+        self._room = np.empty((2, config.num_key_value_heads, 0, config.head_dim), np.float32)
 
     def append(self, keys: Floats, values: Floats) -> tuple[Floats, Floats]:
         """All keys and values, the new ones last."""
@@ -168,7 +169,7 @@ def _layer(
     )
     if rotation is not None:
         q, k = _rotated(q, *rotation), _rotated(k, *rotation)
-    q *= np.float32(1 / np.sqrt(model.config.channels))
+    q *= np.float32(1 / np.sqrt(model.config.head_dim))
     if cache is not None:
         k, v = cache.append(k, v)
     attended = fmt.attend(index, q, k, v).swapaxes(0, 1).reshape(len(x), -1)
@@ -207,7 +208,7 @@ def _inner(fmt: Format, index: int, layer: Layer, normed: Floats) -> Floats:
 def _normed(model: Model, x: Floats, norm: Norm) -> Floats:
     centred = x if norm.bias is None else x - x.mean(axis=1, keepdims=True)
     square = np.einsum("tc,tc->t", centred, centred)[:, np.newaxis] / np.float32(x.shape[1])
-    result = centred / np.sqrt(square + np.float32(model.config.norm_epsilon))
+    result = centred / np.sqrt(square + np.float32(model.config.norm_eps))
     result *= norm.gain
     if norm.bias is not None:
         result += norm.bias
@@ -216,16 +217,16 @@ def _normed(model: Model, x: Floats, norm: Norm) -> Floats:
 
 def _heads(model: Model, x: Floats) -> Floats:
     """(T, heads * C) -> (heads, T, C), contiguous."""
-    grid = x.reshape(len(x), -1, model.config.channels)
+    grid = x.reshape(len(x), -1, model.config.head_dim)
     return np.ascontiguousarray(grid.swapaxes(0, 1))
 
 
 def _rotation(model: Model, first: int, count: int) -> tuple[Floats, Floats] | None:
     """Cosines and sines (count, C/2) of the rotary embedding; None where there is none."""
     config = model.config
-    if config.family != "llama":
+    if not config.rotary:
         return None
-    frequency = config.rope_base ** -(np.arange(0, config.channels, 2) / config.channels)
+    frequency = config.rope_theta ** -(np.arange(0, config.head_dim, 2) / config.head_dim)
     if model.rope_factors is not None:
         frequency = frequency / model.rope_factors
     angle = np.arange(first, first + count)[:, np.newaxis] * frequency
@@ -278,9 +279,12 @@ def _checked(model: Model, tokens: ArrayLike, first: int) -> NDArray[np.int64]:
     config = model.config
     for extreme in (int(ids.min()), int(ids.max())):
         require(
-            0 <= extreme < config.vocabulary,
-            f"token {extreme} is not in the vocabulary of {config.vocabulary}",
+            0 <= extreme < config.vocab_size,
+            f"token {extreme} is not in the vocabulary of {config.vocab_size}",
         )
     end = first + len(ids)
-    require(end <= config.context, f"{end} tokens exceed the model's context of {config.context}")
+    require(
+        end <= config.max_position_embeddings,
+        f"{end} tokens exceed the model's context of {config.max_position_embeddings}",
+    )
     return ids

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.llm.assemble import Names, Tensors, assemble
-from tilewright.golden.llm.model import Config, Model, ModelError
+from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
+from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.tensorfile import TensorFile, TensorFileError
 
 LLAMA = Names(
@@ -85,24 +86,24 @@ def _model(path: Path, content: dict[str, Any], readers: dict[str, Callable[[], 
     raise ModelError(f"{path}: architecture {kind!r} is not supported; llama, mistral and opt are")
 
 
-def _llama(path: Path, content: dict[str, Any]) -> tuple[Config, NDArray[np.float32] | None]:
+def _llama(path: Path, content: dict[str, Any]) -> tuple[LlmShape, NDArray[np.float32] | None]:
     for name, wanted in (("hidden_act", "silu"), ("sliding_window", None)):
         if content.get(name, wanted) != wanted:
             raise ModelError(f"{path}: {name} {content[name]!r} is not supported")
     rope = content.get("rope_scaling") or content.get("rope_parameters") or {}
-    config = Config(
-        family="llama",
-        layers=content["num_hidden_layers"],
-        width=content["hidden_size"],
-        hidden=content["intermediate_size"],
-        heads=content["num_attention_heads"],
-        key_heads=content.get("num_key_value_heads") or content["num_attention_heads"],
-        channels=content.get("head_dim")
+    config = LlmShape(
+        model_type="llama",
+        num_hidden_layers=content["num_hidden_layers"],
+        hidden_size=content["hidden_size"],
+        intermediate_size=content["intermediate_size"],
+        num_attention_heads=content["num_attention_heads"],
+        num_key_value_heads=content.get("num_key_value_heads") or content["num_attention_heads"],
+        head_dim=content.get("head_dim")
         or content["hidden_size"] // content["num_attention_heads"],
-        vocabulary=content["vocab_size"],
-        context=content["max_position_embeddings"],
-        norm_epsilon=content["rms_norm_eps"],
-        rope_base=content.get("rope_theta") or rope.get("rope_theta", 10000.0),
+        vocab_size=content["vocab_size"],
+        max_position_embeddings=content["max_position_embeddings"],
+        norm_eps=content["rms_norm_eps"],
+        rope_theta=content.get("rope_theta") or rope.get("rope_theta", 10000.0),
     )
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind == "default":
@@ -112,17 +113,17 @@ def _llama(path: Path, content: dict[str, Any]) -> tuple[Config, NDArray[np.floa
     raise ModelError(f"{path}: rotary scaling {kind!r} is not supported")
 
 
-def _llama3_factors(config: Config, rope: Mapping[str, float]) -> NDArray[np.float32]:
+def _llama3_factors(config: LlmShape, rope: Mapping[str, float]) -> NDArray[np.float32]:
     """Slow frequencies are divided by the factor, fast ones kept, those between in proportion."""
     turns = rope["original_max_position_embeddings"] / (
-        2 * np.pi * config.rope_base ** (np.arange(0, config.channels, 2) / config.channels)
+        2 * np.pi * config.rope_theta ** (np.arange(0, config.head_dim, 2) / config.head_dim)
     )
     low, high = rope["low_freq_factor"], rope["high_freq_factor"]
     kept = np.clip((turns - low) / (high - low), 0, 1)
     return (1 / (kept + (1 - kept) / rope["factor"])).astype(np.float32)
 
 
-def _opt(path: Path, content: dict[str, Any]) -> Config:
+def _opt(path: Path, content: dict[str, Any]) -> LlmShape:
     width = content["hidden_size"]
     unsupported = {
         "do_layer_norm_before": content.get("do_layer_norm_before", True) is not True,
@@ -132,16 +133,16 @@ def _opt(path: Path, content: dict[str, Any]) -> Config:
     for name in (name for name, bad in unsupported.items() if bad):
         raise ModelError(f"{path}: {name} {content[name]!r} is not supported")
     heads = content["num_attention_heads"]
-    return Config(
-        family="opt",
-        layers=content["num_hidden_layers"],
-        width=width,
-        hidden=content["ffn_dim"],
-        heads=heads,
-        key_heads=heads,
-        channels=width // heads,
-        vocabulary=content["vocab_size"],
-        context=content["max_position_embeddings"],
+    return LlmShape(
+        model_type="opt",
+        num_hidden_layers=content["num_hidden_layers"],
+        hidden_size=width,
+        intermediate_size=content["ffn_dim"],
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=width // heads,
+        vocab_size=content["vocab_size"],
+        max_position_embeddings=content["max_position_embeddings"],
     )
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.llm.assemble import Names, Tensors, assemble
-from tilewright.golden.llm.model import Config, Model, ModelError
+from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
+from tilewright.golden.params.llm import LlmShape
 
 MAGIC = b"GGUF"
 ROPE_FACTORS = "rope_freqs.weight"
@@ -74,7 +75,7 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return fields, {tensor.name: tensor for tensor in reader.tensors}
 
 
-def _config(path: Path, fields: dict[str, Any], tensors: dict[str, Any]) -> Config:
+def _config(path: Path, fields: dict[str, Any], tensors: dict[str, Any]) -> LlmShape:
     def number(name: str, default: float | None = None) -> Any:
         value = fields.get(f"llama.{name}", default)
         if value is None:
@@ -96,22 +97,22 @@ def _config(path: Path, fields: dict[str, Any], tensors: dict[str, Any]) -> Conf
     embedding = tensors.get(f"{NAMES.embedding}.weight")
     if embedding is None:
         raise ModelError(f"{path}: tensor {NAMES.embedding}.weight is missing")
-    return Config(
-        family="llama",
-        layers=number("block_count"),
-        width=width,
-        hidden=number("feed_forward_length"),
-        heads=heads,
-        key_heads=number("attention.head_count_kv", heads),
-        channels=channels,
-        vocabulary=int(embedding.shape[1]),
-        context=number("context_length"),
-        norm_epsilon=number("attention.layer_norm_rms_epsilon"),
-        rope_base=number("rope.freq_base", 10000.0),
+    return LlmShape(
+        model_type="llama",
+        num_hidden_layers=number("block_count"),
+        hidden_size=width,
+        intermediate_size=number("feed_forward_length"),
+        num_attention_heads=heads,
+        num_key_value_heads=number("attention.head_count_kv", heads),
+        head_dim=channels,
+        vocab_size=int(embedding.shape[1]),
+        max_position_embeddings=number("context_length"),
+        norm_eps=number("attention.layer_norm_rms_epsilon"),
+        rope_theta=number("rope.freq_base", 10000.0),
     )
 
 
-def _reader(path: Path, tensor: Any, config: Config) -> Callable[[], NDArray]:
+def _reader(path: Path, tensor: Any, config: LlmShape) -> Callable[[], NDArray]:
     def read() -> NDArray:
         from gguf.quants import dequantize
 
@@ -124,7 +125,7 @@ def _reader(path: Path, tensor: Any, config: Config) -> Callable[[], NDArray]:
             ) from None
         part = tensor.name.split(".")[-2]
         if part in (NAMES.query, NAMES.key):
-            pairs = values.reshape(-1, config.channels // 2, 2, *values.shape[1:])
+            pairs = values.reshape(-1, config.head_dim // 2, 2, *values.shape[1:])
             return pairs.swapaxes(1, 2).reshape(values.shape)
         return values
 

@@ -1,4 +1,4 @@
-"""A decoder-only language model: its shape and its weights.
+"""A decoder-only language model: its weights, beside its shape.
 
 Two families. LLaMA: RMS norm, rotary embedding, grouped-query attention, SwiGLU, no biases. OPT:
 layer norm, learned positions, ReLU, biases. Matrices are (outputs, inputs), as files store them.
@@ -11,46 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.llm.tokenizer import Tokenizer
-from tilewright.golden.params.block import require
+from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.weights import Weights
-
-FAMILIES = ("llama", "opt")
 
 
 class ModelError(ValueError):
     """A model that cannot be read or run; the text is one line that begins with its path."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """The shape of a model."""
-
-    family: str  # one of FAMILIES
-    layers: int
-    width: int  # of a token between layers
-    hidden: int  # inner width of the feed-forward part
-    heads: int
-    key_heads: int  # of K and V; each serves heads / key_heads query heads
-    channels: int  # of one head
-    vocabulary: int
-    context: int  # tokens of the longest sequence
-    norm_epsilon: float = 1e-5
-    rope_base: float = 10000.0
-
-    def __post_init__(self) -> None:
-        require(self.family in FAMILIES, f"family must be one of {FAMILIES}, not {self.family!r}")
-        for name in ("layers", "width", "hidden", "key_heads", "channels", "vocabulary", "context"):
-            value = getattr(self, name)
-            require(value >= 1, f"{name} must be at least 1, not {value!r}")
-        require(
-            self.heads >= 1 and self.heads % self.key_heads == 0,
-            f"heads must be a multiple of the {self.key_heads} key_heads, not {self.heads!r}",
-        )
-        if self.family == "llama":
-            require(
-                self.channels % 2 == 0,
-                f"channels must be even for a rotary embedding, not {self.channels!r}",
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +69,13 @@ class Model:
     """Everything inference needs; ``head`` is ``embedding`` itself where the two are tied."""
 
     name: str
-    config: Config
-    embedding: NDArray[np.float32]  # (vocabulary, width)
-    positions: NDArray[np.float32] | None  # (context, width): OPT's learned positions
+    config: LlmShape
+    embedding: NDArray[np.float32]  # (vocab_size, hidden_size)
+    positions: NDArray[np.float32] | None  # of OPT: (max_position_embeddings, hidden_size)
     layers: tuple[Layer, ...]
     final_norm: Norm
-    head: NDArray[np.float32]  # (vocabulary, width)
-    rope_factors: NDArray[np.float32] | None = None  # (channels / 2,): divide the frequencies
+    head: NDArray[np.float32]  # (vocab_size, hidden_size)
+    rope_factors: NDArray[np.float32] | None = None  # (head_dim / 2,): divide the frequencies
     tokenizer: Tokenizer | None = field(default=None, repr=False)
 
     def with_linears(self, layer: int, **linears: Linear) -> "Model":

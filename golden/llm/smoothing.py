@@ -88,7 +88,7 @@ def with_scales(model: Model, scales: Sequence[Scales]) -> Model:
         len(scales) == len(model.layers),
         f"{len(scales)} layers of factors meet {len(model.layers)} layers",
     )
-    rotary = model.config.family == "llama"
+    rotary = model.config.rotary
     for index, (layer, factors) in enumerate(zip(model.layers, scales, strict=True)):
         query, key = fold_scales(layer.query.weight, layer.key.weight, factors, rotary=rotary)
         biases: list[NDArray | None] = [None, None]
@@ -115,9 +115,9 @@ class _Problem:
     ):
         self.cache = cache
         self.seen = seen
-        self.rotary = model.config.family == "llama"
+        self.rotary = model.config.rotary
         # Columns of the output projection that a key head's results meet: (key heads, ..., width).
-        key_heads = model.config.key_heads
+        key_heads = model.config.num_key_value_heads
         self.projection = output.weight.T.reshape(key_heads, -1, output.weight.shape[0])
         self.exact = [PLAIN.attend(0, *parts) for parts in seen]
 

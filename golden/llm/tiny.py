@@ -1,44 +1,47 @@
 """Tiny random models of both families, from a seed: tests and examples without a file."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.llm.model import Config, Layer, Linear, Model, Norm
+from tilewright.golden.llm.model import Layer, Linear, Model, Norm
+from tilewright.golden.params.llm import LlmShape
 
 SHAPES = {
-    "llama": Config(
-        family="llama",
-        layers=2,
-        width=64,
-        hidden=96,
-        heads=4,
-        key_heads=2,
-        channels=16,
-        vocabulary=128,
-        context=256,
+    "llama": LlmShape(
+        model_type="llama",
+        num_hidden_layers=2,
+        hidden_size=64,
+        intermediate_size=96,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        vocab_size=128,
+        max_position_embeddings=256,
     ),
-    "opt": Config(
-        family="opt",
-        layers=2,
-        width=64,
-        hidden=128,
-        heads=4,
-        key_heads=4,
-        channels=16,
-        vocabulary=128,
-        context=256,
+    "opt": LlmShape(
+        model_type="opt",
+        num_hidden_layers=2,
+        hidden_size=64,
+        intermediate_size=128,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        head_dim=16,
+        vocab_size=128,
+        max_position_embeddings=256,
     ),
 }
 
 
-def tiny_model(family: str = "llama", seed: int = 0, config: Config | None = None) -> Model:
+def tiny_model(family: str = "llama", seed: int = 0, config: LlmShape | None = None) -> Model:
     """A model of ``SHAPES[family]``, or of ``config``; embeddings are tied.
 
     A few channels of the norms are large, as the outliers of trained models are.
     """
     shape = config or SHAPES[family]
     rng = np.random.default_rng(seed)
-    with_bias = shape.family == "opt"
+    with_bias = shape.biased
 
     def values(*size: int, scale: float) -> NDArray[np.float32]:
         return (scale * rng.standard_normal(size)).astype(np.float32)
@@ -48,31 +51,35 @@ def tiny_model(family: str = "llama", seed: int = 0, config: Config | None = Non
         return Linear(values(outputs, inputs, scale=1.5 / np.sqrt(inputs)), bias)
 
     def norm() -> Norm:
-        gain = 1 + values(shape.width, scale=0.2)
-        gain[rng.random(shape.width) < 0.05] *= 8
-        return Norm(gain, values(shape.width, scale=0.2) if with_bias else None)
+        gain = 1 + values(shape.hidden_size, scale=0.2)
+        gain[rng.random(shape.hidden_size) < 0.05] *= 8
+        return Norm(gain, values(shape.hidden_size, scale=0.2) if with_bias else None)
 
     def layer() -> Layer:
-        inner, keys = shape.heads * shape.channels, shape.key_heads * shape.channels
+        width, inner = shape.hidden_size, shape.intermediate_size
         return Layer(
             attention_norm=norm(),
-            query=linear(inner, shape.width),
-            key=linear(keys, shape.width),
-            value=linear(keys, shape.width),
-            output=linear(shape.width, inner),
+            query=linear(shape.query_width, width),
+            key=linear(shape.kv_width, width),
+            value=linear(shape.kv_width, width),
+            output=linear(width, shape.query_width),
             feed_norm=norm(),
-            gate=None if with_bias else linear(shape.hidden, shape.width),
-            up=linear(shape.hidden, shape.width),
-            down=linear(shape.width, shape.hidden),
+            gate=linear(inner, width) if shape.gated else None,
+            up=linear(inner, width),
+            down=linear(width, inner),
         )
 
-    embedding = values(shape.vocabulary, shape.width, scale=0.1)
+    embedding = values(shape.vocab_size, shape.hidden_size, scale=0.1)
+    positions = None
+    if not shape.rotary:
+        positions = values(shape.max_position_embeddings, shape.hidden_size, scale=0.3)
+    name = f"tiny-{shape.model_type}-{seed}"
     return Model(
-        name=f"tiny-{shape.family}-{seed}",
-        config=shape,
+        name=name,
+        config=replace(shape, name=name, tie_word_embeddings=True),
         embedding=embedding,
-        positions=values(shape.context, shape.width, scale=0.3) if with_bias else None,
-        layers=tuple(layer() for _ in range(shape.layers)),
+        positions=positions,
+        layers=tuple(layer() for _ in range(shape.num_hidden_layers)),
         final_norm=norm(),
         head=embedding,
     )

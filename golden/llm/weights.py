@@ -72,7 +72,7 @@ def quantised(
 
 def mean_squares(model: Model, tokens: NDArray) -> dict[tuple[int, Site], NDArray[np.float64]]:
     """(layer, linear site) -> mean square of each channel over the tokens."""
-    window = min(CALIBRATION_WINDOW, len(tokens), model.config.context)
+    window = min(CALIBRATION_WINDOW, len(tokens), model.config.max_position_embeddings)
     recorder = _Squares()
     evaluation = Evaluation(model, tokens, window)
     evaluation.perplexity(recorder)

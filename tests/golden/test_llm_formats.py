@@ -140,7 +140,7 @@ def test_block_sites_convert_attention_too():
 def test_decode_equals_prefill():
     """Token by token a model sees the same keys and values as all at once."""
     model = tiny_model()
-    tokens = np.random.default_rng(1).integers(0, model.config.vocabulary, 70)
+    tokens = np.random.default_rng(1).integers(0, model.config.vocab_size, 70)
     fmt = HarmoniaFormat(
         group=8,
         cache=CacheFormat(group=8, initial=8, local=16, offset_channels=2),

@@ -12,7 +12,7 @@ CACHE = CacheFormat(group=8, initial=8, local=16, offset_channels=0)
 
 
 def sequences(model, count=2, tokens=48):
-    return np.random.default_rng(3).integers(0, model.config.vocabulary, (count, tokens))
+    return np.random.default_rng(3).integers(0, model.config.vocab_size, (count, tokens))
 
 
 @pytest.mark.parametrize("family", ["llama", "opt"])
@@ -20,9 +20,11 @@ def test_factors_that_are_powers_of_two_change_no_bit(family):
     model = tiny_model(family)
     config = model.config
     rng = np.random.default_rng(2)
-    powers = rng.integers(-3, 4, (config.layers, config.key_heads, config.channels))
+    powers = rng.integers(
+        -3, 4, (config.num_hidden_layers, config.num_key_value_heads, config.head_dim)
+    )
     if family == "llama":
-        powers[..., config.channels // 2 :] = powers[..., : config.channels // 2]
+        powers[..., config.head_dim // 2 :] = powers[..., : config.head_dim // 2]
     folded = with_scales(model, list(np.exp2(powers).astype(np.float32)))
     (tokens, _) = sequences(model)
     assert not np.array_equal(folded.layers[0].key.weight, model.layers[0].key.weight)
@@ -34,7 +36,7 @@ def test_learning_lowers_the_error_and_repeats_itself(family):
     model = tiny_model(family)
     learned = learn_scales(model, sequences(model), CACHE, steps=30, seed=1)
     again = learn_scales(model, sequences(model), CACHE, steps=30, seed=1)
-    for index in range(model.config.layers):
+    for index in range(model.config.num_hidden_layers):
         assert learned.after[index] < learned.before[index]
         assert np.array_equal(learned.scales[index], again.scales[index])
     other = learn_scales(model, sequences(model), CACHE, steps=30, seed=2)
@@ -45,7 +47,7 @@ def test_learned_factors_can_be_folded():
     """A pair of channels that the rotary embedding mixes shares its factor."""
     model = tiny_model()
     learned = learn_scales(model, sequences(model), CACHE, steps=5)
-    half = model.config.channels // 2
+    half = model.config.head_dim // 2
     assert all(np.array_equal(s[:, :half], s[:, half:]) for s in learned.scales)
     with_scales(model, learned.scales)
 

@@ -7,11 +7,11 @@ import pytest
 from benchmarks import llm_bench
 from tests.support.claims import claim
 from tilewright.golden.llm.search import search
+from tilewright.golden.params.llm import LlmShape
 from tilewright.report.accuracy import PAPER
 from tilewright.report.page import Context
 from tilewright.report.pages import accuracy
 from tilewright.sim.anda import MODULES, saving
-from tilewright.sim.models import Model as Shape
 from tilewright.studies.accuracy.anda import cost_of
 from tilewright.studies.accuracy.frontier import HARMONIA, Prices, one_length, within_windows
 from tilewright.studies.accuracy.records import MAKERS, load_record
@@ -31,7 +31,7 @@ def page():
 
 @pytest.fixture(scope="module")
 def shape():
-    return Shape(**load_record("search")["shape"])
+    return LlmShape(**load_record("search")["shape"])
 
 
 @pytest.mark.parametrize("name", MAKERS)

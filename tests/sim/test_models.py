@@ -65,8 +65,16 @@ def test_names_are_taken_in_any_case():
         ({"vocab_size": "many"}, "vocab_size must be a positive number, not 'many'"),
         ({"model_type": "xyz"}, "unknown model_type 'xyz'; known: opt, llama, mistral"),
         ({"num_key_value_heads": 7}, "24 heads cannot share 7 key-value heads"),
+        ({"head_dim": 127}, "head_dim must be even for rotary positions, not 127"),
+        (
+            {"word_embed_proj_dim": "big"},
+            "word_embed_proj_dim must be a positive number",
+        ),
         ({"head_dim": None, "hidden_size": 3071}, "24 heads do not divide hidden_size 3071"),
-        ({"intermediate_size": 1 << 40}, "ffn must be 1..16777216, not 1099511627776"),
+        (
+            {"intermediate_size": 1 << 40},
+            "intermediate_size must be 1..16777216, not 10995116",
+        ),
     ],
 )
 def test_a_malformed_config_is_refused(tmp_path, change, message):

@@ -22,7 +22,7 @@ from tilewright.studies.accuracy.__main__ import main as make_all
 from tilewright.studies.accuracy.evaluations import Evaluations
 from tilewright.studies.accuracy.options import update_records
 from tilewright.studies.accuracy.records import describe, load_record, save_record
-from tilewright.studies.accuracy.subject import engine_class, open_subject, shape_of
+from tilewright.studies.accuracy.subject import engine_class, open_subject
 
 TINY = ("tiny-llama", "--tokens", "128", "--window", "64", "--engine", "numpy")
 
@@ -109,7 +109,7 @@ def test_search_result_adds_up(subject):
     found = anda.searched(subject, 0.2, 20)
     best = found["best"]
     assert best["perplexity"] <= 1.2 * found["reference"]
-    shape = shape_of(subject.model)
+    shape = subject.model.config
     lengths = dict(zip(("qkv", "o", "u", "d"), best["lengths"], strict=True))
     assert best["saving"] == pytest.approx(saving(shape, lengths), rel=1e-12)
     judged = found["validation"]
@@ -119,7 +119,7 @@ def test_search_result_adds_up(subject):
 
 
 def test_machines_are_compared_on_the_same_work(subject):
-    shape = shape_of(subject.model)
+    shape = subject.model.config
     short, long = (anda.compare_machines(shape, (m,) * 4) for m in (4, 12))
     assert [row["machine"] for row in short] == ["fp-fp", "figna", "anda"]
     assert short[2]["cycles"] < long[2]["cycles"]
@@ -131,7 +131,7 @@ def test_machines_are_compared_on_the_same_work(subject):
 def test_shape_of_a_model_has_its_parameters():
     for family in ("llama", "opt"):
         model = tiny_model(family)
-        shape = shape_of(model)
+        shape = model.config
         weights = sum(part.weight.size for layer in model.layers for part in layer.linears.values())
         assert shape.linear_weights == weights
 
@@ -141,18 +141,18 @@ def test_variants_of_the_cache():
     whole = found["4 bits, windows, offsets"]
     assert whole.fmt.cache == CacheFormat.of(CacheParams())
     model = tiny_model()
-    expected = cache_size(CacheParams(), 4096, model.config.channels).bits
-    heads = model.config.layers * model.config.key_heads
+    expected = cache_size(CacheParams(), 4096, model.config.head_dim).bits
+    heads = model.config.num_hidden_layers * model.config.num_key_value_heads
     assert harmonia.cache_bytes(model, whole.fmt) == heads * expected / 8
     plain = harmonia.cache_bytes(model, None)
-    assert plain == 2 * heads * 4096 * model.config.channels * 2
+    assert plain == 2 * heads * 4096 * model.config.head_dim * 2
     lengths = [v.fmt.cache.key_bits[1] for v in found.values() if "old tokens" in v.name]
     assert lengths == [8, 7, 6, 5, 3, 2, 1]
 
 
 def test_prices_of_harmonia_are_those_of_equal_lengths(subject):
     """Without windows both ways to state a price agree."""
-    prices = frontier.Prices(shape_of(subject.model))
+    prices = frontier.Prices(subject.model.config)
     fmt = HarmoniaFormat(cache=CacheFormat(initial=0, local=0, offset_channels=0))
     assert prices.of(fmt) == prices.of(frontier.one_length((8, 8, 8, 8, 8, 4, 4, 8)))
     full = prices.full
@@ -238,7 +238,7 @@ def test_a_quiz_marks_the_late_answers_alone():
         assert len(number) == 4
         assert early.count(number) == late.count(number) == 1
     assert len(marked.split()) == quiz.count == 12
-    short = replace(model, config=replace(model.config, context=2000))
+    short = replace(model, config=replace(model.config, max_position_embeddings=2000))
     found = quiz.score(Evaluation, short, HarmoniaFormat())
     assert 0 < found["likelihood"] < 1
     with pytest.raises(ValueError, match=r"^10 tokens of prose are too few for a quiz of 1500$"):

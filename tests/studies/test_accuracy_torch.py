@@ -65,7 +65,7 @@ def test_every_query_sees_the_same_values(name):
 @pytest.mark.parametrize("name", FORMATS)
 def test_perplexities_agree(name, family):
     model = tiny_model(family)
-    tokens = np.random.default_rng(1).integers(0, model.config.vocabulary, 400)
+    tokens = np.random.default_rng(1).integers(0, model.config.vocab_size, 400)
     ours = Evaluation(model, tokens, 200).perplexity(FORMATS[name])
     theirs = engine.TorchEvaluation(model, tokens, 200).perplexity(FORMATS[name])
     # Another order of summation: a truncation may tip over here and there.

@@ -9,7 +9,7 @@ def naive_logits(model, tokens):
     """Logits (tokens, vocabulary), every token from all tokens before it, without any cache."""
     c = model.config
     x = [np.array(model.embedding[t], np.float64) for t in tokens]
-    if c.family == "opt":
+    if c.model_type == "opt":
         x = [row + model.positions[p] for p, row in enumerate(x)]
     for layer in model.layers:
         x = [row + a for row, a in zip(x, attention(model, layer, x), strict=True)]
@@ -28,9 +28,9 @@ def naive_perplexity(model, tokens, window):
 
 def norm(model, n, row):
     if n.bias is None:
-        return row / sqrt(np.mean(row**2) + model.config.norm_epsilon) * n.gain
+        return row / sqrt(np.mean(row**2) + model.config.norm_eps) * n.gain
     centred = row - np.mean(row)
-    return centred / sqrt(np.mean(centred**2) + model.config.norm_epsilon) * n.gain + n.bias
+    return centred / sqrt(np.mean(centred**2) + model.config.norm_eps) * n.gain + n.bias
 
 
 def apply(linear, row):
@@ -43,7 +43,7 @@ def rotate(model, head, position):
     half = len(head) // 2
     result = np.empty(len(head))
     for c in range(half):
-        angle = position * model.config.rope_base ** (-2 * c / len(head))
+        angle = position * model.config.rope_theta ** (-2 * c / len(head))
         if model.rope_factors is not None:
             angle /= float(model.rope_factors[c])
         real, imaginary = head[c], head[c + half]
@@ -59,8 +59,8 @@ def attention(model, layer, x):
     def heads(linear, rotary):
         result = []
         for position, row in enumerate(normed):
-            parts = np.split(apply(linear, row), linear.weight.shape[0] // c.channels)
-            if rotary and c.family == "llama":
+            parts = np.split(apply(linear, row), linear.weight.shape[0] // c.head_dim)
+            if rotary and c.model_type == "llama":
                 parts = [rotate(model, part, position) for part in parts]
             result.append(parts)
         return result
@@ -69,8 +69,8 @@ def attention(model, layer, x):
     for t, parts in enumerate(queries):
         mixed = []
         for h, q in enumerate(parts):
-            g = h * c.key_heads // c.heads
-            scores = [q @ keys[s][g] / sqrt(c.channels) for s in range(t + 1)]
+            g = h * c.num_key_value_heads // c.num_attention_heads
+            scores = [q @ keys[s][g] / sqrt(c.head_dim) for s in range(t + 1)]
             powers = [exp(score - max(scores)) for score in scores]
             mixed.append(sum(p * values[s][g] for s, p in enumerate(powers)) / sum(powers))
         yield apply(layer.output, np.concatenate(mixed))
@@ -79,7 +79,7 @@ def attention(model, layer, x):
 def feed_forward(model, layer, row):
     normed = norm(model, layer.feed_norm, row)
     up = apply(layer.up, normed)
-    if model.config.family == "opt":
+    if model.config.model_type == "opt":
         return apply(layer.down, np.maximum(up, 0))
     gate = apply(layer.gate, normed)
     return apply(layer.down, gate / (1 + np.exp(-gate)) * up)

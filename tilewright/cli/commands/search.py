@@ -34,7 +34,6 @@ def run(args: argparse.Namespace) -> int:
     from tilewright.golden.llm.search import check_tolerance
     from tilewright.golden.params.block import require
     from tilewright.studies.accuracy.anda import compare_machines, reference, searched, text_of
-    from tilewright.studies.accuracy.subject import shape_of
 
     check_tolerance(args.tolerance)  # before minutes of reading and measuring
     require(args.iterations >= 1, f"--iterations must be at least 1, not {args.iterations}")
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     best = found["best"]
     result = {"subject": subject.identity} | found
     if best is not None:
-        result["machines"] = compare_machines(shape_of(subject.model), tuple(best["lengths"]))
+        result["machines"] = compare_machines(subject.model.config, tuple(best["lengths"]))
     if args.json:
         print_json(result)
     else:

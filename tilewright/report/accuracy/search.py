@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tilewright.golden.params.llm import LlmShape
 from tilewright.report.accuracy import WORST, percent_loss, record_source, subject_of
 from tilewright.report.html import Markup, figure, join, note, paragraph, section, table
 from tilewright.report.plots import Series, curves
-from tilewright.sim.models import Model as Shape
 from tilewright.studies.accuracy.anda import compare_machines
 from tilewright.studies.accuracy.records import load_record
 
@@ -118,7 +118,7 @@ def _systems(record: dict[str, Any], successful: Sequence[dict[str, Any]]) -> Ma
             row["memory_gain"],
         )
         for found in successful
-        for row in compare_machines(Shape(**record["shape"]), tuple(found["best"]["lengths"]))
+        for row in compare_machines(LlmShape(**record["shape"]), tuple(found["best"]["lengths"]))
     ]
     return table(
         (

@@ -6,12 +6,12 @@ from typing import Any
 from tilewright.golden.llm.formats import AndaFormat
 from tilewright.golden.llm.search import Lengths, Outcome, Trial, brute_force, linear_cost, search
 from tilewright.golden.llm.sites import PLAIN
+from tilewright.golden.params.llm import LlmShape
 from tilewright.sim import accelerator as acc
 from tilewright.sim.anda import FP16_INT4_BITS, MODULES, module_shares
-from tilewright.sim.models import Model as Shape
 from tilewright.sim.records import energy_fj
 from tilewright.sim.workload import linear
-from tilewright.studies.accuracy.subject import Subject, shape_of
+from tilewright.studies.accuracy.subject import Subject
 
 __all__ = ["brute_forced", "compare_machines", "searched", "text_of", "uniform"]
 
@@ -41,7 +41,7 @@ def uniform(length: int) -> Lengths:
     return (length,) * len(MODULES)
 
 
-def cost_of(shape: Shape) -> Callable[[Lengths], float]:
+def cost_of(shape: LlmShape) -> Callable[[Lengths], float]:
     shares = module_shares(shape)
     return linear_cost([shares[name] for name in MODULES])
 
@@ -72,7 +72,7 @@ def searched(
     subject: Subject, tolerance: float, iterations: int, watch: Watch | None = None
 ) -> dict[str, Any]:
     """Algorithm 1 on the calibration text; its result judged on the validation text."""
-    cost = cost_of(shape_of(subject.model))
+    cost = cost_of(subject.model.config)
     outcome = search(
         lambda lengths: measure(subject, lengths),
         cost,
@@ -100,7 +100,7 @@ def brute_forced(
     watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Every combination within ``below`` and ``above`` bits of ``centre``, cheapest first."""
-    cost = cost_of(shape_of(subject.model))
+    cost = cost_of(subject.model.config)
     outcome = brute_force(
         lambda lengths: measure(subject, lengths),
         cost,
@@ -112,7 +112,9 @@ def brute_forced(
     return _outcome(outcome)
 
 
-def compare_machines(shape: Shape, lengths: Lengths, tokens: int = PREFILL) -> list[dict[str, Any]]:
+def compare_machines(
+    shape: LlmShape, lengths: Lengths, tokens: int = PREFILL
+) -> list[dict[str, Any]]:
     """Projections of a prefill on machines of equal peak throughput and equal buffers.
 
     Of the others' elements the energy is Anda's published one by the ratio of our records.

@@ -16,11 +16,11 @@ from tilewright.golden.llm.search import Lengths, Trial, search
 from tilewright.golden.llm.sites import LINEAR_SITES, Site
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
-from tilewright.sim.models import Model as Shape
+from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.workload import attention, linear
 from tilewright.studies.accuracy.anda import reference, text_of
 from tilewright.studies.accuracy.harmonia import CACHE_TOKENS, Variant
-from tilewright.studies.accuracy.subject import WEIGHT_BITS, Subject, shape_of
+from tilewright.studies.accuracy.subject import WEIGHT_BITS, Subject
 
 __all__ = [
     *("Prices", "Space", "cheapest", "extended_search", "fixed_points", "one_length", "pareto"),
@@ -37,13 +37,13 @@ SiteFormat = BlockSites | HarmoniaFormat  # both have a length at every site
 class Prices:
     """Of a model's formats."""
 
-    shape: Shape
+    shape: LlmShape
 
     @property
     def full(self) -> dict[str, float]:
         """fp16 everywhere, beside integer weights."""
         lengths = dict.fromkeys(Site, FP16.bits)
-        elements = 2 * CONTEXT * self.shape.kv_width * self.shape.layers
+        elements = 2 * CONTEXT * self.shape.kv_width * self.shape.num_hidden_layers
         return {"computed": self._computed(lengths), "moved": float(elements * FP16.bits)}
 
     def of(self, fmt: SiteFormat) -> dict[str, float]:
@@ -67,7 +67,7 @@ class Prices:
         return float(total + values.macs * lengths[Site.P] * lengths[Site.V])
 
     def _moved(self, cache: CacheFormat) -> float:
-        heads = self.shape.layers * self.shape.kv_heads
+        heads = self.shape.num_hidden_layers * self.shape.num_key_value_heads
         return float(heads * cache.size(CONTEXT, self.shape.head_dim).bits)
 
 
@@ -133,7 +133,7 @@ def extended_search(
     A price is taken in shares of full precision's. Lengths that a goal has no price for still
     count a little, or the search would not know which way is down.
     """
-    prices = Prices(shape_of(subject.model))
+    prices = Prices(subject.model.config)
     full = prices.full
     weight = {"computed": (1.0, 0.01), "moved": (0.01, 1.0), "both": (1.0, 1.0)}[goal]
 
@@ -179,7 +179,7 @@ def fixed_points(
 
     ``perplexity`` of a variant is that of the validation text if its second argument says so.
     """
-    prices = Prices(shape_of(subject.model))
+    prices = Prices(subject.model.config)
     return [
         {"name": v.name, "perplexity": perplexity(v, False), "validation": perplexity(v, True)}
         | prices.of(v.fmt)

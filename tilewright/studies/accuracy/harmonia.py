@@ -125,7 +125,7 @@ def table(
 def cache_bytes(model: Model, fmt: HarmoniaFormat | None, tokens: int = CACHE_TOKENS) -> float:
     """Keys and values of one sequence in all layers."""
     config = model.config
-    heads = config.layers * config.key_heads
+    heads = config.num_hidden_layers * config.num_key_value_heads
     if fmt is None:
-        return heads * 2 * tokens * config.channels * FP16.bits / 8
-    return heads * fmt.cache.size(tokens, config.channels).bits / 8
+        return heads * 2 * tokens * config.head_dim * FP16.bits / 8
+    return heads * fmt.cache.size(tokens, config.head_dim).bits / 8

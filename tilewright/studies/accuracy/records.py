@@ -18,7 +18,7 @@ from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.search import STARTS
 from tilewright.golden.llm.sites import LINEAR_SITES, PLAIN, Site
 from tilewright.studies.accuracy import anda, frontier, harmonia, retrieval, sensitivity
-from tilewright.studies.accuracy.subject import Subject, shape_of
+from tilewright.studies.accuracy.subject import Subject
 
 __all__ = ["FILE_MAKERS", "MAKERS", "RECORDS", "load_record", "save_record"]
 
@@ -80,7 +80,7 @@ def search_record(subject: Subject, tick: Tick) -> dict[str, Any]:
         ),
     }
     # The shape, so that what the lengths mean on a machine can be computed without the model.
-    shape = asdict(shape_of(subject.model))
+    shape = asdict(subject.model.config)
     return {"shape": shape, "weights_of_file": full, "searches": searches}
 
 
@@ -191,7 +191,7 @@ def frontier_record(subject: Subject, tick: Tick) -> dict[str, Any]:
         )
         for goal in ("computed", "moved", "both")
     ]
-    prices = frontier.Prices(shape_of(subject.model))
+    prices = frontier.Prices(subject.model.config)
     return {
         "context": frontier.CONTEXT,
         "reference": reference,

@@ -24,10 +24,9 @@ from tilewright.golden.llm.text import default_text, digest, read_text
 from tilewright.golden.llm.weights import quantised
 from tilewright.golden.params.block import require
 from tilewright.golden.params.names import unknown
-from tilewright.sim import models as shapes
 from tilewright.studies.accuracy.evaluations import Evaluations
 
-__all__ = ["ENGINES", "WEIGHTS", "Subject", "engine_class", "open_subject", "shape_of"]
+__all__ = ["ENGINES", "WEIGHTS", "Subject", "engine_class", "open_subject"]
 
 DEFAULT_TEXT = f"prose of the Python {sys.version_info.major}.{sys.version_info.minor} reference"
 ENGINES = ("auto", "numpy", "torch")
@@ -164,27 +163,6 @@ def engine_class(name: str) -> type[Evaluation]:
     return TorchEvaluation
 
 
-def shape_of(model: Model) -> shapes.Model:
-    """The model as the performance model sees it."""
-    config = model.config
-    gated = config.family == "llama"
-    return shapes.Model(
-        name=model.name,
-        hidden=config.width,
-        layers=config.layers,
-        heads=config.heads,
-        kv_heads=config.key_heads,
-        head_dim=config.channels,
-        ffn=config.hidden,
-        vocab=config.vocabulary,
-        context=config.context,
-        gated=gated,
-        bias=not gated,
-        tied=model.head is model.embedding,
-        learnt_positions=not gated,
-    )
-
-
 def _load(source: str) -> Model:
     if source not in NAMES and not Path(source).exists():
         more = "or the path of a GGUF file or of a Hugging Face folder"
@@ -194,7 +172,7 @@ def _load(source: str) -> Model:
 
 def _encoded(model: Model, text: str) -> NDArray[np.int64]:
     if model.tokenizer is None:
-        if model.config.vocabulary != 128:
+        if model.config.vocab_size != 128:
             raise ModelError(f"{model.name}: no tokenizer")
         # Tiny models have none: a token is a character, 127 whatever is not ASCII.
         return np.minimum(np.frombuffer(text.encode("utf-32-le"), np.uint32), 127).astype(np.int64)

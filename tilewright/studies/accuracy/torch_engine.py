@@ -65,8 +65,8 @@ class TorchEvaluation(Evaluation):
         torch.backends.cuda.matmul.allow_tf32 = False
         self.device = _device()
         self._tensors: dict[int, Tensor] = {}
-        half = torch.arange(0, model.config.channels, 2, dtype=torch.float64)
-        frequency = model.config.rope_base ** -(half / model.config.channels)
+        half = torch.arange(0, model.config.head_dim, 2, dtype=torch.float64)
+        frequency = model.config.rope_theta ** -(half / model.config.head_dim)
         if model.rope_factors is not None:
             frequency = frequency / torch.from_numpy(model.rope_factors.astype(np.float64))
         angle = torch.arange(window, dtype=torch.float64)[:, None] * frequency
@@ -111,19 +111,19 @@ class TorchEvaluation(Evaluation):
     def _norm(self, norm: Norm, x: Tensor) -> Tensor:
         centred = x if norm.bias is None else x - x.mean(-1, keepdim=True)
         square = centred.square().mean(-1, keepdim=True)
-        result = centred / (square + self.model.config.norm_epsilon).sqrt() * self._on(norm.gain)
+        result = centred / (square + self.model.config.norm_eps).sqrt() * self._on(norm.gain)
         return result if norm.bias is None else result + self._on(norm.bias)
 
     def _layer_of(self, index: int, x: Tensor, fmt: Format) -> Tensor:
         layer, config = self.model.layers[index], self.model.config
         normed = _converted(fmt, Site.A_QKV, self._norm(layer.attention_norm, x))
         q, k, v = (
-            self._linear(part, normed).unflatten(-1, (-1, config.channels)).transpose(0, 1)
+            self._linear(part, normed).unflatten(-1, (-1, config.head_dim)).transpose(0, 1)
             for part in (layer.query, layer.key, layer.value)
         )
-        if config.family == "llama":
+        if config.rotary:
             q, k = self._rotated(q), self._rotated(k)
-        q = q * float(np.float32(1 / np.sqrt(config.channels)))
+        q = q * float(np.float32(1 / np.sqrt(config.head_dim)))
         attended = _attend(fmt, q, k, v).transpose(0, 1).flatten(1)
         x = x + self._linear(layer.output, _converted(fmt, Site.A_O, attended))
         normed = _converted(fmt, Site.A_U, self._norm(layer.feed_norm, x))

@@ -32,7 +32,7 @@ def read_layer(
         loaded = load_model(model)
         if loaded.tokenizer is None:
             rng = np.random.default_rng(seed)
-            ids = rng.integers(0, loaded.config.vocabulary, tokens)
+            ids = rng.integers(0, loaded.config.vocab_size, tokens)
         else:
             ids = loaded.tokenizer.encode(default_text()[: 16 * tokens])[:tokens]
         return captured(loaded, ids, layer, count)
