@@ -30,7 +30,6 @@ from tilewright.synth.technology import TECHNOLOGIES
 
 NOT_YET = {
     "tilewright compare llm llama-2-70b --batch 16",
-    "tilewright compare pe --tech asap7",
     "tilewright kv tiny-llama --tokens 64 --window 64 --steps 0 --lengths 4",
     "tilewright list deca",
     "tilewright list float_mul:fp16",

@@ -6,46 +6,74 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.report.page import Context
 from tilewright.report.pages import pes
 from tilewright.studies.pe import compare as pe_compare
-from tilewright.studies.pe.compare import Claim, Comparison, Element, Survival
-from tilewright.studies.pe.energy import ELEMENTS
+from tilewright.studies.pe.compare import Claim, Comparison, Conclusion
+from tilewright.studies.pe.energy import PES
 from tilewright.studies.pe.workload import pe_bench
 from tilewright.synth.record import RECORDS
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 
-def element(name, area, energy):
-    return Element(name, "spec", 4.0, area, 100.0, energy, None, None)
+def pe(name, area, energy):
+    record = {
+        "spec": "spec",
+        "metrics": {"area": area, "delay": 100.0},
+        "runs": {"real": {"macs_per_cycle": 4.0, "total": energy}},
+    }
+    (row,) = pe_compare._rows(name, record)
+    return row
 
 
-def comparison(technology, *elements, here=1.2):
-    claims = [Claim("a bound", 0.6, here - 0.7, True), Claim("a gain", 1.5, here, False)]
-    return Comparison(technology, 285, list(elements), claims)
+def claim(stated, measured, upper_bound=False, name=""):
+    return Claim.of(name, stated, measured, upper_bound=upper_bound)
+
+
+def comparison(technology, *pes, here=1.2):
+    claims = (claim(0.6, here - 0.7, True, "a bound"), claim(1.5, here, name="a gain"))
+    return Comparison(technology, 285, pes, claims)
 
 
 def test_a_claim_holds_on_the_papers_side():
-    assert Claim("", 0.6, 0.5, True).holds and not Claim("", 0.6, 0.7, True).holds
-    assert Claim("", 1.5, 1.1, False).holds and not Claim("", 1.5, 0.9, False).holds
-    assert Claim("", 0.9, 0.8, False).holds and not Claim("", 0.9, 1.2, False).holds
+    assert claim(0.6, 0.5, True).holds and not claim(0.6, 0.7, True).holds
+    assert claim(1.5, 1.1).holds and not claim(1.5, 0.9).holds
+    assert claim(0.9, 0.8).holds and not claim(0.9, 1.2).holds
+
+
+def test_a_bound_that_holds_does_not_deviate():
+    assert claim(0.6, 0.5, True).deviation_percent == 0
+    assert claim(0.6, 0.9, True).deviation_percent == pytest.approx(50)
+    assert claim(0.5, 0.6).deviation_percent == pytest.approx(20)
+    assert claim(0.6, 0.5, True).shown == "< 0.60" and claim(0.6, 0.5).shown == "0.60"
+
+
+def test_figures_of_a_row():
+    """By hand: 4 MAC a cycle at 285 MHz are 2.28 GOPS."""
+    found = pe("A", 1000.0, 50.0)
+    assert found.power_uw == pytest.approx(50 * 4 * 285e6 * 1e-15 * 1e6)
+    assert found.tops_per_mm2 == pytest.approx(2.28e-3 / 1e-3)
+    assert found.tops_per_watt == pytest.approx(2.28e-3 / (found.power_uw * 1e-6))
+    over = pe_compare._over(pe("B", 500.0, 100.0), found)
+    assert (over.area_x, over.power_x) == (2, 0.5)
+    assert (over.area_efficiency_x, over.energy_efficiency_x) == (0.5, 2)
 
 
 def test_statements_that_survive():
     both = [
-        comparison("seven", element("A", 1, 1), here=1.2),
-        comparison("old", element("A", 1, 1), here=1.4),
+        comparison("seven", pe("A", 1, 1), here=1.2),
+        comparison("old", pe("A", 1, 1), here=1.4),
     ]
     found = pe_compare.surviving_claims(both)
-    assert found == [
-        Survival("a bound", {"seven": True, "old": False}),
-        Survival("a gain", {"seven": True, "old": True}),
-    ]
+    assert found == (
+        Conclusion("a bound", {"seven": True, "old": False}),
+        Conclusion("a gain", {"seven": True, "old": True}),
+    )
     assert [s.outcome for s in found] == ["changes", "survives"]
-    assert Survival("", {"seven": False, "old": False}).outcome == "holds in none"
+    assert Conclusion("", {"seven": False, "old": False}).outcome == "holds in none"
 
 
 def test_orders_that_survive():
     both = [
-        comparison("seven", element("A", 1, 5), element("B", 2, 4), element("C", 3, 3)),
-        comparison("old", element("A", 1, 5), element("B", 4, 4), element("C", 3, 6)),
+        comparison("seven", pe("A", 1, 5), pe("B", 2, 4), pe("C", 3, 3)),
+        comparison("old", pe("A", 1, 5), pe("B", 4, 4), pe("C", 3, 6)),
     ]
     area = {s.statement: s.outcome for s in pe_compare.surviving_orders(both, "area_efficiency")}
     assert area == {
@@ -57,19 +85,19 @@ def test_orders_that_survive():
     assert [s.outcome for s in energy] == ["holds in none", "changes", "changes"]
 
 
-def test_every_element_that_is_asked_for_is_compared():
+def test_every_pe_that_is_asked_for_is_compared():
     """Every mantissa length of Anda, every mode of Harmonia, FIGNA's variants, DECA's lanes."""
     assert pe_bench(resolve("anda_apu")).variants == tuple(f"m{bits}" for bits in range(1, 17))
     assert pe_bench(resolve("harmonia_pe")).variants == ("m8w4", "m8m4", "m8m8")
     names = ("FP-FP", "FP-INT", "iFPU", "FIGNA", "FIGNA-M11", "FIGNA-M8", "FIGNA-C", "DECA lane")
-    assert {*names, "Anda", "Harmonia"} <= set(ELEMENTS)
+    assert {*names, "Anda", "Harmonia"} <= set(PES)
 
 
 def test_decompression_is_of_the_whole_of_deca():
     """Dense 4-bit codes: every lane gives a weight a cycle in the paper's design."""
     found = pe_compare._decompression("deca:paper", load_technology("asap7"))
     assert found.weights_per_cycle == found.lanes == resolve("deca:paper").lanes
-    assert found.area_per_weight == pytest.approx(found.area / 32)
+    assert found.area_um2_per_weight == pytest.approx(found.area_um2 / 32)
     assert pe_compare._decompression("deca:small", load_technology("asap7")) is None
 
 
@@ -80,7 +108,8 @@ def test_page_shows_the_comparison_and_what_survives():
     for shown in ("Side by side", "Beside the papers", "What survives the change of node"):
         assert f"<h2>{shown}</h2>" in built.body
     assert built.body.count("<svg") == 2
-    assert set(built.data["comparison"]) == set(TECHNOLOGIES)
+    found = built.data["comparison"]["comparisons"]
+    assert [c["technology"] for c in found] == list(TECHNOLOGIES)
     for shown in (">DECA lane<", ">FIGNA-C<", ">Anda m1<", ">Harmonia m8m8<", "per lane"):
         assert shown in built.body
 
@@ -90,4 +119,4 @@ def test_page_without_records_says_how_to_make_them(monkeypatch):
     context = Context(records=RECORDS, cases=1)
     context.__dict__["stale"] = {}
     body = pes.build(context).body
-    assert "tilewright compare pe --update-records --element pe_fp_fp:discrete" in body
+    assert "tilewright compare pe --update-records --block pe_fp_fp:discrete" in body

@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.pe.energy import ELEMENTS
+from tilewright.studies.pe.energy import PES
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.equivalence import Verdict, check_equivalence, is_about, load_equivalence
 from tilewright.synth.flow import synthesise
@@ -75,7 +75,7 @@ def test_a_register_of_one_side_is_named():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("spec", ELEMENTS.values())
+@pytest.mark.parametrize("spec", PES.values())
 def test_elements(spec):
     found = check_equivalence(*mapped(spec, "asap7"))
     assert found.verdict in PROVED, found.detail

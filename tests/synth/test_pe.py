@@ -8,8 +8,8 @@ import pytest
 from tests.support.claims import claim
 from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.pe.compare import compare
-from tilewright.studies.pe.energy import CLOCK_MHZ, ELEMENTS, is_fresh_energy, load_energy
+from tilewright.studies.pe.compare import compare_in
+from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy
 from tilewright.studies.pe.workload import KINDS, STREAMS, per_bit, words_of, workload
 from tilewright.synth.activity import Activity, UnsupportedCellError, measure
 from tilewright.synth.emit import to_rtlil
@@ -21,7 +21,7 @@ from tilewright.synth.technology import TECHNOLOGIES, load_technology
 from tilewright.verify.netlist import bench_netlist
 
 ASAP7 = load_technology("asap7")
-BASELINES = [spec for spec in ELEMENTS.values() if spec.startswith("pe_")]
+BASELINES = [spec for spec in PES.values() if spec.startswith("pe_")]
 
 
 def mapped(spec, technology=ASAP7, **options):
@@ -133,9 +133,9 @@ def test_payloads_by_bit_and_back():
 
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES)
-@pytest.mark.parametrize("spec", ELEMENTS.values())
+@pytest.mark.parametrize("spec", PES.values())
 def test_energy_records_stand_for_their_element(spec, technology):
-    command = f"tilewright compare pe --update-records --element {spec} --tech {technology}"
+    command = f"tilewright compare pe --update-records --block {spec} --tech {technology}"
     assert is_fresh_energy(spec, load_technology(technology)), command
     record = load_energy(spec, load_technology(technology))
     for run in record["runs"].values():
@@ -165,25 +165,26 @@ def test_elements_meet_the_papers_clock_in_asap7(spec):
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES)
 def test_all_baselines_have_the_same_throughput(technology):
-    elements = compare(load_technology(technology)).elements
-    rates = {e.macs_per_cycle for e in elements if e.spec in BASELINES}
+    pes = compare_in(load_technology(technology)).pes
+    rates = {e.macs_per_cycle for e in pes if e.spec in BASELINES}
     assert rates == {64 / claim("anda.reference_cycles")}
-    for e in elements:
+    for e in pes:
         if e.spec.startswith("anda_apu"):
             length = int(e.name.rpartition(" m")[2])
             assert e.macs_per_cycle == pytest.approx(64 / (length + 1), rel=1e-4)
-    harmonia = {e.name: e.macs_per_cycle for e in elements if e.spec == "harmonia_pe"}
+    harmonia = {e.name: e.macs_per_cycle for e in pes if e.spec == "harmonia_pe"}
     assert harmonia == {"Harmonia m8w4": 32, "Harmonia m8m4": 32, "Harmonia m8m8": 16}
 
 
-def test_command_prints_elements_and_claims(capsys):
+def test_command_prints_pes_and_claims(capsys):
     assert main(["compare", "pe", "--tech", "asap7"]) == 0
     text = capsys.readouterr().out
     assert "FIGNA-M11" in text and "Anda m8" in text and "area of Anda m8 over FIGNA" in text
     assert main(["compare", "pe", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert set(data) == {*TECHNOLOGIES, "survives"}
-    first = data["asap7"]["elements"][0]
+    assert [c["technology"] for c in data["comparisons"]] == list(TECHNOLOGIES)
+    assert set(data["survival"]) == {"claims", "area_efficiency", "energy_efficiency"}
+    first = data["comparisons"][0]["pes"][0]
     assert first["name"] == "FP-FP" and first["area_x"] == first["energy_efficiency_x"] == 1
 
 
@@ -196,7 +197,6 @@ def test_command_draws(tmp_path):
 def test_command_refuses(capsys):
     assert main(["compare", "pe", "--stale"]) == 2
     assert "--stale goes with --update-records" in capsys.readouterr().err
-    assert main(["compare", "pe", "--element", "pe_figna"]) == 2
-    assert "--element goes with --update-records" in capsys.readouterr().err
-    assert main(["compare", "pe", "--update-records", "--element", "queue"]) == 2
-    assert "queue is not compared; elements: " in capsys.readouterr().err
+    for option in ([], ["--update-records"]):
+        assert main(["compare", "pe", *option, "--block", "queue"]) == 2
+        assert "queue is not compared: its bench is no" in capsys.readouterr().err

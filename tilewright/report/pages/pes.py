@@ -1,18 +1,15 @@
 """The processing elements (PEs) that Anda and Harmonia are compared with, and the comparison."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
+
 from tilewright.base.errors import CommandError
 from tilewright.report.design import design_page
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import bars
 from tilewright.sim.claims import claims_of_study
-from tilewright.studies.pe.compare import (
-    Comparison,
-    Survival,
-    compare,
-    surviving_claims,
-    surviving_orders,
-)
+from tilewright.studies.pe.compare import Comparison, Conclusion, Survival, compare
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
 TITLE = "Processing elements"
@@ -22,13 +19,15 @@ EFFICIENCIES = {"area_efficiency": "TOPS/mm²", "energy_efficiency": "TOPS/W"}
 
 def build(context: Context) -> Page:
     try:
-        comparisons = [compare(load_technology(name)) for name in TECHNOLOGIES]
+        result = compare([load_technology(name) for name in TECHNOLOGIES])
     except CommandError as error:
         sections = [section("Comparison", paragraph(str(error)))]
         data = {}
     else:
-        sections = [_side_by_side(comparisons), _claims(comparisons), _survival(comparisons)]
-        data = {"comparison": {c.technology: c.as_dict() for c in comparisons}}
+        comparisons, survival = result.comparisons, result.survival
+        assert survival is not None  # there are several technologies
+        sections = [_side_by_side(comparisons), _claims(comparisons), _survival(survival)]
+        data = {"comparison": asdict(result)}
     return design_page(
         context,
         "Area, delay and energy of the PEs of Anda, Harmonia, DECA and earlier designs on one"
@@ -41,15 +40,15 @@ def build(context: Context) -> Page:
     )
 
 
-def _side_by_side(comparisons: list[Comparison]) -> Markup:
-    names = [e.name for e in comparisons[0].elements]
+def _side_by_side(comparisons: Sequence[Comparison]) -> Markup:
+    names = [pe.name for pe in comparisons[0].pes]
     plots = []
-    for place, unit in zip((2, 3), EFFICIENCIES.values(), strict=True):
-        groups = {c.technology: [c.normalised(e)[place] for e in c.elements] for c in comparisons}
+    for quantity, unit in EFFICIENCIES.items():
+        groups = {c.technology: [getattr(pe, f"{quantity}_x") for pe in c.pes] for c in comparisons}
         label = f"{unit}, relative to {names[0]}"
         plots.append(
             figure(
-                bars(f"pes-{place}", names, groups, x_label=label),
+                bars(f"pes-{quantity}", names, groups, x_label=label),
                 f"{unit} divided by that of {names[0]} in the same technology.",
             )
         )
@@ -61,10 +60,11 @@ def _side_by_side(comparisons: list[Comparison]) -> Markup:
     for c in comparisons:
         rows = [
             (
-                *(e.name, e.macs_per_cycle, e.area, e.delay, e.energy),
-                *(e.tops_per_mm2, e.tops_per_watt, *c.normalised(e)),
+                *(pe.name, pe.macs_per_cycle, pe.area_um2, pe.delay_ps, pe.energy_fj_per_mac),
+                *(pe.tops_per_mm2, pe.tops_per_watt, pe.area_x, pe.power_x),
+                *(pe.area_efficiency_x, pe.energy_efficiency_x),
             )
-            for e in c.elements
+            for pe in c.pes
         ]
         tables += [
             paragraph(
@@ -78,8 +78,8 @@ def _side_by_side(comparisons: list[Comparison]) -> Markup:
             tables.append(
                 paragraph(
                     "The lanes of DECA are compared without its queues, tables and loaders. With"
-                    f" them, {d.spec} takes {d.area / d.lanes:.0f} µm² per lane and"
-                    f" {d.area_per_weight:.0f} µm² per 4-bit weight decompressed in a cycle."
+                    f" them, {d.spec} takes {d.area_um2 / d.lanes:.0f} µm² per lane and"
+                    f" {d.area_um2_per_weight:.0f} µm² per 4-bit weight decompressed in a cycle."
                 )
             )
     return section(
@@ -95,7 +95,7 @@ def _side_by_side(comparisons: list[Comparison]) -> Markup:
     )
 
 
-def _claims(comparisons: list[Comparison]) -> Markup:
+def _claims(comparisons: Sequence[Comparison]) -> Markup:
     head = ["Statement of a paper", "Paper"]
     for c in comparisons:
         head += [f"Ours, {c.technology}", f"Deviation, {c.technology}, %"]
@@ -103,13 +103,13 @@ def _claims(comparisons: list[Comparison]) -> Markup:
     for claims in zip(*(c.claims for c in comparisons), strict=True):
         row = [claims[0].name, claims[0].shown]
         for claim in claims:
-            row += [f"{claim.here:.2f}", f"{claim.deviation:+.0f}"]
+            row += [f"{claim.measured:.2f}", f"{claim.deviation_percent:+.0f}"]
         rows.append(row)
     return section("Beside the papers", table(head, rows))
 
 
-def _survival(comparisons: list[Comparison]) -> Markup:
-    names = [c.technology for c in comparisons]
+def _survival(survival: Survival) -> Markup:
+    names = list(TECHNOLOGIES)
     parts = [
         paragraph(
             "A statement holds in a technology if the records point the same way as the paper:"
@@ -117,12 +117,12 @@ def _survival(comparisons: list[Comparison]) -> Markup:
         ),
         table(
             ("Statement of a paper", *names, "Outcome"),
-            [(s.statement, *_verdicts(s, names), s.outcome) for s in surviving_claims(comparisons)],
+            [(c.statement, *_verdicts(c, names), c.outcome) for c in survival.claims],
         ),
     ]
     for quantity, unit in EFFICIENCIES.items():
-        orders = surviving_orders(comparisons, quantity)
-        changed = [s for s in orders if s.outcome == "changes"]
+        orders = getattr(survival, quantity)
+        changed = [c for c in orders if c.outcome == "changes"]
         parts.append(
             paragraph(
                 f"Ordered by {unit}, {len(orders) - len(changed)} of {len(orders)} pairs of PEs are"
@@ -130,10 +130,11 @@ def _survival(comparisons: list[Comparison]) -> Markup:
             )
         )
         if changed:
-            rows = [(s.statement, *_verdicts(s, names)) for s in changed]
+            rows = [(c.statement, *_verdicts(c, names)) for c in changed]
             parts.append(table(("Order that changes", *names), rows))
     return section("What survives the change of node", join(parts))
 
 
-def _verdicts(survival: Survival, names: list[str]) -> list[str]:
-    return ["holds" if survival.verdicts[name] else "does not hold" for name in names]
+def _verdicts(conclusion: Conclusion, names: list[str]) -> list[str]:
+    holds = conclusion.holds_by_technology
+    return ["holds" if holds[name] else "does not hold" for name in names]

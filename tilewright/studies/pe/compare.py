@@ -1,129 +1,80 @@
 """Processing elements side by side: from their records, beside the papers' statements.
 
-Which of those, and which orders among elements, are the same in every technology is worked out
-from the comparisons, not written down.
+Which of those, and which orders among PEs, are the same in every technology is worked out from the
+comparisons, not written down.
 """
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.deca.cycles import expected_cycles
-from tilewright.golden.params.deca import TileConfig
+from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim.claims import Compare, claims_of_study
-from tilewright.studies.pe.energy import CLOCK_MHZ, ELEMENTS, load_energy
+from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy, make_records
 from tilewright.synth.record import record_path
 from tilewright.synth.technology import Technology
 
 __all__ = [
-    "Claim",
-    "Comparison",
-    "Decompression",
-    "Element",
-    "Survival",
-    "compare",
-    "surviving_claims",
-    "surviving_orders",
+    *("Claim", "Comparison", "Conclusion", "Decompression", "Measured", "PEComparison"),
+    *("Survival", "compare", "compare_in", "surviving_claims", "surviving_orders"),
 ]
+
+HARMONIA_BASELINES = (
+    *("FP-FP", "FP-INT", "FIGNA", "FIGNA-C"),
+    *("Anda m4", "Anda m6", "Anda m8"),
+)
+DECOMPRESSOR = "deca:paper"
 
 
 @dataclass(frozen=True)
-class Element:
-    """One element at work on real data."""
+class Measured:
+    """One PE at work on real data; the figures named ``_x`` are over the first PE compared."""
 
     name: str
     spec: str
     macs_per_cycle: float
-    area: float  # um2
-    delay: float  # ps
-    energy: float  # fJ per multiply-accumulate
-    random: float | None  # the same on random bits, and on zeros
-    zero: float | None
-
-    @property
-    def power(self) -> float:
-        """uW while working."""
-        return self.energy * self.macs_per_cycle * CLOCK_MHZ * 1e-3
-
-    @property
-    def tops_per_mm2(self) -> float:
-        return 2 * self.macs_per_cycle * CLOCK_MHZ / self.area
-
-    @property
-    def tops_per_watt(self) -> float:
-        return 2e3 / self.energy
+    area_um2: float
+    delay_ps: float
+    energy_fj_per_mac: float
+    random_fj_per_mac: float | None  # the same on random bits, and on zeros
+    zero_fj_per_mac: float | None
+    power_uw: float  # while working
+    tops_per_mm2: float
+    tops_per_watt: float
+    area_x: float
+    power_x: float
+    area_efficiency_x: float
+    energy_efficiency_x: float
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper and what the records say."""
+    """A statement of a paper and what the records say."""
 
     name: str
-    paper: float
-    here: float
+    stated: float
+    measured: float
     upper_bound: bool  # the paper says "less than"
+    holds: bool  # whether the records point the paper's way: below the bound, or its side of 1
+    deviation_percent: float  # 0 where a bound holds
+
+    @classmethod
+    def of(cls, name: str, stated: float, measured: float, *, upper_bound: bool) -> "Claim":
+        """Judge ``measured`` by what a paper has ``stated``."""
+        below = measured < stated
+        holds = below if upper_bound else (measured > 1) == (stated > 1)
+        deviation = 0.0 if upper_bound and below else 100 * (measured / stated - 1)
+        return cls(name, stated, measured, upper_bound, holds, deviation)
 
     @property
     def shown(self) -> str:
-        return f"< {self.paper:.2f}" if self.upper_bound else f"{self.paper:.2f}"
-
-    @property
-    def holds(self) -> bool:
-        """Whether the records point the paper's way: below the bound, or on its side of 1."""
-        if self.upper_bound:
-            return self.here < self.paper
-        return (self.here > 1) == (self.paper > 1)
-
-    @property
-    def deviation(self) -> float:
-        """Per cent; 0 where a bound holds."""
-        if self.upper_bound and self.here < self.paper:
-            return 0.0
-        return 100 * (self.here / self.paper - 1)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    technology: str
-    clock_mhz: int
-    elements: list[Element]
-    claims: list[Claim]
-    decompression: "Decompression | None" = None  # where DECA has a record
-
-    def normalised(self, element: Element) -> tuple[float, float, float, float]:
-        """Area, power, area efficiency and energy efficiency over the first element."""
-        first = self.elements[0]
-        return (
-            element.area / first.area,
-            element.power / first.power,
-            element.tops_per_mm2 / first.tops_per_mm2,
-            element.tops_per_watt / first.tops_per_watt,
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        names = ("area_x", "power_x", "area_efficiency_x", "energy_efficiency_x")
-        return {
-            "clock_mhz": self.clock_mhz,
-            "elements": [
-                {
-                    **asdict(e),
-                    "power_uw": e.power,
-                    "tops_per_mm2": e.tops_per_mm2,
-                    "tops_per_watt": e.tops_per_watt,
-                    **dict(zip(names, self.normalised(e), strict=True)),
-                }
-                for e in self.elements
-            ],
-            "claims": [
-                {**asdict(c), "deviation_percent": c.deviation, "holds": c.holds}
-                for c in self.claims
-            ],
-            "decompression": None if self.decompression is None else asdict(self.decompression),
-        }
+        """What the paper says, as a table shows it."""
+        return f"< {self.stated:.2f}" if self.upper_bound else f"{self.stated:.2f}"
 
 
 @dataclass(frozen=True)
@@ -132,115 +83,179 @@ class Decompression:
 
     spec: str
     lanes: int
-    area: float  # um2, memories and loaders in it
+    area_um2: float  # memories and loaders in it
     weights_per_cycle: float  # dense codes of 4 bits
+    area_um2_per_weight: float  # for one weight a cycle
 
-    @property
-    def area_per_weight(self) -> float:
-        """um2 per weight a cycle."""
-        return self.area / self.weights_per_cycle
+
+@dataclass(frozen=True)
+class Comparison:
+    """All PEs in one technology."""
+
+    technology: str
+    clock_mhz: int
+    pes: tuple[Measured, ...]
+    claims: tuple[Claim, ...]
+    decompression: Decompression | None = None  # where DECA has a record
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """One conclusion and the technologies in which it holds."""
+
+    statement: str
+    holds_by_technology: dict[str, bool]
+    outcome: str = field(init=False)  # whether the technology changes it, or its failure
+
+    def __post_init__(self) -> None:
+        verdicts = set(self.holds_by_technology.values())
+        outcomes = {(True,): "survives", (False,): "holds in none", (False, True): "changes"}
+        object.__setattr__(self, "outcome", outcomes[tuple(sorted(verdicts))])
 
 
 @dataclass(frozen=True)
 class Survival:
-    """One conclusion in every technology."""
+    """What is said of the PEs in one technology, and whether it is so in the others."""
 
-    statement: str
-    verdicts: dict[str, bool]  # technology -> whether it is so
-
-    @property
-    def outcome(self) -> str:
-        """Whether the change of technology leaves the conclusion, or its failure, as it is."""
-        if all(self.verdicts.values()):
-            return "survives"
-        return "changes" if any(self.verdicts.values()) else "holds in none"
+    claims: tuple[Conclusion, ...]
+    area_efficiency: tuple[Conclusion, ...]  # of every pair of PEs
+    energy_efficiency: tuple[Conclusion, ...]
 
 
-def surviving_claims(comparisons: Sequence[Comparison]) -> list[Survival]:
-    """Every statement of the papers: whether it holds in each technology."""
-    return [
-        Survival(
+@dataclass(frozen=True)
+class PEComparison:
+    """The result of ``tilewright compare pe``."""
+
+    comparisons: tuple[Comparison, ...]  # one per technology
+    survival: Survival | None  # None where there is one technology
+
+
+def compare(technologies: Sequence[Technology], further: Sequence[str] = ()) -> PEComparison:
+    """Compare all PEs, and ``further`` blocks beside them, in every technology.
+
+    A missing record of the former is an error that names its command. A block of ``further`` that
+    has no up-to-date record is synthesised and simulated now; nothing is written.
+    """
+    comparisons = tuple(compare_in(technology, further) for technology in technologies)
+    if len(comparisons) == 1:
+        return PEComparison(comparisons, None)
+    survival = Survival(
+        surviving_claims(comparisons),
+        surviving_orders(comparisons, "area_efficiency"),
+        surviving_orders(comparisons, "energy_efficiency"),
+    )
+    return PEComparison(comparisons, survival)
+
+
+def compare_in(technology: Technology, further: Sequence[str] = ()) -> Comparison:
+    """Compare all PEs, and ``further`` blocks beside them, in one technology."""
+    records = {name: _recorded(spec, technology) for name, spec in PES.items()}
+    records |= {spec: _measured(spec, technology) for spec in further if spec not in PES.values()}
+    figures = [row for name, record in records.items() for row in _rows(name, record)]
+    pes = tuple(_over(figures[0], row) for row in figures)
+    decompression = _decompression(DECOMPRESSOR, technology)
+    return Comparison(technology.name, CLOCK_MHZ, pes, tuple(_claims(pes)), decompression)
+
+
+def surviving_claims(comparisons: Sequence[Comparison]) -> tuple[Conclusion, ...]:
+    """Say of every statement of the papers whether it holds in each technology."""
+    return tuple(
+        Conclusion(
             claims[0].name,
             {c.technology: claim.holds for c, claim in zip(comparisons, claims, strict=True)},
         )
         for claims in zip(*(c.claims for c in comparisons), strict=True)
-    ]
-
-
-def surviving_orders(comparisons: Sequence[Comparison], quantity: str) -> list[Survival]:
-    """Every pair of elements: whether the first is better, "area_efficiency" or "energy_..."."""
-    names = [e.name for e in comparisons[0].elements]
-    values = {
-        c.technology: {e.name: _quantity(quantity, e) for e in c.elements} for c in comparisons
-    }
-    return [
-        Survival(
-            f"{a} better than {b}",
-            {technology: of[a] > of[b] for technology, of in values.items()},
-        )
-        for a, b in combinations(names, 2)
-    ]
-
-
-def compare(technology: Technology) -> Comparison:
-    """All elements in ``technology``; a missing record is an error that names its command."""
-    elements = [e for name, spec in ELEMENTS.items() for e in _elements(name, spec, technology)]
-    claims = list(_claims(elements))
-    return Comparison(
-        technology.name, CLOCK_MHZ, elements, claims, _decompression("deca:paper", technology)
     )
 
 
-def _decompression(spec: str, technology: Technology) -> Decompression | None:
-    params = resolve(spec)
-    path = record_path(params, technology)
-    if not path.exists():
-        return None
-    config = TileConfig(code_bits=4)
-    cycles = expected_cycles(params, config, 1)
-    area = json.loads(path.read_text())["metrics"]["area"]["value"]
-    return Decompression(spec, params.lanes, area, float(config.elements / cycles))
+def surviving_orders(comparisons: Sequence[Comparison], quantity: str) -> tuple[Conclusion, ...]:
+    """Say of every pair of PEs whether the first has more of ``quantity``, in each technology."""
+    values = {c.technology: {p.name: _quantity(quantity, p) for p in c.pes} for c in comparisons}
+    return tuple(
+        Conclusion(
+            f"{a} better than {b}",
+            {technology: of[a] > of[b] for technology, of in values.items()},
+        )
+        for a, b in combinations([pe.name for pe in comparisons[0].pes], 2)
+    )
 
 
-def _elements(name: str, spec: str, technology: Technology) -> Iterator[Element]:
+def _recorded(spec: str, technology: Technology) -> dict[str, Any]:
     record = load_energy(spec, technology)
     if record is None:
         raise CommandError(
             f"no energy record of {spec} in {technology.name}; make it with"
-            f" `tilewright compare pe --update-records --element {spec} --tech {technology.name}`"
+            f" `tilewright compare pe --update-records --block {spec} --tech {technology.name}`"
         )
+    return record
+
+
+def _measured(spec: str, technology: Technology) -> dict[str, Any]:
+    if is_fresh_energy(spec, technology):
+        return _recorded(spec, technology)
+    return make_records(spec, technology)[1]
+
+
+def _rows(name: str, record: dict[str, Any]) -> Iterator[Measured]:
+    """Make a row of every variant that has run on real data, compared with itself."""
     runs, metrics = record["runs"], record["metrics"]
     for run, real in runs.items():
         kind, _, variant = run.partition(" ")
         if kind != "real":
             continue
         tail = f" {variant}" if variant else ""
-        yield Element(
+        rate, area, energy = real["macs_per_cycle"], metrics["area"], real["total"]
+        yield Measured(
             name=name + tail,
-            spec=spec,
-            macs_per_cycle=real["macs_per_cycle"],
-            area=metrics["area"],
-            delay=metrics["delay"],
-            energy=real["total"],
-            **{k: runs.get(f"{k}{tail}", {}).get("total") for k in ("random", "zero")},
+            spec=record["spec"],
+            macs_per_cycle=rate,
+            area_um2=area,
+            delay_ps=metrics["delay"],
+            energy_fj_per_mac=energy,
+            random_fj_per_mac=runs.get(f"random{tail}", {}).get("total"),
+            zero_fj_per_mac=runs.get(f"zero{tail}", {}).get("total"),
+            power_uw=energy * rate * CLOCK_MHZ * 1e-3,
+            tops_per_mm2=2 * rate * CLOCK_MHZ / area,
+            tops_per_watt=2e3 / energy,
+            area_x=1.0,
+            power_x=1.0,
+            area_efficiency_x=1.0,
+            energy_efficiency_x=1.0,
         )
 
 
-HARMONIA_BASELINES = (
-    *("FP-FP", "FP-INT", "FIGNA", "FIGNA-C"),
-    *("Anda m4", "Anda m6", "Anda m8"),
-)
+def _over(first: Measured, pe: Measured) -> Measured:
+    return replace(
+        pe,
+        area_x=pe.area_um2 / first.area_um2,
+        power_x=pe.power_uw / first.power_uw,
+        area_efficiency_x=pe.tops_per_mm2 / first.tops_per_mm2,
+        energy_efficiency_x=pe.tops_per_watt / first.tops_per_watt,
+    )
 
 
-def _claims(elements: list[Element]) -> Iterator[Claim]:
-    """Every claim of this study: one PE over another, or over the best or worst of its baselines.
+def _decompression(spec: str, technology: Technology) -> Decompression | None:
+    params = resolve(spec)
+    assert isinstance(params, DecaParams)
+    path = record_path(params, technology)
+    if not path.exists():
+        return None
+    config = TileConfig(code_bits=4)
+    rate = float(config.elements / expected_cycles(params, config, 1))
+    area = json.loads(path.read_text())["metrics"]["area"]["value"]
+    return Decompression(spec, params.lanes, area, rate, area / rate)
+
+
+def _claims(pes: Sequence[Measured]) -> Iterator[Claim]:
+    """Judge every claim of this study: one PE over another, or over its best or worst baseline.
 
     Anda's power is stated at one of its lengths, 8: any of the paper's range of 4..8 would do as
     well, the cycles change and the work per cycle hardly does.
     """
-    by_name = {e.name: e for e in elements}
+    by_name = {pe.name: pe for pe in pes}
     for claim in claims_of_study("pe"):
-        quantity, ours, over = (claim.arguments.get(key) for key in ("quantity", "pe", "over"))
+        quantity, ours = claim.arguments["quantity"], claim.arguments["pe"]
+        over = claim.arguments.get("over")
         others = HARMONIA_BASELINES if over is None else (over,)
         gains = [
             _quantity(quantity, by_name[ours]) / _quantity(quantity, by_name[other])
@@ -248,22 +263,22 @@ def _claims(elements: list[Element]) -> Iterator[Claim]:
         ]
         least = claim.arguments.get("end", "least") == "least"
         versus = over or f"the {'best' if least else 'worst'} of its baselines"
-        yield Claim(
-            name=f"{quantity.replace('_', ' ')} of {ours} over {versus}",
-            paper=claim.number,
-            here=min(gains) if least else max(gains),
+        yield Claim.of(
+            f"{quantity.replace('_', ' ')} of {ours} over {versus}",
+            claim.number,
+            min(gains) if least else max(gains),
             upper_bound=claim.compare is Compare.LESS_THAN,
         )
 
 
-def _quantity(name: str, element: Element) -> float:
+def _quantity(name: str, pe: Measured) -> float:
     match name:
         case "area":
-            return element.area
+            return pe.area_um2
         case "power":
-            return element.power
+            return pe.power_uw
         case "area_efficiency":
-            return element.tops_per_mm2
+            return pe.tops_per_mm2
         case "energy_efficiency":
-            return element.tops_per_watt
+            return pe.tops_per_watt
     raise ValueError(f"claim about {name!r}: not a quantity that is compared")

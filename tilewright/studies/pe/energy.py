@@ -2,12 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.base.cores import available_cores
+from tilewright.base.files import write_atomic
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.tensors import DOTS, LENGTH, SAMPLES, STREAMS
@@ -22,22 +26,26 @@ from tilewright.synth.energy import (
     wire_capacitance,
 )
 from tilewright.synth.flow import Synthesis, synthesise
-from tilewright.synth.record import RECORDS, block_record, energy_sha256, is_of_this_flow, sha256
+from tilewright.synth.record import (
+    RECORDS,
+    block_record,
+    energy_sha256,
+    is_of_this_flow,
+    record_path,
+    record_text,
+    sha256,
+)
 from tilewright.synth.technology import Technology
 
 __all__ = [
-    "CLOCK_MHZ",
-    "ELEMENTS",
-    "energy_path",
-    "is_fresh_energy",
-    "load_energy",
-    "make_records",
+    *("CLOCK_MHZ", "PES", "energy_path", "is_fresh_energy", "load_energy", "make_records"),
+    *("record_jobs", "update_records"),
 ]
 
 CLOCK_MHZ = 285  # of every system in Anda's comparison: sim/claims/anda.toml
 
 # What the comparison shows, in its order; the first is what all others are normalised to.
-ELEMENTS = {
+PES = {
     "FP-FP": "pe_fp_fp:discrete",
     "FP-FP fused": "pe_fp_fp",
     "FP-INT": "pe_fp_int",
@@ -54,17 +62,18 @@ ELEMENTS = {
 
 
 def energy_path(params: BlockParams, technology: Technology) -> Path:
+    """Return where the energy record of a block lies."""
     return RECORDS / "energy" / f"{params.slug}.{technology.name}.json"
 
 
 def load_energy(spec: str, technology: Technology) -> dict[str, Any] | None:
-    """The committed record, or None."""
+    """Return the committed record, or None."""
     path = energy_path(resolve(spec), technology)
     return json.loads(path.read_text()) if path.exists() else None
 
 
 def is_fresh_energy(spec: str, technology: Technology) -> bool:
-    """Whether there is a record of the element, flow and energies as they are now."""
+    """Say whether there is a record of the PE, flow and energies as they are now."""
     record = load_energy(spec, technology)
     return (
         record is not None
@@ -82,7 +91,7 @@ def _workload() -> dict[str, Any]:
 
 
 def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The synthesis record of an element and its energy record, of one netlist."""
+    """Synthesise and measure a PE: its synthesis and its energy record, of one netlist."""
     params = resolve(spec)
     rtlil = to_rtlil(params, memory_macros=True)
     result = synthesise(rtlil, params.slug, technology)
@@ -106,6 +115,46 @@ def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dic
         "metrics": metrics,
         "runs": dict(_runs(params, result)),
     }
+
+
+def record_jobs(
+    specs: Sequence[str], technologies: Sequence[Technology], *, only_stale: bool = False
+) -> list[tuple[str, Technology]]:
+    """List what :func:`update_records` has to do; ``specs`` are by default all PEs compared.
+
+    A block that is no PE is refused.
+    """
+    for spec in specs:
+        pe_bench(resolve(spec))
+    return [
+        (spec, technology)
+        for spec in specs or PES.values()
+        for technology in technologies
+        if not (only_stale and is_fresh_energy(spec, technology))
+    ]
+
+
+def update_records(jobs: Sequence[tuple[str, Technology]]) -> Iterator[str]:
+    """Make and write the records of ``jobs``, several at once; tells each one that is done."""
+    if not jobs:
+        return
+    # Processes, as a netlist is simulated in Python; not forked, as there are threads.
+    with ProcessPoolExecutor(available_cores(), get_context("spawn")) as pool:
+        made = pool.map(make_records, *zip(*jobs, strict=True))
+        for (spec, technology), (record, energy) in zip(jobs, made, strict=True):
+            params = resolve(spec)
+            path = energy_path(params, technology)
+            path.parent.mkdir(exist_ok=True)
+            write_atomic(path, record_text(energy))
+            _renew(record_path(params, technology), record)
+            yield f"{spec} {technology.name}"
+
+
+def _renew(path: Path, record: dict[str, Any]) -> None:
+    """Write a synthesis record, unless one is there that differs only in the name asked for."""
+    present = json.loads(path.read_text()) if path.exists() else {}
+    if present | {"spec": record["spec"]} != record:
+        write_atomic(path, record_text(record))
 
 
 def _runs(params: BlockParams, result: Synthesis) -> Iterator[tuple[str, dict[str, Any]]]:
