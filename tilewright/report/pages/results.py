@@ -83,18 +83,19 @@ def _systems() -> tuple[Markup, dict[str, Any]]:
 
 def _growth() -> tuple[Markup, dict[str, Any]]:
     model, small = resolve_model(MODEL), resolve_model(SMALL)
-    kinds = {
-        "bf16, software": {"engine": "software", "scheme": "bf16"},
-        "mxfp4, software": {"engine": "software", "scheme": "mxfp4"},
-        "mxfp4, DECA": {"engine": "deca", "scheme": "mxfp4"},
-        "bf8_30%, DECA": {"engine": "deca", "scheme": "bf8_30%"},
+    kinds = {  # engine and scheme
+        "bf16, software": ("software", "bf16"),
+        "mxfp4, software": ("software", "mxfp4"),
+        "mxfp4, DECA": ("deca", "mxfp4"),
+        "bf8_30%, DECA": ("deca", "bf8_30%"),
     }
     batches: dict[str, list[tuple[float, float]]] = {
         name: [
-            (n, answer(model, "spr-hbm", batch=n, context=192, **kind)["latency_ms"])
-            for n in BATCHES
+            (batch, step["latency_ms"])
+            for batch in BATCHES
+            for step in [answer(model, "spr-hbm", engine=e, scheme=s, batch=batch, context=192)]
         ]
-        for name, kind in kinds.items()
+        for name, (e, s) in kinds.items()
     }
     contexts = {
         f"{name}, {SMALL}": [(c, answer(small, name, context=c)["latency_ms"]) for c in CONTEXTS]
@@ -194,12 +195,13 @@ def _rooflines() -> tuple[Markup, dict[str, Any]]:
         surface = Surface.of_cores(machine)
         intensity = np.geomspace(3, 200, 60)  # multiply-adds per byte
         roof = surface.roofline(intensity / (512 * 16), 16) / 1e12
-        points = {"roofline": [], "software": [], "DECA": []}
-        for name in names:
-            scheme = resolve_weight_scheme(name)
-            x = 512 * 16 / scheme.tile_bytes
-            for series, engine in (("software", "software"), ("DECA", "deca")):
-                points[series].append((x, gemm(machine, engine, scheme, layer).tera_fma))
+        points = {
+            series: [
+                (512 * 16 / scheme.tile_bytes, gemm(machine, engine, scheme, layer).tera_fma)
+                for scheme in map(resolve_weight_scheme, names)
+            ]
+            for series, engine in (("software", "software"), ("DECA", "deca"))
+        }
         lines = {"roofline": list(zip(intensity.tolist(), roof.tolist(), strict=True))}
         lines |= {name: sorted(points[name]) for name in ("software", "DECA")}
         data[machine.name] = lines
