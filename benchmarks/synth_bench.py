@@ -29,14 +29,14 @@ def measure(block: str, technology: str) -> dict[str, float | str]:
     ):
         for _ in range(2):
             start = time.perf_counter()
-            results.append(run_apart(job))
+            results.append(run_apart(job)["result"])
             seconds.append(time.perf_counter() - start)
     if results[0]["metrics"] != results[1]["metrics"]:
         raise RuntimeError(f"{block}: the cache gives another result")
     return {
         "block": block,
         "technology": technology,
-        "area_um2": results[0]["metrics"]["area"],
+        "area_um2": results[0]["metrics"]["area"]["value"],
         "first_s": round(seconds[0], 2),
         "again_s": round(seconds[1], 2),
         "limit_s": LIMIT,

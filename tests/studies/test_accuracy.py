@@ -1,7 +1,8 @@
 """Experiments on tiny random models, and the commands around them as a user meets them."""
 
 import json
-from argparse import Namespace
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -18,10 +19,8 @@ from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.harmonia import CacheParams
 from tilewright.sim.anda import saving
 from tilewright.studies.accuracy import anda, frontier, harmonia, records, retrieval
-from tilewright.studies.accuracy.__main__ import main as make_all
 from tilewright.studies.accuracy.evaluations import Evaluations
-from tilewright.studies.accuracy.options import update_records
-from tilewright.studies.accuracy.records import describe, load_record, save_record
+from tilewright.studies.accuracy.records import COMMAND, describe, load_record, save_record
 from tilewright.studies.accuracy.subject import engine_class, open_subject
 
 TINY = ("tiny-llama", "--tokens", "128", "--window", "64", "--engine", "numpy")
@@ -47,8 +46,8 @@ def test_a_short_text_is_shared_out(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("abc " * 40)  # 160 characters: two windows and a half
     found = open_subject("tiny-llama", text=path, tokens=999, window=64, engine="numpy")
-    assert found.identity["calibration tokens"] == found.identity["validation tokens"] == 64
-    assert found.identity["text"] == "words.txt"
+    assert found.identity.calibration_tokens == found.identity.validation_tokens == 64
+    assert found.identity.text == "words.txt"
     path.write_text("abc " * 20)
     found = open_subject("tiny-llama", text=path, tokens=64, window=64, engine="numpy")
     assert found.validation is None
@@ -86,6 +85,9 @@ def test_the_log_resumes_and_belongs_to_one_subject(tmp_path):
         CommandError, match=r"belongs to another subject: its model is 'a', not 'b'"
     ):
         Evaluations(path, {"model": "b", "window": 64})
+    older = {"subject": {"model digest": "x"}, "perplexities": {"y": 2.0}}
+    path.write_text(json.dumps(older))
+    assert Evaluations(path, {"model_digest": "x"}).found == {"y": 2.0}
     path.write_text("{}")
     with pytest.raises(CommandError, match="is no log of perplexities: KeyError"):
         Evaluations(path, {})
@@ -107,25 +109,27 @@ def test_a_failed_measurement_leaves_the_log_as_it_was(tmp_path):
 
 def test_search_result_adds_up(subject):
     found = anda.searched(subject, 0.2, 20)
-    best = found["best"]
-    assert best["perplexity"] <= 1.2 * found["reference"]
+    best = found.best
+    assert best.perplexity <= 1.2 * found.reference
     shape = subject.model.config
-    lengths = dict(zip(("qkv", "o", "u", "d"), best["lengths"], strict=True))
-    assert best["saving"] == pytest.approx(saving(shape, lengths), rel=1e-12)
-    judged = found["validation"]
-    assert judged["perplexity"] == anda.measure(subject, tuple(best["lengths"]), validation=True)
-    optimum = anda.brute_forced(subject, 0.2, tuple(best["lengths"]))["best"]
-    assert optimum["saving"] >= best["saving"]
+    lengths = dict(zip(("qkv", "o", "u", "d"), best.lengths, strict=True))
+    assert best.saving == pytest.approx(saving(shape, lengths), rel=1e-12)
+    judged = found.validation
+    assert judged.perplexity == anda.measure(subject, best.lengths, validation=True)
+    optimum = anda.brute_forced(subject, 0.2, best.lengths)
+    assert optimum.best.saving >= best.saving
+    assert "validation" in found.as_record() and "validation" not in optimum.as_record()
 
 
 def test_machines_are_compared_on_the_same_work(subject):
     shape = subject.model.config
     short, long = (anda.compare_machines(shape, (m,) * 4) for m in (4, 12))
-    assert [row["machine"] for row in short] == ["fp-fp", "figna", "anda"]
-    assert short[2]["cycles"] < long[2]["cycles"]
-    assert short[0]["cycles"] == long[0]["cycles"]
-    assert short[2]["memory_bytes"] < long[2]["memory_bytes"] < long[0]["memory_bytes"]
-    assert short[0]["speedup"] == short[0]["energy_gain"] == 1
+    assert [row.machine for row in short] == ["fp-fp", "figna", "anda"]
+    assert short[2].cycles < long[2].cycles
+    assert short[0].cycles == long[0].cycles
+    assert short[2].memory_bytes < long[2].memory_bytes < long[0].memory_bytes
+    assert short[0].speedup == short[0].energy_gain == 1
+    assert short[2].memory_gain == short[0].memory_bytes / short[2].memory_bytes
 
 
 def test_shape_of_a_model_has_its_parameters():
@@ -180,11 +184,16 @@ def test_search_down_from_given_lengths(subject):
     assert found["best"]["validation"] == judged != found["best"]["perplexity"]
 
 
-def test_all_records_in_one_go(tmp_path, monkeypatch, capsys):
-    words = ["x", "tiny-llama", "--tokens", "128", "--window", "64", "--engine", "numpy"]
+def test_all_records_in_one_go(tmp_path):
+    """By the command that the records name."""
+    words = [*("tiny-llama", "--tokens", "128", "--window", "64", "--engine", "numpy")]
     words += ["--out", str(tmp_path), "--log", str(tmp_path / "log.json")]
-    monkeypatch.setattr("sys.argv", [*words, "--only", "search-file"])
-    make_all()
+    done = subprocess.run(
+        [sys.executable, "-m", *COMMAND.split()[2:], *words, "--only", "search-file"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
     record = load_record("search-file", tmp_path)
     assert record["subject"]["weights"] == "as in the file"
     assert (
@@ -193,21 +202,21 @@ def test_all_records_in_one_go(tmp_path, monkeypatch, capsys):
     )
     known = json.loads((tmp_path / "log-file.json").read_text())["perplexities"]
     assert known["calibration: plain"] == record["reference"]
-    assert "wrote" in capsys.readouterr().err
+    assert "wrote" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("weights", "names", "words"),
     [("search", ["kv", "frontier"], ""), ("file", ["kv-file"], " --weights file")],
 )
-def test_records_that_a_command_makes(subject, monkeypatch, weights, names, words):
+def test_records_that_a_command_makes(monkeypatch, capsys, weights, names, words):
     saved = {}
     monkeypatch.setattr("tilewright.studies.accuracy.records.save_record", saved.__setitem__)
     for makers in ("MAKERS", "FILE_MAKERS"):
         made = dict.fromkeys(getattr(records, makers), lambda *_: {"value": 1})
         monkeypatch.setattr(records, makers, made)
-    args = Namespace(model="tiny-llama", tokens=128, window=64, weights=weights)
-    update_records(args, subject, "kv", ("kv", "frontier"))
+    argv = ("kv", *TINY, "--steps", "0", "--lengths", "4", "--weights", weights)
+    assert run(capsys, *argv, "--update-record")[0] == 0
     assert list(saved) == names
     command = f"tilewright kv tiny-llama --tokens 128 --window 64{words} --update-record"
     assert all(r["command"] == command and r["value"] == 1 for r in saved.values())
@@ -262,10 +271,11 @@ def test_search_command(capsys, tmp_path):
     assert "tiny-llama-0, int4, groups of 128, scales searched" in out
     code, out, _ = run(capsys, *argv, "--json")
     found = json.loads(out)
-    lengths = "/".join(map(str, found["best"]["lengths"]))
-    assert found["best"]["perplexity"] == json.loads(log.read_text())["perplexities"][
-        f"calibration: anda {lengths}"
-    ]  # fmt: skip
+    best = found["search"]["best"]
+    lengths = "/".join(map(str, best["lengths"]))
+    known = json.loads(log.read_text())["perplexities"]
+    assert best["perplexity"] == known[f"calibration: anda {lengths}"]
+    assert [row["machine"] for row in found["machines"]] == ["fp-fp", "figna", "anda"]
 
 
 @pytest.mark.parametrize(

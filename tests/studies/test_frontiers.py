@@ -1,6 +1,7 @@
 """Frontiers: which designs are best, what is recorded, and what the report shows of it."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -20,6 +21,7 @@ from tilewright.studies.sweeps.frontiers import (
     load_frontier,
     pareto,
 )
+from tilewright.studies.sweeps.results import Metric, Result
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.record import flow_sha256, record_path, record_text, sha256, tool_versions
@@ -64,13 +66,14 @@ def test_papers_designs_are_designs_of_the_frontier():
 
 
 def result_of(job, area, delay):
-    return {
-        "spec": job.spec,
-        "goal": job.goal,
-        "metrics": {"area": area, "delay": delay},
-        "rtlil_sha256": sha256(job.spec),
-        "technology": job.technology,
-    }
+    return Result(
+        spec=job.spec,
+        technology=job.technology,
+        goal=job.goal,
+        parameters={},
+        metrics={"area": Metric(area, "um2"), "delay": Metric(delay, "ps")},
+        rtlil_sha256=sha256(job.spec),
+    )
 
 
 @pytest.fixture
@@ -96,7 +99,7 @@ def test_record_and_back(made_up):
 def test_page(made_up):
     built = page.build(Context(records=made_up, cases=1))
     assert "2 of 12 designs are best." in built.body
-    assert "Harmonia, Sections IV-B and V-C" in built.body
+    assert "Sections IV-B and V-C" in built.body
     assert built.body.count("<svg") == 1 and not built.problems
     assert "tilewright sweep --frontier deca --update-records" in built.body
     assert set(built.data) == {"harmonia asap7"}
@@ -116,7 +119,8 @@ def test_a_failed_design_leaves_the_record_as_it_is(capsys, monkeypatch, made_up
     def fails(fields):
         if fields["spec"].endswith("fold=4"):
             raise VariantError("too large")
-        return {"sources": "", **result_of(jobs_of(FRONTIERS["harmonia"])[0], 9.0, 9.0)}
+        result = result_of(jobs_of(FRONTIERS["harmonia"])[0], 9.0, 9.0)
+        return {"sources": "", "result": asdict(result)}
 
     monkeypatch.setattr(frontiers, "RECORDS", made_up)
     monkeypatch.setattr(frontiers.frontier_path, "__defaults__", (made_up,))

@@ -1,9 +1,10 @@
-"""Sweeps: what is varied, run, kept, refused; here and on a real Dask cluster."""
+"""Sweeps: what is varied, run, cached, refused; here and on a real Dask cluster."""
 
 import json
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from tilewright.base.errors import CommandError
 from tilewright.cli import main
 from tilewright.studies.sweeps import runners
+from tilewright.studies.sweeps.results import Metric, Result
+from tilewright.studies.sweeps.sweep import run_sweep
 from tilewright.studies.sweeps.variants import Axis, expand, parse_axis
 from tilewright.studies.sweeps.work import Job, VariantError, _simulate, quick_key, run_apart
 from tilewright.synth.kept import kept, kept_path
@@ -114,12 +117,12 @@ def test_refusals(capsys, argv, message):
 ARGV = ("popcount", "--vary", "width=3,5", "--tech", "asap7")
 
 
-def test_a_sweep_is_resumed_from_what_is_kept(capsys, monkeypatch, tmp_path):
+def test_a_sweep_is_resumed_from_the_cache(capsys, monkeypatch, tmp_path):
     code, out, err = sweep(capsys, *ARGV, "--json", "--out", str(tmp_path / "out"))
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert [r["parameters"]["width"] for r in found["results"]] == [3, 5]
-    areas = [r["metrics"]["area"] for r in found["results"]]
+    areas = [r["metrics"]["area"]["value"] for r in found["results"]]
     assert 0 < areas[0] < areas[1]
     for result, width in zip(found["results"], (3, 5), strict=True):
         path = tmp_path / "out" / f"popcount__width_{width}.asap7.area.json"
@@ -143,18 +146,31 @@ def test_a_sweep_is_resumed_from_what_is_kept(capsys, monkeypatch, tmp_path):
     assert asked == ["popcount,width=5"]
 
 
+def test_the_same_from_python(capsys):
+    found = run_sweep("deca", [Axis("lanes", ("8",)), Axis("luts", ("1", "8"))], technologies=[])
+    assert (found.results, found.left_out, found.failures) == ((), (), ())
+    found = run_sweep("popcount", [Axis("width", ("3",))], technologies=["asap7"], goal="fastest")
+    (result,) = found.results
+    assert (result.spec, result.goal) == ("popcount,width=3", "fastest")
+    assert result.metrics["area"].unit == "um2" and result.longest_path is not None
+    assert Result.from_json(json.loads(json.dumps(asdict(result)))) == result
+    assert capsys.readouterr() == ("", "")
+
+
 def test_one_failing_variant_does_not_stop_the_rest(capsys, monkeypatch, tmp_path):
     def fails(fields):
         if fields["spec"].endswith("=3"):
             raise VariantError("Yosys: out of memory")
-        return {
-            "sources": "",
-            "spec": fields["spec"],
-            "technology": "asap7",
-            "goal": "area",
-            "parameters": {"width": 5},
-            "metrics": {"area": 1.0, "cells": 2, "register_bits": 0, "delay": 3.0},
-        }
+        numbers = {"area": 1.0, "cells": 2, "register_bits": 0, "delay": 3.0}
+        result = Result(
+            spec=fields["spec"],
+            technology="asap7",
+            goal="area",
+            parameters={"width": 5},
+            metrics={name: Metric(value, "") for name, value in numbers.items()},
+            rtlil_sha256="",
+        )
+        return {"sources": "", "result": asdict(result)}
 
     monkeypatch.setattr(runners, "run_apart", fails)
     code, out, _ = sweep(capsys, *ARGV, "--out", str(tmp_path / "out"))
@@ -165,7 +181,7 @@ def test_one_failing_variant_does_not_stop_the_rest(capsys, monkeypatch, tmp_pat
     code, out, _ = sweep(capsys, *ARGV, "--json")
     failures = json.loads(out)["failures"]
     assert (code, [f["reason"] for f in failures]) == (1, ["Yosys: out of memory"])
-    assert kept(quick_key(Job("popcount,width=5", "asap7"))) is None  # other sources: not kept
+    assert kept(quick_key(Job("popcount,width=5", "asap7"))) is None  # other sources: not cached
 
 
 def test_a_failure_is_one_line():
@@ -195,8 +211,9 @@ def test_variants_are_simulated_and_meet_a_clock(capsys):
     (result,) = json.loads(out)["results"]
     assert code == 0
     assert result["simulation"]["cases"] >= 20 and result["simulation"]["cycles"] > 0
-    metrics = result["metrics"]
-    assert metrics["slack"] == pytest.approx(5000 - metrics["delay"], abs=0.11)
+    slack, delay = (result["metrics"][name] for name in ("slack", "delay"))
+    assert slack["value"] == pytest.approx(5000 - delay["value"], abs=0.11)
+    assert slack["unit"] == delay["unit"] == "ps"
 
 
 def test_dask_is_asked_for_where_it_is_missing(capsys, monkeypatch):
@@ -245,7 +262,7 @@ def test_a_dask_cluster_gives_the_same(capsys, cluster, monkeypatch, tmp_path):
     assert (code, err) == (0, "")
     on_cluster = json.loads(out)["results"]
     assert len(on_cluster) == 2
-    # What came back is kept here: no cluster is asked a second time.
+    # What came back is cached here: no cluster is asked a second time.
     assert sweep(capsys, *ARGV, "--json", "--dask", "tcp://127.0.0.1:1")[1] == out
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     assert json.loads(sweep(capsys, *ARGV, "--json")[1])["results"] == on_cluster

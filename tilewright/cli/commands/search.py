@@ -1,15 +1,13 @@
 """``tilewright search``: Anda's mantissa lengths for a model, and what they are worth."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table, progress, remark
-from tilewright.studies.accuracy.options import (
-    add_subject_arguments,
-    open_from,
-    save_plot,
-    update_records,
-)
+from tilewright.cli.subject import add_subject_arguments, open_from, update_records
+
+if TYPE_CHECKING:
+    from tilewright.studies.accuracy.anda import LengthSearch, MachineResult, SearchResult
 
 NAME = "search"
 HELP = "search mantissa lengths within a loss of perplexity, and what they mean on the accelerator"
@@ -33,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tilewright.golden.llm.search import check_tolerance
     from tilewright.golden.params.block import require
-    from tilewright.studies.accuracy.anda import compare_machines, reference, searched, text_of
+    from tilewright.studies.accuracy.anda import reference, search_lengths, text_of
 
     check_tolerance(args.tolerance)  # before minutes of reading and measuring
     require(args.iterations >= 1, f"--iterations must be at least 1, not {args.iterations}")
@@ -42,89 +40,77 @@ def run(args: argparse.Namespace) -> int:
         tick("full precision", steps=0)
         reference(subject)
         tick()
-        found = searched(
+        result = search_lengths(
             subject,
             args.tolerance,
             args.iterations,
             lambda trial: tick(f"{text_of(trial.lengths)}: {trial.perplexity:.3f}"),
         )
-    best = found["best"]
-    result = {"subject": subject.identity} | found
-    if best is not None:
-        result["machines"] = compare_machines(subject.model.config, tuple(best["lengths"]))
     if args.json:
         print_json(result)
     else:
         _print(result)
     if args.plot:
-        _plot(args, result)
+        from tilewright.studies.accuracy.plot import plot_search
+
+        plot_search(args.plot, result.search)
     if args.update_record:
-        update_records(args, subject, NAME, ("search", "sensitivity"))
-    return 0 if best is not None else 1
+        update_records(args, subject, NAME)
+    return 0 if result.search.best is not None else 1
 
 
-def _print(result: dict[str, Any]) -> None:
-    subject, best = result["subject"], result["best"]
-    rows = [
-        ("model", f"{subject['model']}, {subject['weights']}"),
-        (
-            "text",
-            f"{subject['text']}, {subject['calibration tokens']} tokens to search on,"
-            f" {subject['validation tokens']} to validate, windows of {subject['window']}",
-        ),
-        ("full precision", f"perplexity {result['reference']:.4f}"),
-    ]
-    if best is None:
-        rows.append(("found", f"nothing within {result['tolerance']:.2%}"))
-    else:
-        rows += [
-            ("lengths", f"{'/'.join(map(str, best['lengths']))} (A_qkv/A_o/A_u/A_d)"),
-            ("perplexity", _loss(best["perplexity"], result["reference"])),
-            ("bit operations", f"{best['saving']:.2f} times fewer than fp16 by INT4"),
-        ]
-        if "validation" in result:
-            judged = result["validation"]
-            rows.append(("validation", _loss(judged["perplexity"], judged["reference"])))
-    end = "nothing cheaper waits" if result["exhausted"] else "stopped by --iterations"
-    rows.append(
-        (
-            "search",
-            f"{len(result['trials'])} combinations, best after {result['found_after']}; {end}",
-        )
+def _print(result: "SearchResult") -> None:
+    subject, search = result.subject, result.search
+    text = (
+        f"{subject.text}, {subject.calibration_tokens} tokens to search on,"
+        f" {subject.validation_tokens} to validate, windows of {subject.window}"
     )
-    print_table(("WHAT", "VALUE"), rows)
-    if best is None:
-        more = "a larger one" if result["exhausted"] else "a larger one or more --iterations"
+    rows = [
+        ("model", f"{subject.model}, {subject.weights}"),
+        ("text", text),
+        ("full precision", f"perplexity {search.reference:.4f}"),
+        *_found(search),
+    ]
+    end = "nothing cheaper waits" if search.exhausted else "stopped by --iterations"
+    words = f"{len(search.trials)} combinations, best after {search.found_after}; {end}"
+    print_table(("WHAT", "VALUE"), [*rows, ("search", words)])
+    if search.best is None:
+        more = "a larger one" if search.exhausted else "a larger one or more --iterations"
         remark(f"tilewright: no combination keeps the tolerance; give {more}")
         return
     print()
     print_table(
         ("MACHINE", "CYCLES", "MS", "SPEED", "MJ", "ENERGY", "MEMORY MB", "MEMORY"),
-        [
-            (
-                row["machine"],
-                f"{row['cycles']:.0f}",
-                f"{row['milliseconds']:.3f}",
-                f"{row['speedup']:.2f}",
-                f"{row['millijoules']:.3f}",
-                f"{row['energy_gain']:.2f}",
-                f"{row['memory_bytes'] / 1e6:.2f}",
-                f"{row['memory_gain']:.2f}",
-            )
-            for row in result["machines"]
-        ],
+        [_machine(machine) for machine in result.machines],
+    )
+
+
+def _found(search: "LengthSearch") -> list[tuple[str, str]]:
+    best, judged = search.best, search.validation
+    if best is None:
+        return [("found", f"nothing within {search.tolerance:.2%}")]
+    rows = [
+        ("lengths", f"{'/'.join(map(str, best.lengths))} (A_qkv/A_o/A_u/A_d)"),
+        ("perplexity", _loss(best.perplexity, search.reference)),
+        ("bit operations", f"{best.saving:.2f} times fewer than fp16 by INT4"),
+    ]
+    if judged is not None:
+        rows.append(("validation", _loss(judged.perplexity, judged.reference)))
+    return rows
+
+
+def _machine(machine: "MachineResult") -> tuple[str, ...]:
+    return (
+        machine.machine,
+        f"{machine.cycles:.0f}",
+        f"{machine.milliseconds:.3f}",
+        f"{machine.speedup:.2f}",
+        f"{machine.millijoules:.3f}",
+        f"{machine.energy_gain:.2f}",
+        f"{machine.memory_bytes / 1e6:.2f}",
+        f"{machine.memory_gain:.2f}",
     )
 
 
 def _loss(perplexity: float, reference: float) -> str:
     return f"{perplexity:.4f}, {perplexity / reference - 1:+.2%} of {reference:.4f}"
-
-
-def _plot(args: argparse.Namespace, result: dict[str, Any]) -> None:
-    groups: dict[str, list[tuple[float, float]]] = {"within the tolerance": [], "beyond it": []}
-    for trial in result["trials"]:
-        name = "within the tolerance" if trial["within"] else "beyond it"
-        groups[name].append((trial["saving"], trial["perplexity"]))
-    limit = result["reference"] * (1 + result["tolerance"])
-    label = "saving of bit operations over fp16 by INT4"
-    save_plot(args.plot, groups, x_label=label, limit=limit)

@@ -26,7 +26,7 @@ def subject_of(record: dict[str, Any], part: str) -> str:
     subject = record["subject"]
     return (
         f"The model is {subject['model']} with weights: {subject['weights']}. The {part} text is"
-        f" {subject['text']}, {subject[f'{part} tokens']} tokens in windows of"
+        f" {subject['text']}, {subject[f'{part}_tokens']} tokens in windows of"
         f" {subject['window']}."
     )
 

@@ -109,13 +109,13 @@ def _systems(record: dict[str, Any], successful: Sequence[dict[str, Any]]) -> Ma
     rows = [
         (
             f"{found['tolerance']:.1%}",
-            row["machine"],
-            row["milliseconds"],
-            row["speedup"],
-            row["millijoules"],
-            row["energy_gain"],
-            row["memory_bytes"] / 1e6,
-            row["memory_gain"],
+            row.machine,
+            row.milliseconds,
+            row.speedup,
+            row.millijoules,
+            row.energy_gain,
+            row.memory_bytes / 1e6,
+            row.memory_gain,
         )
         for found in successful
         for row in compare_machines(LlmShape(**record["shape"]), tuple(found["best"]["lengths"]))

@@ -1,6 +1,7 @@
 """Anda's search on a subject, and what the lengths it finds mean on the accelerator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tilewright.golden.llm.formats import AndaFormat
@@ -11,23 +12,93 @@ from tilewright.sim import accelerator as acc
 from tilewright.sim.anda import FP16_INT4_BITS, MODULES, module_shares
 from tilewright.sim.records import energy_fj
 from tilewright.sim.workload import linear
-from tilewright.studies.accuracy.subject import Subject
+from tilewright.studies.accuracy.subject import Identity, Subject
 
-__all__ = ["brute_forced", "compare_machines", "searched", "text_of", "uniform"]
+__all__ = [
+    *("LengthSearch", "LengthTrial", "MachineResult", "SearchResult", "Validation"),
+    *("brute_forced", "compare_machines", "search_lengths", "searched", "text_of", "uniform"),
+]
 
 PREFILL = 2048  # tokens, as in the paper's comparison
-# Machines of equal peak throughput -> unit of the energy records that stands for their elements.
-ELEMENTS = {"fp-fp": "pe_fp_fp__form_discrete", "figna": "pe_figna"}
-ANDA_ELEMENT = "anda_apu__buffered_false"
+# Machines of equal peak throughput -> unit of the energy records that stands for their PEs.
+PES = {"fp-fp": "pe_fp_fp__form_discrete", "figna": "pe_figna"}
+ANDA_PE = "anda_apu__buffered_false"
 
 Watch = Callable[[Trial], None]
 
 
+@dataclass(frozen=True)
+class LengthTrial:
+    """Mantissa lengths that a search has looked at."""
+
+    lengths: Lengths
+    perplexity: float
+    saving: float  # of bit operations over fp16 by INT4, as a factor
+    within: bool  # the tolerance
+    best: bool  # of all up to then
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The result of a search on a text that it has not seen."""
+
+    reference: float
+    perplexity: float
+
+
+@dataclass(frozen=True)
+class LengthSearch:
+    """A search for mantissa lengths; ``best`` is None if nothing is within the tolerance."""
+
+    reference: float  # perplexity in full precision
+    tolerance: float  # loss of perplexity, as a share
+    best: LengthTrial | None
+    found_after: int | None  # trials
+    exhausted: bool  # nothing cheaper was left to look at
+    trials: tuple[LengthTrial, ...]
+    validation: Validation | None = None
+
+    def as_record(self) -> dict[str, Any]:
+        """The search as JSON data; without ``validation`` if there was none."""
+        data = asdict(self)
+        return data if self.validation is not None else _without(data, "validation")
+
+
+@dataclass(frozen=True)
+class MachineResult:
+    """A prefill on one machine; factors are over the first machine of the comparison."""
+
+    machine: str
+    cycles: float
+    milliseconds: float
+    energy_joules: Mapping[str, float]  # by part of the machine
+    millijoules: float
+    memory_bytes: float
+    speedup: float
+    energy_gain: float
+    memory_gain: float
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """A search on a subject, and what its lengths are worth on machines; none if none was found."""
+
+    subject: Identity
+    search: LengthSearch
+    machines: tuple[MachineResult, ...]
+
+
+def _without(data: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if key != name}
+
+
 def text_of(lengths: Lengths) -> str:
+    """Lengths as people write them, ``7/7/6/5``."""
     return "/".join(map(str, lengths))
 
 
 def measure(subject: Subject, lengths: Lengths, *, validation: bool = False) -> float:
+    """Perplexity with these mantissa lengths in Anda's four modules."""
     name = f"anda {text_of(lengths)}"
     return subject.measure(name, AndaFormat(lengths), validation=validation)
 
@@ -38,40 +109,57 @@ def reference(subject: Subject, *, validation: bool = False) -> float:
 
 
 def uniform(length: int) -> Lengths:
+    """One length for all modules."""
     return (length,) * len(MODULES)
 
 
 def cost_of(shape: LlmShape) -> Callable[[Lengths], float]:
+    """The price of lengths: bit operations of a model's linear layers per multiplication."""
     shares = module_shares(shape)
     return linear_cost([shares[name] for name in MODULES])
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
-    best = outcome.best
-    return {
-        "reference": outcome.reference,
-        "tolerance": outcome.tolerance,
-        "best": None if best is None else _trial(best),
-        "found_after": outcome.found_after,
-        "exhausted": outcome.exhausted,
-        "trials": [_trial(trial) for trial in outcome.trials],
-    }
+def _search(outcome: Outcome, validation: Validation | None = None) -> LengthSearch:
+    return LengthSearch(
+        reference=outcome.reference,
+        tolerance=outcome.tolerance,
+        best=None if outcome.best is None else _trial(outcome.best),
+        found_after=outcome.found_after,
+        exhausted=outcome.exhausted,
+        trials=tuple(_trial(trial) for trial in outcome.trials),
+        validation=validation,
+    )
 
 
-def _trial(trial: Trial) -> dict[str, Any]:
-    return {
-        "lengths": list(trial.lengths),
-        "perplexity": trial.perplexity,
-        "saving": FP16_INT4_BITS / trial.cost,  # of bit operations
-        "within": trial.within,
-        "best": trial.is_best,
-    }
+def _trial(trial: Trial) -> LengthTrial:
+    return LengthTrial(
+        lengths=trial.lengths,
+        perplexity=trial.perplexity,
+        saving=FP16_INT4_BITS / trial.cost,
+        within=trial.within,
+        best=trial.is_best,
+    )
+
+
+def search_lengths(
+    subject: Subject, tolerance: float, iterations: int, watch: Watch | None = None
+) -> SearchResult:
+    """Search mantissa lengths within ``tolerance``, and project them onto machines.
+
+    ``tolerance`` is the largest loss of perplexity as a share, ``iterations`` the largest number of
+    combinations that are looked at; ``watch`` sees each of them.
+    """
+    found = searched(subject, tolerance, iterations, watch)
+    machines: list[MachineResult] = []
+    if found.best is not None:
+        machines = compare_machines(subject.model.config, found.best.lengths)
+    return SearchResult(subject.identity, found, tuple(machines))
 
 
 def searched(
     subject: Subject, tolerance: float, iterations: int, watch: Watch | None = None
-) -> dict[str, Any]:
-    """Algorithm 1 on the calibration text; its result judged on the validation text."""
+) -> LengthSearch:
+    """Algorithm 1 on the calibration text, and its result on the validation text."""
     cost = cost_of(subject.model.config)
     outcome = search(
         lambda lengths: measure(subject, lengths),
@@ -82,13 +170,13 @@ def searched(
         iterations=iterations,
         progress=watch,
     )
-    found = _outcome(outcome)
-    if outcome.best is not None and subject.validation is not None:
-        found["validation"] = {
-            "reference": reference(subject, validation=True),
-            "perplexity": measure(subject, outcome.best.lengths, validation=True),
-        }
-    return found
+    if outcome.best is None or subject.validation is None:
+        return _search(outcome)
+    validation = Validation(
+        reference=reference(subject, validation=True),
+        perplexity=measure(subject, outcome.best.lengths, validation=True),
+    )
+    return _search(outcome, validation)
 
 
 def brute_forced(
@@ -98,7 +186,7 @@ def brute_forced(
     below: int = 1,
     above: int = 1,
     watch: Watch | None = None,
-) -> dict[str, Any]:
+) -> LengthSearch:
     """Every combination within ``below`` and ``above`` bits of ``centre``, cheapest first."""
     cost = cost_of(subject.model.config)
     outcome = brute_force(
@@ -109,41 +197,44 @@ def brute_forced(
         tolerance=tolerance,
         progress=watch,
     )
-    return _outcome(outcome)
+    return _search(outcome)
 
 
 def compare_machines(
     shape: LlmShape, lengths: Lengths, tokens: int = PREFILL
-) -> list[dict[str, Any]]:
+) -> list[MachineResult]:
     """Projections of a prefill on machines of equal peak throughput and equal buffers.
 
-    Of the others' elements the energy is Anda's published one by the ratio of our records.
+    The energy of the other machines' PEs is Anda's published one, scaled by the ratio of our
+    records.
     """
     products = linear(shape, tokens)
     by_module = dict(zip(MODULES, lengths, strict=True))
     shares = module_shares(shape)
-    element = sum(shares[name] * energy_fj(ANDA_ELEMENT, by_module[name]) for name in MODULES)
+    pe = sum(shares[name] * energy_fj(ANDA_PE, by_module[name]) for name in MODULES)
     anda = acc.anda(by_module)
-    compute = acc.energy(anda, acc.run(anda, products))["compute"] / element
-    rows: list[dict[str, Any]] = []
-    for machine in (*map(acc.baseline, ELEMENTS), anda):
+    compute = acc.energy(anda, acc.run(anda, products))["compute"] / pe
+    rows: list[MachineResult] = []
+    for machine in (*map(acc.baseline, PES), anda):
         times = acc.run(machine, products)
         joules = acc.energy(machine, times)
         if machine is not anda:
-            joules["compute"] = compute * energy_fj(ELEMENTS[machine.name])
+            joules["compute"] = compute * energy_fj(PES[machine.name])
         cycles = sum(time.cycles for time in times)
+        millijoules = 1e3 * sum(joules.values())
+        memory_bytes = sum(time.memory_bits for time in times) / 8
+        first = rows[0] if rows else None
         rows.append(
-            {
-                "machine": machine.name,
-                "cycles": cycles,
-                "milliseconds": 1e3 * cycles / machine.clock,
-                "energy_joules": joules,
-                "millijoules": 1e3 * sum(joules.values()),
-                "memory_bytes": sum(time.memory_bits for time in times) / 8,
-            }
+            MachineResult(
+                machine=machine.name,
+                cycles=cycles,
+                milliseconds=1e3 * cycles / machine.clock,
+                energy_joules=joules,
+                millijoules=millijoules,
+                memory_bytes=memory_bytes,
+                speedup=first.cycles / cycles if first else 1.0,
+                energy_gain=first.millijoules / millijoules if first else 1.0,
+                memory_gain=first.memory_bytes / memory_bytes if first else 1.0,
+            )
         )
-    for row in rows:
-        row["speedup"] = rows[0]["cycles"] / row["cycles"]
-        row["energy_gain"] = rows[0]["millijoules"] / row["millijoules"]
-        row["memory_gain"] = rows[0]["memory_bytes"] / row["memory_bytes"]
     return rows

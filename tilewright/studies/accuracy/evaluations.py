@@ -37,7 +37,8 @@ class Evaluations:
     def _read(self, path: Path) -> dict[str, float]:
         try:
             stored = json.loads(path.read_text())
-            subject = stored["subject"]
+            # Logs of version 0.1 have spaces in these names.
+            subject = {key.replace(" ", "_"): value for key, value in stored["subject"].items()}
             found = {str(name): float(value) for name, value in stored["perplexities"].items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CommandError(f"{path} is no log of perplexities: {error!r}") from None

@@ -2,19 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from tilewright.golden.llm.formats import HarmoniaFormat
 from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.sites import PLAIN
 from tilewright.golden.llm.smoothing import Learned, learn_scales, with_scales
+from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
-from tilewright.studies.accuracy.subject import Subject, quantise
+from tilewright.studies.accuracy.subject import Identity, Subject, quantise
 
 __all__ = [
-    *("CACHE_TOKENS", "Variant", "cache_bytes", "folded", "measure", "smoothed", "table"),
-    "variants",
+    *("CACHE_TOKENS", "CacheResult", "CacheVariant", "Variant", "cache_bytes", "compare_caches"),
+    *("folded", "measure", "smoothed", "table", "variants"),
 ]
 
 CACHE_TOKENS = 4096  # for which a cache's size is told, as in the paper
@@ -25,11 +27,29 @@ LEARNING_STEPS = 200
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to keep the cache; ``fmt`` is None where everything stays in full precision."""
+    """One form of the cache; ``fmt`` is None where everything stays in full precision."""
 
     name: str
     fmt: HarmoniaFormat | None
     smooth: bool = False  # with learned factors
+
+
+@dataclass(frozen=True)
+class CacheVariant:
+    """What one variant costs: perplexity on the validation text, and size of the cache."""
+
+    name: str
+    perplexity: float
+    cache_bytes: float
+
+
+@dataclass(frozen=True)
+class CacheResult:
+    """All variants of the cache on one subject; sizes are for ``cache_tokens`` tokens."""
+
+    subject: Identity
+    cache_tokens: int
+    variants: tuple[CacheVariant, ...]
 
 
 def variants(lengths: Sequence[int] = range(ACTIVATION_BITS, 0, -1)) -> list[Variant]:
@@ -37,25 +57,27 @@ def variants(lengths: Sequence[int] = range(ACTIVATION_BITS, 0, -1)) -> list[Var
     whole = HarmoniaFormat()
     paper = whole.cache
 
-    def cache(**changes: Any) -> HarmoniaFormat:
+    def with_cache(**changes: Any) -> HarmoniaFormat:
         return replace(whole, cache=replace(paper, **changes))
 
     bare = {"initial": 0, "local": 0, "offset_channels": 0}
     eight = (ACTIVATION_BITS, ACTIVATION_BITS)
     return [
         Variant("full precision", None),
-        Variant("8 bits", cache(key_bits=eight, value_bits=eight, **bare)),
-        Variant("4 bits", cache(**bare)),
-        Variant("4 bits, initial window", cache(local=0, offset_channels=0)),
-        Variant("4 bits, local window", cache(initial=0, offset_channels=0)),
-        Variant("4 bits, windows", cache(offset_channels=0)),
+        Variant("8 bits", with_cache(key_bits=eight, value_bits=eight, **bare)),
+        Variant("4 bits", with_cache(**bare)),
+        Variant("4 bits, initial window", with_cache(local=0, offset_channels=0)),
+        Variant("4 bits, local window", with_cache(initial=0, offset_channels=0)),
+        Variant("4 bits, windows", with_cache(offset_channels=0)),
         Variant("4 bits, windows, offsets", whole),
-        Variant("4 bits, windows, factors", cache(offset_channels=0), smooth=True),
+        Variant("4 bits, windows, factors", with_cache(offset_channels=0), smooth=True),
         Variant("4 bits, windows, offsets, factors", whole, smooth=True),
         *(
             Variant(
                 f"{length} bits for old tokens, windows, offsets",
-                cache(key_bits=(ACTIVATION_BITS, length), value_bits=(ACTIVATION_BITS, length)),
+                with_cache(
+                    key_bits=(ACTIVATION_BITS, length), value_bits=(ACTIVATION_BITS, length)
+                ),
             )
             for length in lengths
             if length != paper.key_bits[1]
@@ -72,7 +94,7 @@ def smoothed(
 ) -> Learned:
     """Factors learned on the calibration text with weights in full precision."""
     length = min(LEARNING_TOKENS, subject.window)
-    sequences = subject.calibration.sequences[:, :length][:LEARNING_SEQUENCES]
+    sequences = list(subject.calibration.sequences[:LEARNING_SEQUENCES, :length])
     cache = replace(HarmoniaFormat().cache, offset_channels=0)
     return learn_scales(
         subject.original, sequences, cache, steps=steps, seed=seed, progress=progress
@@ -93,9 +115,10 @@ def measure(
     validation: bool = True,
     suffix: str = "",
 ) -> float:
-    """``model`` gives the smoothed model, for those variants that want it.
+    """Perplexity of one variant.
 
-    ``suffix`` tells factors that were learned in another way than by default.
+    ``model`` gives the smoothed model, for those variants that want it; ``suffix`` tells factors
+    that were learned in another way than by default.
     """
     if variant.fmt is None:
         return subject.measure("plain", PLAIN, validation=validation)
@@ -111,19 +134,46 @@ def table(
     model: Callable[[], Model],
     tick: Callable[[str], None],
     suffix: str = "",
-) -> list[dict[str, Any]]:
-    """Perplexity on the validation text and size of each variant; the others as of ``measure``."""
+) -> list[CacheVariant]:
+    """Perplexity on the validation text and size of each variant; arguments as of ``measure``."""
     rows = []
     for variant in wanted:
         tick(variant.name)
         perplexity = measure(subject, variant, model, suffix=suffix if variant.smooth else "")
-        size = cache_bytes(subject.model, variant.fmt)
-        rows.append({"name": variant.name, "perplexity": perplexity, "cache_bytes": size})
+        rows.append(CacheVariant(variant.name, perplexity, cache_bytes(subject.model, variant.fmt)))
     return rows
 
 
+def compare_caches(
+    subject: Subject,
+    wanted: Sequence[Variant],
+    *,
+    steps: int = LEARNING_STEPS,
+    seed: int = 0,
+    tick: Callable[[str], None] = lambda _: None,
+) -> CacheResult:
+    """Measure the variants ``wanted``; factors are learned in ``steps`` steps from ``seed``.
+
+    ``tick`` is told what comes next: a layer whose factors are learned, or a variant.
+    """
+    require(subject.validation is not None, "the text has one window only: none is for validation")
+
+    @cache  # and never called if the log has all that needs it
+    def smooth() -> Model:
+        learned = smoothed(
+            subject,
+            steps=steps,
+            seed=seed,
+            progress=lambda layer, _: tick(f"factors of layer {layer}"),
+        )
+        return folded(subject, learned)
+
+    rows = table(subject, wanted, smooth, tick, f", steps {steps}, seed {seed}")
+    return CacheResult(subject.identity, CACHE_TOKENS, tuple(rows))
+
+
 def cache_bytes(model: Model, fmt: HarmoniaFormat | None, tokens: int = CACHE_TOKENS) -> float:
-    """Keys and values of one sequence in all layers."""
+    """Bytes of the keys and values of one sequence of ``tokens`` in all layers."""
     config = model.config
     heads = config.num_hidden_layers * config.num_key_value_heads
     if fmt is None:

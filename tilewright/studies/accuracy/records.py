@@ -1,11 +1,11 @@
 """The committed results: ``tilewright/studies/accuracy/records/*.json``, and how each is made.
 
 A record names its subject (model, weights, text, windows), what computed it and the command that
-makes it again. Every perplexity in it is also in the log that the command keeps, if it keeps one.
+makes it again. Every perplexity in it is also in the log that the command writes, if it writes one.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,12 @@ from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.search import STARTS
 from tilewright.golden.llm.sites import LINEAR_SITES, PLAIN, Site
 from tilewright.studies.accuracy import anda, frontier, harmonia, retrieval, sensitivity
-from tilewright.studies.accuracy.subject import Subject
+from tilewright.studies.accuracy.subject import Subject, open_subject
 
-__all__ = ["FILE_MAKERS", "MAKERS", "RECORDS", "load_record", "save_record"]
+__all__ = [
+    *("COMMAND", "FILE_MAKERS", "MAKERS", "RECORDS", "load_record", "make_all_records"),
+    *("save_record", "update_records"),
+]
 
 RECORDS = Path(__file__).with_name("records")
 TOLERANCES = (0.001, 0.01)  # the two of the Anda paper's Table II
@@ -32,6 +35,9 @@ QUIZZES = 4  # seeds
 SEED = 0
 LEARNED = "learned factors"  # what subjects of one model and text may share
 
+COMMAND = "python -m tilewright.studies.accuracy"  # makes all records
+COMMAND_RECORDS = {"search": ("search", "sensitivity"), "kv": ("kv", "frontier")}
+
 Tick = Callable[[str], None]
 
 
@@ -42,19 +48,20 @@ def load_record(name: str, folder: Path = RECORDS) -> dict[str, Any] | None:
 
 
 def save_record(name: str, record: dict[str, Any], folder: Path = RECORDS) -> Path:
+    """Write the record called ``name`` and return its path."""
     path = folder / f"{name}.json"
     write_atomic(path, json.dumps(record, indent=1) + "\n")
     return path
 
 
 def describe(subject: Subject, command: str) -> dict[str, Any]:
-    """What every record begins with."""
+    """The beginning of every record: subject, seed, engine and the command that makes it."""
     engine = "numpy"
     if subject.engine is not Evaluation:
         from tilewright.studies.accuracy.torch_engine import device_name
 
         engine = device_name()
-    return {"subject": subject.identity, "seed": SEED, "engine": engine, "command": command}
+    return {"subject": asdict(subject.identity), "seed": SEED, "engine": engine, "command": command}
 
 
 def search_record(subject: Subject, tick: Tick) -> dict[str, Any]:
@@ -64,15 +71,16 @@ def search_record(subject: Subject, tick: Tick) -> dict[str, Any]:
         found = anda.searched(
             subject, tolerance, ITERATIONS, lambda trial: tick(anda.text_of(trial.lengths))
         )
-        if found["best"] is not None:
-            lengths = tuple(found["best"]["lengths"])
-            found["brute_force"] = anda.brute_forced(
+        entry = found.as_record()
+        if found.best is not None:
+            nearby = anda.brute_forced(
                 subject,
                 tolerance,
-                lengths,
+                found.best.lengths,
                 watch=lambda trial: tick(f"brute force {anda.text_of(trial.lengths)}"),
             )
-        searches.append(found)
+            entry["brute_force"] = nearby.as_record()
+        searches.append(entry)
     full = {
         "calibration": subject.measure("file", PLAIN, model=lambda: subject.original),
         "validation": subject.measure(
@@ -91,7 +99,7 @@ def sensitivity_record(subject: Subject, tick: Tick) -> dict[str, Any]:
         "by_module": sensitivity.by_module(subject, tick=tick),
         "by_group": sensitivity.by_group(subject, LINEAR_SITES, tick=tick),
         # Cached keys and values too: Harmonia without what its cache adds.
-        "everywhere": sensitivity.by_group(subject, Site, tick=tick),
+        "everywhere": sensitivity.by_group(subject, list(Site), tick=tick),
     }
 
 
@@ -100,7 +108,7 @@ def kv_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     learned, smooth = _smooth_model(subject, tick)
     return {
         "cache_tokens": harmonia.CACHE_TOKENS,
-        "variants": harmonia.table(subject, harmonia.variants(), smooth, tick),
+        "variants": _cache_rows(subject, smooth, tick),
         "learning": learned,
         "windows": _window_sizes(subject, tick),
         "retrieval": _retrieval(subject, smooth, tick),
@@ -204,16 +212,21 @@ def frontier_record(subject: Subject, tick: Tick) -> dict[str, Any]:
 
 def search_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Algorithm 1 beside the file's own weights: what do INT4 weights change about it?"""
-    return anda.searched(
+    found = anda.searched(
         subject, TOLERANCES[1], ITERATIONS, lambda trial: tick(anda.text_of(trial.lengths))
     )
+    return found.as_record()
 
 
 def kv_file_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Variants of the cache beside the file's own weights."""
     _, smooth = _smooth_model(subject, tick)
-    rows = harmonia.table(subject, harmonia.variants(), smooth, tick)
+    rows = _cache_rows(subject, smooth, tick)
     return {"cache_tokens": harmonia.CACHE_TOKENS, "variants": rows}
+
+
+def _cache_rows(subject: Subject, smooth: Callable[[], Model], tick: Tick) -> list[dict[str, Any]]:
+    return [asdict(row) for row in harmonia.table(subject, harmonia.variants(), smooth, tick)]
 
 
 MAKERS: dict[str, Callable[[Subject, Tick], dict[str, Any]]] = {
@@ -227,3 +240,54 @@ FILE_MAKERS: dict[str, Callable[[Subject, Tick], dict[str, Any]]] = {  # weights
     "search-file": search_file_record,
     "kv-file": kv_file_record,
 }
+
+
+def update_records(subject: Subject, name: str, command: str, tick: Tick) -> None:
+    """Make again the committed records of the command ``name``, which is ``search`` or ``kv``.
+
+    For a subject with the file's own weights that is one record, called NAME-file. ``command`` is
+    the command line that the records will name.
+    """
+    names = (f"{name}-file",) if subject.weights == "file" else COMMAND_RECORDS[name]
+    for record in names:
+        made = (MAKERS | FILE_MAKERS)[record](subject, tick)
+        tick(f"wrote {save_record(record, describe(subject, command) | made)}")
+
+
+def _prefixed(tick: Tick, name: str) -> Tick:
+    return lambda doing: tick(f"{name}: {doing}")
+
+
+def make_all_records(
+    model: str,
+    *,
+    text: Path | None,
+    tokens: int,
+    window: int,
+    engine: str,
+    names: Collection[str],
+    folder: Path,
+    log: Path | None,
+    tick: Tick,
+) -> None:
+    """Make the records ``names`` in ``folder``, with INT4 weights and then with the file's.
+
+    Factors are learned once for all of them. ``log`` is the name of the files that remember
+    perplexities, one for each kind of weights.
+    """
+    learned: dict[str, Any] = {}
+    for weights, makers in (("search", MAKERS), ("file", FILE_MAKERS)):
+        wanted = [name for name in makers if name in names]
+        if not wanted:
+            continue
+        subject = open_subject(
+            model, text=text, tokens=tokens, window=window, weights=weights, engine=engine
+        )
+        subject.remember(log and log.with_stem(f"{log.stem}-{weights}"))
+        subject.shared.update(learned)
+        tick(f"model read, weights {subject.identity.weights}")
+        command = f"{COMMAND} smollm2 --tokens {tokens} --window {window}"
+        for name in wanted:
+            made = makers[name](subject, _prefixed(tick, name))
+            tick(f"wrote {save_record(name, describe(subject, command) | made, folder)}")
+        learned = {key: found for key, found in subject.shared.items() if key == LEARNED}

@@ -2,10 +2,10 @@
 
 A sequence begins with sentences that give names a number each, goes on with prose, and ends with
 the same sentences in another order. A model that looks back finds each number's digits; how likely
-it finds them, and how often they are its first choice, tells what the cache has kept.
+it finds them, and how often they are its first choice, tells what the cache still holds.
 """
 
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,14 @@ TOKENS = 2048
 FACTS = 12
 
 
+@runtime_checkable
+class ScoringEvaluation(Protocol):
+    """An engine that scores single tokens of a window by itself."""
+
+    def scores(self, window: int, fmt: Format) -> tuple[NDArray, NDArray]:
+        """Negative log likelihood of all tokens but the first, and whether each was likeliest."""
+
+
 class Quiz:
     """One sequence and the places of its answers' tokens."""
 
@@ -32,7 +40,7 @@ class Quiz:
         self.answers = answers  # of each token but the first: is it part of an answer?
         self.count = count
 
-    def score(self, engine: type[Evaluation], model: Model, fmt: Format) -> dict[str, Any]:
+    def score(self, engine: type[Evaluation], model: Model, fmt: Format) -> dict[str, float]:
         """Mean likelihood of an answer's token, and the share of tokens that were first choice."""
         losses, hits = _scores(engine, model, self.tokens, fmt)
         chosen = losses[self.answers]
@@ -87,9 +95,10 @@ def make_quiz(
 def _scores(
     engine: type[Evaluation], model: Model, tokens: NDArray[np.int64], fmt: Format
 ) -> tuple[NDArray, NDArray]:
-    """Of all tokens but the first: negative log likelihood; was it the likeliest?"""
-    if hasattr(engine, "scores"):
-        return engine(model, tokens, len(tokens)).scores(0, fmt)  # type: ignore[no-any-return]
+    """Negative log likelihood of all tokens but the first, and whether each was the likeliest."""
+    evaluation = engine(model, tokens, len(tokens))
+    if isinstance(evaluation, ScoringEvaluation):
+        return evaluation.scores(0, fmt)
     found = logits(model, tokens, fmt)[:-1]
     wanted = tokens[1:]
     hits = found.argmax(axis=1) == wanted

@@ -1,4 +1,4 @@
-"""A model, its weights as a machine has them, and two pieces of text: to decide on and to judge by.
+"""A model, its weights as a machine has them, and two pieces of text: calibration and validation.
 
 The text's first tokens are for calibration: searches look at them, factors are learned on them. The
 tokens after them are for validation alone.
@@ -6,7 +6,7 @@ tokens after them are for validation alone.
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +26,7 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.names import unknown
 from tilewright.studies.accuracy.evaluations import Evaluations
 
-__all__ = ["ENGINES", "WEIGHTS", "Subject", "engine_class", "open_subject"]
+__all__ = ["ENGINES", "WEIGHTS", "Identity", "Subject", "engine_class", "open_subject"]
 
 DEFAULT_TEXT = f"prose of the Python {sys.version_info.major}.{sys.version_info.minor} reference"
 ENGINES = ("auto", "numpy", "torch")
@@ -40,6 +40,20 @@ WEIGHTS = {  # how the weights are made -> in words
 }
 
 
+@dataclass(frozen=True)
+class Identity:
+    """What tells one subject from another; every record and log begins with it."""
+
+    model: str
+    model_digest: str
+    weights: str  # in words
+    text: str
+    text_digest: str
+    window: int  # tokens
+    calibration_tokens: int
+    validation_tokens: int
+
+
 @dataclass
 class Subject:
     """What perplexities are measured on; ``evaluations`` remembers them by name."""
@@ -51,18 +65,18 @@ class Subject:
     weights: str  # one of WEIGHTS
     calibration: Evaluation
     validation: Evaluation | None  # None if the text has one window only
-    identity: dict[str, Any]
+    identity: Identity
     engine: type[Evaluation] = Evaluation
     evaluations: Evaluations = field(init=False)
     shared: dict[str, Any] = field(default_factory=dict)  # what several experiments need
     _others: dict[tuple[str, int], Evaluation] = field(default_factory=dict)  # of other models
 
     def __post_init__(self) -> None:
-        self.evaluations = Evaluations(None, self.identity)
+        self.evaluations = Evaluations(None, asdict(self.identity))
 
     def remember(self, path: Path | None) -> None:
-        """From now on keep perplexities in this file, those it has already included."""
-        self.evaluations = Evaluations(path, self.identity)
+        """From now on log perplexities in this file, and take those that it has already."""
+        self.evaluations = Evaluations(path, asdict(self.identity))
 
     def measure(
         self,
@@ -76,18 +90,18 @@ class Subject:
 
         ``model`` makes another model to measure, if its weights differ from the subject's.
         """
-        judge = self.validation if validation else self.calibration
-        if judge is None:
+        evaluation = self.validation if validation else self.calibration
+        if evaluation is None:
             raise ValueError("the text has one window only: nothing is left for validation")
         part = "validation" if validation else "calibration"
 
         def perplexity() -> float:
             if model is None:
-                return judge.perplexity(fmt)
+                return evaluation.perplexity(fmt)
             other = model()
             key = part, id(other)  # which the evaluation keeps alive
             if key not in self._others:
-                tokens = judge.sequences.reshape(-1)
+                tokens = evaluation.sequences.reshape(-1)
                 self._others[key] = self.engine(other, tokens, self.window)
             return self._others[key].perplexity(fmt)
 
@@ -127,16 +141,16 @@ def open_subject(
         engine=chosen,
         calibration=chosen(model, ids[: first * window], window),
         validation=chosen(model, held, window) if second else None,
-        identity={
-            "model": original.name,
-            "model digest": _digest(original),
-            "weights": WEIGHTS[weights],
-            "text": DEFAULT_TEXT if text is None else text.name,
-            "text digest": digest(words),
-            "window": window,
-            "calibration tokens": first * window,
-            "validation tokens": second * window,
-        },
+        identity=Identity(
+            model=original.name,
+            model_digest=_digest(original),
+            weights=WEIGHTS[weights],
+            text=DEFAULT_TEXT if text is None else text.name,
+            text_digest=digest(words),
+            window=window,
+            calibration_tokens=first * window,
+            validation_tokens=second * window,
+        ),
     )
 
 
@@ -151,7 +165,7 @@ def quantise(model: Model, weights: str, text: NDArray[np.int64]) -> Model:
 
 
 def engine_class(name: str) -> type[Evaluation]:
-    """``auto`` is PyTorch where it is installed."""
+    """The engine called ``name``; ``auto`` is PyTorch where it is installed."""
     if name not in ENGINES:
         raise ValueError(unknown("engine", name, ENGINES))
     if name == "numpy" or (name == "auto" and find_spec("torch") is None):
@@ -180,7 +194,7 @@ def _encoded(model: Model, text: str) -> NDArray[np.int64]:
 
 
 def _digest(model: Model) -> str:
-    """Of the embeddings and one layer: enough to tell models and files apart."""
+    """A digest of the embeddings and of one layer: enough to tell models and files apart."""
     found = sha256(np.ascontiguousarray(model.embedding).data)
     for linear in model.layers[0].linears.values():
         found.update(np.ascontiguousarray(linear.weight).data)

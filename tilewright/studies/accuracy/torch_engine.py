@@ -9,6 +9,7 @@ independent second form of ``tilewright.golden.llm.cached_attention``.
 """
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from tilewright.golden.llm.sites import PLAIN, Format, Site
 
 __all__ = ["TorchEvaluation", "device_name"]
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 EXPONENT = 0x7F800000  # of a float32
 SMALLEST_NORMAL, LARGEST = 2.0**-14, 65504.0  # of fp16
 HEAD_ROWS = 1024  # tokens whose logits are held at a time
@@ -85,7 +86,10 @@ class TorchEvaluation(Evaluation):
 
     @torch.inference_mode()
     def scores(self, window: int, fmt: Format = PLAIN) -> tuple[np.ndarray, np.ndarray]:
-        """Of all tokens but a window's first: negative log likelihood; was it the likeliest?"""
+        """Score the tokens of one window but its first.
+
+        The result is the negative log likelihood of each, and whether it was the likeliest.
+        """
         if fmt is not PLAIN and not isinstance(fmt, BlockSites | HarmoniaFormat):
             raise ValueError(f"no PyTorch form of {type(fmt).__name__}")
         ids = torch.from_numpy(np.ascontiguousarray(self.sequences[window])).to(self.device)
@@ -94,11 +98,11 @@ class TorchEvaluation(Evaluation):
             x = x + self._on(self.model.positions)[: self.window]
         for index in range(len(self.model.layers)):
             x = self._layer_of(index, x, fmt)
-        losses, hits = self._judged(x[:-1], ids[1:])
+        losses, hits = self._scored(x[:-1], ids[1:])
         return losses.cpu().numpy(), hits.cpu().numpy()
 
     def _on(self, array: np.ndarray) -> Tensor:
-        """On the device, once."""
+        """The array on the device, where it is copied once."""
         key = id(array)
         if key not in self._tensors:
             self._tensors[key] = torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
@@ -139,7 +143,7 @@ class TorchEvaluation(Evaluation):
         cosine, sine = self._cosine, self._sine
         return torch.cat([a * cosine - b * sine, b * cosine + a * sine], -1)
 
-    def _judged(self, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def _scored(self, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         normed = self._norm(self.model.final_norm, x)
         losses, hits = [], []
         for rows, wanted in zip(normed.split(HEAD_ROWS), targets.split(HEAD_ROWS), strict=True):
@@ -150,7 +154,9 @@ class TorchEvaluation(Evaluation):
 
 
 def _converted(fmt: Format, site: Site, values: Tensor) -> Tensor:
-    length = fmt.lengths.get(site) if isinstance(fmt, BlockSites | HarmoniaFormat) else None
+    if not isinstance(fmt, BlockSites | HarmoniaFormat):
+        return values
+    length = fmt.lengths.get(site)
     return values if length is None else truncate(values, fmt.group, length)
 
 
@@ -228,7 +234,7 @@ def _own_groups(cache: CacheFormat, weights: Tensor, v: Tensor, share: int) -> T
 
 
 def _without_offsets(cache: CacheFormat, keys: Tensor) -> Tensor:
-    """By numpy: PyTorch rounds float64 to fp16 twice."""
+    """Keys without offsets, computed by numpy: PyTorch rounds float64 to fp16 twice."""
     if cache.offset_channels == 0:
         return keys
     return torch.from_numpy(without_offsets(cache, keys.cpu().numpy())).to(keys.device)

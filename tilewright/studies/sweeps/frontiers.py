@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.base.errors import CommandError
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.harmonia import HarmoniaPeParams, Mode
+from tilewright.golden.params.names import unknown
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim.claims import Claim, claims_of_study
+from tilewright.studies.sweeps.results import Result
 from tilewright.studies.sweeps.variants import expand, parse_axis
 from tilewright.studies.sweeps.work import Job
 from tilewright.synth.liberty import to_liberty
@@ -25,7 +28,10 @@ __all__ = [
     "FRONTIERS",
     "Design",
     "Frontier",
+    "FrontierPoint",
+    "find_frontier",
     "frontier_path",
+    "frontier_points",
     "frontier_record",
     "jobs_of",
     "load_frontier",
@@ -66,8 +72,26 @@ class Design:
     rtlil_sha256: str
 
 
+@dataclass(frozen=True)
+class FrontierPoint:
+    """One design of a frontier beside the others of its technology."""
+
+    technology: str
+    spec: str
+    goal: str
+    area_um2: float
+    delay_ps: float | None
+    throughput: float
+    throughput_unit: str
+    pareto: bool  # whether no other design is both smaller and faster
+    paper: str | None  # where a paper names it
+
+
 def _weights_per_cycle(params: BlockParams, metrics: dict[str, float]) -> float:
-    """Of DECA when data has arrived: the geometric mean over the paper's twelve schemes."""
+    """Weights that DECA gives per cycle once data has arrived, over the paper's twelve schemes.
+
+    The mean over the schemes is the geometric one.
+    """
     from tilewright.golden.deca.cycles import expected_cycles
     from tilewright.sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
 
@@ -112,7 +136,7 @@ FRONTIERS = {
         ),
         Frontier(
             name="harmonia",
-            title="Harmonia's element: fold and sub-elements per accumulator",
+            title="Harmonia's PE: fold and sub-elements per accumulator",
             specs=_all("harmonia_pe", "group=16,32", "sub_elements=1,2,4", "fold=1,2,4"),
             throughput=_macs_per_cycle,
             unit="MAC/cycle",
@@ -137,6 +161,13 @@ FRONTIERS = {
 }
 
 
+def find_frontier(name: str) -> Frontier:
+    """The frontier called ``name``; an unknown name is refused with those that are near."""
+    if name not in FRONTIERS:
+        raise CommandError(unknown("frontier", name, FRONTIERS))
+    return FRONTIERS[name]
+
+
 def jobs_of(frontier: Frontier) -> list[Job]:
     """Every design in every technology."""
     return [
@@ -148,21 +179,21 @@ def jobs_of(frontier: Frontier) -> list[Job]:
 
 
 def frontier_record(
-    frontier: Frontier, technology: str, results: Sequence[dict[str, Any]]
+    frontier: Frontier, technology: str, results: Sequence[Result]
 ) -> dict[str, Any]:
-    """What ``tilewright sweep --frontier NAME --update-records`` writes down."""
+    """The record that ``tilewright sweep --frontier NAME --update-records`` writes."""
     designs = []
     for result in results:
-        metrics = result["metrics"]
-        rate = frontier.throughput(resolve(result["spec"]), metrics)
+        metrics = {name: metric.value for name, metric in result.metrics.items()}
+        rate = frontier.throughput(resolve(result.spec), metrics)
         designs.append(
             {
-                "spec": result["spec"],
-                "goal": result["goal"],
+                "spec": result.spec,
+                "goal": result.goal,
                 "area": round(metrics["area"], 3),
                 "delay": metrics.get("delay"),
                 "throughput": round(rate, 4),
-                "rtlil_sha256": result["rtlil_sha256"],
+                "rtlil_sha256": result.rtlil_sha256,
             }
         )
     return {
@@ -189,8 +220,38 @@ def load_frontier(name: str, technology: str, folder: Path = RECORDS) -> list[De
     return [Design(**design) for design in json.loads(path.read_text())["designs"]]
 
 
+def frontier_points(frontier: Frontier, technologies: Sequence[str]) -> list[FrontierPoint]:
+    """Every design of the committed records, by technology and area."""
+    papers = {resolve(spec): claim for spec, claim in frontier.papers.items()}
+    points = []
+    for technology in technologies:
+        designs = load_frontier(frontier.name, technology)
+        if designs is None:
+            raise CommandError(
+                f"no record of frontier {frontier.name} in {technology}; make it with"
+                f" `tilewright sweep --frontier {frontier.name} --update-records`"
+            )
+        best = pareto(designs)
+        for design in sorted(designs, key=lambda d: d.area):
+            claim = papers.get(resolve(design.spec))
+            points.append(
+                FrontierPoint(
+                    technology,
+                    design.spec,
+                    design.goal,
+                    design.area,
+                    design.delay,
+                    design.throughput,
+                    frontier.unit,
+                    design in best,
+                    f"{claim.paper}, {claim.where}" if claim else None,
+                )
+            )
+    return points
+
+
 def pareto(designs: Sequence[Design]) -> list[Design]:
-    """Those that no other design beats, smallest first: less area or more throughput costs."""
+    """The designs that no other beats in both area and throughput, smallest first."""
     best: list[Design] = []
     for design in sorted(designs, key=lambda d: (d.area, -d.throughput)):
         if not best or design.throughput > best[-1].throughput:

@@ -1,18 +1,19 @@
 """Jobs of a sweep side by side: on the cores of this machine, or on a Dask cluster."""
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
 from tilewright.base.errors import CommandError
+from tilewright.studies.sweeps.results import Result
 from tilewright.studies.sweeps.work import Job, VariantError, quick_key, run_apart, sources_key
 from tilewright.synth.kept import keep, kept
 
 __all__ = ["Outcome", "run_here", "run_on_cluster"]
 
-Outcome = dict[str, Any] | VariantError
+Outcome = Result | VariantError
 CONNECT_SECONDS = 20  # for a scheduler to answer, and for its first worker
 
 
@@ -30,7 +31,7 @@ def run_here(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Outcome]]
 
 
 def run_on_cluster(jobs: Sequence[Job], address: str) -> Iterator[tuple[Job, Outcome]]:
-    """The same on the workers of a Dask scheduler, which must have these very sources."""
+    """As :func:`run_here`, on the workers of a Dask scheduler, which must have these sources."""
     missing = yield from _known(jobs)
     if not missing:
         return
@@ -42,26 +43,27 @@ def run_on_cluster(jobs: Sequence[Job], address: str) -> Iterator[tuple[Job, Out
             yield _ended(futures[future], future)
 
 
-def _known(jobs: Sequence[Job]) -> Any:
-    """Yields what earlier runs have kept; returns the other jobs."""
+def _known(jobs: Sequence[Job]) -> Generator[tuple[Job, Outcome], None, list[Job]]:
+    """Yields the results that earlier runs have cached; returns the other jobs."""
     missing = []
     for job in jobs:
         result = kept(quick_key(job))
         if result is None:
             missing.append(job)
         else:
-            yield job, result
+            yield job, Result.from_json(result)
     return missing
 
 
-def _ended(job: Job, future: Any) -> tuple[Job, Outcome]:
+def _ended(job: Job, future: Future[dict[str, Any]]) -> tuple[Job, Outcome]:
+    """A job with its outcome; ``future`` has ended, here or on a cluster."""
     error = future.exception()
     if error is not None:
         return job, error if isinstance(error, VariantError) else VariantError(repr(error))
-    result = future.result()
-    if result.pop("sources") == sources_key():  # else they changed meanwhile
-        keep(quick_key(job), result)
-    return job, result
+    found = future.result()
+    if found["sources"] == sources_key():  # else they changed meanwhile
+        keep(quick_key(job), found["result"])
+    return job, Result.from_json(found["result"])
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """One variant of a sweep: synthesised and simulated in a process of its own.
 
 A variant that crashes takes nothing else with it, and the same call serves a local thread and a
-worker of a cluster. Results are plain JSON data, kept by the sources they came from
+worker of a cluster. Results travel as plain JSON data and are cached by the sources they came from
 (:mod:`tilewright.synth.kept`); where sources changed, what Yosys gave is still found by its own
 content.
 """
@@ -13,9 +13,15 @@ import tempfile
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Job", "VariantError", "quick_key", "run_apart", "sources_key"]
+from tilewright.studies.sweeps.results import LongestPath, Metric, Result, Simulation
+
+if TYPE_CHECKING:
+    from tilewright.golden.params.block import BlockParams
+    from tilewright.synth.technology import Technology
+
+__all__ = ["Job", "VariantError", "quick_key", "result_text", "run_apart", "sources_key"]
 
 ROOT = Path(__file__).parents[2]
 # What the result of a variant can depend on.
@@ -40,7 +46,7 @@ class Job:
 
 @cache
 def sources_key() -> str:
-    """Changes with every source that a result can depend on."""
+    """A digest that changes with every source that a result can depend on."""
     from tilewright.synth.kept import content_key
 
     paths = [p for folder in SOURCES for p in sorted((ROOT / folder).rglob("*")) if _is_source(p)]
@@ -52,7 +58,7 @@ def _is_source(path: Path) -> bool:
 
 
 def quick_key(job: Job) -> str:
-    """Names the result of ``job`` as long as no source changes."""
+    """The name of the result of ``job``, as long as no source changes."""
     from tilewright.synth.kept import content_key
     from tilewright.synth.record import tool_versions
 
@@ -60,9 +66,9 @@ def quick_key(job: Job) -> str:
 
 
 def run_apart(fields: dict[str, Any]) -> dict[str, Any]:
-    """The result of ``Job(**fields)``, worked out in a process of its own.
+    """The result of ``Job(**fields)`` as JSON data, worked out in a process of its own.
 
-    ``sources`` in it is :func:`sources_key` where and when the work began.
+    ``sources`` beside it is :func:`sources_key` where and when the work began.
     """
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         result = Path(folder) / "result.json"
@@ -86,51 +92,71 @@ def _last_words(text: str, code: int) -> str:
     return lines[-1].strip() if lines else f"ended with {ending} and said nothing"
 
 
-def _run(job: Job) -> dict[str, Any]:
+def result_text(result: Result) -> str:
+    """A result as a JSON document."""
+    return json.dumps(asdict(result), indent=2) + "\n"
+
+
+def _run(job: Job) -> Result:
     from tilewright.golden.params.resolve import resolve
     from tilewright.synth.emit import to_rtlil
-    from tilewright.synth.record import sha256
     from tilewright.synth.technology import load_technology
 
-    sources = sources_key()
     params, technology = resolve(job.spec), load_technology(job.technology)
     rtlil = to_rtlil(params, memory_macros=True)
-    return {
-        "sources": sources,
-        "spec": job.spec,
-        "technology": job.technology,
-        "parameters": params.as_dict(),
-        "rtlil_sha256": sha256(rtlil),
-        **_synthesise(job, params, rtlil, technology),
-        "simulation": _simulate(job) if job.simulate else None,
-    }
+    synthesise = _area_by_modules if job.by_modules else _synthesise
+    return synthesise(job, params, rtlil, technology)
 
 
-def _synthesise(job: Job, params: Any, rtlil: str, technology: Any) -> dict[str, Any]:
-    from tilewright.synth.flow import Goal, synthesise, synthesise_for_clock
+def _area_by_modules(
+    job: Job, params: "BlockParams", rtlil: str, technology: "Technology"
+) -> Result:
     from tilewright.synth.modules import area_by_modules
+    from tilewright.synth.record import sha256
+
+    area = area_by_modules(rtlil, params.slug, technology)
+    return Result(
+        spec=job.spec,
+        technology=job.technology,
+        goal="area by modules",
+        parameters=params.as_dict(),
+        metrics={
+            "area": Metric(round(area.total, 3), "um2"),
+            "memory_area": Metric(round(area.memory, 3), "um2"),
+        },
+        rtlil_sha256=sha256(rtlil),
+        simulation=_simulate(job) if job.simulate else None,
+    )
+
+
+def _synthesise(job: Job, params: "BlockParams", rtlil: str, technology: "Technology") -> Result:
+    from tilewright.synth.flow import Goal, synthesise, synthesise_for_clock
     from tilewright.synth.record import block_record
 
-    if job.by_modules:
-        area = area_by_modules(rtlil, params.slug, technology)
-        metrics = {"area": round(area.total, 3), "memory_area": round(area.memory, 3)}
-        return {"goal": "area by modules", "metrics": metrics, "longest_path": None}
     if job.clock is None:
-        result = synthesise(rtlil, params.slug, technology, Goal(job.goal))
+        netlist = synthesise(rtlil, params.slug, technology, Goal(job.goal))
     else:
-        result = synthesise_for_clock(rtlil, params.slug, technology, job.clock)
-    record = block_record(job.spec, params, rtlil, result)
-    metrics = {name: metric["value"] for name, metric in record["metrics"].items()}
-    if job.clock is not None:
-        metrics["slack"] = round(job.clock - result.delay, 1)
-    return {
-        "goal": result.goal.value,
-        "metrics": metrics,
-        "longest_path": record["longest_path"],
+        netlist = synthesise_for_clock(rtlil, params.slug, technology, job.clock)
+    record = block_record(job.spec, params, rtlil, netlist)
+    metrics = {
+        name: Metric(metric["value"], metric["unit"]) for name, metric in record["metrics"].items()
     }
+    if job.clock is not None:
+        metrics["slack"] = Metric(round(job.clock - netlist.delay, 1), "ps")
+    path = record["longest_path"]
+    return Result(
+        spec=job.spec,
+        technology=job.technology,
+        goal=netlist.goal.value,
+        parameters=params.as_dict(),
+        metrics=metrics,
+        rtlil_sha256=record["rtlil_sha256"],
+        longest_path=path and LongestPath(path["start"], path["end"], tuple(path["cells"])),
+        simulation=_simulate(job) if job.simulate else None,
+    )
 
 
-def _simulate(job: Job) -> dict[str, Any]:
+def _simulate(job: Job) -> Simulation:
     """The block's own bench on its Verilog; a failure is the variant's."""
     from tilewright.golden.params.resolve import resolve
     from tilewright.verify import cocotb_tests
@@ -149,11 +175,9 @@ def _simulate(job: Job) -> dict[str, Any]:
     if not result.passed:
         first = (result.failure or "no reason given").splitlines()[0]
         raise VariantError(f"simulation: {first}")
-    return {
-        "simulator": result.simulator.name,
-        "cases": result.numbers.get("cases"),
-        "cycles": result.numbers.get("cycles"),
-    }
+    return Simulation(
+        result.simulator.name, result.numbers.get("cases"), result.numbers.get("cycles")
+    )
 
 
 def _main() -> int:
@@ -161,13 +185,14 @@ def _main() -> int:
     from tilewright.synth.yosys import SynthesisError
 
     try:
+        sources = sources_key()
         result = _run(Job(**json.load(sys.stdin)))
     except KeyboardInterrupt:
         return 130
     except (CommandError, OSError, SynthesisError, ValueError, VariantError) as error:
         print(error, file=sys.stderr)
         return 1
-    Path(sys.argv[1]).write_text(json.dumps(result))
+    Path(sys.argv[1]).write_text(json.dumps({"sources": sources, "result": asdict(result)}))
     return 0
 
 

@@ -9,12 +9,13 @@ from tilewright.base.console import remark
 if TYPE_CHECKING:
     from tilewright.studies.accuracy.subject import Subject
 
-__all__ = ["add_subject_arguments", "open_from", "save_plot", "update_records"]
+__all__ = ["add_subject_arguments", "open_from", "update_records"]
 
 TOKENS, WINDOW = 2048, 1024  # minutes on two cores
 
 
 def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which model is measured, on which text and how."""
     parser.add_argument(
         "model", metavar="MODEL", help="smollm2, a GGUF file, or a Hugging Face folder"
     )
@@ -26,7 +27,7 @@ def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=TOKENS,
         metavar="N",
-        help=f"of the text, to decide on; as many more to judge by [{TOKENS}]",
+        help=f"tokens of the text for calibration, and as many more for validation [{TOKENS}]",
     )
     parser.add_argument(
         "--window", type=int, default=WINDOW, metavar="W", help=f"tokens of a sequence [{WINDOW}]"
@@ -44,7 +45,7 @@ def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
         "--log",
         type=Path,
         metavar="FILE",
-        help="keep every perplexity here, and go on from those it has",
+        help="log every perplexity here, and go on from those it has",
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the result (SVG, PNG, PDF)")
     parser.add_argument(
@@ -53,6 +54,7 @@ def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def open_from(args: argparse.Namespace) -> "Subject":
+    """The subject that the options describe."""
     # Imported here: `--help` needs none of it.
     from tilewright.studies.accuracy.subject import open_subject
 
@@ -68,41 +70,11 @@ def open_from(args: argparse.Namespace) -> "Subject":
     return subject
 
 
-def update_records(
-    args: argparse.Namespace, subject: "Subject", command: str, names: tuple[str, ...]
-) -> None:
-    """Make the records ``names`` again; with the file's weights, ``command``'s one for those."""
-    from tilewright.studies.accuracy.records import FILE_MAKERS, MAKERS, describe, save_record
+def update_records(args: argparse.Namespace, subject: "Subject", command: str) -> None:
+    """Make the records of ``command`` again, which will name this command line."""
+    from tilewright.studies.accuracy.records import update_records
 
     words = f"tilewright {command} {args.model} --tokens {args.tokens} --window {args.window}"
     if args.weights == "file":
-        words, names = f"{words} --weights file", (f"{command}-file",)
-    for name in names:
-        make = (MAKERS | FILE_MAKERS)[name]
-        record = describe(subject, f"{words} --update-record") | make(subject, remark)
-        remark(f"wrote {save_record(name, record)}")
-
-
-def save_plot(
-    path: Path,
-    groups: dict[str, list[tuple[float, float]]],
-    *,
-    x_label: str,
-    limit: float | None = None,
-) -> None:
-    """Perplexities over something, a colour for each group, a line at ``limit``."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    for name, points in groups.items():
-        if points:
-            axes.scatter(*zip(*points, strict=True), s=24, label=name)
-    if limit is not None:
-        axes.axhline(limit, color="grey", linewidth=0.8)
-    axes.set(xlabel=x_label, ylabel="perplexity")
-    axes.legend()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+        words += " --weights file"
+    update_records(subject, command, f"{words} --update-record", remark)

@@ -1,0 +1,57 @@
+"""``python -m tilewright.studies.accuracy MODEL``: every committed record, made again in one go.
+
+The same as the commands ``search`` and ``kv`` with ``--update-record``, with INT4 weights and then
+with the file's, but factors are learned once; meant for a large machine.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewright.studies.accuracy.records import (
+    COMMAND,
+    FILE_MAKERS,
+    MAKERS,
+    RECORDS,
+    make_all_records,
+)
+from tilewright.studies.accuracy.subject import ENGINES
+
+__all__ = ["main"]
+
+ALL = (*MAKERS, *FILE_MAKERS)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Make the records that the command line asks for, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog=COMMAND, description="Make every committed record of the accuracy studies again."
+    )
+    parser.add_argument("model", help="smollm2, a GGUF file or a Hugging Face folder")
+    parser.add_argument("--text", type=Path, help="prose; that of the Python reference if absent")
+    parser.add_argument("--tokens", type=int, default=8192, help="of calibration [%(default)s]")
+    parser.add_argument("--window", type=int, default=2048, help="of a sequence [%(default)s]")
+    parser.add_argument("--engine", choices=ENGINES, default="auto", help="what computes")
+    parser.add_argument("--out", type=Path, default=RECORDS, help="folder of the records")
+    parser.add_argument("--log", type=Path, help="files of this name remember perplexities")
+    parser.add_argument("--only", choices=ALL, nargs="*", default=ALL, help="these records alone")
+    args = parser.parse_args(argv)
+    start = time.monotonic()
+
+    def tick(doing: str) -> None:
+        print(f"{time.monotonic() - start:7.1f} s  {doing}", file=sys.stderr, flush=True)
+
+    make_all_records(
+        args.model,
+        text=args.text,
+        tokens=args.tokens,
+        window=args.window,
+        engine=args.engine,
+        names=args.only,
+        folder=args.out,
+        log=args.log,
+        tick=tick,
+    )
+    return 0
