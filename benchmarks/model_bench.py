@@ -72,14 +72,14 @@ def roof_surface() -> None:
 
 
 def table6() -> None:
-    simulate.cache_clear()
+    simulate.cache_clear()  # type: ignore[attr-defined]  # a cached function, typed as itself
     for claim in scoreboard_claims("deca"):
         if claim.table.startswith("DECA Table 6"):
             EVALUATIONS[claim.evaluate](**claim.arguments)
 
 
 def scoreboard() -> None:
-    simulate.cache_clear()
+    simulate.cache_clear()  # type: ignore[attr-defined]  # a cached function, typed as itself
     evaluate()
 
 

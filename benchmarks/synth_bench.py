@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
             f"{figures['block']} in {figures['technology']}: {figures['first_s']} s, limit"
             f" {LIMIT:.0f} s; again {figures['again_s']} s"
         )
-    return 0 if max(figures["first_s"], figures["again_s"]) <= LIMIT else 1
+    return 0 if max(float(figures["first_s"]), float(figures["again_s"])) <= LIMIT else 1
 
 
 if __name__ == "__main__":
