@@ -85,9 +85,25 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation site in out/docs; a warning is an error."""
+    """The documentation site in out/docs, a warning is an error; the report beside it.
+
+    They link to each other.
+    """
     install(session, "docs")
-    session.run("python", "-m", "sphinx", "-W", "--keep-going", "docs", "out/docs")
+    build_site(session)
+
+
+def build_site(session: nox.Session) -> None:
+    session.run("python", "-m", "sphinx", "-W", "--keep-going", "-j", "auto", "docs", "out/docs")
+    session.run("tilewright", "report", "-o", "out/report")
+
+
+@nox.session
+def screens(session: nox.Session) -> None:
+    """Site and report in Chromium, on a phone and on a desktop; pictures in out/screens."""
+    install(session, "docs")
+    build_site(session)
+    session.run("python", "-m", "tests.docs.screens", *session.posargs)
 
 
 @nox.session

@@ -4,10 +4,25 @@ Nothing is fetched while it is built and nothing while it is read: no links into
 inventories, no fonts or scripts from the web, and Sphinx's own search.
 """
 
+import json
+import os
+import re
+from pathlib import Path
+
+from docutils.nodes import document
+from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 
 import tilewright
+from tilewright.cli import all_commands, command_parser
+from tilewright.report.reference.api import members_as_list, write_api_pages
 from tilewright.report.reference.assembly import AssemblyLexer
+from tilewright.report.reference.command_line import command_reference
+from tilewright.report.reference.declarations import TABLES
+from tilewright.verify.job import Job
+
+# The packages whose public classes and functions are documented.
+PACKAGES = ["golden", "hw", "sim", "synth", "kernels", "verify", "studies", "base"]
 
 project = "Tilewright"
 author = "The Tilewright contributors"
@@ -17,7 +32,6 @@ version = release = tilewright.__version__
 extensions = [
     "myst_nb",  # Markdown, and notebooks that are executed while the site is built
     "sphinx.ext.autodoc",  # the API from docstrings
-    "sphinx.ext.napoleon",  # their sections Parameters, Members, Raises
 ]
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 
@@ -28,9 +42,67 @@ html_css_files = ["site.css"]
 html_copy_source = False
 
 myst_enable_extensions = ["colon_fence", "deflist"]
+nb_merge_streams = True
+nb_execution_mode = "force"  # what a notebook shows is what today's code gives
+nb_execution_raise_on_error = True
 myst_heading_anchors = 4  # links such as deca.md#registers, as code hosts make them
+
+autodoc_member_order = "bysource"
+autodoc_default_options = {"undoc-members": True, "show-inheritance": True}
+autodoc_mock_imports = ["torch", "gguf", "distributed"]  # optional extras
+nitpicky = True  # a reference to something of this project that does not exist is an error
+nitpick_ignore_regex = [
+    (r"py:.*", r"(abc|amaranth|ctypes|enum|torch)\..*"),  # base classes that others document
+    (r"py:.*", r"tilewright\..*\.(AnyInstruction|F|Item|Model)"),  # type variables
+]
+toc_object_entries = False  # thousands of them would be copied into each page's navigation
+
+# Benches that run inside a simulator read what they shall do when they are imported.
+os.environ.setdefault("TILEWRIGHT_JOB", json.dumps(Job("deca:small").as_dict()))
+os.environ.setdefault("TILEWRIGHT_TASK", "{}")
+os.environ.setdefault("TILEWRIGHT_REPORT", os.devnull)
 
 
 def setup(app: Sphinx) -> None:
     """Add to Sphinx what only this project has."""
     app.add_lexer("asm", AssemblyLexer)
+    app.connect("builder-inited", write_generated_pages)
+    app.connect("source-read", fill_in)
+    app.connect("autodoc-process-docstring", rewrite_docstring)
+    app.connect("doctree-read", unlink_foreign_types)
+
+
+def write_generated_pages(app: Sphinx) -> None:
+    packages = [f"tilewright.{name}" for name in PACKAGES]
+    write_api_pages(packages, Path(app.srcdir) / "reference" / "api")
+
+
+def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
+    """Replace every line ``<!-- generated: NAME -->`` of a page by what is made from the code."""
+    pattern = r"^<!-- generated: (\w+) -->$"
+    source[0] = re.sub(pattern, lambda m: GENERATED[m[1]](), source[0], flags=re.MULTILINE)
+
+
+def all_commands_reference() -> str:
+    return command_reference(command_parser(*words) for words in [(), *all_commands()])
+
+
+GENERATED = {**TABLES, "commands": all_commands_reference}
+
+
+def rewrite_docstring(
+    app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    lines[:] = members_as_list(lines)
+
+
+def unlink_foreign_types(app: Sphinx, doctree: document) -> None:
+    """Leave annotations as text that name types of Python or of another project.
+
+    Their documentation lies elsewhere, and Sphinx would otherwise look for a name of ours that ends
+    in the same letters.
+    """
+    for reference in list(doctree.findall(pending_xref)):
+        is_annotation = "refwarn" not in reference
+        if is_annotation and not str(reference.get("reftarget", "")).startswith("tilewright."):
+            reference.replace_self(reference.children)

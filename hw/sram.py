@@ -8,7 +8,7 @@ __all__ = ["BlackBoxMemories", "Sram"]
 
 
 class BlackBoxMemories:
-    """Elaborated for this platform, every :class:`Sram` is an instance of an empty macro.
+    """Elaborated for this platform, every ``Sram`` is an instance of an empty macro.
 
     Synthesis then leaves memories alone, and their area comes from a model of bit cells.
     """

@@ -90,8 +90,8 @@ class Edge:
 class Arc:
     """``source`` pin to ``target`` pin.
 
-    Sense +: an edge causes the same edge, -: the opposite one, *: either causes both, which is
-    also the sense of an arc from the clock of a flip-flop.
+    Sense ``+``: an edge causes the same edge, ``-``: the opposite one, ``*``: either causes both,
+    which is also the sense of an arc from the clock of a flip-flop.
     """
 
     source: str

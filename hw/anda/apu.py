@@ -45,7 +45,7 @@ class ApuDatapath(wiring.Component):
     """All of an APU but its control, its weights and its output.
 
     Numerics: :mod:`tilewright.golden.anda.dot_products`. ``total`` is the fp32 sum.
-    Timing: as the :class:`Sequencer` says. ``plane`` is the sign word, or a mantissa word XOR the
+    Timing: as the ``Sequencer`` says. ``plane`` is the sign word, or a mantissa word XOR the
     sign word; ``exponent``, ``mantissa`` and ``scale`` count with ``multiply``.
     """
 

@@ -30,7 +30,7 @@ def lane_signature(group: int) -> wiring.Signature:
 
 
 class Lane(wiring.Component):
-    """A group of fp16 values to plane words, under the control of a :class:`Packager`.
+    """A group of fp16 values to plane words, under the control of a ``Packager``.
 
     Numerics: :func:`tilewright.golden.bfp.encode` with saturation. ``exponent`` and ``saturated``
     (an infinity or NaN was among the values) hold as long as the group does.

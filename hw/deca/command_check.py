@@ -17,7 +17,7 @@ MAX_GROUP_LOG2 = (TILE_BYTES // 2 - 1).bit_length()  # a group is at most a bf16
 
 
 def check_command(m: Module, p: DecaParams, command) -> Signal:
-    """The :class:`TileError` that a command's configuration and lengths give."""
+    """The ``TileError`` that a command's configuration and lengths give."""
     config = command.config
     error = Signal(ERROR_BITS, init=TileError.OK)
     scaled = config.scale != ScaleKind.NONE.code

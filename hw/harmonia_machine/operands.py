@@ -112,7 +112,7 @@ def column_signature(params: HarmoniaParams) -> wiring.Signature:
 class OperandArray(HarmoniaArray):
     """The array, whose columns hold whole operand memories: rows of all columns at a time.
 
-    Numerics and timing of the sums are those of :class:`HarmoniaArray`.
+    Numerics and timing of the sums are those of ``HarmoniaArray``.
 
     Members
     -------

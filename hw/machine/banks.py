@@ -54,7 +54,7 @@ class Banks(wiring.Component):
 
 
 def bank_signature(depth: int, word: int) -> wiring.Signature:
-    """The ports of an :class:`Sram`."""
+    """The ports of an ``Sram``."""
     return wiring.Signature(
         {
             "write_enable": In(1),

@@ -34,6 +34,31 @@ def run_examples(examples: list[list[str]], capsys: Any) -> None:
         assert doctest.OutputChecker().check_output(output, got, flags), got
 
 
+def run_page(text: str, name: str, capsys: Any) -> dict[str, Any]:
+    """Run every ``console``, ``python`` and ``pycon`` block of a page in its order; the names left.
+
+    Blocks of one page share their names, as when a reader types them one after the other. What a
+    command or an expression gives is the one shown, where ``...`` stands for what differs.
+    """
+    names: dict[str, Any] = {"__name__": name}
+    pattern = r"^```(console|python|pycon)\n(.*?)^```$"
+    for kind, block in re.findall(pattern, text, re.MULTILINE | re.DOTALL):
+        if kind == "console":
+            parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+            run_examples([part.split("\n", 1) for part in parts], capsys)
+        elif kind == "python":
+            exec(compile(block, name, "exec"), names)
+        else:
+            flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+            test = doctest.DocTestParser().get_doctest(block, names, name, name, 0)
+            runner = doctest.DocTestRunner(optionflags=flags)
+            report: list[str] = []
+            runner.run(test, out=report.append, clear_globs=False)
+            assert not runner.failures, "".join(report)
+            names.update(test.globs)
+    return names
+
+
 def table(text: str, name: str) -> list[list[str]]:
     """Rows of the table behind ``<!-- name -->``, without its head; cells without backquotes."""
     found = re.search(rf"^<!-- {name} -->\n((?:\|.*\n)+)", text, re.MULTILINE)

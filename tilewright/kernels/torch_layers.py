@@ -5,6 +5,9 @@ fp32 sums in the order of ``tilewright.golden.sparamx``, the bias added in fp32,
 bf16.
 """
 
+# Annotations stay text, so that the documentation can be built where PyTorch is not installed.
+from __future__ import annotations
+
 import warnings
 from collections.abc import Collection
 from typing import Any, TypeVar
@@ -85,7 +88,7 @@ class SparseLinear(nn.Module):
     @classmethod
     def of(
         cls, layer: nn.Linear, sparsity: float, element: Element, threads: int | None = None
-    ) -> "SparseLinear":
+    ) -> SparseLinear:
         """The pruned and packed form of ``layer``; a ValueError says why there is none."""
         if type(layer) is not nn.Linear:
             raise ValueError(f"a {type(layer).__name__} may do more than multiply")

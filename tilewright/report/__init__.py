@@ -23,7 +23,7 @@ def build_report(folder: str | Path, context: Context) -> dict[str, Page]:
     """Write all pages into ``folder``, replacing it as a whole, and return them by file name."""
     modules = _page_modules()
     titles = {name: module.TITLE for name, module in modules.items()}
-    navigation = [("index.html", "Tilewright"), *((f"{n}.html", t) for n, t in titles.items())]
+    navigation = _navigation(Path(folder), titles)
     built = {}
     with replace_directory(folder) as fresh:
         for name in context.track("report", modules, titles.__getitem__):
@@ -39,6 +39,13 @@ def build_report(folder: str | Path, context: Context) -> dict[str, Page]:
         index = document("Tilewright report", _index(built, titles), navigation, "index.html")
         (fresh / "index.html").write_text(index, encoding="utf-8")
     return built
+
+
+def _navigation(folder: Path, titles: dict[str, str]) -> list[tuple[str, str]]:
+    """Addresses and words; the documentation is among them where it was built beside the report."""
+    pages = [("index.html", "Tilewright"), *((f"{name}.html", t) for name, t in titles.items())]
+    beside = (folder.parent / "docs" / "index.html").is_file()
+    return [*pages, ("../docs/index.html", "Documentation")] if beside else pages
 
 
 def _whole_page(name: str, title: str, page: Page) -> Markup:

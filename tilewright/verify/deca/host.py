@@ -18,7 +18,7 @@ class Host:
     """Drives every stream of the element cycle by cycle.
 
     ``stall`` is the probability that the core waits, per cycle and port. What else comes out of
-    the element and what has been taken by it, :meth:`_came` and :meth:`_went` are told.
+    the element and what has been taken by it, ``_came`` and ``_went`` are told.
     """
 
     def __init__(

@@ -103,7 +103,7 @@ def run_bench(
     """Run the cocotb tests of Python module ``module`` on the Verilog module ``top``.
 
     ``job`` reaches the bench as ``tilewright.verify.job``. ``waves`` is written whether the tests
-    pass or not, in the format that its ending names (:func:`wave_format`). A failing test is a
+    pass or not, in the format that its ending names (``wave_format``). A failing test is a
     result; no result at all is a :class:`SimulationError`.
     """
     if isinstance(simulator, str):

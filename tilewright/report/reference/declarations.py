@@ -1,0 +1,173 @@
+"""Tables of the reference that are made from the parameter objects: nothing is typed twice.
+
+What a number means stands in the source as a comment behind it, which is read from there.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from types import ModuleType
+from typing import Any
+
+from tilewright.golden.bits import decode
+from tilewright.golden.deca import SCHEMES
+from tilewright.golden.params import anda_machine, deca, harmonia_machine, machine, vector
+from tilewright.golden.params.block import BlockParams, Field, Port
+from tilewright.golden.params.describe import describe
+from tilewright.golden.params.formats import FLOAT_FORMATS
+from tilewright.golden.params.resolve import BLOCKS
+
+__all__ = ["TABLES"]
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    cells = [[str(cell).replace("|", "\\|") for cell in row] for row in (header, *rows)]
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]])
+
+
+def comments(cls: type[Enum]) -> dict[str, str]:
+    """The comment behind each member of an enumeration, also one that goes on below it."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in inspect.getsource(cls).splitlines():
+        if member := re.match(r"    (\w+) = [^#]*(?:# (.*))?$", line):
+            name = member[1]
+            found[name] = member[2] or ""
+        elif name and (more := re.match(r"    +# (.*)$", line)):
+            found[name] += f" {more[1]}"
+        else:
+            name = ""
+    return found
+
+
+def field_list(fields: Iterable[Field]) -> str:
+    shown = (f"`{f.name}` {f'{f.count} x ' if f.count else ''}{f.bits}" for f in fields)
+    return ", ".join(shown) or "none"
+
+
+def enumeration(cls: type[Enum], title: str, number: Callable[[Any], str] = str) -> str:
+    meanings = comments(cls)
+    rows = [[number(member.value), f"`{member.name}`", meanings[member.name]] for member in cls]
+    return markdown_table([title, "name", "meaning"], rows)
+
+
+def bit_ranges(fields: Iterable[Field]) -> str:
+    rows, at = [], 0
+    for field in fields:
+        last = at + field.bits - 1
+        rows.append([f"`{field.name}`", str(at) if field.bits == 1 else f"{at}..{last}"])
+        at += field.bits
+    return markdown_table(["field", "bits"], rows)
+
+
+def ports(params: BlockParams) -> str:
+    def row(port: Port, way: str) -> list[str]:
+        return [f"`{port.name}`", way, field_list(port.fields)]
+
+    rows = [row(port, "in") for port in params.inputs] + [row(p, "out") for p in params.outputs]
+    rows += [
+        [f"`{wire.name}`", "out" if wire.output else "in", f"a wire of {wire.bits} bits"]
+        for wire in params.wires
+    ]
+    return markdown_table(["port", "way", "payload: field, bits; the first one lowest"], rows)
+
+
+def instruction_set(declared: ModuleType) -> str:
+    """Instructions, counters and errors of an accelerator that runs programs."""
+    meanings = comments(declared.Opcode)
+    rows = [
+        [int(opcode), f"`{opcode.name.lower()}`", meanings[opcode.name], field_list(fields)]
+        for opcode, fields in declared.INSTRUCTION_FIELDS.items()
+    ]
+    header = ["opcode", "name", "what it does", "fields and their bits, the first above the opcode"]
+    errors = comments(machine.Error)
+    stops = [[int(e), f"`{e.name}`", errors[e.name]] for e in declared.ERRORS if e]
+    parts = [
+        ("Instructions", markdown_table(header, rows)),
+        ("Memories", enumeration(declared.Memory, "number")),
+        ("Counters", enumeration(declared.Counter, "number")),
+        ("Errors", markdown_table(["code", "name", "when"], stops)),
+    ]
+    return "\n\n".join(f"### {title}\n\n{table}" for title, table in parts)
+
+
+def vector_operations() -> str:
+    return enumeration(vector.Operation, "code")
+
+
+def machine_registers() -> str:
+    table = enumeration(machine.Register, "offset", lambda value: f"{value:#06x}")
+    status = bit_ranges(machine.STATUS_FIELDS)
+    base = f"The instruction memory starts at {machine.INSTRUCTION_BASE:#06x}, 16 bytes for each."
+    return f"{table}\n\n{base}\n\n`STATUS` holds these fields:\n\n{status}"
+
+
+def deca_registers() -> str:
+    parts = [
+        enumeration(deca.Register, "offset", lambda value: f"{value:#05x}"),
+        "Registers of a loader, relative to its first:",
+        enumeration(deca.LoaderRegister, "offset", lambda value: f"{value:#04x}"),
+        "`CONFIG` holds these fields:",
+        bit_ranges(deca.CONFIG_FIELDS),
+        "`STATUS` of a loader holds these fields:",
+        bit_ranges(deca.STATUS_FIELDS),
+        "A tile ends with one of these codes:",
+        enumeration(deca.TileError, "code"),
+    ]
+    return "\n\n".join(parts)
+
+
+def float_formats() -> str:
+    def row(name: str) -> list[Any]:
+        f = FLOAT_FORMATS[name]
+        largest, least = (f"{float(decode(f, bits)):.6g}" for bits in (f.max_finite_bits, 1))
+        sizes = (f.bits, f.exponent_bits, f.mantissa_bits, f.bias)
+        return [f"`{name}`", *sizes, f.specials.value, largest, least]
+
+    header = ["format", "bits", "exponent", "mantissa", "bias", "specials", "largest", "smallest"]
+    return markdown_table(header, map(row, FLOAT_FORMATS))
+
+
+def weight_schemes() -> str:
+    rows = [
+        [f"`{name}`", c.code_bits, c.scale.value, c.group if c.scale.bytes else "none"]
+        for name, scheme in SCHEMES.items()
+        for c in [scheme.config]
+    ]
+    return markdown_table(["scheme", "bits of a code", "scale", "weights that share it"], rows)
+
+
+def block_reference() -> str:
+    return "\n\n".join(_block(cls) for _, cls in sorted(BLOCKS.items()))
+
+
+def _block(cls: type[BlockParams]) -> str:
+    params = cls.preset()
+    about = describe(params)
+    rows = [
+        [f"`{f['name']}`", f"`{f['value']}`", str(f["type"]).replace("|", ", ")]
+        for f in about["fields"]
+    ]
+    presets = ", ".join(f"`{name}`" for name in cls.PRESETS)
+    summary = about["summary"][0].upper() + about["summary"][1:]
+    parts = [
+        f"## {params.block}",
+        f"{summary}. Presets: {presets}. Contract: {{py:class}}`{cls.__module__}.{cls.__name__}`.",
+        markdown_table(["field", "default", "values"], rows) if rows else "",
+        ports(params),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "anda_instructions": lambda: instruction_set(anda_machine),
+    "harmonia_instructions": lambda: instruction_set(harmonia_machine),
+    "vector_operations": vector_operations,
+    "machine_registers": machine_registers,
+    "deca_registers": deca_registers,
+    "float_formats": float_formats,
+    "weight_schemes": weight_schemes,
+    "blocks": block_reference,
+}
