@@ -149,7 +149,7 @@ def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
         weights, results, plane_bits = memories.WEIGHTS, memories.ACTIVATIONS, 1.0
     else:
         machine, memories, beats = harmonia(), harmonia_machine.Memory, 1
-        weights, results = memories.OPERANDS, memories.HALVES
+        weights, results = memories.OPERANDS, memories.FP16
         plane_bits = machine.activation_bits(ACTIVATION_BITS)  # signs and exponents lie beside
     share = min(1.0, params.dma_lines / (latency + 2))  # of the cycles brings a line
     per_cycle = share * params.line_bits
@@ -209,7 +209,7 @@ def _harmonia_counters(
         if x.opcode is harmonia_machine.Opcode.CONFIGURE:
             settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
         trace.append((x, settings))
-        if x.opcode is harmonia_machine.Opcode.PRODUCT:
+        if x.opcode is harmonia_machine.Opcode.TILED_GEMM:
             trace.extend((part, settings) for part in expand(params, settings, x))
     outcome = Outcome(harmonia_machine.Error.NONE, len(trace) - 1, False, {}, trace)
     return dict(harmonia_cycles.program_cycles(params, outcome, latency))

@@ -5,26 +5,26 @@
 configure tokens=4
 
 ; keys: offsets of the channels, then a column for each token
-load halves, row=0, rows=2, line=0
-load halves, row=2, rows=2, line=1
+load fp16, row=0, rows=2, line=0
+load fp16, row=2, rows=2, line=1
 learn source=0, elements=8, first=1
 learn source=2, elements=8, last=1
-convert keys, source=0, elements=8, destination=0, lows=64, facts=0, part=0
-convert keys, source=2, elements=8, destination=0, lows=64, facts=0, part=1
+convert keys, source=0, elements=8, destination=0, low_halves=64, metadata=0, part=0
+convert keys, source=2, elements=8, destination=0, low_halves=64, metadata=0, part=1
 
 ; values: a group of eight tokens, four of them there, two tiles of four channels
-load halves, row=4, rows=2, line=2
-load halves, row=6, rows=2, line=3
-convert values, source=4, elements=8, destination=8, lows=128, facts=8, tokens=4
+load fp16, row=4, rows=2, line=2
+load fp16, row=6, rows=2, line=3
+convert values, source=4, elements=8, destination=8, low_halves=128, metadata=8, tokens=4
 
 ; scores; bank 0 is token 2, which sees three tokens
-load halves, row=12, rows=2, line=4
+load fp16, row=12, rows=2, line=4
 convert activations, source=12, elements=8, destination=0
-gemm keys, source=0, operands=0, lows=64, facts=0, destination=16, groups=1, tiles=1
+gemm keys, source=0, operands=0, low_halves=64, metadata=0, destination=16, groups=1, tiles=1
 
 ; softmax
-largest s0, r16, elements=4, seen=3
-subtract r16, r16, s0, elements=4, seen=3
+largest s0, r16, elements=4, causal_limit=3
+subtract r16, r16, s0, elements=4, causal_limit=3
 exponential r16, r16, elements=4
 sum s1, r16, elements=4
 reciprocal s1, s1
@@ -32,6 +32,6 @@ multiply r16, r16, s1, elements=4
 
 ; times values
 convert activations, source=16, elements=4, destination=1
-gemm values, source=1, operands=8, lows=128, facts=8, destination=20, groups=1, tiles=2
-store halves, row=20, rows=2, line=5
+gemm values, source=1, operands=8, low_halves=128, metadata=8, destination=20, groups=1, tiles=2
+store fp16, row=20, rows=2, line=5
 halt

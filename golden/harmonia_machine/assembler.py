@@ -3,16 +3,16 @@
 The general form is that of :mod:`tilewright.golden.machine.assembly`:
 
     configure lanes=0xff, tokens=160, dataflow=row_major   ; 0xffff, 0, column_major unless said
-    load halves, row=0, rows=32, line=0x40
+    load fp16, row=0, rows=32, line=0x40
     learn source=0, elements=128, first=1, last=1
-    convert keys, source=0, elements=128, destination=0, lows=512, facts=0
-    convert values, source=0, elements=128, destination=64, lows=600, facts=64, tokens=8
+    convert keys, source=0, elements=128, destination=0, low_halves=512, metadata=0
+    convert values, source=0, elements=128, destination=64, low_halves=600, metadata=64, tokens=8
     convert activations, source=32, elements=128, destination=0
-    gemm keys, source=0, operands=0, lows=512, facts=0, destination=128, groups=4, tiles=10
-    largest s0, r128, elements=160, seen=1                 ; causal
-    clear lows=512, rows=4, part=1
-    product source=0, weights=0x1000, destination=0x2000, groups=4, tiles=8, token_tiles=2, keep=4
-    store halves, row=0, rows=32, line=0x80
+    gemm keys, source=0, operands=0, low_halves=512, metadata=0, destination=128, groups=4, tiles=10
+    largest s0, r128, elements=160, causal_limit=1                 ; causal
+    clear low_halves=512, rows=4, part=1
+    tiled_gemm source=0, weights=0x1000, destination=0x20, groups=4, tiles=8, token_tiles=2, keep=4
+    store fp16, row=0, rows=32, line=0x80
     halt
 """
 
@@ -36,14 +36,14 @@ _LANGUAGE = Assembler(
             "tokens": _START.tokens,
             "dataflow": int(_START.dataflow),
         },
-        Opcode.GEMM: {"lows": 0, "token_tiles": 1},
+        Opcode.GEMM: {"low_halves": 0, "token_tiles": 1},
         Opcode.CONVERT: dict.fromkeys(
-            ("lows", "facts", "part", "tokens", "short", "background"), 0
+            ("low_halves", "metadata", "part", "tokens", "short", "background"), 0
         ),
         Opcode.LEARN: {"first": 0, "last": 0},
         Opcode.CLEAR: {"part": 0},
     },
     choices={"dataflow": Dataflow},
-    vector_settings=("seen",),
+    vector_settings=("causal_limit",),
 )
 assemble, disassemble = _LANGUAGE.assemble, _LANGUAGE.disassemble

@@ -25,7 +25,7 @@ from tilewright.golden.params.harmonia_machine import (
 )
 from tilewright.golden.weights import Weights, quantise
 
-_FACTS = (Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
+_METADATA = (Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
 
 
 class _Store:
@@ -36,8 +36,10 @@ class _Store:
         self.builder, self.operand = builder, operand
         self.across = across  # rows of a unit
         self.units = units
-        self.operands = self.lows = self.facts = 0  # rows, set by the head
-        self.lines = {memory: self._reserve(memory, units) for memory in (Memory.OPERANDS, *_FACTS)}
+        self.operands = self.low_halves = self.metadata = 0  # rows, set by the head
+        self.lines = {
+            memory: self._reserve(memory, units) for memory in (Memory.OPERANDS, *_METADATA)
+        }
         self.low_lines = self._reserve(Memory.OPERANDS, p.low_slots(operand))
 
     def _reserve(self, memory: Memory, units: int) -> int:
@@ -49,12 +51,12 @@ class _Store:
     def row(self, unit: int) -> int:
         return self.operands + unit * self.across
 
-    def facts_row(self, unit: int) -> int:
-        return self.facts + unit * self.across
+    def metadata_row(self, unit: int) -> int:
+        return self.metadata + unit * self.across
 
     def low_row(self, unit: int) -> int:
         slot = self.builder.params.low_slot(self.operand, unit)
-        return self.lows + slot * self.across
+        return self.low_halves + slot * self.across
 
     def has_low(self, unit: int, tokens: int) -> bool:
         return self.builder.params.has_low(self.operand, unit, tokens)
@@ -64,9 +66,9 @@ class _Store:
         b = self.builder
         line = self.lines[Memory.OPERANDS] + unit * self._unit_lines(Memory.OPERANDS)
         b.store(Memory.OPERANDS, self.row(unit), self.across, line)
-        for memory in _FACTS:
+        for memory in _METADATA:
             line = self.lines[memory] + unit * self._unit_lines(memory)
-            b.store(memory, self.facts_row(unit), self.across, line)
+            b.store(memory, self.metadata_row(unit), self.across, line)
         if self.has_low(unit, tokens):
             self.store_low(unit)
 
@@ -78,8 +80,8 @@ class _Store:
     def load(self, units: int, tokens: int) -> None:
         """All units, with low halves where there are any."""
         p = self.builder.params
-        for memory in (Memory.OPERANDS, *_FACTS):
-            first = self.operands if memory is Memory.OPERANDS else self.facts
+        for memory in (Memory.OPERANDS, *_METADATA):
+            first = self.operands if memory is Memory.OPERANDS else self.metadata
             self._load(memory, first, self.lines[memory], 0, units)
         slots = [
             p.low_slot(self.operand, unit) for unit in range(units) if self.has_low(unit, tokens)
@@ -88,16 +90,16 @@ class _Store:
             run = 1
             while run < len(slots) and slots[run] == slots[0] + run:
                 run += 1
-            self._load(Memory.OPERANDS, self.lows, self.low_lines, slots[0], run)
+            self._load(Memory.OPERANDS, self.low_halves, self.low_lines, slots[0], run)
             del slots[:run]
 
     def load_empty(self) -> None:
         """Places of all tokens that may come, as external memory has them at the beginning."""
-        for memory in (Memory.OPERANDS, *_FACTS):
-            first = self.operands if memory is Memory.OPERANDS else self.facts
+        for memory in (Memory.OPERANDS, *_METADATA):
+            first = self.operands if memory is Memory.OPERANDS else self.metadata
             self._load(memory, first, self.lines[memory], 0, self.units)
         slots = self.builder.params.low_slots(self.operand)
-        self._load(Memory.OPERANDS, self.lows, self.low_lines, 0, slots)
+        self._load(Memory.OPERANDS, self.low_halves, self.low_lines, 0, slots)
 
     def _load(self, memory: Memory, row: int, line: int, first: int, units: int) -> None:
         """Units from ``first`` on: at once where every unit fills its lines."""
@@ -134,11 +136,11 @@ class Head:
 
     def _place_rows(self, capacity: int) -> None:
         p = self.builder.params
-        row = facts = 0
+        row = metadata = 0
         for store in (self.keys, self.values):
             store.operands, row = row, row + store.units * store.across
-            store.lows, row = row, row + p.low_slots(store.operand) * store.across
-            store.facts, facts = facts, facts + store.units * store.across
+            store.low_halves, row = row, row + p.low_slots(store.operand) * store.across
+            store.metadata, metadata = metadata, metadata + store.units * store.across
         self.token_row = 0  # fp16: a token tile of K or Q
         self.value_row = self.words  # the newest group of V
         self.result_row = self.value_row + p.converter.loops * self.words
@@ -202,7 +204,7 @@ class Head:
         b.configure(lanes=[lane], tokens=self.tokens)
         loop = tile % p.converter.loops
         for line, row in ((keys, self.token_row), (values, self.value_row + loop * self.words)):
-            b.load(Memory.HALVES, row, self.words, line + tile * b.halves_lines(self.channels))
+            b.load(Memory.FP16, row, self.words, line + tile * b.halves_lines(self.channels))
         self._convert_keys(tile)
         self._new_values = True
         self.keys.store(position // p.columns, self.tokens)
@@ -232,8 +234,8 @@ class Head:
             Operand.KEYS,
             source=0,
             operands=self.keys.operands,
-            lows=self.keys.lows,
-            facts=self.keys.facts,
+            low_halves=self.keys.low_halves,
+            metadata=self.keys.metadata,
             destination=self.score_row,
             groups=self.groups,
             tiles=tiles_of(p, self.tokens),
@@ -241,7 +243,7 @@ class Head:
         if self._new_values:
             self.values.store(newest, self.tokens)
             self._new_values = False
-        b.softmax(self.score_row, self.tokens, seen=tile * p.rows + 1)
+        b.softmax(self.score_row, self.tokens, causal_limit=tile * p.rows + 1)
         b.convert(
             Conversion.ACTIVATIONS,
             source=self.score_row,
@@ -252,8 +254,8 @@ class Head:
             Operand.VALUES,
             source=self.weight_row,
             operands=self.values.operands,
-            lows=self.values.lows,
-            facts=self.values.facts,
+            low_halves=self.values.low_halves,
+            metadata=self.values.metadata,
             destination=self.result_row,
             groups=groups_of(p, self.tokens),
             tiles=self.values.across,
@@ -264,7 +266,7 @@ class Head:
         b, p = self.builder, self.builder.params
         tokens = range(max(first, tile * p.rows), min(end, (tile + 1) * p.rows))
         b.configure(lanes=[token % p.rows for token in tokens])
-        b.load(Memory.HALVES, row, self.words, line + tile * b.halves_lines(self.channels))
+        b.load(Memory.FP16, row, self.words, line + tile * b.halves_lines(self.channels))
 
     def _load_group(self, group: int, values: int) -> None:
         """Tokens of a V group, as far as there are any."""
@@ -298,8 +300,8 @@ class Head:
             source=self.token_row,
             elements=self.channels,
             destination=self.keys.row(unit),
-            lows=self.keys.low_row(unit),
-            facts=self.keys.facts_row(unit),
+            low_halves=self.keys.low_row(unit),
+            metadata=self.keys.metadata_row(unit),
             part=part,
             short=not self.keys.has_low(unit, self.tokens),
         )
@@ -311,8 +313,8 @@ class Head:
             source=self.value_row,
             elements=self.channels,
             destination=self.values.row(group),
-            lows=self.values.low_row(group),
-            facts=self.values.facts_row(group),
+            low_halves=self.values.low_row(group),
+            metadata=self.values.metadata_row(group),
             tokens=min(p.group, self.tokens - group * p.group),
             short=not self.values.has_low(group, self.tokens),
             background=background,
@@ -332,7 +334,9 @@ class Head:
     def _clear(self, tile: int) -> None:
         """The lanes of a token tile of K."""
         unit, part = divmod(tile, self.builder.params.parts)
-        self.builder.emit(Opcode.CLEAR, lows=self.keys.low_row(unit), rows=self.groups, part=part)
+        self.builder.emit(
+            Opcode.CLEAR, low_halves=self.keys.low_row(unit), rows=self.groups, part=part
+        )
 
 
 @dataclass(frozen=True)
@@ -386,7 +390,7 @@ def attention_program(
     def keep_results(tile: int) -> None:
         """A token tile of results, in fp16 and as the linear layer's activations."""
         line = results + tile * b.halves_lines(channels)
-        b.store(Memory.HALVES, head.result_row, head.words, line)
+        b.store(Memory.FP16, head.result_row, head.words, line)
         b.convert(Conversion.ACTIVATIONS, source=head.result_row, elements=channels, destination=0)
         line = source + tile * b.activation_lines(head.groups)
         b.move_activations(Opcode.STORE, 0, head.groups, line)
@@ -395,7 +399,7 @@ def attention_program(
         head.resume(start, prompt, k, v)
         b.configure(lanes=range(p.rows))
         line = results + start // p.rows * b.halves_lines(channels)
-        b.load(Memory.HALVES, head.result_row, head.words, line)
+        b.load(Memory.FP16, head.result_row, head.words, line)
     else:
         head.prompt(prompt, k, v)
         for tile in range(-(-prompt // p.rows)):

@@ -103,11 +103,11 @@ class Builder(BaseBuilder[Instruction]):
         *,
         source: int,
         operands: int,
-        facts: int,
+        metadata: int,
         destination: int,
         groups: int,
         tiles: int,
-        lows: int = 0,
+        low_halves: int = 0,
         token_tiles: int = 1,
     ) -> None:
         self.emit(
@@ -115,8 +115,8 @@ class Builder(BaseBuilder[Instruction]):
             operand=int(operand),
             source=source,
             operands=operands,
-            lows=lows,
-            facts=facts,
+            low_halves=low_halves,
+            metadata=metadata,
             destination=destination,
             groups=groups,
             tiles=tiles,
@@ -130,8 +130,8 @@ class Builder(BaseBuilder[Instruction]):
         source: int,
         elements: int,
         destination: int,
-        lows: int = 0,
-        facts: int = 0,
+        low_halves: int = 0,
+        metadata: int = 0,
         part: int = 0,
         tokens: int = 0,
         short: bool = False,
@@ -143,8 +143,8 @@ class Builder(BaseBuilder[Instruction]):
             source=source,
             elements=elements,
             destination=destination,
-            lows=lows,
-            facts=facts,
+            low_halves=low_halves,
+            metadata=metadata,
             part=part,
             tokens=tokens,
             short=int(short),
@@ -159,7 +159,7 @@ class Builder(BaseBuilder[Instruction]):
         *,
         elements: int,
         scalar: int | None = None,
-        seen: int = 0,
+        causal_limit: int = 0,
     ) -> None:
         """``a`` with a scalar register, or alone, into a tensor or, reduced, into a register."""
         self.emit(
@@ -172,14 +172,21 @@ class Builder(BaseBuilder[Instruction]):
             destination=destination,
             elements=elements,
             scale=ONE,
-            seen=seen,
+            causal_limit=causal_limit,
         )
 
-    def softmax(self, row: int, elements: int, *, seen: int = 0) -> None:
-        """Of the scores at ``row``, in place; bank r sees ``seen + r`` of them, or all."""
+    def softmax(self, row: int, elements: int, *, causal_limit: int = 0) -> None:
+        """Of the scores at ``row``, in place; bank r sees ``causal_limit + r`` of them, or all."""
         largest, total = 0, 1  # scalar registers
-        self.vector(Operation.LARGEST, largest, row, elements=elements, seen=seen)
-        self.vector(Operation.SUBTRACT, row, row, scalar=largest, elements=elements, seen=seen)
+        self.vector(Operation.LARGEST, largest, row, elements=elements, causal_limit=causal_limit)
+        self.vector(
+            Operation.SUBTRACT,
+            row,
+            row,
+            scalar=largest,
+            elements=elements,
+            causal_limit=causal_limit,
+        )
         self.vector(Operation.EXPONENTIAL, row, row, elements=elements)
         self.vector(Operation.SUM, total, row, elements=elements)
         self.emit(
@@ -192,7 +199,7 @@ class Builder(BaseBuilder[Instruction]):
             destination=total,
             elements=0,
             scale=ONE,
-            seen=0,
+            causal_limit=0,
         )
         self.vector(Operation.MULTIPLY, row, row, scalar=total, elements=elements)
 
@@ -239,7 +246,7 @@ class Builder(BaseBuilder[Instruction]):
         results = self.reserve(token_tiles * tiles * ProductLines.of(p, groups).destination)
         self.configure(lanes=range(p.rows), dataflow=dataflow)
         self.emit(
-            Opcode.PRODUCT,
+            Opcode.TILED_GEMM,
             source=source,
             weights=placed,
             destination=results,
@@ -286,7 +293,7 @@ class Builder(BaseBuilder[Instruction]):
                 Operand.WEIGHTS,
                 source=0,
                 operands=0,
-                facts=0,
+                metadata=0,
                 destination=tile % 2 * tiles * p.tile_words,
                 groups=groups,
                 tiles=tiles,
@@ -328,10 +335,10 @@ class Builder(BaseBuilder[Instruction]):
         """fp16 patterns (tokens, outputs) that a product left at ``line``."""
         p = self.params
         tiles, token_tiles = -(-outputs // p.columns), -(-tokens // p.rows)
-        size = p.lines(Memory.HALVES, p.tile_words) * p.line_bytes
+        size = p.lines(Memory.FP16, p.tile_words) * p.line_bytes
         start = line * p.line_bytes
         rows = [
-            from_bytes(p, Memory.HALVES, memory[start + k * size :][:size], p.tile_words)
+            from_bytes(p, Memory.FP16, memory[start + k * size :][:size], p.tile_words)
             for k in range(token_tiles * tiles)
         ]
         values = halves_values(p, np.concatenate(rows), tiles * p.columns)
@@ -342,11 +349,11 @@ class Builder(BaseBuilder[Instruction]):
     def place_halves(self, values: ArrayLike) -> int:
         """fp16 patterns (tokens, elements), each token tile from the start of a line."""
         unit = words_of(self.params, np.shape(values)[1])
-        return self.place(Memory.HALVES, halves_rows(self.params, values), unit)
+        return self.place(Memory.FP16, halves_rows(self.params, values), unit)
 
     def halves_lines(self, elements: int) -> int:
         """Lines of a token tile of fp16 values."""
-        return self.params.lines(Memory.HALVES, words_of(self.params, elements))
+        return self.params.lines(Memory.FP16, words_of(self.params, elements))
 
     def halves_results(
         self, memory: NDArray[np.uint8], line: int, tokens: int, elements: int
@@ -356,7 +363,7 @@ class Builder(BaseBuilder[Instruction]):
         size = self.halves_lines(elements) * p.line_bytes
         start = line * p.line_bytes
         rows = [
-            from_bytes(p, Memory.HALVES, memory[start + k * size :][:size], words)
+            from_bytes(p, Memory.FP16, memory[start + k * size :][:size], words)
             for k in range(-(-tokens // p.rows))
         ]
         return halves_values(p, np.concatenate(rows), elements)[:tokens]

@@ -72,7 +72,7 @@ _KINDS = {
     Opcode.CLEAR: Counter.VECTOR,
 }
 # All others wait for a conversion in the background before they are judged.
-_BESIDE_CONVERSION = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.PRODUCT)
+_BESIDE_CONVERSION = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.TILED_GEMM)
 _TIMES = (
     *(Counter.CYCLES, Counter.CONTROL, Counter.MEMORY, Counter.GEMM, Counter.VECTOR),
     Counter.MATRIX_WAITS,
@@ -86,7 +86,7 @@ def _advance(
     judged = clock.now + CONTROL_CYCLES + _held(clock, x)  # the cycle after the last of these
     waits = 0
     match x.opcode:
-        case Opcode.CONFIGURE | Opcode.PRODUCT:
+        case Opcode.CONFIGURE | Opcode.TILED_GEMM:
             clock.now = judged
         case Opcode.WAIT | Opcode.HALT:
             clock.wait(judged)
@@ -143,16 +143,16 @@ def _gemm_cycles(
     token_tiles: int,
 ) -> GemmCycles:
     units = {Operand.KEYS: tiles, Operand.VALUES: groups}.get(operand, 0)
-    lows = [int(params.has_low(operand, unit, tokens)) for unit in range(units)]
+    low_halves = [int(params.has_low(operand, unit, tokens)) for unit in range(units)]
     taken, earliest, sums = -1, 0, 0
     for tile in _tile_order(dataflow, tiles, token_tiles):
         match operand:
             case Operand.WEIGHTS:
                 count = groups
             case Operand.KEYS:
-                count = groups * (1 + lows[tile])
+                count = groups * (1 + low_halves[tile])
             case Operand.VALUES:
-                count = groups + sum(lows)
+                count = groups + sum(low_halves)
         taken = max(taken + count, earliest)
         earliest = taken + params.columns
         sums += count

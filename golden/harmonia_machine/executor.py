@@ -77,7 +77,7 @@ class Machine(BaseMachine):
 
     def _step(self, x: Instruction | None) -> Error:
         """One instruction, or all that a product consists of."""
-        if x is None or x.opcode is not Opcode.PRODUCT or self._judge(x) is not Error.NONE:
+        if x is None or x.opcode is not Opcode.TILED_GEMM or self._judge(x) is not Error.NONE:
             return super()._step(x)
         self.outcome.trace.append((x, self.settings))
         parts = expand(self.params, self.settings, x)
@@ -101,7 +101,7 @@ class Machine(BaseMachine):
                 self._learn(x)
             case Opcode.CLEAR:
                 lanes = x["part"] * self.params.rows + np.flatnonzero(self._lanes)
-                rows = slice(x["lows"], x["lows"] + x["rows"])
+                rows = slice(x["low_halves"], x["low_halves"] + x["rows"])
                 self.memories[Memory.OPERANDS][rows, lanes] = 0
         return Error.NONE
 
@@ -131,7 +131,7 @@ class Machine(BaseMachine):
     def _write(self, memory: Memory, first: int, rows: NDArray) -> None:
         """Whole rows; of fp16 only the lanes that are set."""
         target = self._rows(memory, first, len(rows))
-        if memory is Memory.HALVES:
+        if memory is Memory.FP16:
             target[:, self._lanes] = rows[:, self._lanes]
         else:
             target[:] = rows
@@ -151,7 +151,7 @@ class Machine(BaseMachine):
             values = product(p.numerics, activations, mixed)
         # (token tiles, tiles, rows of a tile), each with its banks
         words = values.reshape(token_tiles, p.rows, -1, p.word_values).swapaxes(1, 2)
-        self._write(Memory.HALVES, x["destination"], words.reshape(-1, p.rows, p.word_values))
+        self._write(Memory.FP16, x["destination"], words.reshape(-1, p.rows, p.word_values))
         self._count(Counter.MATRIX_BUSY, sums * token_tiles)
 
     def _activations(self, row: int, token_tiles: int, groups: int) -> Blocks:
@@ -185,7 +185,7 @@ class Machine(BaseMachine):
         p = self.params
         nibbles = self._by_column(Memory.OPERANDS, x["operands"], x)
         values = (nibbles.astype(np.int8) ^ 8) - 8  # two's complement of 4 bits
-        scales = self._by_column(Memory.SCALES, x["facts"], x)
+        scales = self._by_column(Memory.SCALES, x["metadata"], x)
         fmt = p.numerics.weight_format
         return Weights(fmt, values.reshape(len(values), -1), scales, p.group)
 
@@ -200,16 +200,16 @@ class Machine(BaseMachine):
         bits = np.full((tiles, p.columns, groups), OPERAND_BITS, np.uint8)
         for unit in range(units):
             if p.has_low(operand, unit, self.settings.tokens):
-                row = x["lows"] + p.low_slot(operand, unit) * across
+                row = x["low_halves"] + p.low_slot(operand, unit) * across
                 low = self._rows(Memory.OPERANDS, row, across)  # (across, columns, group)
                 of_unit = (unit,) if by_tile else (slice(None), slice(None), unit)
                 low = low.swapaxes(0, 1) if by_tile else low
                 mantissa[of_unit] = mantissa[of_unit] << OPERAND_BITS | low
                 bits[of_unit] = ACTIVATION_BITS
         return MixedBlocks(
-            self._by_column(Memory.OPERAND_SIGNS, x["facts"], x).astype(bool),
+            self._by_column(Memory.OPERAND_SIGNS, x["metadata"], x).astype(bool),
             mantissa.reshape(-1, groups, p.group),
-            self._by_column(Memory.OPERAND_EXPONENTS, x["facts"], x) & _EXPONENT_MASK,
+            self._by_column(Memory.OPERAND_EXPONENTS, x["metadata"], x) & _EXPONENT_MASK,
             bits.reshape(-1, groups),
             groups * p.group,
         )
@@ -219,7 +219,7 @@ class Machine(BaseMachine):
     def _tensor(self, row: int, elements: int, tiles: int = 1) -> NDArray[np.uint16]:
         """The same of several token tiles, tile after tile."""
         words = words_of(self.params, elements)
-        rows = self._rows(Memory.HALVES, row, words * tiles)
+        rows = self._rows(Memory.FP16, row, words * tiles)
         values = halves_values(self.params, rows, words * self.params.word_values).copy()
         values[:, elements:] = 0
         return values
@@ -290,9 +290,9 @@ class Machine(BaseMachine):
 
         put(Memory.OPERANDS, x["destination"], blocks.mantissa >> OPERAND_BITS)
         if not x["short"]:
-            put(Memory.OPERANDS, x["lows"], blocks.mantissa & 15)
-        put(Memory.OPERAND_SIGNS, x["facts"], blocks.sign)
-        put(Memory.OPERAND_EXPONENTS, x["facts"], blocks.exponent)
+            put(Memory.OPERANDS, x["low_halves"], blocks.mantissa & 15)
+        put(Memory.OPERAND_SIGNS, x["metadata"], blocks.sign)
+        put(Memory.OPERAND_EXPONENTS, x["metadata"], blocks.exponent)
 
     def _learn(self, x: Instruction) -> None:
         count = x["elements"]
@@ -308,11 +308,11 @@ class Machine(BaseMachine):
     # Vector operations.
 
     def _write_tensor(self, row: int, values: NDArray[np.uint16]) -> None:
-        self._write(Memory.HALVES, row, halves_rows(self.params, values))
+        self._write(Memory.FP16, row, halves_rows(self.params, values))
 
     def _visible(self, x: Instruction, a: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        """Elements that ``seen`` hides from a bank read as -infinity."""
-        if not x["seen"]:
+        """Elements that ``causal_limit`` hides from a bank read as -infinity."""
+        if not x["causal_limit"]:
             return a
-        limits = x["seen"] + np.arange(self.params.rows)[:, np.newaxis]
+        limits = x["causal_limit"] + np.arange(self.params.rows)[:, np.newaxis]
         return np.where(np.arange(a.shape[1]) < limits, a, np.uint16(_MINUS_INFINITY))

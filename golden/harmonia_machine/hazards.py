@@ -30,7 +30,7 @@ from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
 
 _ACTIVATIONS: tuple[Memory, ...] = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
-_FACTS: tuple[Memory, ...] = (Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
+_METADATA: tuple[Memory, ...] = (Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
 _SCALES: tuple[Memory, ...] = (Memory.SCALES,)
 
 
@@ -80,7 +80,7 @@ def _parts(
     for number, x in enumerate(program):
         if x.opcode is Opcode.CONFIGURE:
             settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
-        if x.opcode is Opcode.PRODUCT and judge(params, x) is Error.NONE:
+        if x.opcode is Opcode.TILED_GEMM and judge(params, x) is Error.NONE:
             yield from ((number, part) for part in expand(params, settings, x))
         else:
             yield number, x
@@ -129,13 +129,13 @@ def _ranges(params: HarmoniaParams, x: Instruction) -> _Ranges:
         case Opcode.VECTOR:
             return _Ranges(touched[:-1], touched[-1:])
         case Opcode.CONVERT:
-            beside = _ACTIVATIONS if x["conversion"] == Conversion.ACTIVATIONS else _FACTS
+            beside = _ACTIVATIONS if x["conversion"] == Conversion.ACTIVATIONS else _METADATA
             return _Ranges(touched[:1], _everywhere(touched[1:], beside))
         case Opcode.GEMM:
-            facts = _SCALES if x["operand"] == Operand.WEIGHTS else _FACTS
-            reads = [e for e in touched if e.memory is not Memory.HALVES]
-            writes = [e for e in touched if e.memory is Memory.HALVES]
-            return _Ranges(_everywhere(_everywhere(reads, facts), _ACTIVATIONS), writes)
+            metadata = _SCALES if x["operand"] == Operand.WEIGHTS else _METADATA
+            reads = [e for e in touched if e.memory is not Memory.FP16]
+            writes = [e for e in touched if e.memory is Memory.FP16]
+            return _Ranges(_everywhere(_everywhere(reads, metadata), _ACTIVATIONS), writes)
     return _Ranges([], [])
 
 

@@ -71,40 +71,40 @@ def extents(params: HarmoniaParams, x: Instruction) -> list[Extent]:
             touched = [
                 Extent(Memory.MANTISSAS, x["source"], token_tiles * groups),
                 Extent(Memory.OPERANDS, x["operands"], tiles * groups),
-                Extent(Memory.OPERAND_SIGNS, x["facts"], tiles * groups),
-                Extent(Memory.HALVES, x["destination"], token_tiles * tiles * p.tile_words),
+                Extent(Memory.OPERAND_SIGNS, x["metadata"], tiles * groups),
+                Extent(Memory.FP16, x["destination"], token_tiles * tiles * p.tile_words),
             ]
             if operand is not Operand.WEIGHTS:  # the whole ring, whatever of it is used
                 across = groups if operand is Operand.KEYS else tiles
                 rows = p.low_slots(operand) * across
-                touched.append(Extent(Memory.OPERANDS, x["lows"], rows))
+                touched.append(Extent(Memory.OPERANDS, x["low_halves"], rows))
             return touched
         case Opcode.VECTOR:
             rows = words_of(p, x["elements"])
-            return [Extent(Memory.HALVES, x[name], rows) for name in tensor_operands(x)]
+            return [Extent(Memory.FP16, x[name], rows) for name in tensor_operands(x)]
         case Opcode.CONVERT:
             words = words_of(p, x["elements"])
             conversion = Conversion(x["conversion"])
             if conversion is Conversion.ACTIVATIONS:
                 groups = groups_of(p, x["elements"])
                 return [
-                    Extent(Memory.HALVES, x["source"], words),
+                    Extent(Memory.FP16, x["source"], words),
                     Extent(Memory.MANTISSAS, x["destination"], groups),
                 ]
             spatial = conversion is Conversion.VALUES
             rows = tiles_of(p, x["elements"]) if spatial else groups_of(p, x["elements"])
             touched = [
-                Extent(Memory.HALVES, x["source"], words * (p.converter.loops if spatial else 1)),
+                Extent(Memory.FP16, x["source"], words * (p.converter.loops if spatial else 1)),
                 Extent(Memory.OPERANDS, x["destination"], rows),
-                Extent(Memory.OPERAND_SIGNS, x["facts"], rows),
+                Extent(Memory.OPERAND_SIGNS, x["metadata"], rows),
             ]
             if not x["short"]:
-                touched.append(Extent(Memory.OPERANDS, x["lows"], rows))
+                touched.append(Extent(Memory.OPERANDS, x["low_halves"], rows))
             return touched
         case Opcode.LEARN:
-            return [Extent(Memory.HALVES, x["source"], words_of(p, x["elements"]))]
+            return [Extent(Memory.FP16, x["source"], words_of(p, x["elements"]))]
         case Opcode.CLEAR:
-            return [Extent(Memory.OPERANDS, x["lows"], x["rows"])]
+            return [Extent(Memory.OPERANDS, x["low_halves"], x["rows"])]
     return []
 
 
@@ -170,7 +170,7 @@ class ProductLines(NamedTuple):
         return cls(
             sum(params.lines(memory, groups) for memory in activation),
             sum(params.lines(memory, groups) for memory in operand),
-            params.lines(Memory.HALVES, params.tile_words),
+            params.lines(Memory.FP16, params.tile_words),
         )
 
 
@@ -209,8 +209,8 @@ def expand(params: HarmoniaParams, settings: Settings, x: Instruction) -> Iterat
                     "operand": int(Operand.WEIGHTS),
                     "source": 0,
                     "operands": 0,
-                    "lows": 0,
-                    "facts": 0,
+                    "low_halves": 0,
+                    "metadata": 0,
                     "destination": 0,
                     "groups": x["groups"],
                     stays: count,
@@ -223,7 +223,7 @@ def expand(params: HarmoniaParams, settings: Settings, x: Instruction) -> Iterat
                 yield Instruction(
                     Opcode.STORE,
                     {
-                        "memory": int(Memory.HALVES),
+                        "memory": int(Memory.FP16),
                         "row": k * params.tile_words,
                         "rows": params.tile_words,
                         "line": line,

@@ -126,7 +126,7 @@ class Product:
         blocks = [[move(m, n * self.groups) for m in activations] for n in self.blocks]
         parts = [[move(m, n * self.groups) for m in weights] for n in self.parts]
         words = self.params.tile_words
-        results = [[move(Memory.HALVES, n * k * words) for k in self.parts] for n in self.blocks]
+        results = [[move(Memory.FP16, n * k * words) for k in self.parts] for n in self.blocks]
         return blocks, parts, results
 
     # Programs.
@@ -181,8 +181,8 @@ class Product:
             "operand": int(Operand.WEIGHTS),
             "source": 0,
             "operands": row,
-            "lows": 0,
-            "facts": row,
+            "low_halves": 0,
+            "metadata": row,
             "destination": first * p.tile_words,
             "groups": self.groups,
             "tiles": end - first,
@@ -196,7 +196,7 @@ class Product:
                 "token_tiles": end - first,
             }
         else:
-            fields |= dict.fromkeys(("operands", "facts"), row + first * self.groups)
+            fields |= dict.fromkeys(("operands", "metadata"), row + first * self.groups)
         return [Instruction(Opcode.GEMM, fields)]
 
     # Data.

@@ -52,7 +52,7 @@ class Opcode(IntEnum):
     CONVERT = 8  # fp16 to block floating point: activations, keys or values
     LEARN = 9  # a token tile of the initial window through the offset generator
     CLEAR = 10  # low halves of keys that leave the local window
-    PRODUCT = 11  # a whole product from and to external memory, in the configured dataflow
+    TILED_GEMM = 11  # a whole product from and to external memory, in the configured dataflow
 
 
 class Memory(IntEnum):
@@ -61,7 +61,7 @@ class Memory(IntEnum):
     MANTISSAS = 0  # of activations: a group of every token of a tile
     SIGNS = 1
     EXPONENTS = 2
-    HALVES = 3  # fp16: four values of every token of a tile
+    FP16 = 3  # fp16: four values of every token of a tile
     OPERANDS = 4  # 4-bit: weights, or halves of mantissas, a group of every column
     OPERAND_SIGNS = 5
     OPERAND_EXPONENTS = 6
@@ -122,8 +122,8 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
         Field("operand", 2),
         Field("source", ROW_FIELD),  # of the activation memories
         Field("operands", ROW_FIELD),  # weights, or high halves
-        Field("lows", ROW_FIELD),  # low halves; not of weights
-        Field("facts", ROW_FIELD),  # signs and exponents, or scales
+        Field("low_halves", ROW_FIELD),  # low halves; not of weights
+        Field("metadata", ROW_FIELD),  # signs and exponents, or scales
         Field("destination", ROW_FIELD),  # of the fp16 memory
         Field("groups", COUNT_FIELD),
         Field("tiles", COUNT_FIELD),
@@ -131,16 +131,16 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
     ),
     Opcode.VECTOR: (
         *VECTOR_FIELDS,
-        # If not 0: element e of bank r of tensor a reads as -infinity where e >= seen + r.
-        Field("seen", SIZE_FIELD),
+        # If not 0: element e of bank r of tensor a reads as -infinity where e >= causal_limit + r.
+        Field("causal_limit", SIZE_FIELD),
     ),
     Opcode.CONVERT: (
         Field("conversion", 2),
         Field("source", ROW_FIELD),  # of the fp16 memory
         Field("elements", SIZE_FIELD),  # of a token
         Field("destination", ROW_FIELD),  # activations, or high halves
-        Field("lows", ROW_FIELD),
-        Field("facts", ROW_FIELD),
+        Field("low_halves", ROW_FIELD),
+        Field("metadata", ROW_FIELD),
         Field("part", 8),  # keys: which ``rows`` of the tile's columns
         Field("tokens", 8),  # values: of the group; later ones count as +0
         Field("short", 1),  # 4 bits: low halves are not written
@@ -153,11 +153,11 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
         Field("last", 1),
     ),
     Opcode.CLEAR: (
-        Field("lows", ROW_FIELD),
+        Field("low_halves", ROW_FIELD),
         Field("rows", SIZE_FIELD),
         Field("part", 8),
     ),
-    Opcode.PRODUCT: (
+    Opcode.TILED_GEMM: (
         Field("source", PRODUCT_LINE_FIELD),  # lines
         Field("weights", PRODUCT_LINE_FIELD),
         Field("destination", PRODUCT_LINE_FIELD),
@@ -323,7 +323,7 @@ class HarmoniaParams(ProgramPorts, BlockParams):
 
     def depth(self, memory: Memory) -> int:
         """Rows of the memory."""
-        if memory is Memory.HALVES:
+        if memory is Memory.FP16:
             return self.halves_rows
         return self.operand_rows if memory >= Memory.OPERANDS else self.activation_rows
 
@@ -333,7 +333,7 @@ class HarmoniaParams(ProgramPorts, BlockParams):
             Memory.MANTISSAS: self.rows * self.group * ACTIVATION_BITS,
             Memory.SIGNS: self.rows * self.group,
             Memory.EXPONENTS: self.rows * EXPONENT_BYTE,
-            Memory.HALVES: self.rows * self.word_values * FP16.bits,
+            Memory.FP16: self.rows * self.word_values * FP16.bits,
             Memory.OPERANDS: self.columns * self.group * OPERAND_BITS,
             Memory.OPERAND_SIGNS: self.columns * self.group,
             Memory.OPERAND_EXPONENTS: self.columns * EXPONENT_BYTE,

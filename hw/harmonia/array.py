@@ -5,7 +5,6 @@ from operator import or_
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import connect, flipped
 
 from tilewright.golden.params.arith import FloatConvertParams
 from tilewright.golden.params.block import Port
@@ -141,5 +140,7 @@ class HarmoniaArray(Unit):
         m.d.comb += [
             results.i.valid.eq(any_complete),
             results.i.payload.eq(Cat(to_half.o.p.y, is_last)),
+            self.o.valid.eq(results.o.valid),
+            self.o.payload.eq(results.o.payload),
+            results.o.ready.eq(self.o.ready),
         ]
-        connect(m, results.o, flipped(self.o))

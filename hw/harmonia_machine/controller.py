@@ -81,14 +81,14 @@ class Controller(Sequencer):
 
     def held(self):
         """Beside a conversion in the background only gemms run."""
-        runs_beside = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.PRODUCT)
+        runs_beside = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.TILED_GEMM)
         return self.converting & ~among(self.word[:OPCODE_BITS], runs_beside)
 
     def background_idle(self):
         return self.dma_idle & ~self.converting
 
     def judged(self, m, proceed):
-        with m.Case(Opcode.PRODUCT):
+        with m.Case(Opcode.TILED_GEMM):
             m.d.comb += self.product.start.eq(1)
             m.next = "FETCH"
         with m.Case(Opcode.CONVERT):
@@ -101,7 +101,7 @@ class Controller(Sequencer):
     def elaborate(self, platform):
         m = super().elaborate(platform)
         m.submodules.product = product = self.product
-        x = fields_of(Opcode.PRODUCT, self.word)
+        x = fields_of(Opcode.TILED_GEMM, self.word)
         m.d.comb += [
             product.stop.eq(self.start),
             product.product.row_major.eq(self.row_major),
@@ -117,7 +117,7 @@ class Controller(Sequencer):
         vector = VectorOperands(self, fields_of(Opcode.VECTOR, word))
         move = fields_of(Opcode.LOAD, word)
         learn, clear = fields_of(Opcode.LEARN, word), fields_of(Opcode.CLEAR, word)
-        product = fields_of(Opcode.PRODUCT, word)
+        product = fields_of(Opcode.TILED_GEMM, word)
         over = Signal()
         limits = {
             "activations": p.activation_rows,
@@ -173,7 +173,7 @@ class Controller(Sequencer):
                     (any_zero(clear.rows), Error.SIZE),
                     (over, Error.ADDRESS),
                 )
-            with m.Case(Opcode.PRODUCT):
+            with m.Case(Opcode.TILED_GEMM):
                 sizes = (product.groups, product.tiles, product.token_tiles, product.keep)
                 check((any_zero(*sizes), Error.SIZE))
             with m.Default():
@@ -213,7 +213,7 @@ class Controller(Sequencer):
             with m.Case(Opcode.LOAD, Opcode.STORE):
                 with m.Switch(move.memory):
                     for memory in Memory:
-                        own = {Memory.HALVES: halves}.get(
+                        own = {Memory.FP16: halves}.get(
                             memory, operands if memory >= Memory.OPERANDS else activations
                         )
                         with m.Case(memory):
@@ -224,14 +224,14 @@ class Controller(Sequencer):
                     activations[0].eq(gemm.source + gemm.token_tiles * gemm.groups),
                     halves[0].eq(gemm.destination + gemm.token_tiles * gemm.tiles * p.tile_words),
                     operands[0].eq(gemm.operands + rows),
-                    operands[1].eq(gemm.facts + rows),
+                    operands[1].eq(gemm.metadata + rows),
                 ]
                 for operand, across in (
                     (Operand.KEYS, gemm.groups),
                     (Operand.VALUES, gemm.tiles),
                 ):
                     with m.If(gemm.operand == operand):
-                        m.d.sync += operands[2].eq(gemm.lows + p.low_slots(operand) * across)
+                        m.d.sync += operands[2].eq(gemm.low_halves + p.low_slots(operand) * across)
             with m.Case(Opcode.VECTOR):
                 m.d.comb += elements.eq(vector.fields.elements)
                 vector.measure(m, halves, words)
@@ -246,12 +246,12 @@ class Controller(Sequencer):
                 with m.Else():
                     m.d.sync += [
                         operands[0].eq(convert.destination + rows),
-                        operands[1].eq(convert.facts + rows),
-                        operands[2].eq(Mux(convert.short, 0, convert.lows + rows)),
+                        operands[1].eq(convert.metadata + rows),
+                        operands[2].eq(Mux(convert.short, 0, convert.low_halves + rows)),
                     ]
             with m.Case(Opcode.LEARN):
                 m.d.comb += elements.eq(learn.elements)
                 m.d.sync += halves[0].eq(learn.source + words)
             with m.Case(Opcode.CLEAR):
-                m.d.sync += operands[0].eq(clear.lows + clear.rows)
+                m.d.sync += operands[0].eq(clear.low_halves + clear.rows)
         return ends

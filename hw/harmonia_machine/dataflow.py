@@ -27,8 +27,8 @@ GEMM = data.StructLayout(
         "operand": 2,
         "source": ROW_FIELD,
         "operands": ROW_FIELD,
-        "lows": ROW_FIELD,
-        "facts": ROW_FIELD,
+        "low_halves": ROW_FIELD,
+        "metadata": ROW_FIELD,
         "destination": ROW_FIELD,
         "groups": COUNT_FIELD,
         "tiles": COUNT_FIELD,
@@ -162,7 +162,7 @@ class SumFeeder(wiring.Component):
                 o.p.first.eq((group == 0) & ~low),
                 o.p.last.eq(last_group & group_ends),
                 o.p.address.operands.eq(Mux(low, low_row, gemm.operands + place)),
-                o.p.address.facts.eq(gemm.facts + place),
+                o.p.address.facts.eq(gemm.metadata + place),
             ]
         row = self.read_data
         octets = row.exponents.as_value()
@@ -196,7 +196,7 @@ class SumFeeder(wiring.Component):
                         within.eq(group if is_keys else tile),
                     ]
         skipped = wire(m, "skipped", slot * across)
-        return long, wire(m, "low_row", gemm.lows + skipped + within)
+        return long, wire(m, "low_row", gemm.low_halves + skipped + within)
 
 
 class ResultWriter(wiring.Component):

@@ -23,7 +23,7 @@ from tilewright.hw.unit import field_shape
 __all__ = ["PRODUCT", "ProductController"]
 
 PRODUCT = data.StructLayout(
-    {f.name: field_shape(f) for f in INSTRUCTION_FIELDS[Opcode.PRODUCT]} | {"row_major": 1}
+    {f.name: field_shape(f) for f in INSTRUCTION_FIELDS[Opcode.TILED_GEMM]} | {"row_major": 1}
 )
 # What a tile in external memory consists of.
 ACTIVATIONS = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
@@ -87,7 +87,7 @@ class ProductController(wiring.Component):
             "tiles": Mux(x.row_major, 1, count),
             "token_tiles": Mux(x.row_major, count, 1),
         }
-        result = {"memory": Memory.HALVES, "rows": p.tile_words, "line": store_line}
+        result = {"memory": Memory.FP16, "rows": p.tile_words, "line": store_line}
         words = {
             State.STAY: _word(Opcode.LOAD, row=row, **move),
             State.PASS: _word(Opcode.LOAD, **move),
@@ -174,7 +174,7 @@ class ProductController(wiring.Component):
         self, m: Module, x: data.View, state: Value, last_of_tile: Value, first_number: Value
     ) -> Value:
         """The line of the result tile: token tile after token tile, in them tile after tile."""
-        size = lines_of(self.params, Memory.HALVES, Const(self.params.tile_words))
+        size = lines_of(self.params, Memory.FP16, Const(self.params.tile_words))
         line, first, next_first = (
             Signal(LINE_FIELD, name=n) for n in ("store_line", "pass_line", "round_line")
         )

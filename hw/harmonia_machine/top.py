@@ -12,6 +12,7 @@ from tilewright.hw.harmonia_machine.buffers import ActivationBuffer, HalvesBuffe
 from tilewright.hw.harmonia_machine.controller import INSTRUCTIONS, Controller, fields_of
 from tilewright.hw.harmonia_machine.conversion import ConversionPath
 from tilewright.hw.harmonia_machine.dataflow import ResultWriter, SumFeeder
+from tilewright.hw.harmonia_machine.group_writer import COMMAND_NAMES
 from tilewright.hw.harmonia_machine.operands import OperandArray
 from tilewright.hw.harmonia_machine.vector import VectorPath
 from tilewright.hw.machine.control import connect_control, connect_ports, count
@@ -117,7 +118,7 @@ class Harmonia(Unit):
             fields = fields_of(kind, controller.word)
             with m.If(opcode == kind):
                 m.d.comb += [
-                    command[name].eq(fields[name])
+                    command[COMMAND_NAMES.get(name, name)].eq(fields[name])
                     for name, _ in fields.shape()
                     if name not in ("opcode", "background")
                 ]
@@ -156,7 +157,7 @@ class Harmonia(Unit):
             buffer.read.enable.eq(Cat(port.enable for port in readers).any() | read.valid),
             buffer.read.address.eq(read.row),
             buffer.write.lanes.eq(self.controller.lanes),
-            buffer.write.enable.eq(written.valid & (written.memory == Memory.HALVES)),
+            buffer.write.enable.eq(written.valid & (written.memory == Memory.FP16)),
             buffer.write.address.eq(written.row),
             buffer.write.data.eq(written.data),
         ]
@@ -184,7 +185,7 @@ class Harmonia(Unit):
         ]
         rows = {name: self.activations.read_data[name].as_value() for name in ACTIVATIONS.values()}
         stored = {memory: rows[name] for memory, name in ACTIVATIONS.items()}
-        stored[Memory.HALVES] = self.halves.read.data.as_value()
+        stored[Memory.FP16] = self.halves.read.data.as_value()
         for memory, name in OPERANDS.items():
             words = [word[name] for word in array.read_data]
             stored[memory] = Cat(*words)

@@ -29,20 +29,31 @@ VECTOR = data.StructLayout(
         "words": SIZE_FIELD,
         "elements": SIZE_FIELD,
         "scale": FP16.bits,
-        "seen": SIZE_FIELD,
+        "causal_limit": SIZE_FIELD,
     }
 )
-FED = ("operation", "takes_b", "a_kind", "b_kind", "a", "b", "words", "elements", "scale", "seen")
+FED = (
+    "operation",
+    "takes_b",
+    "a_kind",
+    "b_kind",
+    "a",
+    "b",
+    "words",
+    "elements",
+    "scale",
+    "causal_limit",
+)
 
 
 class CausalFeeder(VectorFeeder):
-    """Shows of tensor a, in bank r, the first ``seen + r`` elements; all if ``seen`` is 0."""
+    """Shows, in bank r, the first ``causal_limit + r`` elements of tensor a; all if it is 0."""
 
     def __init__(self, params: HarmoniaParams):
-        super().__init__(params.vector, params.halves_rows, {"seen": In(SIZE_FIELD)})
+        super().__init__(params.vector, params.halves_rows, {"causal_limit": In(SIZE_FIELD)})
 
     def visible(self, row: int, element: Value, value: Value) -> Value:
-        hidden = (self.seen != 0) & (element >= self.seen + row)
+        hidden = (self.causal_limit != 0) & (element >= self.causal_limit + row)
         return Mux(hidden, MINUS_INFINITY, value)
 
 

@@ -30,9 +30,9 @@ def test_cycles_of_the_page():
     rows, columns, group = p.rows, p.columns, p.group
     for text, want in {
         "convert activations, source=0, elements=100, destination=0": (4 + 1) * group + 4,
-        "convert keys, source=0, elements=64, destination=0, lows=9": (2 + 1) * group + 4 + 2,
+        "convert keys, source=0, elements=64, destination=0, low_halves=9": (2 + 1) * group + 4 + 2,
         "convert keys, source=0, elements=64, destination=0, short=1": (2 + 1) * group + 4 + 1,
-        "convert values, source=0, elements=40, destination=0, lows=9, tokens=1": (3 + 1)
+        "convert values, source=0, elements=40, destination=0, low_halves=9, tokens=1": (3 + 1)
         * (columns * group // rows)
         + 4
         + 1,

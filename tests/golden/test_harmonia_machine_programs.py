@@ -48,15 +48,15 @@ PRESETS = pytest.mark.parametrize("params", [SMALL, PAPER], ids=["small", "paper
 
 PROGRAM = """
 configure lanes=0xff, tokens=160, dataflow=row_major   ; what follows
-load halves, row=0, rows=32, line=0x40
+load fp16, row=0, rows=32, line=0x40
 learn source=0, elements=128, first=1, last=1
-convert keys, source=0, elements=128, destination=0, lows=512, facts=0
+convert keys, source=0, elements=128, destination=0, low_halves=512, metadata=0
 wait
-gemm keys, source=0, operands=0, lows=512, facts=0, destination=128, groups=4, tiles=10
-largest s0, r128, elements=160, seen=1
-clear lows=512, rows=4, part=1
-product source=0, weights=16, destination=32, groups=4, tiles=8, token_tiles=2, keep=4
-store halves, row=0, rows=32, line=128
+gemm keys, source=0, operands=0, low_halves=512, metadata=0, destination=128, groups=4, tiles=10
+largest s0, r128, elements=160, causal_limit=1
+clear low_halves=512, rows=4, part=1
+tiled_gemm source=0, weights=16, destination=32, groups=4, tiles=8, token_tiles=2, keep=4
+store fp16, row=0, rows=32, line=128
 halt
 """
 
@@ -71,7 +71,7 @@ def random_weights(params, rng, outputs, inputs):
 def test_text_and_words_name_the_same_instructions():
     program = assemble(PROGRAM)
     names = " ".join(x.opcode.name[:2] for x in program)
-    assert names == "CO LO LE CO WA GE VE CL PR ST HA"
+    assert names == "CO LO LE CO WA GE VE CL TI ST HA"
     assert assemble(disassemble(program)) == program
     assert assemble(disassemble([x.encode() for x in program])) == program
     assert program[0].encode() == 2 | 0xFF << 4 | 160 << 20 | 1 << 44
@@ -86,7 +86,7 @@ def test_text_and_words_name_the_same_instructions():
         ("configure lines=1", "line 1: configure has no operand 'lines'"),
         ("gemm queries, source=0", "line 1: unknown operand 'queries'; known: weights, keys, .*"),
         ("convert", "line 1: unknown conversion ''; known: activations, keys, values"),
-        ("clear lows=0", "line 1: clear lacks rows"),
+        ("clear low_halves=0", "line 1: clear lacks rows"),
         ("load cache, row=0, rows=1, line=0", "line 1: unknown memory 'cache'; known: mant.*"),
         ("sum s0, r0, elements=1, sight=3", "line 1: sum has no operand 'sight'"),
         ("learn source=0, elements=70000", "line 1: learn: elements must be 0..65535, not 70000"),
@@ -238,20 +238,20 @@ def test_gemm_reads_a_cache_in_the_precision_of_its_age(params):
     for memory, rows in machine.memories.items():
         if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS):
             rows[:] = rng.integers(10, 20, rows.shape)
-        elif memory is not Memory.HALVES:
+        elif memory is not Memory.FP16:
             rows[:] = rng.integers(0, 1 << element_bits(memory), rows.shape)
     window = p.initial + p.local
     for tokens in (1, p.initial, window, window + 1, window + p.columns, 2 * window - 1):
         tiles = -(-tokens // p.columns)
         text = (
             f"configure tokens={tokens}\n"
-            f"gemm keys, source=0, operands=0, lows=128, facts=0, destination=0,"
+            f"gemm keys, source=0, operands=0, low_halves=128, metadata=0, destination=0,"
             f" groups=2, tiles={tiles}\nhalt"
         )
         outcome = machine.run(assemble(text))
         assert outcome.error is Error.NONE
         scores = halves_values(
-            p, machine.memories[Memory.HALVES][: tiles * p.tile_words], tiles * p.columns
+            p, machine.memories[Memory.FP16][: tiles * p.tile_words], tiles * p.columns
         )
         operands = machine.memories[Memory.OPERANDS]
         sums = 0
@@ -263,11 +263,11 @@ def test_gemm_reads_a_cache_in_the_precision_of_its_age(params):
             high = operands[2 * tile : 2 * tile + 2].astype(np.int64)
             low = operands[128 + 2 * place :][:2].astype(np.int64)
             mantissa = 16 * high + low if long else high
-            facts = slice(2 * tile, 2 * tile + 2)
+            metadata = slice(2 * tile, 2 * tile + 2)
             b = MixedBlocks(
-                machine.memories[Memory.OPERAND_SIGNS][facts].swapaxes(0, 1).astype(bool),
+                machine.memories[Memory.OPERAND_SIGNS][metadata].swapaxes(0, 1).astype(bool),
                 mantissa.swapaxes(0, 1).astype(np.uint8),
-                machine.memories[Memory.OPERAND_EXPONENTS][facts].T,
+                machine.memories[Memory.OPERAND_EXPONENTS][metadata].T,
                 np.full((p.columns, 2), 8 if long else 4, np.uint8),
                 2 * p.group,
             )
@@ -288,14 +288,14 @@ def test_lanes_decide_what_is_written():
     machine.memories[Memory.OPERANDS][:] = 7
     text = """
     configure lanes=2
-    load halves, row=0, rows=1, line=0
+    load fp16, row=0, rows=1, line=0
     add r1, r0, #1, elements=4
-    convert keys, source=0, elements=3, destination=0, lows=8, facts=0, part=1
-    clear lows=16, rows=2, part=1
+    convert keys, source=0, elements=3, destination=0, low_halves=8, metadata=0, part=1
+    clear low_halves=16, rows=2, part=1
     halt
     """
     assert machine.run(assemble(text)).error is Error.NONE
-    halves, operands = machine.memories[Memory.HALVES], machine.memories[Memory.OPERANDS]
+    halves, operands = machine.memories[Memory.FP16], machine.memories[Memory.OPERANDS]
     assert not halves[:2, 0].any() and halves[:2, 1].all()
     # Token 1 of part 1 is column 3.
     assert (operands[:32, :3] == 7).all()
@@ -307,10 +307,10 @@ def test_a_causal_mask_is_a_softmax_of_what_is_seen():
     rng = np.random.default_rng(7)
     scores = heavy_tailed(rng, SMALL.rows, 23)
     b = Builder(SMALL)
-    b.load(Memory.HALVES, 3, 6, b.place_halves(scores))
-    b.softmax(3, 23, seen=9)
+    b.load(Memory.FP16, 3, 6, b.place_halves(scores))
+    b.softmax(3, 23, causal_limit=9)
     line = b.reserve(2)
-    b.store(Memory.HALVES, 3, 6, line)
+    b.store(Memory.FP16, 3, 6, line)
     b.halt()
     memory = b.memory
     assert Machine(SMALL, memory).run(b.program).error is Error.NONE
@@ -325,7 +325,7 @@ def test_learnt_offsets_are_those_of_the_window():
     line = b.place_halves(keys)
     for tile in range(2):
         b.configure(lanes=range(SMALL.rows - tile))  # the last token does not count
-        b.load(Memory.HALVES, 0, 4, line + tile)
+        b.load(Memory.FP16, 0, 4, line + tile)
         b.emit(Opcode.LEARN, source=0, elements=13, first=1 - tile, last=tile)
     b.halt()
     machine = Machine(SMALL, b.memory)
@@ -459,8 +459,10 @@ def test_refused_products():
         b.layer(0, 2, quantise(np.ones((9000, 8)), 4, group=8))
 
 
-GEMM = "gemm keys, source=0, operands=0, lows=64, facts=0, destination=0, groups=1, tiles=1"
-KEYS = "convert keys, source=0, elements=8, destination=0, lows=128, facts=0"
+GEMM = (
+    "gemm keys, source=0, operands=0, low_halves=64, metadata=0, destination=0, groups=1, tiles=1"
+)
+KEYS = "convert keys, source=0, elements=8, destination=0, low_halves=128, metadata=0"
 
 
 @pytest.mark.parametrize(
@@ -468,10 +470,10 @@ KEYS = "convert keys, source=0, elements=8, destination=0, lows=128, facts=0"
     [
         (
             "add r0, r1, #1, elements=8",
-            "instruction 0, vector, reads rows 1..2 of halves and writes rows 0..1 of halves",
+            "instruction 0, vector, reads rows 1..2 of fp16 and writes rows 0..1 of fp16",
         ),
         (
-            "convert keys, source=0, elements=16, destination=0, lows=1, facts=0",
+            "convert keys, source=0, elements=16, destination=0, low_halves=1, metadata=0",
             "instruction 0, convert, writes rows 0..1 of operands and rows 1..2 of operands",
         ),
         (
@@ -496,8 +498,8 @@ KEYS = "convert keys, source=0, elements=8, destination=0, lows=128, facts=0"
         ),
         (
             "convert activations, source=0, elements=8, destination=9, background=1\n" + GEMM,
-            "instruction 1, gemm, writes rows 0..0 of halves without a wait for the conversion of "
-            "rows 0..1 of halves",
+            "instruction 1, gemm, writes rows 0..0 of fp16 without a wait for the conversion of "
+            "rows 0..1 of fp16",
         ),
     ],
 )
@@ -531,7 +533,7 @@ def test_a_word_that_is_no_instruction():
 def test_parts_of_a_product_in_order():
     """Column-major: weights once, tokens again for every tile kept; row-major the reverse."""
     (x,) = assemble(
-        "product source=0, weights=64, destination=128, groups=4, tiles=3, token_tiles=2, keep=2"
+        "tiled_gemm source=0, weights=64, destination=128, groups=4, tiles=3, token_tiles=2, keep=2"
     )
     letters = {
         Dataflow.COLUMN_MAJOR: "ww aGSS aGSS w aGS aGS",
@@ -565,11 +567,11 @@ def test_vector_operations_are_those_of_the_vector_unit():
     a, c = heavy_tailed(rng, 2, 7), heavy_tailed(rng, 2, 7)
     b = Builder(SMALL)
     for k, x in enumerate((a, c)):
-        b.load(Memory.HALVES, 2 * k, 2, b.place_halves(x))
+        b.load(Memory.FP16, 2 * k, 2, b.place_halves(x))
     b.program += assemble("maximum r4, r0, r2, elements=7\nlargest s3, r4, elements=7")
     b.program += assemble("subtract r6, r4, s3, elements=7")
     line = b.reserve(1)
-    b.store(Memory.HALVES, 6, 2, line)
+    b.store(Memory.FP16, 6, 2, line)
     b.halt()
     memory = b.memory
     assert Machine(SMALL, memory).run(b.program).error is Error.NONE
@@ -586,8 +588,10 @@ def test_what_a_conversion_of_values_sees():
     b = Builder(SMALL)
     words, line = 2, b.place_halves(values)
     for tile in range(SMALL.converter.loops):
-        b.load(Memory.HALVES, tile * words, words, line + tile)
-    b.convert(Conversion.VALUES, source=0, elements=6, destination=0, lows=8, facts=0, tokens=5)
+        b.load(Memory.FP16, tile * words, words, line + tile)
+    b.convert(
+        Conversion.VALUES, source=0, elements=6, destination=0, low_halves=8, metadata=0, tokens=5
+    )
     b.halt()
     machine = Machine(SMALL, b.memory)
     outcome = machine.run(b.program)

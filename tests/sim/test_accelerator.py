@@ -174,7 +174,7 @@ def test_harmonia_products_take_the_cycles_of_its_array():
 def test_an_instruction_of_harmonia_takes_the_cycles_of_its_program(groups, tiles):
     """Those that the accelerator's own tests hold against its RTL."""
     builder = Builder(HarmoniaParams())
-    rows = {"source": 0, "operands": 0, "facts": 0, "destination": 0}
+    rows = {"source": 0, "operands": 0, "metadata": 0, "destination": 0}
     builder.gemm(Operand.WEIGHTS, groups=groups, tiles=tiles, **rows)
     (time,) = run(harmonia(), [product(8, groups * 32, tiles * 16)])
     assert time.compute == harmonia_cycles(HarmoniaParams(), Settings(), builder.program[0]).cycles

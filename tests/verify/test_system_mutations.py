@@ -157,8 +157,8 @@ HARMONIA = {
     "a causal mask that shows a token too many": (
         CausalFeeder,
         "tilewright.hw.harmonia_machine.vector",
-        "element >= self.seen + row",
-        "element > self.seen + row",
+        "element >= self.causal_limit + row",
+        "element > self.causal_limit + row",
         "head_of_attention",
     ),
     "weights that do not pass again": (

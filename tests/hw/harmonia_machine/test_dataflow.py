@@ -31,7 +31,7 @@ def random_fields(rng, opcode, **given):
 
 def random_product(rng):
     sizes = {name: rng.randint(1, 5) for name in ("groups", "tiles", "token_tiles", "keep")}
-    return Instruction(Opcode.PRODUCT, random_fields(rng, Opcode.PRODUCT, **sizes))
+    return Instruction(Opcode.TILED_GEMM, random_fields(rng, Opcode.TILED_GEMM, **sizes))
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -77,7 +77,7 @@ def test_a_product_is_what_golden_expands(preset):
 
 
 def sums_of(params, dataflow, tokens, x):
-    """Mode, first, last, rows of activations, operands and facts of every sum, in order."""
+    """Mode, first, last, rows of activations, operands and metadata of every sum, in order."""
     p, operand = params, Operand(x["operand"])
     tiles, token_tiles, groups = x["tiles"], x["token_tiles"], x["groups"]
     pairs = [(t, q) for t in range(tiles) for q in range(token_tiles)]
@@ -94,9 +94,9 @@ def sums_of(params, dataflow, tokens, x):
                 mode = Mode.M8M4
                 if p.has_low(operand, unit, tokens):
                     mode = Mode.M8M8
-                    rows.append(x["lows"] + p.low_slot(operand, unit) * across + within)
+                    rows.append(x["low_halves"] + p.low_slot(operand, unit) * across + within)
             source = x["source"] + token_tile * groups + group
-            of_tile += [(mode.code, source, row, x["facts"] + place) for row in rows]
+            of_tile += [(mode.code, source, row, x["metadata"] + place) for row in rows]
         for k, (mode, *rows) in enumerate(of_tile):
             yield (mode, k == 0, k == len(of_tile) - 1, *rows)
 
@@ -110,7 +110,9 @@ def test_sums_come_in_the_order_of_the_dataflow(preset):
     async def gemm(ctx, dataflow, operand):
         tokens = rng.randint(0, 2 * window)
         sizes = {name: rng.randint(1, 9) for name in ("groups", "tiles", "token_tiles")}
-        rows = {name: rng.randint(0, 40) for name in ("source", "operands", "lows", "facts")}
+        rows = {
+            name: rng.randint(0, 40) for name in ("source", "operands", "low_halves", "metadata")
+        }
         x = random_fields(rng, Opcode.GEMM, operand=int(operand), **sizes, **rows)
         for name, value in (x | {"tokens": tokens, "row_major": int(dataflow)}).items():
             ctx.set(dut.gemm[name], value)
@@ -127,7 +129,7 @@ def test_sums_come_in_the_order_of_the_dataflow(preset):
                 got = (
                     *(ctx.get(o.p[name]) for name in ("mode", "first", "last")),
                     source,
-                    *(ctx.get(o.p.address[name]) for name in ("operands", "facts")),
+                    *(ctx.get(o.p.address[name]) for name in ("operands", "metadata")),
                 )
                 await ctx.tick()
                 source = following
@@ -160,7 +162,7 @@ def test_instructions_are_judged_as_golden_judges_them(preset):
         return min(largest, max(0, rng.choice((near, rng.randint(0, 9), rng.getrandbits(16)))))
 
     def instruction():
-        opcode = rng.choice([o for o in Opcode if o is not Opcode.PRODUCT])
+        opcode = rng.choice([o for o in Opcode if o is not Opcode.TILED_GEMM])
         return Instruction(opcode, {f.name: value(f) for f in INSTRUCTION_FIELDS[opcode]})
 
     async def bench(ctx):

@@ -46,7 +46,7 @@ def _memories(d: Diagram, p: HarmoniaParams) -> None:
         f"{facts} of signs, exponents",
         kind="memory",
     )
-    halves = _size(p, Memory.HALVES)
+    halves = _size(p, Memory.FP16)
     d.box(
         *(350, 227, 240, 85),
         *("fp16", f"{p.rows} banks, {halves}"),

@@ -34,7 +34,7 @@ def wrong_programs(params: HarmoniaParams) -> dict[str, tuple[list, Error]]:
     words = p.converter.loops  # rows of one word of every token tile of a group of values
     texts = {
         "load beyond the mantissas": (_move("mantissas", activations - 1, 2), Error.ADDRESS),
-        "load beyond the fp16 memory": (_move("halves", halves, 1), Error.ADDRESS),
+        "load beyond the fp16 memory": (_move("fp16", halves, 1), Error.ADDRESS),
         "load beyond the operands": (_move("operands", operands - 1, 2), Error.ADDRESS),
         "load beyond the scales": (_move("scales", operands, 1), Error.ADDRESS),
         "load of no rows": (_move("signs", 0, 0), Error.SIZE),
@@ -53,14 +53,17 @@ def wrong_programs(params: HarmoniaParams) -> dict[str, tuple[list, Error]]:
             Error.ADDRESS,
         ),
         "gemm beyond the operands": (_gemm("keys", operands=operands), Error.ADDRESS),
-        "gemm beyond the facts": (_gemm("values", facts=operands - 1, tiles=2), Error.ADDRESS),
-        "gemm beyond the low keys": (_gemm("keys", lows=operands - keys + 1), Error.ADDRESS),
+        "gemm beyond the metadata": (
+            _gemm("values", metadata=operands - 1, tiles=2),
+            Error.ADDRESS,
+        ),
+        "gemm beyond the low keys": (_gemm("keys", low_halves=operands - keys + 1), Error.ADDRESS),
         "gemm beyond the low keys, two groups": (
-            _gemm("keys", lows=operands - 2 * keys + 1, groups=2),
+            _gemm("keys", low_halves=operands - 2 * keys + 1, groups=2),
             Error.ADDRESS,
         ),
         "gemm beyond the low values": (
-            _gemm("values", lows=operands - 2 * values + 1, tiles=2),
+            _gemm("values", low_halves=operands - 2 * values + 1, tiles=2),
             Error.ADDRESS,
         ),
         "convert of nothing": (_convert("activations", elements=0), Error.SIZE),
@@ -70,8 +73,8 @@ def wrong_programs(params: HarmoniaParams) -> dict[str, tuple[list, Error]]:
             Error.ADDRESS,
         ),
         "keys beyond the operands": (_convert("keys", destination=operands), Error.ADDRESS),
-        "keys beyond the low halves": (_convert("keys", lows=operands), Error.ADDRESS),
-        "keys beyond the facts": (_convert("keys", facts=operands), Error.ADDRESS),
+        "keys beyond the low halves": (_convert("keys", low_halves=operands), Error.ADDRESS),
+        "keys beyond the metadata": (_convert("keys", metadata=operands), Error.ADDRESS),
         "keys of too many channels": (_convert("keys", elements=p.channels + 1), Error.ADDRESS),
         "keys of a part that is none": (_convert("keys", part=p.parts), Error.OPERAND),
         "values of no tokens": (_convert("values", tokens=0), Error.SIZE),
@@ -87,32 +90,35 @@ def wrong_programs(params: HarmoniaParams) -> dict[str, tuple[list, Error]]:
         "learn of nothing": ("learn source=0, elements=0, first=1", Error.SIZE),
         "learn beyond its source": (f"learn source={halves}, elements=1", Error.ADDRESS),
         "learn of too many channels": (f"learn source=0, elements={p.channels + 1}", Error.ADDRESS),
-        "clear of nothing": ("clear lows=0, rows=0", Error.SIZE),
-        "clear beyond the operands": (f"clear lows={operands - 1}, rows=2", Error.ADDRESS),
-        "clear of a part that is none": (f"clear lows=0, rows=1, part={p.parts}", Error.OPERAND),
-        "product that keeps nothing": (_product(keep=0), Error.SIZE),
-        "product without groups": (_product(groups=0), Error.SIZE),
+        "clear of nothing": ("clear low_halves=0, rows=0", Error.SIZE),
+        "clear beyond the operands": (f"clear low_halves={operands - 1}, rows=2", Error.ADDRESS),
+        "clear of a part that is none": (
+            f"clear low_halves=0, rows=1, part={p.parts}",
+            Error.OPERAND,
+        ),
+        "tiled gemm that keeps nothing": (_tiled_gemm(keep=0), Error.SIZE),
+        "tiled gemm without groups": (_tiled_gemm(groups=0), Error.SIZE),
         "sum of nothing": ("sum s0, r0, elements=0", Error.SIZE),
         "add beyond a": (f"add r0, r{halves}, #1, elements=1", Error.ADDRESS),
         "add beyond b": (f"add r0, r0, r{halves - 1}, elements=5", Error.ADDRESS),
         "add beyond its result": (f"add r{halves}, r0, #1, elements=1", Error.ADDRESS),
         "scalar that is none": ("add s0, s8, #1", Error.ADDRESS),
         "sum into no scalar": ("sum s8, r0, elements=1", Error.ADDRESS),
-        "load of a bad line": (_move("halves", 0, 1, line=BAD_LINE), Error.BUS),
-        "load beyond the memory": (_move("halves", 0, 1, line=LINES), Error.BUS),
+        "load of a bad line": (_move("fp16", 0, 1, line=BAD_LINE), Error.BUS),
+        "load beyond the memory": (_move("fp16", 0, 1, line=LINES), Error.BUS),
         "bad line in the background": (
             _move("operands", 0, 1, line=BAD_LINE) + "\nadd s0, s0, #1\nwait",
             Error.BUS,
         ),
         "bad line, then a store": (
-            _move("scales", 0, 1, line=BAD_LINE) + "\n" + _move("halves", 0, 1, "store"),
+            _move("scales", 0, 1, line=BAD_LINE) + "\n" + _move("fp16", 0, 1, "store"),
             Error.BUS,
         ),
-        "store to a bad line": (_move("halves", 0, 1, "store", line=BAD_LINE), Error.BUS),
-        "product from bad lines": (_product(source=LINES), Error.BUS),
+        "store to a bad line": (_move("fp16", 0, 1, "store", line=BAD_LINE), Error.BUS),
+        "tiled gemm from bad lines": (_tiled_gemm(source=LINES), Error.BUS),
     }
     if (groups := (1 << COUNT_FIELD) - 1) > operands:
-        texts["product of too many groups"] = (_product(groups=groups), Error.ADDRESS)
+        texts["tiled gemm of too many groups"] = (_tiled_gemm(groups=groups), Error.ADDRESS)
     (gemm,), (convert,) = assemble(_gemm("keys")), assemble(_convert("keys"))
     changed = {"operand 3": (gemm, "operand", 3), "conversion 3": (convert, "conversion", 3)}
     return stopping_programs(params, texts, changed, "configure lanes=1")
@@ -127,19 +133,19 @@ def _text(name: str, fields: dict[str, int]) -> str:
 
 
 def _gemm(operand: str, **changes: int) -> str:
-    fields = dict.fromkeys(("source", "operands", "lows", "facts", "destination"), 0)
+    fields = dict.fromkeys(("source", "operands", "low_halves", "metadata", "destination"), 0)
     return _text(f"gemm {operand}, ", fields | {"groups": 1, "tiles": 1} | changes)
 
 
 def _convert(conversion: str, **changes: int) -> str:
-    fields = {"source": 0, "elements": 1, "destination": 0, "lows": 8, "facts": 0}
+    fields = {"source": 0, "elements": 1, "destination": 0, "low_halves": 8, "metadata": 0}
     return _text(f"convert {conversion}, ", fields | changes)
 
 
-def _product(**changes: int) -> str:
+def _tiled_gemm(**changes: int) -> str:
     fields = {"source": 0, "weights": 8, "destination": 16}
     sizes = dict.fromkeys(("groups", "tiles", "token_tiles", "keep"), 1)
-    return _text("product ", fields | sizes | changes)
+    return _text("tiled_gemm ", fields | sizes | changes)
 
 
 @cocotb.test
@@ -158,21 +164,23 @@ def last_rows(params: HarmoniaParams) -> list[Instruction]:
         for memory in Memory
         if memory.stores
     ]
-    last = {"facts": operands - 1, "source": activations - 1}
+    last = {"metadata": operands - 1, "source": activations - 1}
     return assemble(
         "\n".join(
             [
                 *loads,
                 "wait",
                 _gemm("weights", operands=operands - 1, destination=halves - p.tile_words, **last),
-                _gemm("keys", operands=operands - 1, lows=operands - keys, **last),
-                _gemm("values", operands=operands - 1, lows=operands - values, **last),
+                _gemm("keys", operands=operands - 1, low_halves=operands - keys, **last),
+                _gemm("values", operands=operands - 1, low_halves=operands - values, **last),
                 _convert("activations", source=halves - 1, destination=activations - 1),
-                _convert("keys", lows=operands - 1, part=p.parts - 1),
-                _convert("keys", destination=operands - 1, facts=operands - 1, lows=operands - 2),
+                _convert("keys", low_halves=operands - 1, part=p.parts - 1),
+                _convert(
+                    "keys", destination=operands - 1, metadata=operands - 1, low_halves=operands - 2
+                ),
                 _convert("values", source=halves - p.converter.loops, tokens=p.group),
                 f"learn source={halves - 1}, elements=1, first=1, last=1",
-                f"clear lows={operands - 1}, rows=1",
+                f"clear low_halves={operands - 1}, rows=1",
                 f"add r0, r{halves - 1}, r{halves - 2}, elements=1",
                 f"add r{halves - 1}, r0, #1, elements=1",
                 f"sum s7, r{halves - 1}, elements=4",

@@ -56,7 +56,7 @@ class _Writer:
         shape = (rows, *row_shape(self.params, memory))
         if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS):
             content = self.rng.integers(*EXPONENTS, shape)
-        elif memory in (Memory.HALVES, Memory.SCALES):
+        elif memory in (Memory.FP16, Memory.SCALES):
             content = heavy_tailed(self.rng, 1, int(np.prod(shape))).reshape(shape)
         else:
             content = self.rng.integers(0, 1 << element_bits(memory), shape)
@@ -95,18 +95,18 @@ class _Writer:
         p, choose = self.params, self.choose
         operand = choose.choice(list(Operand))
         groups, tiles, token_tiles = (choose.randint(1, 4) for _ in range(3))
-        lows = 0
+        low_halves = 0
         if operand is not Operand.WEIGHTS:
             self._configure()
             across = groups if operand is Operand.KEYS else tiles
-            lows = self.row(Memory.OPERANDS, p.low_slots(operand) * across, operands)
+            low_halves = self.row(Memory.OPERANDS, p.low_slots(operand) * across, operands)
         self.b.gemm(
             operand,
             source=self.row(Memory.MANTISSAS, token_tiles * groups, source),
             operands=self.row(Memory.OPERANDS, tiles * groups, operands),
-            lows=lows,
-            facts=self.row(Memory.OPERAND_SIGNS, tiles * groups, operands),
-            destination=self.row(Memory.HALVES, token_tiles * tiles * p.tile_words, results),
+            low_halves=low_halves,
+            metadata=self.row(Memory.OPERAND_SIGNS, tiles * groups, operands),
+            destination=self.row(Memory.FP16, token_tiles * tiles * p.tile_words, results),
             groups=groups,
             tiles=tiles,
             token_tiles=token_tiles,
@@ -114,7 +114,7 @@ class _Writer:
 
     def _overlap(self) -> None:
         """Gemms beside a conversion, on other parts of the memories; then one that waits for it."""
-        self._convert(source=(0, 0.5), highs=(0.75, 0.875), lows=(0.875, 1), background=True)
+        self._convert(source=(0, 0.5), highs=(0.75, 0.875), low_halves=(0.875, 1), background=True)
         for _ in range(self.choose.randint(1, 2)):
             self._gemm(source=(0, 0.75), operands=(0, 0.75), results=(0.5, 1))
         self.choose.choice((self.b.wait, self._vector, self._clear, self._convert, self._learn))()
@@ -123,7 +123,7 @@ class _Writer:
         self,
         source: tuple = (0, 1),
         highs: tuple = (0, 0.5),  # high and low halves must not meet
-        lows: tuple = (0.5, 1),
+        low_halves: tuple = (0.5, 1),
         *,
         background: bool = False,
     ) -> None:
@@ -140,11 +140,11 @@ class _Writer:
             self._configure()
         self.b.convert(
             conversion,
-            source=self.row(Memory.HALVES, words, source),
+            source=self.row(Memory.FP16, words, source),
             elements=elements,
             destination=self.row(Memory.OPERANDS, rows, highs),
-            lows=self.row(Memory.OPERANDS, rows, lows),
-            facts=self.row(Memory.OPERAND_SIGNS, rows, highs),
+            low_halves=self.row(Memory.OPERANDS, rows, low_halves),
+            metadata=self.row(Memory.OPERAND_SIGNS, rows, highs),
             part=choose.randrange(p.parts),
             tokens=choose.randint(1, p.group),
             short=choose.random() < 0.3,
@@ -157,7 +157,7 @@ class _Writer:
         elements = choose.randint(1, 4 * p.group)
         words = -(-elements // p.word_values)
         # Tensors in places of their own; the same one twice is allowed.
-        places = range(0, self.rows(Memory.HALVES) - words + 1, words)
+        places = range(0, self.rows(Memory.FP16) - words + 1, words)
         kinds = [choose.choice(list(Kind)) for _ in range(2)]
         if operation.reduces:
             kinds[0] = Kind.TENSOR
@@ -175,7 +175,7 @@ class _Writer:
             destination=choose.randrange(SCALARS) if scalar else choose.choice(places),
             elements=elements,
             scale=choose.choice((ONE, 0x2E66)),
-            seen=choose.choice((0, choose.randint(1, elements))),
+            causal_limit=choose.choice((0, choose.randint(1, elements))),
         )
 
     def _operand(self, kind: Kind, places: range) -> int:
@@ -191,21 +191,21 @@ class _Writer:
         elements = choose.randint(1, p.channels)
         words = -(-elements // p.word_values)
         tiles = choose.randint(1, 2)
-        self._fill(Memory.HALVES)
+        self._fill(Memory.FP16)
         for k in range(tiles):
             self.b.emit(
                 Opcode.LEARN,
-                source=self.row(Memory.HALVES, words),
+                source=self.row(Memory.FP16, words),
                 elements=elements,
                 first=int(k == 0),
                 last=int(k == tiles - 1),
             )
         self.b.convert(
             Conversion.KEYS,
-            source=self.row(Memory.HALVES, words),
+            source=self.row(Memory.FP16, words),
             elements=choose.randint(1, elements),  # what lies beyond them has no offset
             destination=0,
-            lows=self.rows(Memory.OPERANDS) // 2,
+            low_halves=self.rows(Memory.OPERANDS) // 2,
             part=choose.randrange(p.parts),
         )
 
@@ -213,7 +213,7 @@ class _Writer:
         rows = self.choose.randint(1, 6)
         self.b.emit(
             Opcode.CLEAR,
-            lows=self.row(Memory.OPERANDS, rows),
+            low_halves=self.row(Memory.OPERANDS, rows),
             rows=rows,
             part=self.choose.randrange(self.params.parts),
         )
