@@ -1,10 +1,13 @@
 """Schemes: values of the codes, table images, names and refusals."""
 
+from statistics import NormalDist
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from tilewright.golden.deca import SCHEMES, Scheme, resolve_scheme
+from tilewright.golden.deca.scheme import NF4_VALUES
 from tilewright.golden.params.deca import ScaleKind, TileConfig
 
 ML_DTYPES = {
@@ -42,6 +45,23 @@ def test_nf4_is_symmetric_at_its_ends_and_has_a_zero():
     assert (np.diff(values) > 0).all()
     assert (values[0], values[7], values[15]) == (-1, 0, 1)
     assert SCHEMES["nf4"].config == TileConfig(code_bits=4, scale=ScaleKind.BF16, group=32)
+
+
+def test_nf4_is_quantiles_of_a_normal_distribution():
+    """By the definition of QLoRA (appendix E), with its reference's outermost probability.
+
+    The positive half has eight values beside zero, the negative half seven: quantiles at evenly
+    spaced probabilities between it and one half, divided by the largest.
+    """
+    outermost = (1 - 1 / (2 * 15) + 1 - 1 / (2 * 16)) / 2
+    assert outermost == pytest.approx(0.9677083)
+    quantile = NormalDist().inv_cdf
+    positive = [quantile(p) for p in np.linspace(0.5, outermost, 9)[1:]]
+    negative = [-quantile(p) for p in np.linspace(0.5, outermost, 8)[1:]]
+    want = np.array(sorted([*negative, 0.0, *positive])) / positive[-1]
+    np.testing.assert_allclose(NF4_VALUES, want, rtol=0, atol=1e-6)
+    bf16 = np.array(NF4_VALUES).astype(ml_dtypes.bfloat16).view(np.uint16)
+    assert list(SCHEMES["nf4"].book) == bf16.tolist()
 
 
 def test_scale_defaults_of_the_mx_schemes():

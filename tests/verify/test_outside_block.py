@@ -109,6 +109,25 @@ def test_commands_know_the_block(tmp_path):
     assert run["passed"] and run["cases"] == 60
 
 
+def test_the_block_is_synthesised():
+    done = tilewright("synth", f"{NAME}:small", "--tech", "asap7", "--json")
+    assert done.returncode == 0, done.stderr
+    assert '"area"' in done.stdout
+
+
+def test_the_block_enters_the_comparison_by_its_bench():
+    """Its netlist gives the golden results on the shared tensors, or there would be no figures."""
+    done = tilewright("compare", "pe", "--tech", "asap7", "--block", NAME, "--json")
+    assert done.returncode == 0, done.stderr
+    (comparison,) = json.loads(done.stdout)["comparisons"]
+    rows = {pe["name"]: pe for pe in comparison["pes"]}
+    found = rows[NAME]
+    assert found["spec"] == NAME and found["macs_per_cycle"] == 4
+    assert found["zero_fj_per_mac"] < found["energy_fj_per_mac"]
+    # Integers of 8 bits: no alignment, so smaller than fp16 x fp16; longer than int4.
+    assert rows["FIGNA-M8"]["area_um2"] < found["area_um2"] < rows["FP-FP fused"]["area_um2"]
+
+
 def test_a_module_that_is_not_there_is_named():
     environment = outside_environment() | {MODULES_VARIABLE: "no_such_module"}
     command = [sys.executable, "-m", "tilewright", "list", "queue"]
