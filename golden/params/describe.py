@@ -1,14 +1,99 @@
 """A block as plain data: contract, fields, ports and timing, from the parameter object alone."""
 
 import inspect
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import Enum
+from fractions import Fraction
 from typing import Any, get_type_hints
 
 from tilewright.golden.params.block import BlockParams, Port
 from tilewright.golden.params.formats import FLOAT_FORMATS, FloatFormat
 
-__all__ = ["describe", "family"]
+__all__ = [
+    *("BlockDescription", "FieldDescription", "PayloadField", "PortDescription"),
+    *("PresetDescription", "TimingDescription", "WireDescription", "describe", "family"),
+]
+
+
+@dataclass(frozen=True)
+class PresetDescription:
+    """A named choice of all fields, and the module that it becomes."""
+
+    name: str
+    module: str
+
+
+@dataclass(frozen=True)
+class FieldDescription:
+    """One parameter: its value here, its default and what ``FIELD=VALUE`` accepts."""
+
+    name: str
+    value: int | str
+    default: int | str
+    type: str
+
+
+@dataclass(frozen=True)
+class PayloadField:
+    """A part of what a stream carries; ``count`` of them if it is an array."""
+
+    name: str
+    bits: int
+    count: int | None
+    signed: bool
+
+
+@dataclass(frozen=True)
+class PortDescription:
+    """A stream port and what it carries."""
+
+    name: str
+    bits: int
+    fields: tuple[PayloadField, ...]
+
+
+@dataclass(frozen=True)
+class WireDescription:
+    """A port that is no stream."""
+
+    name: str
+    bits: int
+    output: bool
+
+
+@dataclass(frozen=True)
+class TimingDescription:
+    """Cycles from input to output and from one input to the next.
+
+    Both are None where they depend on the data, and ``note`` says how.
+    """
+
+    latency_cycles: int | None
+    interval_cycles: float | None
+    note: str | None = None
+
+    @property
+    def interval_text(self) -> str | None:
+        """The interval as a whole number or a fraction, such as ``5/3``."""
+        if self.interval_cycles is None:
+            return None
+        return str(Fraction(self.interval_cycles).limit_denominator(1000))
+
+
+@dataclass(frozen=True)
+class BlockDescription:
+    """All that a block's parameter object says about it."""
+
+    block: str
+    summary: str
+    contract: str | None
+    name: str  # of its module
+    presets: tuple[PresetDescription, ...]
+    fields: tuple[FieldDescription, ...]
+    inputs: tuple[PortDescription, ...]
+    outputs: tuple[PortDescription, ...]
+    wires: tuple[WireDescription, ...]
+    timing: TimingDescription
 
 
 def family(cls: type[BlockParams]) -> str:
@@ -16,37 +101,34 @@ def family(cls: type[BlockParams]) -> str:
     return cls.__module__.rpartition(".")[2]
 
 
-def describe(params: BlockParams) -> dict[str, Any]:
-    """One block as plain data: contract, fields, ports and timing."""
+def describe(params: BlockParams) -> BlockDescription:
+    """Describe one block: contract, fields, ports and timing."""
     cls, values, defaults = type(params), params.as_dict(), type(params)().as_dict()
     hints = get_type_hints(cls)
-    return {
-        "block": params.block,
-        "summary": params.summary,
-        "contract": inspect.getdoc(cls),
-        "name": params.slug,
-        "presets": {name: cls.preset(name).slug for name in cls.PRESETS},
-        "fields": [
-            {
-                "name": f.name,
-                "value": values[f.name],
-                "default": defaults[f.name],
-                "type": _type(hints[f.name]),
-            }
+    return BlockDescription(
+        block=params.block,
+        summary=params.summary,
+        contract=inspect.getdoc(cls),
+        name=params.slug,
+        presets=tuple(PresetDescription(name, cls.preset(name).slug) for name in cls.PRESETS),
+        fields=tuple(
+            FieldDescription(f.name, values[f.name], defaults[f.name], _type(hints[f.name]))
             for f in fields(cls)
-        ],
-        "inputs": [_port(p) for p in params.inputs],
-        "outputs": [_port(p) for p in params.outputs],
-        "wires": [{"name": w.name, "bits": w.bits, "output": w.output} for w in params.wires],
-        "timing": _timing(params),
-    }
+        ),
+        inputs=tuple(_port(p) for p in params.inputs),
+        outputs=tuple(_port(p) for p in params.outputs),
+        wires=tuple(WireDescription(w.name, w.bits, w.output) for w in params.wires),
+        timing=_timing(params),
+    )
 
 
-def _timing(params: BlockParams) -> dict[str, Any]:
+def _timing(params: BlockParams) -> TimingDescription:
     try:
-        return {"latency": params.timing.latency, "interval": str(params.timing.interval)}
+        latency, interval = params.timing.latency, params.timing.interval
     except NotImplementedError as reason:  # depends on the data
-        return {"note": str(reason)}
+        return TimingDescription(None, None, str(reason))
+    whole = interval == int(interval)
+    return TimingDescription(latency, int(interval) if whole else float(interval))
 
 
 def _type(hint: Any) -> str:
@@ -60,12 +142,6 @@ def _type(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
-def _port(port: Port) -> dict[str, Any]:
-    return {
-        "name": port.name,
-        "bits": port.bits,
-        "fields": [
-            {"name": f.name, "bits": f.bits, "count": f.count, "signed": f.signed}
-            for f in port.fields
-        ],
-    }
+def _port(port: Port) -> PortDescription:
+    carried = tuple(PayloadField(f.name, f.bits, f.count, f.signed) for f in port.fields)
+    return PortDescription(port.name, port.bits, carried)

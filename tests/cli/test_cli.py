@@ -214,7 +214,8 @@ def test_list_one_block(capsys):
             ],
         }
     ]
-    assert about["timing"] == {"latency": 0, "interval": "1"}
+    assert about["timing"] == {"latency_cycles": 0, "interval_cycles": 1, "note": None}
+    assert "interval 5/3 (cycles)" in run(capsys, "list", "width_converter:ragged")[1]
     code, text, _ = run(capsys, "list", "float_mul:fp16,lanes=2")
     assert code == 0
     for words in ("float_mul__lanes_2__a_fp16", "nearest_even|toward_zero", "latency 0"):

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tilewright import cli
-from tilewright.cli.commands import doctor
 from tilewright.verify import tools
 from tilewright.verify.simulators import find
 
@@ -37,7 +36,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(tools, "_release", lambda program: "12.2.0")
     monkeypatch.setattr(tools, "_libpython", lambda: tool("libpython", "/lib/libpython.so"))
     monkeypatch.setattr(tools, "_package", lambda name, purpose: tool(name, "Python package"))
-    monkeypatch.setattr(doctor.subprocess, "run", run)
+    monkeypatch.setattr(tools.subprocess, "run", run)
     monkeypatch.setattr(find, "install_command", lambda name: f"apt-get install {name}")
     return Machine
 

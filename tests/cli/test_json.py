@@ -30,8 +30,6 @@ from tilewright.synth.technology import TECHNOLOGIES
 
 NOT_YET = {
     "tilewright compare llm llama-2-70b --batch 16",
-    "tilewright list deca",
-    "tilewright list float_mul:fp16",
     "tilewright llm llama-2-70b --system spr-hbm --scheme mxfp4 --batch 1 --context 1024",
     "tilewright roofsurface --system spr-hbm --rows 16",
 }

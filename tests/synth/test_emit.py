@@ -4,10 +4,11 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 
-from tilewright.cli.commands.verilog import write_block
+from tilewright.base.verilog import write_block
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import core_file, interface, to_rtlil, to_verilog
 
@@ -101,7 +102,7 @@ def test_core_file_names_module_and_file():
 
 
 def test_written_files_are_the_same_twice(tmp_path):
-    first, second = (write_block(resolve("popcount:odd"), tmp_path / k) for k in ("a", "b"))
+    first, second = (asdict(write_block(resolve("popcount:odd"), tmp_path / k)) for k in ("a", "b"))
     assert [path.name for path in first.values()] == [
         "popcount__width_13.v",
         "popcount__width_13.json",

@@ -4,10 +4,11 @@ A design with more to tell adds its own sections; see ``pages/deca.py``.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tilewright.golden.params.block import BlockParams
-from tilewright.golden.params.describe import describe, family
+from tilewright.golden.params.describe import BlockDescription, describe, family
 from tilewright.golden.params.resolve import BLOCKS
 from tilewright.report.claims import claims_section
 from tilewright.report.hardware import (
@@ -46,7 +47,8 @@ def design_page(
     blocks = [describe(cls()) for cls in classes]
     records = design_records(context, [cls.block for cls in classes])
     stated = {claim.id: claim for claim in claims}
-    shown: dict[str, Any] = {"blocks": blocks, "synthesis": records} | (data or {})
+    shown: dict[str, Any] = {"blocks": [asdict(block) for block in blocks], "synthesis": records}
+    shown |= data or {}
     if stated:
         shown["claims"] = {name: c.value for name, c in stated.items()}
     return Page(
@@ -63,20 +65,20 @@ def design_page(
     )
 
 
-def _blocks(blocks: Sequence[dict[str, Any]]) -> Markup:
+def _blocks(blocks: Sequence[BlockDescription]) -> Markup:
     if not blocks:
         return Markup("")
     rows = []
     for block in blocks:
-        timing = block["timing"]
+        timing = block.timing
         rows.append(
             (
-                code(block["block"]),
-                block["summary"],
-                ", ".join(block["presets"]),
-                timing.get("latency"),
-                timing.get("interval"),
-                timing.get("note"),
+                code(block.block),
+                block.summary,
+                ", ".join(preset.name for preset in block.presets),
+                timing.latency_cycles,
+                timing.interval_cycles,
+                timing.note,
             )
         )
     return section(

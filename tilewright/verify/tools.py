@@ -6,10 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import invalidate_caches
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["Tool", "find_tools"]
+__all__ = ["Tool", "find_tools", "install_tools"]
 
 PACKAGES = {  # Python package -> what it is needed for
     "numpy": "everything",
@@ -42,6 +44,32 @@ def find_tools() -> list[Tool]:
         _compiler(),
         _libpython(),
     ]
+
+
+def install_tools(missing: Sequence[Tool], say: Callable[[str], None]) -> None:
+    """Do what the hints of ``missing`` say where that needs no question: pip, and apt-get as root.
+
+    A command that fails is only told to ``say``, as every command is: what is still missing
+    afterwards decides.
+    """
+    hints = list(dict.fromkeys(tool.hint for tool in missing))
+    for hint in hints:
+        if hint.startswith("pip install "):
+            _run([sys.executable, "-m", *hint.replace("'", "").split()], say)
+    packages = [hint.split()[-1] for hint in hints if hint.startswith("apt-get install ")]
+    if packages:
+        _run(["apt-get", "update"], say)
+        _run(["apt-get", "install", "-y", "--no-install-recommends", *packages], say)
+    invalidate_caches()  # packages may have come
+
+
+def _run(command: list[str], say: Callable[[str], None]) -> None:
+    say(" ".join(command))
+    # stdout belongs to the result (--json), so package managers talk on stderr.
+    settings = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    code = subprocess.run(command, stdout=sys.stderr, env=settings).returncode
+    if code:
+        say(f"that ended with exit code {code}")
 
 
 def _package(name: str, purpose: str) -> Tool:

@@ -1,15 +1,9 @@
 """``tilewright doctor``: which tools are there, which are missing and what to type to get them."""
 
 import argparse
-import os
 import platform
-import subprocess
-import sys
-from dataclasses import asdict
-from importlib import invalidate_caches
 
 from tilewright.base.console import print_json, print_table, remark
-from tilewright.verify.tools import Tool, find_tools
 
 NAME = "doctor"
 HELP = "show which tools are found, which are missing and how to get them"
@@ -26,10 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from tilewright.verify.tools import find_tools, install_tools
+
     tools = find_tools()
     if args.install:
-        _install([t for t in tools if t.path is None])
-        invalidate_caches()  # packages may have come
+        install_tools(
+            [t for t in tools if t.path is None], lambda words: remark(f"tilewright: {words}")
+        )
         tools = find_tools()
     missing = [t for t in tools if t.path is None]
     ready = not any(t.required for t in missing)
@@ -39,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
                 "machine": platform.machine(),
                 "system": platform.system(),
                 "can_simulate": ready,
-                "tools": [asdict(t) for t in tools],
+                "tools": tools,
             }
         )
     else:
@@ -53,25 +50,3 @@ def run(args: argparse.Namespace) -> int:
             print(f"{tool.name} ({need}), to get it: {tool.hint}")
         print("ready to simulate" if ready else "not ready to simulate")
     return 0 if ready else 1
-
-
-def _install(missing: list[Tool]) -> None:
-    """Do what the hints say, where that needs no question: pip, and apt-get as root."""
-    hints = list(dict.fromkeys(tool.hint for tool in missing))
-    for hint in hints:
-        if hint.startswith("pip install "):
-            _run([sys.executable, "-m", *hint.replace("'", "").split()])
-    packages = [hint.split()[-1] for hint in hints if hint.startswith("apt-get install ")]
-    if packages:
-        _run(["apt-get", "update"])
-        _run(["apt-get", "install", "-y", "--no-install-recommends", *packages])
-
-
-def _run(command: list[str]) -> None:
-    """A failure is only remarked: what is still missing afterwards decides."""
-    remark(f"tilewright: {' '.join(command)}")
-    # stdout belongs to the result (--json), so package managers talk on stderr.
-    settings = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    code = subprocess.run(command, stdout=sys.stderr, env=settings).returncode
-    if code:
-        remark(f"tilewright: that ended with exit code {code}")

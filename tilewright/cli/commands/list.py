@@ -1,10 +1,9 @@
 """``tilewright list``: what there is, from the parameter objects alone."""
 
 import argparse
-from typing import Any
 
 from tilewright.base.console import print_json, print_table
-from tilewright.golden.params.describe import describe, family
+from tilewright.golden.params.describe import BlockDescription, describe, family
 from tilewright.golden.params.resolve import BLOCKS, resolve
 
 NAME = "list"
@@ -47,38 +46,38 @@ def _print_all(as_json: bool) -> None:
         )
 
 
-def _print_one(about: dict[str, Any], as_json: bool) -> None:
+def _print_one(about: BlockDescription, as_json: bool) -> None:
     if as_json:
         print_json(about)
         return
-    print(f"{about['block']}: {about['summary']}\n\n{about['contract']}\n")
-    print(f"name: {about['name']}\n")
-    print_table(("PRESET", "NAME"), list(about["presets"].items()))
+    print(f"{about.block}: {about.summary}\n\n{about.contract}\n")
+    print(f"name: {about.name}\n")
+    print_table(("PRESET", "NAME"), [(preset.name, preset.module) for preset in about.presets])
     print()
     print_table(
         ("FIELD", "VALUE", "DEFAULT", "TYPE"),
-        [(f["name"], f["value"], f["default"], f["type"]) for f in about["fields"]],
+        [(f.name, f.value, f.default, f.type) for f in about.fields],
     )
-    if about["inputs"] or about["outputs"]:
+    if about.inputs or about.outputs:
         print()
         print_table(
             ("PORT", "PAYLOAD FIELD", "BITS", "COUNT", "SIGNED"),
             [
-                (f"{port['name']} {way}", f["name"], f["bits"], f["count"] or "", f["signed"] or "")
-                for way, ports in (("in", about["inputs"]), ("out", about["outputs"]))
+                (f"{port.name} {way}", f.name, f.bits, f.count or "", f.signed or "")
+                for way, ports in (("in", about.inputs), ("out", about.outputs))
                 for port in ports
-                for f in port["fields"]
+                for f in port.fields
             ],
         )
-    if about["wires"]:
+    if about.wires:
         print()
         print_table(
             ("WIRE", "WAY", "BITS"),
-            [(w["name"], "out" if w["output"] else "in", w["bits"]) for w in about["wires"]],
+            [(w.name, "out" if w.output else "in", w.bits) for w in about.wires],
         )
-    timing = about["timing"]
+    timing = about.timing
     print()
-    if "note" in timing:
-        print(timing["note"])
+    if timing.note is not None:
+        print(timing.note)
     else:
-        print(f"latency {timing['latency']}, interval {timing['interval']} (cycles)")
+        print(f"latency {timing.latency_cycles}, interval {timing.interval_text} (cycles)")

@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from tilewright.base.verilog import write_block
     from tilewright.golden.params.resolve import BLOCKS, resolve
 
     if (args.block is None) != args.all:
@@ -35,34 +36,9 @@ def run(args: argparse.Namespace) -> int:
             written.append(write_block(params, args.output))
             tick()
     if args.json:
-        plain = [{kind: str(path) for kind, path in files.items()} for files in written]
-        print_json(plain if args.all else plain[0])
+        print_json(written if args.all else written[0])
     else:
-        for path in dict.fromkeys(path for files in written for path in files.values()):
+        paths = (p for f in written for p in (f.verilog, f.interface, f.core, f.waivers))
+        for path in dict.fromkeys(paths):
             print(path)
     return 0
-
-
-def write_block(params, folder: Path) -> dict[str, Path]:
-    """The files of a block, the same bytes on every run and machine; the waivers serve all."""
-    import json
-    from importlib.metadata import version
-
-    from tilewright.base.files import write_atomic
-    from tilewright.synth.emit import LINT_WAIVERS, core_file, interface, to_verilog
-
-    verilog = to_verilog(params)
-    contents = {
-        "verilog": (f"{params.slug}.v", verilog),
-        "interface": (
-            f"{params.slug}.json",
-            json.dumps(interface(params, verilog), indent=2) + "\n",
-        ),
-        "core": (f"{params.slug}.core", core_file(params, version("tilewright"))),
-        "waivers": (LINT_WAIVERS.name, LINT_WAIVERS.read_text()),
-    }
-    written = {}
-    for kind, (name, text) in contents.items():
-        write_atomic(folder / name, text)
-        written[kind] = folder / name
-    return written
