@@ -49,7 +49,7 @@ def test_examples_of_the_help_texts(command, needs, tmp_path, monkeypatch):
 def test_tables_are_those_of_now():
     assert with_tables(README) == README, "run python -m tilewright.report.readme"
     assert "| `popcount` | number of set bits | yes | yes | asap7, sky130hd |" in block_table()
-    assert sorted(DESIGNS) == papers()
+    assert sorted(DESIGNS) == list(papers())
     with pytest.raises(ValueError, match=r"^no place for the table of designs$"):
         with_tables("words")
 

@@ -1,7 +1,7 @@
-"""Block diagrams of the designs, drawn from their parameters: one module each, with ``draw()``.
+"""Block diagrams of the designs, drawn from their parameters by ``draw()`` of one module each.
 
-The report has them in its pages; ``python -m tilewright.report.drawings`` writes them to ``docs``,
-where a test compares them.
+The pages of the report contain them. ``python -m tilewright.report.drawings`` writes them to
+``docs``, where a test compares them.
 """
 
 import pkgutil
@@ -13,6 +13,6 @@ __all__ = ["draw_all"]
 
 
 def draw_all() -> dict[str, Diagram]:
-    """Every drawing by the name of its design, with that design's default parameters."""
+    """Draw every design with its default parameters, and return the drawings by name."""
     names = [found.name for found in pkgutil.iter_modules(__path__) if found.name != "__main__"]
     return {name: import_module(f"{__name__}.{name}").draw() for name in names}

@@ -8,6 +8,7 @@ __all__ = ["draw"]
 
 
 def draw(params: AndaParams | None = None) -> Diagram:
+    """Draw the accelerator with the sizes of ``params``, or of the default preset."""
     p = params or AndaParams()
     d = Diagram(
         "anda",
@@ -34,7 +35,7 @@ def _control(d: Diagram, p: AndaParams) -> None:
 
 def _buffers(d: Diagram, p: AndaParams) -> None:
     d.box(10, 120, 90, 300, "memory", f"{p.line_bytes}-byte", "lines", kind="outside")
-    d.box(150, 120, 140, 300, "DMA", f"{p.dma_lines} lines under way")
+    d.box(150, 120, 140, 300, "DMA", f"{p.dma_lines} outstanding", "requests")
     d.arrow((100, 270), (150, 270), both=True)
     planes = p.activation_rows * p.row_bits(Memory.ACTIVATIONS) // 8
     exponents = p.activation_rows * p.rows * EXPONENT_BYTE // 8
@@ -67,8 +68,8 @@ def _matrix(d: Diagram, p: AndaParams) -> None:
         155,
         137,
         f"{p.rows} x {p.columns} APUs",
-        f"{p.group} elements each",
-        "M + 1 cycles a group",
+        f"groups of {p.group}",
+        "M + 1 cycles/group",
     )
     d.arrow((785, 298), (830, 298))
     d.arrow((785, 375), (830, 375))
@@ -77,7 +78,7 @@ def _matrix(d: Diagram, p: AndaParams) -> None:
 
 
 def _back(d: Diagram, p: AndaParams) -> None:
-    d.box(650, 120, 150, 45, "vector unit", f"{p.rows} x {p.vector.row_lanes} fp16 a cycle")
+    d.box(650, 120, 150, 45, "vector unit", f"{p.rows} x {p.vector.row_lanes} fp16 per cycle")
     d.box(650, 175, 150, 45, "compressor", f"{p.rows} lanes")
     d.arrow((590, 142), (650, 142), both=True)
     d.arrow((650, 197), (590, 197))

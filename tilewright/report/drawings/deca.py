@@ -7,6 +7,7 @@ __all__ = ["draw"]
 
 
 def draw(params: DecaParams | None = None) -> Diagram:
+    """Draw the PE with the sizes of ``params``, or of the default preset."""
     p = params or DecaParams()
     d = Diagram(
         "deca",
@@ -38,7 +39,7 @@ def _loaders(d: Diagram, p: DecaParams) -> None:
     d.frame(130, 15, 660, 208, copies=p.loaders)
     d.title(142, 35, f"loader (there are {p.loaders})")
     d.arrow((100, 125), (150, 125), both=True)
-    d.box(150, 50, 130, 150, "load unit", f"{p.cam_entries}-entry CAM", "any order of answers")
+    d.box(150, 50, 130, 150, "load unit", f"{p.cam_entries}-entry CAM", "responses", "in any order")
     queues = {
         "bitmask queue": p.mask_queue_lines,
         "scale queue": p.scale_queue_lines,
@@ -51,11 +52,11 @@ def _loaders(d: Diagram, p: DecaParams) -> None:
         d.arrow((455, y + 21), (500, y + 21))
     d.box(500, 50, 270, 42, "popcount, prefix sum", "windows and distances")
     d.arrow((635, 92), (635, 104))
-    d.box(500, 104, 270, 96, "vetting and alignment", "lengths, free rows, lines here")
+    d.box(500, 104, 270, 96, "checks and alignment", "lengths, free rows, arrived lines")
     d.arrow((892, 90), (797, 90))
     d.note(843, 84, "commands,")
     d.note(843, 105, "squash")
-    d.note(390, 256, "steps: codes, scales, bitmask, distances; one a cycle")
+    d.note(390, 256, "steps: codes, scales, bitmask, distances; one per cycle")
 
 
 def _pipeline(d: Diagram, p: DecaParams) -> None:

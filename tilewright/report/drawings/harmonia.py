@@ -7,6 +7,7 @@ __all__ = ["draw"]
 
 
 def draw(params: HarmoniaParams | None = None) -> Diagram:
+    """Draw the accelerator with the sizes of ``params``, or of the default preset."""
     p = params or HarmoniaParams()
     d = Diagram(
         "harmonia",
@@ -36,14 +37,14 @@ def _control(d: Diagram, p: HarmoniaParams) -> None:
 
 def _memories(d: Diagram, p: HarmoniaParams) -> None:
     d.box(10, 120, 90, 300, "memory", f"{p.line_bytes}-byte", "lines,", "KV cache", kind="outside")
-    d.box(150, 120, 140, 300, "DMA", f"{p.dma_lines} lines under way")
+    d.box(150, 120, 140, 300, "DMA", f"{p.dma_lines} outstanding", "requests")
     d.arrow((100, 270), (150, 270), both=True)
     activations = _size(p, Memory.MANTISSAS)
-    facts = _size(p, Memory.SIGNS, Memory.EXPONENTS)
+    metadata = _size(p, Memory.SIGNS, Memory.EXPONENTS)
     d.box(
         *(350, 120, 240, 85),
         *("activations", f"{activations} of 8-bit mantissas"),
-        f"{facts} of signs, exponents",
+        f"{metadata} of signs, exponents",
         kind="memory",
     )
     halves = _size(p, Memory.FP16)
@@ -54,11 +55,11 @@ def _memories(d: Diagram, p: HarmoniaParams) -> None:
         kind="memory",
     )
     operands = _size(p, Memory.OPERANDS)
-    facts = _size(p, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS, Memory.SCALES)
+    metadata = _size(p, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS, Memory.SCALES)
     d.box(
         *(350, 335, 240, 85),
         *("operands", f"{operands} of weights, K, V: 4-bit"),
-        f"{facts} of signs, exponents, scales",
+        f"{metadata} of signs, exponents, scales",
         kind="memory",
     )
     for y in (162, 270, 378):
@@ -68,8 +69,8 @@ def _memories(d: Diagram, p: HarmoniaParams) -> None:
 def _array(d: Diagram, p: HarmoniaParams) -> None:
     d.box(
         *(850, 120, 150, 160),
-        *(f"{p.rows} x {p.columns}", "elements", f"groups of {p.group}"),
-        *("M8W4, M8M4: a cycle", "M8M8: two"),
+        *(f"{p.rows} x {p.columns} PEs", f"groups of {p.group}"),
+        *("M8W4, M8M4: 1 cycle", "M8M8: 2 cycles"),
     )
     d.arrow((590, 140), (850, 140))
     d.note(700, 133, "activations")
@@ -78,13 +79,13 @@ def _array(d: Diagram, p: HarmoniaParams) -> None:
 
 
 def _back(d: Diagram, p: HarmoniaParams) -> None:
-    d.box(650, 227, 150, 40, "vector unit", f"{p.rows} x {p.word_values} fp16 a cycle")
+    d.box(650, 227, 150, 40, "vector unit", f"{p.rows} x {p.word_values} fp16 per cycle")
     d.arrow((590, 247), (650, 247), both=True)
     d.arrow((850, 207), (620, 207), (620, 235), (590, 235))
     d.note(740, 200, "fp16 results")
     d.box(650, 287, 150, 40, "K offsets", f"{p.offsets} of {p.channels} channels")
     d.arrow((590, 300), (650, 300))
-    d.box(650, 345, 150, 40, "converter", f"{p.rows} values a cycle")
+    d.box(650, 345, 150, 40, "converter", f"{p.rows} values per cycle")
     d.arrow((725, 327), (725, 345))
     d.arrow((650, 365), (590, 365))
     d.arrow((650, 355), (610, 355), (610, 180), (590, 180))
