@@ -62,25 +62,25 @@ def _gemm(params: AndaParams, x: Instruction, formats: Formats) -> "GemmCycles":
 def _advance(
     params: AndaParams, clock: Clock, x: Instruction, formats: Formats, latency: int
 ) -> None:
-    judged = clock.now + CONTROL_CYCLES  # the cycle after the last of these
+    checked = clock.now + CONTROL_CYCLES  # the cycle after the last of these
     match x.opcode:
         case Opcode.CONFIGURE:
-            clock.now = judged
+            clock.now = checked
         case Opcode.WAIT | Opcode.HALT:
-            clock.wait(judged)
+            clock.wait(checked)
         case Opcode.LOAD | Opcode.STORE:
-            clock.move(params, x, judged, latency, Memory(x["memory"]))
+            clock.move(params, x, checked, latency, Memory(x["memory"]))
         case Opcode.VECTOR:
             rows = groups_of(params, x["elements"]) * FP16_ROWS
-            clock.now = judged + vector_cycles(params, x, rows)
+            clock.now = checked + vector_cycles(params, x, rows)
         case Opcode.COMPRESS:
-            clock.now = judged + compress_cycles(params, x["elements"], formats.result)
+            clock.now = checked + compress_cycles(params, x["elements"], formats.result)
         case Opcode.GEMM:
-            clock.now = judged + _gemm(params, x, formats).cycles
+            clock.now = checked + _gemm(params, x, formats).cycles
 
 
 def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:
-    """Cycles from judging a compress to fetching the next."""
+    """Cycles from checking a compress to fetching the next."""
     first = 1 + params.vector.latency  # the first word reaches the collector
     gathered = first + FP16_ROWS - 1  # the last word of the first group does
     accepted = gathered + 1  # the compressor takes the group
@@ -93,7 +93,7 @@ def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:
 class GemmCycles(NamedTuple):
     """Of one gemm."""
 
-    cycles: int  # from judging it to fetching the next
+    cycles: int  # from checking it to fetching the next
     matrix_waits: int  # cycles in which a plane waits for the matrix unit
     result_waits: int  # cycles in which a row of results waits for the collector
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden import anda
-from tilewright.golden.anda_machine.isa import Formats, Instruction, extents, groups_of, judge
+from tilewright.golden.anda_machine.isa import Formats, Instruction, check, extents, groups_of
 from tilewright.golden.anda_machine.layout import (
     anda_rows,
     block_format,
@@ -47,8 +47,8 @@ class Machine(BaseMachine):
         self.weights = np.zeros((params.weight_rows, columns), words)
         self.scales = np.zeros((params.scale_rows, params.columns), np.uint16)
 
-    def _judge(self, x: Instruction | None) -> Error:
-        return judge(self.params, self.settings, x)
+    def _check(self, x: Instruction | None) -> Error:
+        return check(self.params, self.settings, x)
 
     def _execute(self, x: Instruction) -> Error:
         match x.opcode:

@@ -6,7 +6,7 @@ written would depend on its timing; and loads of weights and scales run in the b
 
 from collections.abc import Iterable
 
-from tilewright.golden.anda_machine.isa import Formats, Instruction, extents, judge
+from tilewright.golden.anda_machine.isa import Formats, Instruction, check, extents
 from tilewright.golden.machine.extent import Extent, read_after_write, read_before_load
 from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.params.anda_machine import AndaParams, Memory, Opcode
@@ -22,7 +22,7 @@ def first_hazard(params: AndaParams, program: Iterable[Instruction]) -> str | No
     formats = Formats()
     coming: list[Extent] = []  # rows that a load in the background brings
     for number, x in enumerate(program):
-        if judge(params, formats, x) is not Error.NONE:
+        if check(params, formats, x) is not Error.NONE:
             return None
         reads, writes = _split(x, extents(params, formats, x))
         in_place = x.opcode is Opcode.VECTOR

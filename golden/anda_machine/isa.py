@@ -1,12 +1,12 @@
 """Instructions as objects and as words; what an instruction needs, and what is wrong with it.
 
 The encoding is declared in :mod:`tilewright.golden.params.anda_machine`. The checks are those of
-the hardware: :func:`judge` gives the error with which an instruction stops the machine.
+the hardware: :func:`check` gives the error with which an instruction stops the machine.
 """
 
 from typing import ClassVar, NamedTuple
 
-from tilewright.golden.machine.extent import Extent, beyond
+from tilewright.golden.machine.extent import Extent, out_of_range
 from tilewright.golden.machine.instruction import (
     BaseInstruction,
     bad_scalar_register,
@@ -76,7 +76,7 @@ def extents(params: AndaParams, formats: Formats, instruction: Instruction) -> l
     return []
 
 
-def judge(params: AndaParams, formats: Formats, instruction: Instruction | None) -> Error:
+def check(params: AndaParams, formats: Formats, instruction: Instruction | None) -> Error:
     """Why the machine would stop at this instruction; ``Error.NONE`` if it would not."""
     if instruction is None:
         return Error.OPCODE
@@ -88,7 +88,7 @@ def judge(params: AndaParams, formats: Formats, instruction: Instruction | None)
         return Error.SIZE
     if _bad_mantissa(formats, x):
         return Error.MANTISSA
-    if beyond(params, extents(params, formats, x)):
+    if out_of_range(params, extents(params, formats, x)):
         return Error.ADDRESS
     if x.opcode is Opcode.VECTOR and bad_scalar_register(x):
         return Error.ADDRESS

@@ -3,7 +3,7 @@
 The memory takes a request or a line in every cycle and offers its answer ``latency`` cycles later.
 Instructions follow each other, and a background load runs beside them; the formulas below are held
 against the RTL, cycle for cycle. Cycles of an instruction are counted from the one after it was
-judged to the one in which the next is fetched.
+checked to the one in which the next is fetched.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> di
     """Counters of a program that halted, by where the time goes."""
     clock, counts = _Clock(), dict.fromkeys(_TIMES, 0)
     for instruction, settings in outcome.trace:
-        start, held = clock.now, _held(clock, instruction)
+        start, stalled = clock.now, _stalled(clock, instruction)
         waits = _advance(params, clock, instruction, settings, latency)
         spent = clock.now - start
         counts[Counter.CYCLES] += spent
@@ -55,8 +55,8 @@ def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> di
         counts[Counter.MATRIX_WAITS] += waits
         kind = _KINDS.get(instruction.opcode)
         if kind is not None:
-            counts[kind] += spent - CONTROL_CYCLES - held
-        counts[Counter.VECTOR] += held
+            counts[kind] += spent - CONTROL_CYCLES - stalled
+        counts[Counter.VECTOR] += stalled
     return counts
 
 
@@ -71,7 +71,7 @@ _KINDS = {
     Opcode.LEARN: Counter.VECTOR,
     Opcode.CLEAR: Counter.VECTOR,
 }
-# All others wait for a conversion in the background before they are judged.
+# All others wait for a conversion in the background before they are checked.
 _BESIDE_CONVERSION = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.TILED_GEMM)
 _TIMES = (
     *(Counter.CYCLES, Counter.CONTROL, Counter.MEMORY, Counter.GEMM, Counter.VECTOR),
@@ -83,33 +83,33 @@ def _advance(
     params: HarmoniaParams, clock: _Clock, x: Instruction, settings: Settings, latency: int
 ) -> int:
     """Moves the clock; the cycles in which a sum waited for the array."""
-    judged = clock.now + CONTROL_CYCLES + _held(clock, x)  # the cycle after the last of these
+    checked = clock.now + CONTROL_CYCLES + _stalled(clock, x)  # the cycle after the last of these
     waits = 0
     match x.opcode:
         case Opcode.CONFIGURE | Opcode.TILED_GEMM:
-            clock.now = judged
+            clock.now = checked
         case Opcode.WAIT | Opcode.HALT:
-            clock.wait(judged)
+            clock.wait(checked)
         case Opcode.LOAD | Opcode.STORE:
-            clock.move(params, x, judged, latency, Memory(x["memory"]))
+            clock.move(params, x, checked, latency, Memory(x["memory"]))
         case Opcode.GEMM:
             cycles, waits = gemm_cycles(params, settings, x)
-            clock.now = judged + cycles
+            clock.now = checked + cycles
         case Opcode.VECTOR:
             rows = words_of(params, x["elements"])
-            clock.now = judged + vector_cycles(params, x, rows)
+            clock.now = checked + vector_cycles(params, x, rows)
         case Opcode.CONVERT:
             cycles = convert_cycles(params, x)
-            clock.path_idle = judged + cycles - 1
-            clock.now = judged if x["background"] else judged + cycles
+            clock.path_idle = checked + cycles - 1
+            clock.now = checked if x["background"] else checked + cycles
         case Opcode.LEARN:
-            clock.now = judged + learn_cycles(x)
+            clock.now = checked + learn_cycles(x)
         case Opcode.CLEAR:
-            clock.now = judged + x["rows"] + 1
+            clock.now = checked + x["rows"] + 1
     return waits
 
 
-def _held(clock: _Clock, x: Instruction) -> int:
+def _stalled(clock: _Clock, x: Instruction) -> int:
     """Cycles for which an instruction waits for a conversion in the background."""
     if x.opcode in _BESIDE_CONVERSION:
         return 0

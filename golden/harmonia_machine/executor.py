@@ -14,8 +14,8 @@ from tilewright.golden.harmonia.product import linear, product
 from tilewright.golden.harmonia_machine.isa import (
     Instruction,
     Settings,
+    check,
     expand,
-    judge,
     tiles_of,
     words_of,
 )
@@ -72,12 +72,12 @@ class Machine(BaseMachine):
         self.maxima = np.zeros(params.channels, np.uint16)  # of K in the initial window
         self.offsets = np.zeros(params.channels, np.uint16)
 
-    def _judge(self, x: Instruction | None) -> Error:
-        return judge(self.params, x)
+    def _check(self, x: Instruction | None) -> Error:
+        return check(self.params, x)
 
     def _step(self, x: Instruction | None) -> Error:
         """One instruction, or all that a product consists of."""
-        if x is None or x.opcode is not Opcode.TILED_GEMM or self._judge(x) is not Error.NONE:
+        if x is None or x.opcode is not Opcode.TILED_GEMM or self._check(x) is not Error.NONE:
             return super()._step(x)
         self.outcome.trace.append((x, self.settings))
         parts = expand(self.params, self.settings, x)

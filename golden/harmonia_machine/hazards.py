@@ -12,9 +12,9 @@ from typing import NamedTuple
 from tilewright.golden.harmonia_machine.isa import (
     Instruction,
     Settings,
+    check,
     expand,
     extents,
-    judge,
 )
 from tilewright.golden.machine.extent import Extent, read_after_write, read_before_load
 from tilewright.golden.machine.instruction import works_on_scalars
@@ -49,7 +49,7 @@ def first_hazard(params: HarmoniaParams, program: Iterable[Instruction]) -> str 
     loading: list[Extent] = []  # rows that a load in the background brings
     converting = _Ranges([], [])  # of a conversion in the background
     for number, x in _parts(params, program):
-        if judge(params, x) is not Error.NONE:
+        if check(params, x) is not Error.NONE:
             return None
         name = f"instruction {number}, {x.opcode.name.lower()},"
         now = _ranges(params, x)
@@ -80,7 +80,7 @@ def _parts(
     for number, x in enumerate(program):
         if x.opcode is Opcode.CONFIGURE:
             settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
-        if x.opcode is Opcode.TILED_GEMM and judge(params, x) is Error.NONE:
+        if x.opcode is Opcode.TILED_GEMM and check(params, x) is Error.NONE:
             yield from ((number, part) for part in expand(params, settings, x))
         else:
             yield number, x

@@ -1,13 +1,13 @@
 """Instructions of the Harmonia accelerator: what they touch, and what is wrong with them.
 
 The encoding is declared in :mod:`tilewright.golden.params.harmonia_machine`. The checks are those
-of the hardware: :func:`judge` gives the error with which an instruction stops the machine.
+of the hardware: :func:`check` gives the error with which an instruction stops the machine.
 """
 
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
-from tilewright.golden.machine.extent import Extent, beyond
+from tilewright.golden.machine.extent import Extent, out_of_range
 from tilewright.golden.machine.instruction import (
     BaseInstruction,
     bad_scalar_register,
@@ -108,10 +108,10 @@ def extents(params: HarmoniaParams, x: Instruction) -> list[Extent]:
     return []
 
 
-def judge(params: HarmoniaParams, instruction: Instruction | None) -> Error:
+def check(params: HarmoniaParams, instruction: Instruction | None) -> Error:
     """Why the machine would stop at this instruction; ``Error.NONE`` if it would not.
 
-    A product is judged part by part, as its parts are executed.
+    A product is checked part by part, as its parts are executed.
     """
     if instruction is None:
         return Error.OPCODE
@@ -124,7 +124,7 @@ def judge(params: HarmoniaParams, instruction: Instruction | None) -> Error:
     is_values = x.opcode is Opcode.CONVERT and x["conversion"] == Conversion.VALUES
     if is_values and not 1 <= x["tokens"] <= params.group:
         return Error.SIZE
-    if beyond(params, extents(params, x)):
+    if out_of_range(params, extents(params, x)):
         return Error.ADDRESS
     if x.opcode is Opcode.VECTOR and bad_scalar_register(x):
         return Error.ADDRESS

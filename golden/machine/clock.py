@@ -8,31 +8,33 @@ from tilewright.golden.machine.moves import load_cycles, store_cycles
 from tilewright.golden.params.machine import Kind
 from tilewright.golden.params.vector import Operation
 
-CONTROL_CYCLES = 4  # fetch, decode, measure, judge
+CONTROL_CYCLES = 4  # fetch, decode, measure, check
 
 
 @dataclass
 class Clock:
-    """Advances from instruction to instruction; ``judged`` is the cycle behind their judging."""
+    """Advances from instruction to instruction; ``checked`` is the cycle behind their checking."""
 
     now: int = 0  # the cycle in which the next instruction is fetched
     port_idle: int = 0  # the first cycle in which the memory port is idle
 
-    def wait(self, judged: int) -> None:
+    def wait(self, checked: int) -> None:
         """A wait or a halt."""
-        self.now = max(judged, self.port_idle) + 1
+        self.now = max(checked, self.port_idle) + 1
 
-    def move(self, params: Any, x: BaseInstruction, judged: int, latency: int, memory: Any) -> None:
+    def move(
+        self, params: Any, x: BaseInstruction, checked: int, latency: int, memory: Any
+    ) -> None:
         """A load or store of rows of ``memory``."""
         load = x.opcode.name == "LOAD"
-        issued = max(judged, self.port_idle)
+        issued = max(checked, self.port_idle)
         cycles = load_cycles if load else store_cycles
         self.port_idle = issued + cycles(params, memory, x["rows"], latency)
         self.now = 1 + (issued if load and memory.background else self.port_idle)
 
 
 def vector_cycles(params: Any, x: BaseInstruction, rows: int) -> int:
-    """Cycles from judging a vector instruction on tensors of ``rows`` rows to fetching the next.
+    """Cycles from checking a vector instruction on tensors of ``rows`` rows to fetching the next.
 
     A row a cycle, or two cycles a row with two tensors.
     """

@@ -26,7 +26,7 @@ class Extent(NamedTuple):
         return f"rows {self.first}..{self.end - 1} of {self.memory.name.lower()}"
 
 
-def beyond(params: Any, touched: Iterable[Extent]) -> bool:
+def out_of_range(params: Any, touched: Iterable[Extent]) -> bool:
     """Whether one of them ends behind the last row of its memory."""
     return any(extent.end > params.depth(extent.memory) for extent in touched)
 

@@ -55,7 +55,7 @@ class BaseMachine(ABC):
         self.scalars = np.zeros((SCALARS, params.rows), np.uint16)
 
     @abstractmethod
-    def _judge(self, x: Any) -> Error:
+    def _check(self, x: Any) -> Error:
         """Why the machine stops at an instruction, None if its opcode is unknown."""
 
     @abstractmethod
@@ -98,7 +98,7 @@ class BaseMachine(ABC):
 
     def _step(self, x: Any) -> Error:
         """Judge and execute one instruction."""
-        error = self._judge(x)
+        error = self._check(x)
         if error is Error.NONE:
             error = self._execute(x)
         if error is Error.NONE:

@@ -36,9 +36,9 @@ def steps(blocks: int, parts: int, *, weights_stay: bool) -> Iterator[Step]:
         order = [(block, part) for part, block in product(range(parts), range(blocks))]
     else:
         order = list(product(range(blocks), range(parts)))
-    half, held = 0, None
+    half, resident = 0, None
     for k, (block, part) in enumerate(order):
-        fetch, held = block != held, block
+        fetch, resident = block != resident, block
         if weights_stay:
             ahead = part + 1 if block == 0 and part + 1 < parts else None
         else:

@@ -19,8 +19,8 @@ from tilewright.hw.machine.sequencer import (
     END_BITS,
     InstructionSet,
     Sequencer,
-    among,
-    first_wrong,
+    first_error,
+    is_one_of,
     parts_of,
 )
 from tilewright.hw.machine.vector_operands import VectorOperands
@@ -65,7 +65,7 @@ class Controller(Sequencer):
             self.result_mantissa.eq(configure.result_mantissa),
         ]
 
-    def judge(self, m):
+    def check(self, m):
         """Sizes a cycle after the instruction is there, and in the cycle behind it the error."""
         p = self.params
         word = self.word
@@ -123,7 +123,7 @@ class Controller(Sequencer):
         over = Cat(end > p.activation_rows for end in activations).any()
         over |= (weights_end > p.weight_rows) | (scales_end > p.scale_rows)
         error = Signal(Error)
-        check = partial(first_wrong, m, error)
+        check = partial(first_error, m, error)
 
         with m.Switch(opcode):
             with m.Case(Opcode.HALT, Opcode.WAIT):
@@ -142,8 +142,8 @@ class Controller(Sequencer):
                             m.d.comb += limit.eq(p.depth(memory))
                 allowed = Mux(
                     opcode == Opcode.LOAD,
-                    among(move.memory, list(Memory)),
-                    among(move.memory, [memory for memory in Memory if memory.stores]),
+                    is_one_of(move.memory, list(Memory)),
+                    is_one_of(move.memory, [memory for memory in Memory if memory.stores]),
                 )
                 check(
                     (~allowed, Error.OPERAND),

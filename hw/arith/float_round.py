@@ -116,7 +116,7 @@ class Rounder:
             sticky=sticky if self.rounds_up else None,
             sign=x.sign,
             **{name: v for name, v in vars(x).items() if name in ("zero", "infinite", "nan")},
-            **self._judge(x),
+            **self._exponent_field(x),
         )
 
     def _narrow(self, significand: Value, x: SimpleNamespace) -> tuple[Value, Value | None]:
@@ -127,13 +127,13 @@ class Rounder:
         tail = significand[:surplus].any()
         return significand[surplus:], either(tail, getattr(x, "sticky", None))
 
-    def _judge(self, x: SimpleNamespace) -> dict[str, Value]:
+    def _exponent_field(self, x: SimpleNamespace) -> dict[str, Value]:
         """Exponent field of the result, and where it stands: in range, at an end, or beyond."""
 
-        def settled(judge: Callable[[Value], Value]) -> Value:
+        def settled(place: Callable[[Value], Value]) -> Value:
             if self.max_left == 1:  # decided late, by a product's top bit: both answers wait for it
-                return Mux(x.zeros, judge(x.biased - 1), judge(x.biased))
-            return judge(x.base if self.max_left else x.biased)
+                return Mux(x.zeros, place(x.biased - 1), place(x.biased))
+            return place(x.base if self.max_left else x.biased)
 
         bits = self.fmt.exponent_bits
         results = {"field": settled(lambda field: _low_bits(field, bits))}

@@ -20,8 +20,8 @@ from tilewright.hw.machine.sequencer import (
     END_BITS,
     InstructionSet,
     Sequencer,
-    among,
-    first_wrong,
+    first_error,
+    is_one_of,
     parts_of,
 )
 from tilewright.hw.machine.vector_operands import VectorOperands
@@ -79,15 +79,15 @@ class Controller(Sequencer):
         """That of a product until its last part is done."""
         return number + ~self.product.active
 
-    def held(self):
+    def stalled(self):
         """Beside a conversion in the background only gemms run."""
         runs_beside = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.TILED_GEMM)
-        return self.converting & ~among(self.word[:OPCODE_BITS], runs_beside)
+        return self.converting & ~is_one_of(self.word[:OPCODE_BITS], runs_beside)
 
     def background_idle(self):
         return self.dma_idle & ~self.converting
 
-    def judged(self, m, proceed):
+    def dispatch(self, m, proceed):
         with m.Case(Opcode.TILED_GEMM):
             m.d.comb += self.product.start.eq(1)
             m.next = "FETCH"
@@ -109,7 +109,7 @@ class Controller(Sequencer):
         ]
         return m
 
-    def judge(self, m):
+    def check(self, m):
         ends = self._measure(m)
         p, word = self.params, self.word
         opcode = word[:OPCODE_BITS]
@@ -128,7 +128,7 @@ class Controller(Sequencer):
             Cat(end > limits[name] for name, several in ends.items() for end in several).any()
         )
         error = Signal(Error)
-        check = partial(first_wrong, m, error)
+        check = partial(first_error, m, error)
 
         def any_zero(*sizes: Value) -> Value:
             return Cat(size == 0 for size in sizes).any()
@@ -137,7 +137,7 @@ class Controller(Sequencer):
             with m.Case(Opcode.HALT, Opcode.WAIT, Opcode.CONFIGURE):
                 pass
             with m.Case(Opcode.LOAD, Opcode.STORE):
-                stores = among(move.memory, [memory for memory in Memory if memory.stores])
+                stores = is_one_of(move.memory, [memory for memory in Memory if memory.stores])
                 check(
                     ((opcode == Opcode.STORE) & ~stores, Error.OPERAND),
                     (any_zero(move.rows), Error.SIZE),
@@ -145,7 +145,7 @@ class Controller(Sequencer):
                 )
             with m.Case(Opcode.GEMM):
                 check(
-                    (~among(gemm.operand, Operand), Error.OPERAND),
+                    (~is_one_of(gemm.operand, Operand), Error.OPERAND),
                     (any_zero(gemm.groups, gemm.tiles, gemm.token_tiles), Error.SIZE),
                     (over, Error.ADDRESS),
                 )
@@ -155,7 +155,7 @@ class Controller(Sequencer):
                 keys = convert.conversion == Conversion.KEYS
                 values = convert.conversion == Conversion.VALUES
                 check(
-                    (~among(convert.conversion, Conversion), Error.OPERAND),
+                    (~is_one_of(convert.conversion, Conversion), Error.OPERAND),
                     (keys & (convert.part >= p.parts), Error.OPERAND),
                     (any_zero(convert.elements), Error.SIZE),
                     (values & any_zero(convert.tokens), Error.SIZE),

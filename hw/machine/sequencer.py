@@ -1,4 +1,4 @@
-"""Runs programs: fetches instructions, has them judged, dispatches them, one at a time."""
+"""Runs programs: fetches instructions, has them checked, dispatches them, one at a time."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
@@ -24,7 +24,7 @@ from tilewright.golden.params.machine import (
 from tilewright.hw.unit import field_shape
 
 __all__ = [
-    *("END_BITS", "STATUS", "InstructionSet", "Sequencer", "among", "first_wrong", "parts_of"),
+    *("END_BITS", "STATUS", "InstructionSet", "Sequencer", "is_one_of", "first_error", "parts_of"),
 ]
 
 END_BITS = 36  # holds the sum of a row and any product of sizes
@@ -68,7 +68,7 @@ class InstructionSet:
 class Sequencer(wiring.Component):
     """Runs the program from instruction 0 until it halts or an instruction is wrong.
 
-    Every instruction is fetched, decoded, measured and judged, a cycle each; one that is wrong
+    Every instruction is fetched, decoded, measured and checked, a cycle each; one that is wrong
     (:class:`tilewright.golden.params.machine.Error`) stops the program before it does anything. A
     load or store then goes to the memory port when that is idle; loads in the background run on by
     themselves, and an error of the memory stops the program at the next instruction that needs the
@@ -107,7 +107,7 @@ class Sequencer(wiring.Component):
             }
         )
 
-    def judge(self, m: Module) -> Value:
+    def check(self, m: Module) -> Value:
         """The instruction's error, in the second cycle after it is there."""
         raise NotImplementedError
 
@@ -127,11 +127,11 @@ class Sequencer(wiring.Component):
         """The number of the instruction behind the one that is done."""
         return number + 1
 
-    def judged(self, m: Module, proceed: Callable[[], None]) -> None:
+    def dispatch(self, m: Module, proceed: Callable[[], None]) -> None:
         """Cases of opcodes that the accelerator handles in a way of its own."""
 
-    def held(self) -> Value | None:
-        """Whether the instruction must wait before it is judged for what runs beside it."""
+    def stalled(self) -> Value | None:
+        """Whether the instruction must wait before it is checked for what runs beside it."""
         return None
 
     def background_idle(self) -> Value:
@@ -152,7 +152,7 @@ class Sequencer(wiring.Component):
         error = Signal(Error)
         background = Signal()
         m.d.comb += [
-            error.eq(self.judge(m)),
+            error.eq(self.check(m)),
             self.fetch_address.eq(number),
             background.eq((opcode == opcodes.LOAD) & self._in_background(move.memory)),
             self.move.p.store.eq(opcode == opcodes.STORE),
@@ -196,10 +196,10 @@ class Sequencer(wiring.Component):
                 m.next = "MEASURE"
             with m.State("MEASURE"):
                 m.d.comb += self.in_control.eq(1)
-                m.next = "JUDGE"
-            with m.State("JUDGE"):
-                held = self.held()
-                with nullcontext() if held is None else m.If(~held):
+                m.next = "CHECK"
+            with m.State("CHECK"):
+                stalled = self.stalled()
+                with nullcontext() if stalled is None else m.If(~stalled):
                     m.d.comb += self.in_control.eq(1)
                     with m.If(error != Error.NONE):
                         stop(error)
@@ -212,7 +212,7 @@ class Sequencer(wiring.Component):
                                 m.next = "ISSUE"
                             with m.Case(opcodes.WAIT, opcodes.HALT):
                                 m.next = "SETTLE"
-                            self.judged(m, proceed)
+                            self.dispatch(m, proceed)
                             with m.Default():
                                 m.d.comb += self.go.eq(1)
                                 m.next = "RUN"
@@ -252,7 +252,7 @@ class Sequencer(wiring.Component):
         return reduce(or_, (memory == code for code in codes))
 
 
-def first_wrong(m: Module, error: Signal, *wrong: tuple[Value, Error]) -> None:
+def first_error(m: Module, error: Signal, *wrong: tuple[Value, Error]) -> None:
     """Sets the code of the first condition that holds."""
     for condition, code in reversed(wrong):
         with m.If(condition):
@@ -264,6 +264,6 @@ def parts_of(number: Value, size: int) -> Value:
     return (number + (size - 1)) >> (size.bit_length() - 1)
 
 
-def among(value: Value, codes: Iterable[IntEnum]) -> Value:
+def is_one_of(value: Value, codes: Iterable[IntEnum]) -> Value:
     """Whether ``value`` is one of ``codes``."""
     return Cat(value == Const(int(code), len(Value.cast(value))) for code in codes).any()

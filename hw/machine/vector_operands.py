@@ -7,7 +7,7 @@ from amaranth.lib import data
 
 from tilewright.golden.params.machine import SCALARS, Error, Kind
 from tilewright.golden.params.vector import Operation
-from tilewright.hw.machine.sequencer import Sequencer, among
+from tilewright.hw.machine.sequencer import Sequencer, is_one_of
 
 __all__ = ["VectorOperands"]
 
@@ -24,8 +24,8 @@ class VectorOperands:
         """Assignments to the controller's outputs."""
         operation = self.fields.operation
         return [
-            self.controller.takes_b.eq(among(operation, [o for o in Operation if o.takes_b])),
-            self.controller.reduces.eq(among(operation, [o for o in Operation if o.reduces])),
+            self.controller.takes_b.eq(is_one_of(operation, [o for o in Operation if o.takes_b])),
+            self.controller.reduces.eq(is_one_of(operation, [o for o in Operation if o.reduces])),
             self.controller.scalars_only.eq(~self.tensor_a & ~self.tensor_b),
         ]
 
@@ -44,8 +44,8 @@ class VectorOperands:
     def errors(self, over: Value) -> tuple[tuple[Value, Error], ...]:
         """In their order; ``over``: a tensor ends beyond its memory."""
         x, controller = self.fields, self.controller
-        known = among(x.operation, Operation)
-        kinds = [among(kind, Kind) for kind in (x.a_kind, x.b_kind)]
+        known = is_one_of(x.operation, Operation)
+        kinds = [is_one_of(kind, Kind) for kind in (x.a_kind, x.b_kind)]
         scalar_destination = controller.reduces | controller.scalars_only
         bad_scalar = (
             ((x.a_kind == Kind.SCALAR) & (x.a >= SCALARS))

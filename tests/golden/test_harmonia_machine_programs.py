@@ -19,7 +19,7 @@ from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.cycles import program_cycles
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.hazards import first_hazard
-from tilewright.golden.harmonia_machine.isa import Settings, expand, judge
+from tilewright.golden.harmonia_machine.isa import Settings, check, expand
 from tilewright.golden.harmonia_machine.layout import (
     activation_rows,
     element_bits,
@@ -527,7 +527,7 @@ def test_a_gemm_of_weights_may_run_beside_loads_of_other_rows():
 
 
 def test_a_word_that_is_no_instruction():
-    assert judge(SMALL, None) is Error.OPCODE
+    assert check(SMALL, None) is Error.OPCODE
 
 
 def test_parts_of_a_product_in_order():

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.support.clocked import run
-from tilewright.golden.harmonia_machine.isa import Instruction, Settings, decode, expand, judge
+from tilewright.golden.harmonia_machine.isa import Instruction, Settings, check, decode, expand
 from tilewright.golden.params.harmonia import Mode
 from tilewright.golden.params.harmonia_machine import (
     INSTRUCTION_FIELDS,
@@ -169,7 +169,7 @@ def test_instructions_are_judged_as_golden_judges_them(preset):
         ctx.set(dut.dma_idle, 1)
         for _ in range(400):
             x = instruction()
-            wanted = judge(params, x)
+            wanted = check(params, x)
             met.add(wanted)
             ctx.set(dut.start, 1)
             ctx.set(dut.fetched, x.encode())

@@ -5,7 +5,7 @@ from typing import Any
 import cocotb
 
 from tilewright.golden.anda_machine.assembler import assemble
-from tilewright.golden.anda_machine.isa import Formats, Instruction, decode, judge
+from tilewright.golden.anda_machine.isa import Formats, Instruction, check, decode
 from tilewright.golden.params.anda_machine import INSTRUCTION_FIELDS, AndaParams
 from tilewright.golden.params.machine import Error
 from tilewright.verify.machine.errors import (
@@ -136,11 +136,11 @@ async def last_rows_are_usable(dut: Any) -> None:
 
 @cocotb.test
 async def random_words(dut: Any) -> None:
-    await check_random_words(dut, _judge, INSTRUCTION_FIELDS, _ends, kinds=5)
+    await check_random_words(dut, _check, INSTRUCTION_FIELDS, _ends, kinds=5)
 
 
-def _judge(params: AndaParams, word: int) -> Error:
-    return judge(params, Formats(), decode(word))
+def _check(params: AndaParams, word: int) -> Error:
+    return check(params, Formats(), decode(word))
 
 
 def _ends(params: AndaParams) -> tuple[int, ...]:

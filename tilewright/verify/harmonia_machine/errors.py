@@ -5,7 +5,7 @@ from typing import Any
 import cocotb
 
 from tilewright.golden.harmonia_machine.assembler import assemble
-from tilewright.golden.harmonia_machine.isa import Instruction, decode, judge
+from tilewright.golden.harmonia_machine.isa import Instruction, check, decode
 from tilewright.golden.params.harmonia_machine import (
     COUNT_FIELD,
     INSTRUCTION_FIELDS,
@@ -200,11 +200,11 @@ async def last_rows_are_usable(dut: Any) -> None:
 
 @cocotb.test
 async def random_words(dut: Any) -> None:
-    await check_random_words(dut, _judge, INSTRUCTION_FIELDS, _ends, kinds=4)
+    await check_random_words(dut, _check, INSTRUCTION_FIELDS, _ends, kinds=4)
 
 
-def _judge(params: HarmoniaParams, word: int) -> Error:
-    return judge(params, decode(word))
+def _check(params: HarmoniaParams, word: int) -> Error:
+    return check(params, decode(word))
 
 
 def _ends(params: HarmoniaParams) -> tuple[int, ...]:

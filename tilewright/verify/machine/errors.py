@@ -85,14 +85,14 @@ async def check_last_rows(dut: Any, program: Callable[[Any], list]) -> None:
 
 async def check_random_words(
     dut: Any,
-    judge: Callable[[Any, int], Error],
+    check: Callable[[Any, int], Error],
     fields: Mapping[IntEnum, Sequence[Field]],
     ends: Callable[[Any], tuple[int, ...]],
     kinds: int,
 ) -> None:
     """Instructions of random fields, many at the ends of their ranges: each stops as in golden.
 
-    ``judge`` is golden's word on a word, ``ends`` the sizes of the memories; of many words at least
+    ``check`` is golden's word on a word, ``ends`` the sizes of the memories; of many words at least
     ``kinds`` errors must come.
     """
     asked, start = job.load(), time.perf_counter()
@@ -103,7 +103,7 @@ async def check_random_words(
     tried: dict[Error, int] = {}
     for _ in range(asked.cases):
         word = _random_word(fields, ends(params), choose)
-        error = judge(params, word)
+        error = check(params, word)
         if error is Error.NONE:
             continue  # what right instructions do is tested elsewhere
         status = await host.run_program([word])
