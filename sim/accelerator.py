@@ -15,7 +15,7 @@ from typing import Self
 
 from tilewright.golden.anda.cycles import group_cycles
 from tilewright.golden.harmonia.precision import cache_size
-from tilewright.golden.harmonia.traffic import Product
+from tilewright.golden.harmonia.traffic import TiledShape
 from tilewright.golden.machine.tiling import LEAST_PARTS
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, BlockFormat
@@ -125,7 +125,7 @@ def _linear(machine: Accelerator, product: Gemm) -> ProductTime:
     tiles = lines * across
     compute = tiles * max(groups * machine.cycles(length), machine.drain)
     compute += lines * machine.start(length)
-    shape = Product(
+    shape = TiledShape(
         rows=product.rows,
         inner=product.inner,
         columns=product.outer,

@@ -1,6 +1,6 @@
 """Products and attention as programs of the accelerators: cycles that equal the RTL's.
 
-``tilewright.golden.anda_machine.product`` and ``tilewright.golden.harmonia_machine.product`` cut a
+``golden.anda_machine.tiled_gemm`` and ``golden.harmonia_machine.tiled_gemm`` cut a
 product as the buffers allow and write its instructions; the golden cycle models, which tests hold
 against the RTL cycle for cycle, say how long they take behind the accelerator's own memory port.
 Nothing is computed. What the host needs to fill the instruction memory again, where one program is
@@ -17,11 +17,11 @@ import numpy as np
 
 from tilewright.golden.anda_machine import cycles as anda_cycles
 from tilewright.golden.anda_machine.isa import Formats
-from tilewright.golden.anda_machine.product import Product as AndaProduct
+from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaProduct
 from tilewright.golden.harmonia_machine import cycles as harmonia_cycles
 from tilewright.golden.harmonia_machine.attention import attention_program
 from tilewright.golden.harmonia_machine.isa import Settings, expand
-from tilewright.golden.harmonia_machine.product import Product as HarmoniaProduct
+from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaProduct
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.params import anda_machine, harmonia_machine
 from tilewright.golden.params.anda_machine import AndaParams

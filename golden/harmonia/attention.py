@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from tilewright.golden import bfp
 from tilewright.golden.bits import patterns
 from tilewright.golden.harmonia.cache import KvCache
-from tilewright.golden.harmonia.product import product
+from tilewright.golden.harmonia.gemm import gemm
 from tilewright.golden.machine.vector import elementwise, reduce_rows
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16
@@ -35,10 +35,10 @@ def attend(numerics: HarmoniaNumerics, cache: KvCache, queries: ArrayLike) -> ND
         f"queries must have the shape (tokens, {cache.channels}), not {q.shape}",
     )
     require(1 <= len(q) <= cache.tokens, f"{len(q)} queries but {cache.tokens} tokens in the cache")
-    scores = product(numerics, bfp.encode(numerics.activation, q), cache.keys())
+    scores = gemm(numerics, bfp.encode(numerics.activation, q), cache.keys())
     seen = cache.tokens - len(q) + 1 + np.arange(len(q))  # tokens up to and with the query's own
     weights = softmax(scores, seen)
-    return product(numerics, bfp.encode(numerics.activation, weights), cache.values())
+    return gemm(numerics, bfp.encode(numerics.activation, weights), cache.values())
 
 
 def softmax(scores: NDArray[np.uint16], seen: NDArray[np.int64]) -> NDArray[np.uint16]:

@@ -1,4 +1,4 @@
-"""External memory accesses of a tiled product A (M x N) times B (N x K), in elements.
+"""External memory accesses of a tiled GEMM, A (M x N) times B (N x K), in elements.
 
 Column-major output keeps k columns of B on chip while all of A passes, so A is read once for every
 tile of columns; row-major output keeps m rows of A while all of B passes. Tiles are whole: a
@@ -11,8 +11,8 @@ from tilewright.golden.params.harmonia_machine import Dataflow
 
 
 @dataclass(frozen=True)
-class Product:
-    """The shapes of one product and of its tiles."""
+class TiledShape:
+    """The shapes of one GEMM and of its tiles."""
 
     rows: int  # M, tokens
     inner: int  # N

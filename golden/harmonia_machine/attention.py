@@ -409,7 +409,7 @@ def attention_program(
         head.append(k, v)
         head.attend(position // p.rows, position, q)
         keep_results(position // p.rows)
-    outputs = b.product(source, tokens, weights, dataflow, keep)
+    outputs = b.tiled_gemm(source, tokens, weights, dataflow, keep)
     b.halt()
     return AttentionProgram(b, head, tokens, results, outputs)
 

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from tilewright.golden.harmonia_machine.hazards import first_hazard
 from tilewright.golden.harmonia_machine.isa import (
     Instruction,
-    ProductLines,
     Settings,
+    TileLines,
     groups_of,
     tiles_of,
     words_of,
@@ -203,10 +203,10 @@ class Builder(BaseBuilder[Instruction]):
         )
         self.vector(Operation.MULTIPLY, row, row, scalar=total, elements=elements)
 
-    # Whole products.
+    # GEMMs between lines of external memory.
 
     def place_activations(self, values: ArrayLike) -> int:
-        """fp16 patterns (tokens, elements) as token tiles of a product's source."""
+        """fp16 patterns (tokens, elements) as token tiles of a tiled GEMM's source."""
         rows = activation_rows(self.params, values)
         groups = -(-np.shape(values)[1] // self.params.group)
         first = self._line
@@ -216,7 +216,7 @@ class Builder(BaseBuilder[Instruction]):
         return first
 
     def place_weights(self, weights: Weights) -> int:
-        """Tiles of a product's weights."""
+        """Tiles of a tiled GEMM's weights."""
         operands, scales = weight_rows(self.params, weights)
         groups = -(-weights.inputs // self.params.group)
         first = self._line
@@ -225,7 +225,7 @@ class Builder(BaseBuilder[Instruction]):
             self.place(Memory.SCALES, scales[k : k + groups], groups)
         return first
 
-    def product(
+    def tiled_gemm(
         self, source: int, tokens: int, weights: Weights, dataflow: Dataflow, keep: int
     ) -> int:
         """A linear layer of the activations at line ``source``; the line of its results."""
@@ -243,7 +243,7 @@ class Builder(BaseBuilder[Instruction]):
         stays = p.operand_rows if dataflow is Dataflow.COLUMN_MAJOR else p.activation_rows
         require(keep * groups <= stays, f"{keep} tiles of {groups} groups do not fit {stays} rows")
         placed = self.place_weights(weights)
-        results = self.reserve(token_tiles * tiles * ProductLines.of(p, groups).destination)
+        results = self.reserve(token_tiles * tiles * TileLines.of(p, groups).destination)
         self.configure(lanes=range(p.rows), dataflow=dataflow)
         self.emit(
             Opcode.TILED_GEMM,
@@ -327,12 +327,12 @@ class Builder(BaseBuilder[Instruction]):
 
     def activation_lines(self, groups: int) -> int:
         """Lines of a token tile of activations."""
-        return ProductLines.of(self.params, groups).source
+        return TileLines.of(self.params, groups).source
 
     def product_results(
         self, memory: NDArray[np.uint8], line: int, tokens: int, outputs: int
     ) -> NDArray[np.uint16]:
-        """fp16 patterns (tokens, outputs) that a product left at ``line``."""
+        """fp16 patterns (tokens, outputs) that a tiled GEMM left at ``line``."""
         p = self.params
         tiles, token_tiles = -(-outputs // p.columns), -(-tokens // p.rows)
         size = p.lines(Memory.FP16, p.tile_words) * p.line_bytes

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from tilewright.golden import bfp
 from tilewright.golden.bfp import Blocks
+from tilewright.golden.harmonia.gemm import gemm, linear
 from tilewright.golden.harmonia.mixed import MixedBlocks
 from tilewright.golden.harmonia.offset import largest_halved, signed_maximum, subtract
-from tilewright.golden.harmonia.product import linear, product
 from tilewright.golden.harmonia_machine.isa import (
     Instruction,
     Settings,
@@ -76,7 +76,7 @@ class Machine(BaseMachine):
         return check(self.params, x)
 
     def _step(self, x: Instruction | None) -> Error:
-        """One instruction, or all that a product consists of."""
+        """One instruction, or all that a tiled GEMM consists of."""
         if x is None or x.opcode is not Opcode.TILED_GEMM or self._check(x) is not Error.NONE:
             return super()._step(x)
         self.outcome.trace.append((x, self.settings))
@@ -136,7 +136,7 @@ class Machine(BaseMachine):
         else:
             target[:] = rows
 
-    # Matrix products.
+    # GEMMs.
 
     def _gemm(self, x: Instruction) -> None:
         p, operand = self.params, Operand(x["operand"])
@@ -148,7 +148,7 @@ class Machine(BaseMachine):
         else:
             mixed = self._cached(x, operand)
             sums = int((mixed.bits[:: p.columns] // OPERAND_BITS).sum())
-            values = product(p.numerics, activations, mixed)
+            values = gemm(p.numerics, activations, mixed)
         # (token tiles, tiles, rows of a tile), each with its banks
         words = values.reshape(token_tiles, p.rows, -1, p.word_values).swapaxes(1, 2)
         self._write(Memory.FP16, x["destination"], words.reshape(-1, p.rows, p.word_values))

@@ -75,7 +75,7 @@ def first_hazard(params: HarmoniaParams, program: Iterable[Instruction]) -> str 
 def _parts(
     params: HarmoniaParams, program: Iterable[Instruction]
 ) -> Iterator[tuple[int, Instruction]]:
-    """Instructions with their numbers, products as what they consist of."""
+    """Instructions with their numbers, tiled GEMMs as what they consist of."""
     settings = Settings()
     for number, x in enumerate(program):
         if x.opcode is Opcode.CONFIGURE:

@@ -111,7 +111,7 @@ def extents(params: HarmoniaParams, x: Instruction) -> list[Extent]:
 def check(params: HarmoniaParams, instruction: Instruction | None) -> Error:
     """Why the machine would stop at this instruction; ``Error.NONE`` if it would not.
 
-    A product is checked part by part, as its parts are executed.
+    A tiled GEMM is checked part by part, as its parts are executed.
     """
     if instruction is None:
         return Error.OPCODE
@@ -156,15 +156,15 @@ def _passes_offsets(x: Instruction) -> bool:
     )
 
 
-class ProductLines(NamedTuple):
-    """Lines of a product's tiles in external memory, for ``groups`` groups."""
+class TileLines(NamedTuple):
+    """Lines of a tiled GEMM's tiles in external memory, for ``groups`` groups."""
 
     source: int  # a token tile: mantissas, signs, exponents
     weights: int  # a tile of columns: weights, scales
     destination: int  # a result tile
 
     @classmethod
-    def of(cls, params: HarmoniaParams, groups: int) -> "ProductLines":
+    def of(cls, params: HarmoniaParams, groups: int) -> "TileLines":
         activation = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
         operand = (Memory.OPERANDS, Memory.SCALES)
         return cls(
@@ -175,11 +175,11 @@ class ProductLines(NamedTuple):
 
 
 def expand(params: HarmoniaParams, settings: Settings, x: Instruction) -> Iterator[Instruction]:
-    """The instructions that a product consists of, in the order of the configured dataflow.
+    """The instructions that a tiled GEMM consists of, in the order of the configured dataflow.
 
     All its tiles begin at row 0 of the memories.
     """
-    sizes = ProductLines.of(params, x["groups"])
+    sizes = TileLines.of(params, x["groups"])
     column_major = settings.dataflow is Dataflow.COLUMN_MAJOR
     stays, passes = ("tiles", "token_tiles") if column_major else ("token_tiles", "tiles")
 

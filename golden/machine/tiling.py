@@ -1,4 +1,4 @@
-"""The order in which a large product is done, tile by tile, for any accelerator.
+"""The order in which a large GEMM is done, tile by tile, for any accelerator.
 
 Token tiles come in *blocks*, weights in *parts* that fit half of their memory: while one half is
 used, the next part comes into the other. One loop is inside the other; what the outer one holds
@@ -64,10 +64,10 @@ def packed(
 def require_shapes(
     values: NDArray, weights: NDArray, tokens: int, inputs: int, outputs: int
 ) -> None:
-    """Refuse activations (tokens, inputs) and weights (outputs, inputs) of another product."""
+    """Refuse activations (tokens, inputs) and weights (outputs, inputs) of another GEMM."""
     require(
         values.shape == (tokens, inputs) and weights.shape == (outputs, inputs),
-        f"values {values.shape} and weights {weights.shape} are not of this product",
+        f"values {values.shape} and weights {weights.shape} are not of this GEMM",
     )
 
 

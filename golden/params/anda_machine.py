@@ -148,7 +148,7 @@ class AndaParams(ProgramPorts, BlockParams):
     weight_rows: int = 4096  # 1 MB
     instructions: int = 1024
     line_bytes: int = 64  # of the memory port
-    dma_lines: int = 8  # lines under way at a time
+    dma_lines: int = 8  # outstanding requests
     address_bits: int = 48
 
     def __post_init__(self) -> None:

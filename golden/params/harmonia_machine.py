@@ -52,7 +52,7 @@ class Opcode(IntEnum):
     CONVERT = 8  # fp16 to block floating point: activations, keys or values
     LEARN = 9  # a token tile of the initial window through the offset generator
     CLEAR = 10  # low halves of keys that leave the local window
-    TILED_GEMM = 11  # a whole product from and to external memory, in the configured dataflow
+    TILED_GEMM = 11  # a whole GEMM from and to external memory, in the configured dataflow
 
 
 class Memory(IntEnum):
@@ -94,7 +94,7 @@ class Conversion(IntEnum):
 
 
 class Dataflow(IntEnum):
-    """Which loop of a gemm is the outer one, and what a product keeps on chip."""
+    """Which loop of a gemm is the outer one, and what a tiled GEMM keeps on chip."""
 
     COLUMN_MAJOR = 0  # operands stay, activations pass
     ROW_MAJOR = 1  # activations stay, operands pass
@@ -226,7 +226,7 @@ class HarmoniaParams(ProgramPorts, BlockParams):
     operand_rows: int = 2048  # 512 KB of operands, 224 KB of signs, exponents and scales
     instructions: int = 2048
     line_bytes: int = 64  # of the memory port
-    dma_lines: int = 8  # lines under way at a time
+    dma_lines: int = 8  # outstanding requests
     address_bits: int = 48
 
     word_values: ClassVar[int] = 4  # fp16 values of a token in a row: the order of softmax's sums

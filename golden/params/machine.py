@@ -85,7 +85,8 @@ class Error(IntEnum):
 class ProgramPorts:
     """Ports of an accelerator, and what goes through them: instructions, rows of its memories.
 
-    Lines of ``line_bytes`` bytes, ``dma_lines`` of them under way, ``address_bits`` for a byte.
+    Lines have ``line_bytes`` bytes, byte addresses ``address_bits`` bits; ``dma_lines`` requests may be
+    outstanding.
     """
 
     instructions: int

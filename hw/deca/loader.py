@@ -93,7 +93,7 @@ class Loader(wiring.Component):
         self.tile, self.fault = Signal(command_layout(p), reset_less=True), Signal(ERROR_BITS)
         self.running = Signal()
         self.begins = Signal()  # the next tile becomes the tile
-        self.drop = Signal()  # what is under way of the tile is not wanted any more
+        self.drop = Signal()  # flushes what is in flight of the tile
         self.leaves = Signal()  # the tile's last step leaves
         self._fetch(m)
         self._step(m)

@@ -259,7 +259,7 @@ class TeplUnit(wiring.Component):
                 with m.If(lowest_set(waiting)[k]):
                     m.d.sync += [port.asked.eq(1), which.eq(k)]
 
-        # What is under way, in the order of the answers.
+        # What is in flight, in the order of the answers.
         tail, head = Signal(READS_IN_FLIGHT, init=1), Signal(READS_IN_FLIGHT, init=1)
         live = Signal(READS_IN_FLIGHT)  # still on its way, and its tile not dropped
         under_way = Signal(READS_IN_FLIGHT)

@@ -1,4 +1,4 @@
-"""Top controller: sizes and errors of the instructions, and the parts of a product."""
+"""Top controller: sizes and errors of the instructions, and the parts of a tiled GEMM."""
 
 from functools import partial
 
@@ -15,7 +15,7 @@ from tilewright.golden.params.harmonia_machine import (
     Operand,
 )
 from tilewright.golden.params.machine import OPCODE_BITS, SIZE_FIELD, Error
-from tilewright.hw.harmonia_machine.product import ProductController
+from tilewright.hw.harmonia_machine.tiled_gemm import TiledGemmController
 from tilewright.hw.machine.sequencer import (
     END_BITS,
     InstructionSet,
@@ -45,12 +45,12 @@ class Controller(Sequencer):
     """
 
     def __init__(self, params: HarmoniaParams):
-        self.product = ProductController(params)
+        self.product = TiledGemmController(params)
         super().__init__(
             params,
             INSTRUCTIONS,
             {
-                "converting": In(1),  # a conversion is under way
+                "converting": In(1),  # a conversion runs
                 "lanes": Out(params.rows),
                 "tokens": Out(TOKENS_FIELD),
                 "row_major": Out(1),
@@ -76,7 +76,7 @@ class Controller(Sequencer):
         return Mux(self.product.active, self.product.word, self.fetched)
 
     def next_number(self, number):
-        """That of a product until its last part is done."""
+        """That of a tiled GEMM until its last part is done."""
         return number + ~self.product.active
 
     def stalled(self):

@@ -120,7 +120,7 @@ class OperandArray(HarmoniaArray):
         A row of one or several memories, in the columns that are enabled.
     read : In
         Asks for a row of all columns, whose words are ``read_data`` in the next cycle. No sum may
-        be under way.
+        be in flight.
     """
 
     def __init__(self, params: HarmoniaParams):

@@ -3,7 +3,7 @@
 from statistics import fmean
 
 from tilewright.golden.harmonia.precision import cache_size, element_share
-from tilewright.golden.harmonia.traffic import Product, switch_point
+from tilewright.golden.harmonia.traffic import TiledShape, switch_point
 from tilewright.golden.params.harmonia import CacheParams, HarmoniaPeParams, Mode
 from tilewright.golden.params.harmonia_machine import Dataflow
 from tilewright.sim import accelerator as acc
@@ -62,7 +62,7 @@ def traffic_switch(columns: int, tile_rows: int, tile_columns: int) -> bool:
     """Row-major moves fewer elements just below the switch, column-major just above."""
     at = int(switch_point(columns, tile_rows, tile_columns))
     below, above = (
-        Product(m, 4096, columns, tile_rows, tile_columns).better
+        TiledShape(m, 4096, columns, tile_rows, tile_columns).better
         for m in (at // tile_rows * tile_rows - tile_rows, at // tile_rows * tile_rows + tile_rows)
     )
     return below is Dataflow.ROW_MAJOR and above is Dataflow.COLUMN_MAJOR

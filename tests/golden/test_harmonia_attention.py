@@ -7,7 +7,7 @@ from tilewright.golden import bfp
 from tilewright.golden.harmonia import mixed
 from tilewright.golden.harmonia.attention import attend, softmax
 from tilewright.golden.harmonia.cache import KvCache
-from tilewright.golden.harmonia.product import product_stepwise
+from tilewright.golden.harmonia.gemm import gemm_stepwise
 from tilewright.golden.params.formats import FP32
 from tilewright.golden.params.harmonia import CacheParams, HarmoniaNumerics
 
@@ -52,9 +52,9 @@ def test_prefill_then_decode_equals_the_stepwise_products(numerics):
         outputs.append(attend(numerics, cache, q[t : t + 1]))
         if t % 8 == 0:
             blocks = bfp.encode(numerics.activation, q[t : t + 1])
-            scores = product_stepwise(numerics, blocks, cache.keys())
+            scores = gemm_stepwise(numerics, blocks, cache.keys())
             weights = bfp.encode(numerics.activation, softmax(scores, np.array([t + 1])))
-            expected = product_stepwise(numerics, weights, cache.values())
+            expected = gemm_stepwise(numerics, weights, cache.values())
             np.testing.assert_array_equal(outputs[-1], expected)
     exact = exact_attention(q, k, v, 0)
     assert relative_error(np.concatenate(outputs), exact) < 0.1

@@ -7,7 +7,7 @@ from tilewright.golden import bfp
 from tilewright.golden.arith import convert
 from tilewright.golden.harmonia import mixed
 from tilewright.golden.harmonia.element import results, sign_magnitude, split_operand
-from tilewright.golden.harmonia.product import linear_stepwise, product_stepwise
+from tilewright.golden.harmonia.gemm import gemm_stepwise, linear_stepwise
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
 from tilewright.golden.weights import quantise
@@ -76,7 +76,7 @@ def test_equals_the_product_of_matrices(params, mode):
     else:
         high = bfp.encode(numerics.activation, halves(rng, (2, inner)))
         b = mixed.truncated(high, ACTIVATION_BITS, np.uint8(mode.operand_bits))
-        expected = product_stepwise(numerics, a, b)
+        expected = gemm_stepwise(numerics, a, b)
         signs, magnitudes, exponents = b.sign, b.mantissa, b.exponent
         scales = rng.integers(0, 1 << 16, exponents.shape)
     if mode is Mode.M8M8:
@@ -187,4 +187,4 @@ def test_modes_may_change_within_a_result(lengths):
     steps = len(stream["mode"])
     stream["first"] = (np.arange(steps) == 0).astype(int)
     stream["last"] = (np.arange(steps) == steps - 1).astype(int)
-    assert results(params, stream).tolist() == product_stepwise(params.numerics, a, b)[0].tolist()
+    assert results(params, stream).tolist() == gemm_stepwise(params.numerics, a, b)[0].tolist()

@@ -9,10 +9,10 @@ from tilewright.golden import bfp
 from tilewright.golden.harmonia import traffic
 from tilewright.golden.harmonia.attention import attend, softmax
 from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia.gemm import gemm, linear
 from tilewright.golden.harmonia.mixed import MixedBlocks
 from tilewright.golden.harmonia.offset import largest_halved
 from tilewright.golden.harmonia.precision import cache_size
-from tilewright.golden.harmonia.product import linear, product
 from tilewright.golden.harmonia_machine.assembler import AssemblyError, assemble, disassemble
 from tilewright.golden.harmonia_machine.attention import Head, attention_program, heavy_tailed
 from tilewright.golden.harmonia_machine.builder import Builder
@@ -161,7 +161,7 @@ def test_product_is_a_linear_layer_of_ragged_sizes(params, dataflow, keep):
     x = heavy_tailed(rng, tokens, inputs)
     weights = random_weights(params, rng, outputs, inputs)
     b = Builder(params)
-    line = b.product(b.place_activations(x), tokens, weights, dataflow, keep)
+    line = b.tiled_gemm(b.place_activations(x), tokens, weights, dataflow, keep)
     b.halt()
     memory = b.memory
     outcome = Machine(params, memory).run(b.program)
@@ -216,11 +216,11 @@ def test_external_accesses_are_those_of_the_formulas(params, shape, keep):
     for dataflow in Dataflow:
         b = Builder(params)
         source = b.place_activations(heavy_tailed(rng, tokens, inputs))
-        b.product(source, tokens, weights, dataflow, keep)
+        b.tiled_gemm(source, tokens, weights, dataflow, keep)
         b.halt()
         counts = Machine(params, b.memory).run(b.program).counts
         column_major = dataflow is Dataflow.COLUMN_MAJOR
-        want = traffic.Product(
+        want = traffic.TiledShape(
             *(tokens, inputs, outputs),
             tile_rows=params.rows * (1 if column_major else keep),
             tile_columns=params.columns * (keep if column_major else 1),
@@ -278,7 +278,7 @@ def test_gemm_reads_a_cache_in_the_precision_of_its_age(params):
                 2 * p.group,
             )
             columns = slice(tile * p.columns, (tile + 1) * p.columns)
-            assert np.array_equal(scores[:, columns], product(p.numerics, a, b))
+            assert np.array_equal(scores[:, columns], gemm(p.numerics, a, b))
             sums += 4 if long else 2
         assert outcome.counts[Counter.MATRIX_BUSY] == sums
 
@@ -451,9 +451,9 @@ def test_refused_heads():
 def test_refused_products():
     b = Builder(SMALL)
     with pytest.raises(ValueError, match=r"^keep must be 1..255, not 0$"):
-        b.product(0, 2, quantise(np.ones((4, 8)), 4, group=8), Dataflow.ROW_MAJOR, 0)
+        b.tiled_gemm(0, 2, quantise(np.ones((4, 8)), 4, group=8), Dataflow.ROW_MAJOR, 0)
     with pytest.raises(ValueError, match=r"^255 tiles of 9 groups do not fit 2048 rows$"):
-        b.product(0, 2, quantise(np.ones((4, 72)), 4, group=72), Dataflow.COLUMN_MAJOR, 255)
+        b.tiled_gemm(0, 2, quantise(np.ones((4, 72)), 4, group=72), Dataflow.COLUMN_MAJOR, 255)
     message = r"^a layer of 8 inputs and 9000 outputs needs 2250 operand rows, there are 2048$"
     with pytest.raises(ValueError, match=message):
         b.layer(0, 2, quantise(np.ones((9000, 8)), 4, group=8))

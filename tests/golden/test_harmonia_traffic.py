@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.claims import claim
-from tilewright.golden.harmonia.traffic import Product, switch_point
+from tilewright.golden.harmonia.traffic import TiledShape, switch_point
 from tilewright.golden.params.harmonia_machine import Dataflow
 
 COLUMN, ROW = Dataflow.COLUMN_MAJOR, Dataflow.ROW_MAJOR
@@ -24,7 +24,7 @@ def test_accesses_are_those_of_a_walk_over_tiles(dataflow, rows):
         for first in range(0, rows, m):
             read += min(m, rows - first) * inner
             read += inner * columns
-    assert Product(rows, inner, columns, m, k).accesses(dataflow) == read
+    assert TiledShape(rows, inner, columns, m, k).accesses(dataflow) == read
 
 
 def test_accesses_are_the_papers_formulas_on_whole_tiles():
@@ -33,7 +33,7 @@ def test_accesses_are_the_papers_formulas_on_whole_tiles():
         m, k = (int(x) for x in rng.integers(1, 64, 2))
         tiles, n, columns = (int(x) for x in rng.integers(1, 20, 3))
         values = {"M": tiles * m, "N": n, "K": columns * k, "m": m, "k": k}
-        product = Product(tiles * m, n, columns * k, m, k)
+        product = TiledShape(tiles * m, n, columns * k, m, k)
         for dataflow, name in ((COLUMN, "column_major"), (ROW, "row_major")):
             formula = claim(f"harmonia.accesses_{name}")
             assert product.accesses(dataflow) == eval(formula, values)
@@ -44,24 +44,24 @@ def test_switch_point_separates_the_dataflows(m, k):
     columns = 4096
     switch = switch_point(columns, m, k)
     below, above = (int(switch / m * f) * m for f in (0.5, 4))
-    assert Product(max(below, m), 64, columns, m, k).better is ROW
-    assert Product(above, 64, columns, m, k).better is COLUMN
+    assert TiledShape(max(below, m), 64, columns, m, k).better is ROW
+    assert TiledShape(above, 64, columns, m, k).better is COLUMN
 
 
 def test_no_switch_where_row_major_always_wins():
     assert switch_point(4096, 256, 128) == float("inf")
-    assert all(Product(rows, 64, 4096, 256, 128).better is ROW for rows in (1, 4096, 1 << 16))
+    assert all(TiledShape(rows, 64, 4096, 256, 128).better is ROW for rows in (1, 4096, 1 << 16))
 
 
 def test_equal_cost_is_row_major():
-    assert Product(4096, 8, 4096, 128, 128).better is ROW
+    assert TiledShape(4096, 8, 4096, 128, 128).better is ROW
 
 
 def test_bits_weigh_the_operands():
-    product = Product(128, 64, 512, 64, 128)
+    product = TiledShape(128, 64, 512, 64, 128)
     assert product.bits(COLUMN, 9.15625, 4.125) == 4 * 128 * 64 * 9.15625 + 64 * 512 * 4.125
 
 
 def test_refused_shapes():
     with pytest.raises(ValueError, match=r"^tile_rows must be at least 1, not 0$"):
-        Product(1, 1, 1, 0, 1)
+        TiledShape(1, 1, 1, 0, 1)

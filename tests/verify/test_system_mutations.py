@@ -19,7 +19,7 @@ from tilewright.hw.harmonia_machine.conversion import ConversionPath
 from tilewright.hw.harmonia_machine.dataflow import ResultWriter, SumFeeder
 from tilewright.hw.harmonia_machine.group_writer import GroupWriter
 from tilewright.hw.harmonia_machine.operands import OperandColumn
-from tilewright.hw.harmonia_machine.product import ProductController
+from tilewright.hw.harmonia_machine.tiled_gemm import TiledGemmController
 from tilewright.hw.harmonia_machine.vector import CausalFeeder
 from tilewright.hw.machine.vector_feeder import VectorFeeder
 
@@ -162,7 +162,7 @@ HARMONIA = {
         "head_of_attention",
     ),
     "weights that do not pass again": (
-        ProductController,
+        TiledGemmController,
         "tilewright.hw.harmonia_machine.controller",
         "m.d.sync += weights.eq(x.weights)",
         "m.d.sync += weights.eq(weights + lines)",

@@ -18,7 +18,7 @@ from tilewright.golden.params.harmonia_machine import (
 from tilewright.golden.params.machine import Error
 from tilewright.hw.harmonia_machine.controller import Controller
 from tilewright.hw.harmonia_machine.dataflow import SumFeeder
-from tilewright.hw.harmonia_machine.product import ProductController
+from tilewright.hw.harmonia_machine.tiled_gemm import TiledGemmController
 
 PRESETS = list(HarmoniaParams.PRESETS)
 IDLE_CYCLES = 40
@@ -38,7 +38,7 @@ def random_product(rng):
 def test_a_product_is_what_golden_expands(preset):
     """Also when the one before it was stopped on its way."""
     params, rng = HarmoniaParams.preset(preset), random.Random(preset)
-    dut = ProductController(params)
+    dut = TiledGemmController(params)
 
     async def start(ctx, x, dataflow):
         for name, value in x.fields.items():
@@ -129,7 +129,7 @@ def test_sums_come_in_the_order_of_the_dataflow(preset):
                 got = (
                     *(ctx.get(o.p[name]) for name in ("mode", "first", "last")),
                     source,
-                    *(ctx.get(o.p.address[name]) for name in ("operands", "metadata")),
+                    *(ctx.get(o.p.address[name]) for name in ("operands", "facts")),
                 )
                 await ctx.tick()
                 source = following
@@ -149,7 +149,7 @@ def test_sums_come_in_the_order_of_the_dataflow(preset):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_instructions_are_judged_as_golden_judges_them(preset):
+def test_instructions_are_checked_as_golden_checks_them(preset):
     """Fields near the ends of the memories, and any others."""
     params, rng = HarmoniaParams.preset(preset), random.Random(preset)
     dut = Controller(params)

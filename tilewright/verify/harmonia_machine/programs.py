@@ -10,7 +10,7 @@ from tilewright.golden.harmonia import traffic
 from tilewright.golden.harmonia_machine.attention import heavy_tailed
 from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.executor import Machine
-from tilewright.golden.harmonia_machine.isa import ProductLines
+from tilewright.golden.harmonia_machine.isa import TileLines
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Memory
 from tilewright.golden.weights import quantise
 from tilewright.verify import job
@@ -61,7 +61,7 @@ async def external_memory_accesses(dut: Any) -> None:
     for dataflow in Dataflow:
         b = Builder(params)
         source = b.place_activations(heavy_tailed(rng, tokens, inputs))
-        b.product(source, tokens, weights, dataflow, keep)
+        b.tiled_gemm(source, tokens, weights, dataflow, keep)
         b.halt()
         memory, wanted = b.memory, b.memory
         Machine(params, wanted).run(b.program)
@@ -69,7 +69,7 @@ async def external_memory_accesses(dut: Any) -> None:
         await host.start()
         await host.run_program(b.program)
         assert np.array_equal(memory, wanted), f"{dataflow.name}: the result is not golden's"
-        sizes = ProductLines.of(params, groups)
+        sizes = TileLines.of(params, groups)
         placed = next(x["weights"] for x in b.program if "weights" in x.fields)
         a_lines = params.lines(Memory.MANTISSAS, groups)
         b_lines = params.lines(Memory.OPERANDS, groups)
@@ -81,7 +81,7 @@ async def external_memory_accesses(dut: Any) -> None:
             elif (line - source) % sizes.source < a_lines:
                 elements += params.rows * inputs // a_lines
         column_major = dataflow is Dataflow.COLUMN_MAJOR
-        product = traffic.Product(
+        product = traffic.TiledShape(
             tokens,
             inputs,
             outputs,

@@ -224,7 +224,7 @@ class _Writer:
             choose.randint(1, 3 * size) for size in (p.rows, p.group, p.columns)
         )
         weights = quantise(rng.standard_normal((outputs, inputs)), 4, group=2 * p.group)
-        self.b.product(
+        self.b.tiled_gemm(
             self.b.place_activations(heavy_tailed(rng, tokens, inputs)),
             tokens,
             weights,

@@ -1,7 +1,7 @@
 """Whole products and a head of attention on an accelerator, with transfers, cycle for cycle.
 
 ``TILEWRIGHT_TASK`` has the memory's latency, products (sizes and options of the accelerator's
-``Product``) and whether a head of attention follows them. Programs of a product run one after the
+``TiledGemm``) and whether a head of attention follows them. Programs of a product run one after the
 other without a reset; memory and counters are golden's. The report has the cycles of each.
 """
 

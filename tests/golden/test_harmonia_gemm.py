@@ -7,12 +7,12 @@ import pytest
 
 from tilewright.golden import bfp
 from tilewright.golden.harmonia import mixed
-from tilewright.golden.harmonia.product import (
+from tilewright.golden.harmonia.gemm import (
+    gemm,
+    gemm_stepwise,
     linear,
     linear_stepwise,
     partial,
-    product,
-    product_stepwise,
 )
 from tilewright.golden.params.formats import FP16, FP32, IntFormat
 from tilewright.golden.params.harmonia import CacheParams, HarmoniaNumerics
@@ -41,7 +41,7 @@ def operands(numerics, rng, inner, spread=3.0):
 def test_product_in_both_forms(numerics, inner):
     for seed in range(6):
         a, b = operands(numerics, np.random.default_rng(seed), inner, spread=1 + 2 * seed)
-        np.testing.assert_array_equal(product(numerics, a, b), product_stepwise(numerics, a, b))
+        np.testing.assert_array_equal(gemm(numerics, a, b), gemm_stepwise(numerics, a, b))
 
 
 @pytest.mark.parametrize("numerics", NUMERICS, ids=str)
@@ -61,7 +61,7 @@ def test_one_group_equals_exact_arithmetic():
     numerics = HarmoniaNumerics(partial=FP32)
     a, b = operands(numerics, np.random.default_rng(3), 32, spread=1)
     left, right = bfp.decode(numerics.activation, a), mixed.decode(b)
-    got = product(numerics, a, b).view(np.float16)
+    got = gemm(numerics, a, b).view(np.float16)
     for i, x in enumerate(left):
         for j, y in enumerate(right):
             exact = sum((Fraction(p) * Fraction(q) for p, q in zip(x, y, strict=True)), Fraction())
@@ -92,8 +92,8 @@ def test_infinite_partials_of_both_signs_are_the_canonical_nan(partial_format):
     values = np.array([[65504, 0, -65504, 0]], np.float16).view(np.uint16)
     a = bfp.encode(numerics.activation, values)
     b = mixed.truncated(bfp.encode(numerics.activation, np.abs(values & 0x7FFF)), 8, np.uint8(8))
-    got = product(numerics, a, b)
-    np.testing.assert_array_equal(got, product_stepwise(numerics, a, b))
+    got = gemm(numerics, a, b)
+    np.testing.assert_array_equal(got, gemm_stepwise(numerics, a, b))
     assert got[0, 0] == (FP16.nan_bits if partial_format == FP16 else 0)
 
 
@@ -103,9 +103,9 @@ def test_refusals():
     short, _ = operands(numerics, np.random.default_rng(0), 33)
     other, _ = operands(HarmoniaNumerics(group=8), np.random.default_rng(0), 64)
     with pytest.raises(ValueError, match=r"^33 elements meet 64$"):
-        product(numerics, short, b)
+        gemm(numerics, short, b)
     with pytest.raises(ValueError, match=r"^first operand's group is 8, not 32$"):
-        product(numerics, other, b)
+        gemm(numerics, other, b)
     with pytest.raises(ValueError, match=r"^activations have groups of 8, not 32$"):
         linear(numerics, other, quantise(np.ones((2, 64))))
     with pytest.raises(ValueError, match=r"^64 activations meet 63 weights$"):

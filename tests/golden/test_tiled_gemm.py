@@ -1,19 +1,19 @@
-"""Products of any size as programs: results of the untiled product, no hazards, all of a memory."""
+"""GEMMs of any size as programs: results of the untiled GEMM, no hazards, all of a memory."""
 
 import numpy as np
 import pytest
 
 from tilewright.golden import anda
 from tilewright.golden.anda_machine import executor as anda_executor
-from tilewright.golden.anda_machine import product as anda_product
 from tilewright.golden.anda_machine.block import heavy_tailed
 from tilewright.golden.anda_machine.hazards import first_hazard as anda_hazard
 from tilewright.golden.anda_machine.layout import anda_rows
+from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaGemm
 from tilewright.golden.bfp import encode
 from tilewright.golden.harmonia_machine import executor as harmonia_executor
-from tilewright.golden.harmonia_machine import product as harmonia_product
 from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.hazards import first_hazard as harmonia_hazard
+from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaGemm
 from tilewright.golden.machine.tiling import Step, beside_weights, cut, packed, steps
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.formats import BlockFormat
@@ -36,8 +36,8 @@ def operands(shape, group, seed=1):
     return heavy_tailed(rng, tokens, inputs), quantise(weights, 4, group=whole)
 
 
-def execute(machine, hazard, params, product, memory):
-    for program in product.programs():
+def execute(machine, hazard, params, tiled, memory):
+    for program in tiled.programs():
         assert hazard(params, program) is None
         assert len(program) <= params.instructions
         assert machine.run(program).error == 0
@@ -48,15 +48,15 @@ def execute(machine, hazard, params, product, memory):
 def test_a_tiled_product_of_anda_is_the_product(shape, stay):
     tokens, inputs, outputs = shape
     values, weights = operands(shape, ANDA.group)
-    product = anda_product.Product(
+    tiled = AndaGemm(
         params=ANDA, tokens=tokens, inputs=inputs, outputs=outputs, mantissa=5, weights_stay=stay
     )
-    memory = product.memory(values, weights)
+    memory = tiled.memory(values, weights)
     machine = anda_executor.Machine(ANDA, memory)
-    execute(machine, anda_hazard, ANDA, product, memory)
+    execute(machine, anda_hazard, ANDA, tiled, memory)
     blocks = encode(BlockFormat(group=ANDA.group, mantissa_bits=5), values, saturate=True)
     want = anda.gemm(ANDA.mxu.numerics, 5, blocks, weights)
-    assert np.array_equal(product.results(memory), want)
+    assert np.array_equal(tiled.results(memory), want)
 
 
 def test_results_are_compressed_where_asked():
@@ -65,18 +65,20 @@ def test_results_are_compressed_where_asked():
     size = {"params": ANDA, "tokens": 2, "inputs": 16, "outputs": 16, "mantissa": 5}
     stored = {}
     for result in (0, 3):
-        product = anda_product.Product(**size, result=result)
-        memory = product.memory(values, weights)
+        tiled = AndaGemm(**size, result=result)
+        memory = tiled.memory(values, weights)
         machine = anda_executor.Machine(ANDA, memory)
-        execute(machine, anda_hazard, ANDA, product, memory)
-        stored[result] = product, memory, machine
-    product, memory, machine = stored[3]
+        execute(machine, anda_hazard, ANDA, tiled, memory)
+        stored[result] = tiled, memory, machine
+    tiled, memory, machine = stored[3]
     with pytest.raises(ValueError, match=r"^only fp16 results are read back as values$"):
-        product.results(memory)
+        tiled.results(memory)
     plain, memory, _ = stored[0]
     want = anda_rows(ANDA, 3, plain.results(memory))
-    (gemm,) = [x for program in product.programs() for x in program if "destination" in x.fields]
-    found = machine.activations[gemm["destination"] :][: len(want.rows)]
+    (instruction,) = [
+        x for program in tiled.programs() for x in program if "destination" in x.fields
+    ]
+    found = machine.activations[instruction["destination"] :][: len(want.rows)]
     assert np.array_equal(found, want.rows)
 
 
@@ -85,19 +87,19 @@ def test_results_are_compressed_where_asked():
 def test_a_tiled_product_of_harmonia_is_that_of_its_instruction(shape, dataflow):
     tokens, inputs, outputs = shape
     values, weights = operands(shape, HARMONIA.group)
-    product = harmonia_product.Product(
+    tiled = HarmoniaGemm(
         params=HARMONIA, tokens=tokens, inputs=inputs, outputs=outputs, dataflow=dataflow
     )
-    memory = product.memory(values, weights)
+    memory = tiled.memory(values, weights)
     machine = harmonia_executor.Machine(HARMONIA, memory)
-    execute(machine, harmonia_hazard, HARMONIA, product, memory)
+    execute(machine, harmonia_hazard, HARMONIA, tiled, memory)
     builder = Builder(HARMONIA)
-    line = builder.product(builder.place_activations(values), tokens, weights, dataflow, 1)
+    line = builder.tiled_gemm(builder.place_activations(values), tokens, weights, dataflow, 1)
     builder.halt()
     other = builder.memory
     harmonia_executor.Machine(HARMONIA, other).run(builder.program)
     want = builder.product_results(other, line, tokens, outputs)
-    assert np.array_equal(product.results(memory), want)
+    assert np.array_equal(tiled.results(memory), want)
 
 
 @pytest.mark.parametrize(
@@ -115,16 +117,16 @@ def test_a_tiled_product_of_harmonia_is_that_of_its_instruction(shape, dataflow)
 def test_refused_products_of_anda(sizes, message):
     given = {"params": ANDA, "tokens": 1, "inputs": 16, "outputs": 16, "mantissa": 5}
     with pytest.raises(ValueError, match=message):
-        anda_product.Product(**given | sizes)
+        AndaGemm(**given | sizes)
 
 
 def test_refused_products_of_harmonia():
     with pytest.raises(ValueError, match=r"^inputs must be at most 256 on harmonia__.*, not 257$"):
-        harmonia_product.Product(params=HARMONIA, tokens=1, inputs=257, outputs=1)
-    product = harmonia_product.Product(params=HARMONIA, tokens=1, inputs=8, outputs=4)
+        HarmoniaGemm(params=HARMONIA, tokens=1, inputs=257, outputs=1)
+    tiled = HarmoniaGemm(params=HARMONIA, tokens=1, inputs=8, outputs=4)
     values, weights = operands((1, 9, 4), HARMONIA.group)
     with pytest.raises(ValueError, match=r"^values \(1, 9\) and weights \(4, 9\) are not of this"):
-        product.memory(values, weights)
+        tiled.memory(values, weights)
 
 
 def test_order_of_steps():

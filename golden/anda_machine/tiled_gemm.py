@@ -1,10 +1,10 @@
-"""A product of any size as programs: blocks of token tiles meet parts of the weights.
+"""A GEMM of any size as programs: blocks of token tiles meet parts of the weights.
 
 A part comes into one half of the weight buffer while the gemms of the part before run. Activations
 come in the foreground; results of a step leave together after its last gemm. What a program does
 not hold in its instruction memory is left to the next: buffers keep their contents.
 
-Programs depend on sizes alone. :meth:`Product.memory` is what they start with.
+Programs depend on sizes alone. :meth:`TiledGemm.memory` is what they start with.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ class _Move(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Product:
+class TiledGemm:
     """``tokens`` rows of ``inputs`` values with ``mantissa`` bits, times weights.
 
     Results have ``result`` mantissa bits, or are fp16 where it is 0. With ``weights_stay`` every
@@ -283,7 +283,7 @@ class Product:
         return memory.reshape(-1)
 
     def results(self, memory: NDArray[np.uint8]) -> NDArray[np.uint16]:
-        """fp16 patterns (tokens, outputs) of a product whose results are fp16."""
+        """fp16 patterns (tokens, outputs) of a GEMM whose results are fp16."""
         require(self.result == 0, "only fp16 results are read back as values")
         return np.concatenate(list(self._block_results(memory)))[: self.tokens]
 

@@ -1,11 +1,11 @@
-"""A product of any size as programs that move tiles while they compute.
+"""A GEMM of any size as programs that move tiles while they compute.
 
-Unlike the instruction ``product``, which computes when its tiles have come, these programs bring
+Unlike the instruction ``tiled_gemm``, which computes when its tiles have come, these programs bring
 the next part of the weights while the array works on the part before. Activations come in the
 foreground; results, in fp16, leave together after every step. What a program does not hold in its
 instruction memory is left to the next: memories keep their contents.
 
-Programs depend on sizes alone. :meth:`Product.memory` is what they start with.
+Programs depend on sizes alone. :meth:`TiledGemm.memory` is what they start with.
 """
 
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ class _Move(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Product:
+class TiledGemm:
     """``tokens`` rows of ``inputs`` values in block floating point, times INT4 weights."""
 
     params: HarmoniaParams

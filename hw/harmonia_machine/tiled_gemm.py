@@ -1,4 +1,4 @@
-"""The dataflow controller: the instructions that a product consists of, one after the other."""
+"""The dataflow controller: the instructions that a tiled GEMM consists of, one after the other."""
 
 from enum import IntEnum
 
@@ -20,9 +20,9 @@ from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.machine.dma import lines_of
 from tilewright.hw.unit import field_shape
 
-__all__ = ["PRODUCT", "ProductController"]
+__all__ = ["TILED_GEMM", "TiledGemmController"]
 
-PRODUCT = data.StructLayout(
+TILED_GEMM = data.StructLayout(
     {f.name: field_shape(f) for f in INSTRUCTION_FIELDS[Opcode.TILED_GEMM]} | {"row_major": 1}
 )
 # What a tile in external memory consists of.
@@ -41,7 +41,7 @@ class State(IntEnum):
     STORE = 5
 
 
-class ProductController(wiring.Component):
+class TiledGemmController(wiring.Component):
     """Keeps tiles of weights on chip while token tiles pass, or token tiles while weights pass.
 
     ``start`` takes the ``product``. While ``active``, ``word`` is the next instruction of
@@ -55,7 +55,7 @@ class ProductController(wiring.Component):
             {
                 "start": In(1),
                 "stop": In(1),
-                "product": In(PRODUCT),
+                "product": In(TILED_GEMM),
                 "active": Out(1),
                 "word": Out(INSTRUCTION_BITS),
                 "taken": In(1),
@@ -64,7 +64,7 @@ class ProductController(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        p, x = self.params, Signal(PRODUCT)
+        p, x = self.params, Signal(TILED_GEMM)
         state = Signal(State)
         stays_left, passes_left = Signal(COUNT_FIELD), Signal(COUNT_FIELD)
         count, number = Signal(TILE_FIELD), Signal(TILE_FIELD)  # tiles that stay in this round

@@ -1,4 +1,4 @@
-"""Products of block floating point with integer weights or with block floating point.
+"""GEMM of block floating point with integer weights or with block floating point.
 
 Per group, in order: the exact integer sum; to the partial format by the shared exponents; in
 M8W4 times the weight scale into fp32; added to an fp32 sum that starts at +0. The sum leaves as
@@ -56,17 +56,17 @@ def linear_stepwise(
     return convert(FP32, FP16, total)
 
 
-def product(numerics: HarmoniaNumerics, a: Blocks, b: MixedBlocks) -> NDArray[np.uint16]:
+def gemm(numerics: HarmoniaNumerics, a: Blocks, b: MixedBlocks) -> NDArray[np.uint16]:
     """M8M4 and M8M8: fp16 patterns (rows of a, rows of b); ``b``'s lengths choose the mode."""
-    _check_product(numerics, a, b)
+    _check_operands(numerics, a, b)
     values = _scaled(a.sign, a.mantissa, a.exponent, ACTIVATION_BITS)
     factors = _scaled(b.sign, b.mantissa, b.exponent, b.bits)
     return _accumulated(values, factors, lambda k, sums: _as_partial(numerics, sums))
 
 
-def product_stepwise(numerics: HarmoniaNumerics, a: Blocks, b: MixedBlocks) -> NDArray[np.uint16]:
-    """What :func:`product` gives, an 8-bit operand in two halves as the element takes it."""
-    _check_product(numerics, a, b)
+def gemm_stepwise(numerics: HarmoniaNumerics, a: Blocks, b: MixedBlocks) -> NDArray[np.uint16]:
+    """What :func:`gemm` gives, an 8-bit operand in two halves as the element takes it."""
+    _check_operands(numerics, a, b)
     total = np.zeros((len(a.mantissa), len(b.mantissa)), np.uint32)
     left = _signed(a.sign, a.mantissa)
     for k in range(a.mantissa.shape[1]):
@@ -150,7 +150,7 @@ def _grouped_weights(
     return factors.reshape(-1, groups, group), np.ascontiguousarray(scales)
 
 
-def _check_product(numerics: HarmoniaNumerics, a: Blocks, b: MixedBlocks) -> None:
+def _check_operands(numerics: HarmoniaNumerics, a: Blocks, b: MixedBlocks) -> None:
     for name, blocks in (("first", a), ("second", b)):
         group = blocks.mantissa.shape[-1]
         require(group == numerics.group, f"{name} operand's group is {group}, not {numerics.group}")
