@@ -85,8 +85,8 @@ class Error(IntEnum):
 class ProgramPorts:
     """Ports of an accelerator, and what goes through them: instructions, rows of its memories.
 
-    Lines have ``line_bytes`` bytes, byte addresses ``address_bits`` bits; ``dma_lines`` requests may be
-    outstanding.
+    Lines have ``line_bytes`` bytes and byte addresses ``address_bits`` bits; up to ``dma_lines``
+    requests are outstanding.
     """
 
     instructions: int
