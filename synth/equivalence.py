@@ -22,8 +22,8 @@ from typing import Any
 
 import pyosys
 
+from tilewright.synth.cache import get_or_make, source_of
 from tilewright.synth.function import parse_function, truth_table
-from tilewright.synth.kept import kept_or_made, source_of
 from tilewright.synth.memory import find_macros, macro_port_module
 from tilewright.synth.netlist import Instance, Net, Netlist
 from tilewright.synth.record import RECORDS, code_of
@@ -109,7 +109,7 @@ def check_equivalence(rtlil: str, netlist: Netlist, seconds: int | None = None) 
 
     ABC may take ``seconds`` of processor time, by default a minute and one more per 500 cells, with
     the RTL as generic gates, and ten at most with the RTL as it is: what that proves, it proves
-    soon. What was found is kept by content.
+    soon. What was found is cached by content.
     """
     if seconds is None:
         seconds = 60 + len(netlist.instances) // 500
@@ -118,7 +118,7 @@ def check_equivalence(rtlil: str, netlist: Netlist, seconds: int | None = None) 
         *("equivalence", rtlil, logic.blif(netlist.name), str(seconds)),
         *(version("pyosys"), code_of(source_of(__name__))),
     )
-    found = kept_or_made(ingredients, lambda: _found(rtlil, netlist.name, logic, seconds))
+    found = get_or_make(ingredients, lambda: _found(rtlil, netlist.name, logic, seconds))
     return Equivalence(**found | {"verdict": Verdict(found["verdict"])})
 
 

@@ -1,4 +1,4 @@
-"""Liberty text of a technology, as Yosys and ABC read it, and where it is kept.
+"""Liberty text of a technology, as Yosys and ABC read it, and its place in the cache.
 
 Every timing table has three slews and three loads. An arc of the compact tables is a plane, which
 any two would give back exactly to a reader that interpolates linearly; but ABC's mapper works at
@@ -7,11 +7,10 @@ the first load to the last but one.
 """
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tilewright.synth.cache import cache_folder, write_whole
 from tilewright.synth.technology import Arc, Cell, Plane, Surface, Technology
 
 __all__ = ["cached_liberty", "to_liberty"]
@@ -59,20 +58,10 @@ def cached_liberty(technology: Technology) -> Path:
     """A file with :func:`to_liberty`'s text, in the user's cache under a name of its content."""
     text = to_liberty(technology)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    path = _cache_folder() / f"{technology.name}-{digest}.lib"
+    path = cache_folder("liberty") / f"{technology.name}-{digest}.lib"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Under another name first: two runs may write it at once, one may be interrupted.
-        handle, partial = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.replace(partial, path)
+        write_whole(path, text.encode())
     return path
-
-
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tilewright" / "liberty"
 
 
 def _cell(cell: Cell, slews: tuple[float, ...]) -> Iterator[str]:

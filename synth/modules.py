@@ -1,4 +1,4 @@
-"""Area of a design module by module: equal modules are mapped once, and kept by content.
+"""Area of a design module by module: equal modules are mapped once, and cached by content.
 
 Nothing is flattened, shared between modules or timed, as in :mod:`tilewright.synth.system`. For
 many variants of one design: what a parameter does not touch is mapped for the first of them only.
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.synth.cache import get_or_make, source_of
 from tilewright.synth.flow import map_modules
-from tilewright.synth.kept import kept_or_made, source_of
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.memory import macro_cell, parse_macro
 from tilewright.synth.record import tool_versions
@@ -61,7 +61,7 @@ def area_by_modules(rtlil: str, top: str, technology: Technology) -> Area:
 
 
 def _own_area(text: str, technology: Technology) -> Area:
-    """Of a module without its parts. Gates are kept; memories are added by the model of today."""
+    """Of a module without its parts. Gates are cached; memories are added by the model of today."""
 
     def make() -> dict[str, Any]:
         everything = map_modules(text, "top", technology)["top"]
@@ -76,12 +76,12 @@ def _own_area(text: str, technology: Technology) -> Area:
         repr(tool_versions()),
         source_of("tilewright.synth.flow", "tilewright.synth.full_adders"),
     )
-    kept = kept_or_made(ingredients, make)
+    found = get_or_make(ingredients, make)
     memory = sum(
         count * macro_cell(parse_macro(name), technology).area
-        for name, count in kept["macros"].items()
+        for name, count in found["macros"].items()
     )
-    return Area(kept["logic"], memory)
+    return Area(found["logic"], memory)
 
 
 def _alone(body: str, bodies: Mapping[str, str]) -> Module:

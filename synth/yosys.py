@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from tilewright.synth.kept import kept_or_made
+from tilewright.synth.cache import get_or_make
 
 __all__ = ["SynthesisError", "run_yosys", "without_banner", "yosys_files"]
 
@@ -52,7 +52,7 @@ def yosys_files(
 ) -> dict[str, str]:
     """The files ``names`` that ``commands`` write in a folder where only ``files`` are.
 
-    The same commands on the same files run once: results are kept by content.
+    The same commands on the same files run once: results are cached by content.
     """
 
     def make() -> dict[str, str]:
@@ -64,7 +64,7 @@ def yosys_files(
             return {file: (folder / file).read_text() for file in names}
 
     given = (part for item in sorted(files.items()) for part in item)
-    return kept_or_made((f"Yosys {version('pyosys')}", *commands, *names, *given), make)
+    return get_or_make((f"Yosys {version('pyosys')}", *commands, *names, *given), make)
 
 
 def without_banner(verilog: str) -> str:

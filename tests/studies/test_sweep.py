@@ -16,7 +16,7 @@ from tilewright.studies.sweeps.results import Metric, Result
 from tilewright.studies.sweeps.sweep import run_sweep
 from tilewright.studies.sweeps.variants import Axis, expand, parse_axis
 from tilewright.studies.sweeps.work import Job, VariantError, _simulate, quick_key, run_apart
-from tilewright.synth.kept import kept, kept_path
+from tilewright.synth.cache import load, result_path
 from tilewright.verify import simulators
 
 
@@ -128,7 +128,7 @@ def test_a_sweep_is_resumed_from_the_cache(capsys, monkeypatch, tmp_path):
         path = tmp_path / "out" / f"popcount__width_{width}.asap7.area.json"
         assert json.loads(path.read_text()) == result
     # One of them is damaged: only that one is worked out again.
-    kept_path(quick_key(Job("popcount,width=5", "asap7"))).write_text("{")
+    result_path(quick_key(Job("popcount,width=5", "asap7"))).write_text("{")
     asked = []
 
     def watched(fields):
@@ -181,7 +181,7 @@ def test_one_failing_variant_does_not_stop_the_rest(capsys, monkeypatch, tmp_pat
     code, out, _ = sweep(capsys, *ARGV, "--json")
     failures = json.loads(out)["failures"]
     assert (code, [f["reason"] for f in failures]) == (1, ["Yosys: out of memory"])
-    assert kept(quick_key(Job("popcount,width=5", "asap7"))) is None  # other sources: not cached
+    assert load(quick_key(Job("popcount,width=5", "asap7"))) is None  # other sources: not cached
 
 
 def test_a_failure_is_one_line():

@@ -96,7 +96,7 @@ def test_a_bench_takes_the_place_of_a_proof(monkeypatch, capsys):
     from tilewright.synth import equivalence
 
     monkeypatch.setattr(equivalence, "_compare", lambda folder, seconds: Verdict.UNDECIDED)
-    monkeypatch.setattr(equivalence, "kept_or_made", lambda ingredients, make: make())
+    monkeypatch.setattr(equivalence, "get_or_make", lambda ingredients, make: make())
     argv = ["synth", "popcount:odd", "--tech", "sky130hd", "--prove"]
     assert main(argv) == 0
     assert re.search(

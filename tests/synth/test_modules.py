@@ -4,7 +4,6 @@ import pytest
 
 from tilewright.synth import modules
 from tilewright.synth.flow import map_modules
-from tilewright.synth.kept import cache_folder, keep, kept, kept_or_made
 from tilewright.synth.modules import area_by_modules, read_modules
 from tilewright.synth.system import Area
 from tilewright.synth.technology import load_technology
@@ -119,22 +118,3 @@ end
     area = area_by_modules(memory, "top", ASAP7)
     assert area.memory == pytest.approx(ASAP7.memory.area(16, 8))
     assert area == Area(area.logic, area.memory) and area.logic < 1  # tie cells
-
-
-def test_results_are_kept_whole_or_not_at_all():
-    made = []
-
-    def make():
-        made.append(1)
-        return {"value": len(made)}
-
-    assert kept_or_made(("a", "bc"), make) == kept_or_made(("a", "bc"), make) == {"value": 1}
-    assert kept_or_made(("ab", "c"), make) == {"value": 2}  # not the same content
-    keep("key", [1])
-    assert kept("key") == [1] and kept("other") is None
-    path = cache_folder() / "key.json.gz"
-    whole = path.read_bytes()
-    for damaged in (b"[1", whole[:-9], whole[:-1] + b"!"):
-        path.write_bytes(damaged)
-        assert kept("key") is None
-    assert not [p for p in cache_folder().iterdir() if p.suffix != ".gz"]

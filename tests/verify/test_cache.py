@@ -1,10 +1,8 @@
-"""Built once, whole or not at all, whoever asks at the same time."""
+"""A simulation is compiled once."""
 
-import multiprocessing
 import os
 import shutil
 import subprocess
-import time
 import uuid
 
 import pytest
@@ -12,65 +10,10 @@ import pytest
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_verilog
 from tilewright.verify.job import Job
-from tilewright.verify.simulators import cache, run_bench
+from tilewright.verify.simulators import run_bench
 from tilewright.verify.simulators.find import find_compiler
 from tilewright.verify.simulators.programs import is_gcc
 from tilewright.verify.simulators.run import build_simulation
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "tilewright" / "sim"
-
-
-def write_marker(folder):
-    (folder / "marker").write_text("made")
-
-
-def test_made_once_per_content(folder):
-    made = []
-    for parts in (["a", "b"], ["a", "b"], ["ab"], ["a", "b", ""]):
-        cache.cached(parts, made.append)
-    assert len(made) == 3
-
-
-def test_failure_leaves_nothing(folder):
-    def fail(place):
-        write_marker(place)
-        raise RuntimeError("half way")
-
-    with pytest.raises(RuntimeError, match=r"^half way$"):
-        cache.cached(["x"], fail)
-    assert [path for path in folder.iterdir() if path.is_dir()] == []
-    assert (cache.cached(["x"], write_marker) / "marker").read_text() == "made"
-
-
-def make_slowly(place):
-    with (place.parent / "starts").open("a") as starts:
-        starts.write("start\n")
-    time.sleep(0.3)
-    write_marker(place)
-
-
-def ask(_):
-    return (cache.cached(["shared"], make_slowly) / "marker").read_text()
-
-
-def test_processes_wait_for_the_first(folder):
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
-        assert pool.map(ask, range(3), chunksize=1) == ["made"] * 3
-    assert (folder / "starts").read_text() == "start\n"
-
-
-def test_unused_entries_go(folder):
-    old = cache.cached(["old"], write_marker)
-    fresh = cache.cached(["fresh"], write_marker)
-    long_ago = time.time() - cache.UNUSED_SECONDS - 1
-    os.utime(old, (long_ago, long_ago))
-    cache.cached(["another"], write_marker)
-    assert fresh.is_dir()
-    assert not old.exists()
 
 
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])

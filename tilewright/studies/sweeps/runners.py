@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.base.errors import CommandError
 from tilewright.studies.sweeps.results import Result
 from tilewright.studies.sweeps.work import Job, VariantError, quick_key, run_apart, sources_key
-from tilewright.synth.kept import keep, kept
+from tilewright.synth.cache import load, store
 
 __all__ = ["Outcome", "run_here", "run_on_cluster"]
 
@@ -47,7 +47,7 @@ def _known(jobs: Sequence[Job]) -> Generator[tuple[Job, Outcome], None, list[Job
     """Yields the results that earlier runs have cached; returns the other jobs."""
     missing = []
     for job in jobs:
-        result = kept(quick_key(job))
+        result = load(quick_key(job))
         if result is None:
             missing.append(job)
         else:
@@ -62,7 +62,7 @@ def _ended(job: Job, future: Future[dict[str, Any]]) -> tuple[Job, Outcome]:
         return job, error if isinstance(error, VariantError) else VariantError(repr(error))
     found = future.result()
     if found["sources"] == sources_key():  # else they changed meanwhile
-        keep(quick_key(job), found["result"])
+        store(quick_key(job), found["result"])
     return job, Result.from_json(found["result"])
 
 

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from tilewright.verify.simulators.cache import cached
+from tilewright.synth.cache import get_or_make_folder
 from tilewright.verify.simulators.find import Simulator
 from tilewright.verify.simulators.programs import run_program
 
@@ -22,7 +22,7 @@ def build_icarus(icarus: Simulator, verilog: str, top: str, *, waves: str | None
         )
     options = ["-g2012", *(word for name in tops for word in ("-s", name))]
     make = partial(_make, icarus=icarus, verilog=verilog, options=options)
-    return cached([verilog, icarus.fingerprint, *options], make) / "sim.vvp"
+    return get_or_make_folder("sim", [verilog, icarus.fingerprint, *options], make) / "sim.vvp"
 
 
 def _make(folder: Path, *, icarus: Simulator, verilog: str, options: list[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from tilewright.base.errors import CommandError
+from tilewright.base.files import open_atomic
 from tilewright.verify.simulators.find import Simulator, require_simulator
 from tilewright.verify.simulators.icarus import build_icarus
 from tilewright.verify.simulators.programs import BuildError, cocotb_libraries, cocotb_module
@@ -130,7 +131,8 @@ def run_bench(
         tests = _read_results(folder / "results.xml", module, done.returncode, text)
         if waves:
             waves = waves.with_suffix(f".{suffix}")
-            _keep(folder / f"waves.{suffix}", waves)
+            with open_atomic(waves) as target, (folder / f"waves.{suffix}").open("rb") as source:
+                shutil.copyfileobj(source, target)
         report = folder / "report.json"
         numbers = json.loads(report.read_text()) if report.is_file() else {}
     return BenchResult(simulator, tests, numbers, seconds, text, waves)
@@ -210,11 +212,3 @@ def _read_results(path: Path, module: str, code: int, log: str) -> tuple[TestRes
     if not tests:
         raise SimulationError(f"bench {module} ran no test:\n  {ending}")
     return tuple(tests)
-
-
-def _keep(source: Path, target: Path) -> None:
-    """Move a finished file to where the user wants it, whole or not at all."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    shutil.move(source, beside)
-    os.replace(beside, target)

@@ -14,7 +14,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from tilewright.verify.simulators.cache import cached
+from tilewright.synth.cache import get_or_make_folder
 from tilewright.verify.simulators.find import Simulator, file_fingerprint, find_compiler
 from tilewright.verify.simulators.programs import can_include, cocotb_libraries, is_gcc, run_program
 
@@ -71,7 +71,7 @@ def build_verilator(
         waves=waves,
         quick=waves is None and optimize == "-O0",
     )
-    return cached(ingredients, make) / "sim"
+    return get_or_make_folder("sim", ingredients, make) / "sim"
 
 
 def has_inertial_puts(verilator: Simulator) -> bool:
@@ -198,7 +198,7 @@ def _runtime_object(verilator: Simulator, compiler: Path, name: str) -> Path:
         file_fingerprint(compiler),
         *(str(word) for word in command),
     ]
-    return cached(ingredients, partial(run_program, command)) / f"{name}.o"
+    return get_or_make_folder("sim", ingredients, partial(run_program, command)) / f"{name}.o"
 
 
 def _headers(verilator: Simulator, compiler: Path, flags: Sequence[str]) -> Path:
@@ -213,4 +213,4 @@ def _headers(verilator: Simulator, compiler: Path, flags: Sequence[str]) -> Path
 
     words = [str(word) for word in command]
     ingredients = [text, verilator.fingerprint, file_fingerprint(compiler), *words]
-    return cached(ingredients, make) / "headers.h"
+    return get_or_make_folder("sim", ingredients, make) / "headers.h"

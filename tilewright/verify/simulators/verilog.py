@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tilewright.golden.params.resolve import registered_modules, resolve
-from tilewright.verify.simulators.cache import cached
+from tilewright.synth.cache import get_or_make_folder
 from tilewright.verify.simulators.programs import BuildError, run_program
 
 __all__ = ["block_verilog"]
@@ -28,7 +28,7 @@ def block_verilog(spec: str) -> str:
     slug = resolve(spec).slug
     sources = _sources()
     ingredients = [slug, *sources, *map(version, TOOLS)]
-    folder = cached(ingredients, partial(_write, spec=spec, sources=sources))
+    folder = get_or_make_folder("sim", ingredients, partial(_write, spec=spec, sources=sources))
     return (folder / f"{slug}.v").read_text()
 
 
