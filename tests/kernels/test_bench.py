@@ -1,36 +1,30 @@
-"""The bench runs to its end, its predictions follow the model, and the committed record holds.
+"""The bench runs to its end, its predictions follow the model, and the page follows the record.
 
 No speed is measured here: figures are those of the record.
 """
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.support.claims import claim
 from tilewright import cli
 from tilewright.kernels.bench import quick_plan, rounded, run, steps
 from tilewright.kernels.library import Path as KernelPath
 from tilewright.kernels.library import available_paths
 from tilewright.kernels.records import (
-    curve_table,
     int8_gains,
     layer_summary,
-    layer_table,
     load_records,
     roof_lines,
     surface_errors,
-    surface_table,
 )
 from tilewright.kernels.roofs import INSTRUCTIONS, Roofs, predict
-from tilewright.sim.evaluations import EVALUATIONS
+from tilewright.studies.sparamx import PAGE, page_parts, with_parts
 
 RECORDS = load_records()
 RECORD = RECORDS["xeon-amx-16"]
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "sparamx.md").read_text()
 
 
 def test_a_quick_run_has_everything():
@@ -86,57 +80,42 @@ def test_rounded():
     assert rounded(data) == {"a": [1.2346, 2], "b": [None, "x", True]}
 
 
-# --- the committed record
+# --- the committed record, and what follows from it
 
 
-def test_record_is_of_an_amx_machine_and_beyond_its_caches():
-    assert "amx" in RECORD["machine"]["paths"] and RECORD["machine"]["torch"]
-    for row in RECORD["layers"]:
-        assert row["bytes"] * row["copies"] >= 900e6 and row["threads"] == 16
+def race(inputs, outputs, batch, **seconds):
+    """Rows of one race: a byte per weight, and the seconds of each kernel."""
+    return [
+        {
+            "kernel": name.replace("_", " "),
+            "inputs": inputs,
+            "outputs": outputs,
+            "batch": batch,
+            "seconds": value,
+            "bytes_per_second": inputs * outputs / value,
+        }
+        for name, value in seconds.items()
+    ]
 
 
-def rows_of(kernel, batch):
-    rows = [r for r in layer_summary(RECORD) if (r["kernel"], r["batch"]) == (kernel, batch)]
-    assert len(rows) == 4
-    return rows
+def test_layers_are_compared_within_their_race():
+    stock = race(64, 32, 1, sparse_bf16=2.0, sparse_int8=1.0, dense_int8=3.0, stock_bf16=8.0)
+    alone = race(64, 32, 4, sparse_bf16=5.0, read=4.0)
+    record = {"layers": [*stock, *race(64, 32, 1, read=1.0), *alone]}
+    found = {(row.kernel, row.batch): row for row in layer_summary(record)}
+    assert ("read", 1) not in found and len(found) == 5
+    first = found["sparse bf16", 1]
+    assert (first.layer, first.over_stock, first.share_of_read) == ("64x32", 4.0, 0.5)
+    second = found["sparse bf16", 4]
+    assert (second.over_stock, second.share_of_read) == (None, 0.8)
+    assert int8_gains(record) == {"64x32": 3.0}
 
 
-def test_batch_1_beats_stock_and_the_papers_speedups():
-    published = claim("sparamx.table2.speedup")
-    for row in rows_of("sparse bf16", 1):
-        assert row["over_stock"] >= 1.6
-        assert row["over_stock"] > max(published[row["layer"]])
-
-
-def test_batch_1_reads_at_70_percent_of_what_reading_alone_gets():
-    assert min(row["share_of_read"] for row in rows_of("sparse bf16", 1)) >= 0.7
-
-
-def test_a_large_layer_is_packed_in_less_than_a_second():
-    for row in RECORD["packing"]:
-        assert (row["inputs"], row["outputs"]) == (4096, 14336) and row["seconds"] < 1
-
-
-def test_larger_batches_are_no_slower_than_stock():
-    for batch in (16, 32):
-        assert min(row["over_stock"] for row in rows_of("sparse bf16", batch)) >= 1
-    assert min(r["over_stock"] for r in rows_of("sparse bf16", 32)) > claim(
-        "sparamx.fig12.gain_batch32"
-    )
-
-
-def test_int8_gains_from_sparsity():
-    gains = int8_gains(RECORD)
-    assert len(gains) == 4 and min(gains.values()) >= 1.3
-    assert max(gains.values()) <= 1.05 * claim("sparamx.traffic_gain")["int8_50"]
-
-
-def test_speed_grows_with_sparsity():
-    """Until the vector unit, not memory, is the bound: up to 80%."""
-    assert claim("sparamx.fig11.monotone")
-    rows = [r for r in RECORD["sparsity"] if r["kernel"] == "sparse bf16" and r["sparsity"] <= 0.8]
-    times = [row["seconds"] for row in rows]
-    assert len(times) == 9 and times == sorted(times, reverse=True)
+def test_errors_of_predictions():
+    point = {"tiles_per_second": 6.0, "predicted": 3.0, "predicted_flat": 12.0}
+    record = {"roof_surface": [point]}
+    assert surface_errors(record) == [2.0]
+    assert surface_errors(record, "predicted_flat") == [0.5]
 
 
 def test_nothing_is_faster_than_the_roofs():
@@ -152,75 +131,20 @@ def test_nothing_is_faster_than_the_roofs():
     assert seconds == 896 * 128 / RECORD["roofs"]["matrix"]
 
 
-def test_tiles_beat_vectors_at_larger_batches():
-    assert claim("sparamx.fig12.amx_beats_avx")
-    for batch in (4, 8, 16, 32, 64):
-        row = {r["kernel"]: r["seconds"] for r in RECORD["batch"] if r["batch"] == batch}
-        assert row["sparse bf16"] < row["sparse bf16, other order"]
+def test_the_page_is_made_from_the_record():
+    text = PAGE.read_text()
+    assert with_parts(text) == text, "run python -m tilewright.studies.sparamx"
+    with pytest.raises(ValueError, match=r"^no place for the part rounds$"):
+        with_parts("words")
 
 
-def test_weighted_predictions_are_closer_than_flat_ones():
-    def distance(prediction):
-        return np.abs(np.log(surface_errors(RECORD, prediction))).mean()
-
-    assert distance("predicted") < distance("predicted_flat")
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        layer_table(RECORD),
-        surface_table(RECORD),
-        *(curve_table(RECORD, axis) for axis in ("sparsity", "batch", "threads")),
-    ],
-    ids=("layers", "surface", "sparsity", "batch", "threads"),
-)
-def test_tables_of_the_document_are_those_of_the_record(table):
-    assert table in DOCUMENT
-
-
-def test_figures_of_the_document_are_those_of_the_record():
-    rows = rows_of("sparse bf16", 1)
-    over = [row["over_stock"] for row in rows]
-    share = sorted(100 * row["share_of_read"] for row in rows)
-    gains = int8_gains(RECORD).values()
-    roofs = RECORD["roofs"]
-    micro = {row["kernel"]: 1e6 * row["seconds"] for row in RECORD["attention"]}
-    bf8 = [
-        row["tiles_per_second"] / row["predicted"]
-        for row in RECORD["roof_surface"]
-        if row["scheme"] == "bf8"
-    ]
-    assert all(abs(ratio - 1) < 0.225 for ratio in bf8)
-    tiles = 4096 // 32 * 14336 // 16
-    (batch64,) = (
-        row["seconds"]
-        for row in RECORD["batch"]
-        if row["batch"] == 64 and row["kernel"] == "sparse bf16"
-    )
-    packing = {row["element"]: f"{1e3 * row['seconds']:.0f} ms" for row in RECORD["packing"]}
-
-    def factor(prediction):
-        return np.exp(np.abs(np.log(surface_errors(RECORD, prediction))).mean())
-
-    text = " ".join(DOCUMENT.split())
-    for figure in (
-        f"{min(over):.2f} to {max(over):.2f} times as fast as stock",
-        f"reads at {share[0]:.0f} to {share[-1]:.0f}% of what reading alone gets",
-        f"Sparse int8 is {min(gains):.2f} to {max(gains):.2f} times as fast",
-        f"is packed in {packing['bf16']} (bf16, from float32) or {packing['int8']} (int8)",
-        f"peak would allow {1e6 * 4 * tiles / roofs['matrix']:.0f} us",
-        f"run at {roofs['matrix_from_l2'] / 1e9:.2f} G/s (`roofs.matrix_from_l2`):"
-        f" {1e6 * 4 * tiles / roofs['matrix_from_l2']:.0f} us, of the {1e6 * batch64:.0f} us",
-        f"medians of {RECORD['plan']['rounds']} rounds",
-        f"{EVALUATIONS['measured_block_gain'](batch=32):.2f} for a block's linear layers",
-        f"{EVALUATIONS['measured_kv_gain']():.2f} for a block |",
-        f"{micro['pruned']:.0f} us with 30% of the keys and 50% of the values zero,"
-        f" {micro['dense']:.0f} us dense, {micro['dense'] / micro['pruned']:.2f} times as fast",
-        f"{roofs['read_bytes'] / 1e9:.0f} GB/s at the start",
-        f"{roofs['instructions']['vpadd'] / 1e9:.1f} G additions/s",
-        f"tile multiplications ({roofs['matrix'] / 1e9:.2f} G/s)",
-        f"off by a factor of {factor('predicted_flat'):.2f} on average,"
-        f" weighted ones by {factor('predicted'):.2f}",
-    ):
-        assert figure in text, figure
+def test_parts_of_the_page_follow_the_record():
+    """A record of a machine that is twice as fast changes the sentences that speak of it."""
+    before, faster = page_parts(RECORD), json.loads(json.dumps(RECORD))
+    for row in faster["layers"]:
+        row["seconds"] /= 2 if row["kernel"] == "sparse bf16" else 1
+    faster["roofs"]["matrix"] *= 2
+    after = page_parts(faster)
+    changed = {name for name, part in before.items() if after[name] != part}
+    assert changed == {"layers", "batch 1", "bounds", "roofs"}
+    assert "whose peak would allow 174 us" in " ".join(after["bounds"].split())

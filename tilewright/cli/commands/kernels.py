@@ -88,13 +88,13 @@ def _print_layers(record: dict[str, Any]) -> None:
         ("LAYER", "BATCH", "KERNEL", "US", "GB/S", "% OF READ", "X STOCK"),
         [
             (
-                row["layer"],
-                row["batch"],
-                row["kernel"],
-                f"{1e6 * row['seconds']:.1f}",
-                f"{row['bytes_per_second'] / 1e9:.1f}",
-                f"{100 * row['share_of_read']:.0f}",
-                "" if row["over_stock"] is None else f"{row['over_stock']:.2f}",
+                row.layer,
+                row.batch,
+                row.kernel,
+                f"{1e6 * row.seconds:.1f}",
+                f"{row.bytes_per_second / 1e9:.1f}",
+                f"{100 * row.share_of_read:.0f}",
+                "" if row.over_stock is None else f"{row.over_stock:.2f}",
             )
             for row in layer_summary(record)
         ],

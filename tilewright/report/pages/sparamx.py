@@ -81,13 +81,13 @@ def _layers(record: dict[str, Any]) -> Markup:
         ),
         [
             (
-                row["layer"],
-                row["batch"],
-                row["kernel"],
-                1e6 * row["seconds"],
-                row["bytes_per_second"] / GB,
-                100 * row["share_of_read"],
-                row["over_stock"],
+                row.layer,
+                row.batch,
+                row.kernel,
+                1e6 * row.seconds,
+                row.bytes_per_second / GB,
+                100 * row.share_of_read,
+                row.over_stock,
             )
             for row in layer_summary(record)
         ],
