@@ -7,11 +7,16 @@ inventories, no fonts or scripts from the web, and Sphinx's own search.
 import json
 import os
 import re
+import sys
 from pathlib import Path
+from types import GenericAlias, UnionType
+from typing import TypeVar
 
 from docutils.nodes import document
+from numpy.typing import ArrayLike
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
+from sphinx.util.typing import stringify_annotation
 
 import tilewright
 from tilewright.cli import all_commands, command_parser
@@ -48,12 +53,11 @@ nb_execution_raise_on_error = True
 myst_heading_anchors = 4  # links such as deca.md#registers, as code hosts make them
 
 autodoc_member_order = "bysource"
-autodoc_default_options = {"undoc-members": True, "show-inheritance": True}
+autodoc_default_options = {"undoc-members": True}
 autodoc_mock_imports = ["torch", "gguf", "distributed"]  # optional extras
 nitpicky = True  # a reference to something of this project that does not exist is an error
 nitpick_ignore_regex = [
     (r"py:.*", r"(abc|amaranth|ctypes|enum|torch)\..*"),  # base classes that others document
-    (r"py:.*", r"tilewright\..*\.(AnyInstruction|F|Item|Model)"),  # type variables
 ]
 toc_object_entries = False  # thousands of them would be copied into each page's navigation
 
@@ -69,6 +73,7 @@ def setup(app: Sphinx) -> None:
     app.connect("builder-inited", write_generated_pages)
     app.connect("source-read", fill_in)
     app.connect("autodoc-process-docstring", rewrite_docstring)
+    app.connect("autodoc-process-signature", rewrite_signature)
     app.connect("doctree-read", unlink_foreign_types)
 
 
@@ -96,13 +101,34 @@ def rewrite_docstring(
     lines[:] = members_as_list(lines)
 
 
-def unlink_foreign_types(app: Sphinx, doctree: document) -> None:
-    """Leave annotations as text that name types of Python or of another project.
+def rewrite_signature(
+    app: Sphinx, what: str, name: str, value: object, options: object, *shown: str | None
+) -> tuple[str | None, ...]:
+    """Show numpy's types by the names they have in the source, not by what they stand for."""
+    return tuple(text and short_numpy_types(text) for text in shown)
 
-    Their documentation lies elsewhere, and Sphinx would otherwise look for a name of ours that ends
-    in the same letters.
+
+def short_numpy_types(text: str) -> str:
+    array = r"~?numpy\.ndarray\[tuple\[~?typing\.Any, \.\.\.\], ~?numpy\.dtype\[([^\[\]]+)\]\]"
+    text = re.sub(array, r"NDArray[\1]", text).replace(f"[{ANY_SCALAR}]", "")
+    return text.replace(ARRAY_LIKE, "ArrayLike")
+
+
+ARRAY_LIKE = stringify_annotation(ArrayLike, "smart")
+ANY_SCALAR = "~numpy._typing._array_like._ScalarT"
+
+
+def unlink_foreign_types(app: Sphinx, doctree: document) -> None:
+    """Leave what a signature names as text where there is nothing to link to.
+
+    Types of Python and of other projects are documented elsewhere, and Sphinx would look for a name
+    of ours that ends in the same letters. Type variables and aliases have no entry of their own.
     """
     for reference in list(doctree.findall(pending_xref)):
-        is_annotation = "refwarn" not in reference
-        if is_annotation and not str(reference.get("reftarget", "")).startswith("tilewright."):
+        module, _, name = str(reference.get("reftarget", "")).rpartition(".")
+        is_annotation = reference.get("refdomain") == "py" and "refwarn" not in reference
+        is_ours = module.startswith("tilewright.")
+        value = getattr(sys.modules.get(module), name, None) if is_ours else None
+        has_no_entry = isinstance(value, TypeVar | GenericAlias | UnionType)
+        if has_no_entry or (is_annotation and not is_ours):
             reference.replace_self(reference.children)

@@ -17,7 +17,8 @@ def _section(parser: argparse.ArgumentParser) -> list[str]:
     for group in parser._action_groups:
         actions = [a for a in group._group_actions if a.help != argparse.SUPPRESS]
         if actions:
-            title = (group.title or "").capitalize()
+            has_commands = isinstance(actions[0], argparse._SubParsersAction)
+            title = "Commands" if has_commands else (group.title or "").capitalize()
             lines += [f"{title}:", "", *(line for a in actions for line in _entry(parser, a))]
     epilog = parser.epilog or ""
     if epilog.startswith("example:\n"):
