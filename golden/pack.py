@@ -18,7 +18,7 @@ def pack(port: Port, columns: Columns) -> list[int]:
 
 
 def unpack(port: Port, words: list[int]) -> Columns:
-    """Inverse of :func:`pack`."""
+    """Undo :func:`pack`."""
     size = -(-port.bits // 8)
     data = b"".join(word.to_bytes(size, "little") for word in words)
     rows = np.frombuffer(data, dtype=np.uint8).reshape(len(words), size)

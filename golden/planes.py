@@ -33,7 +33,7 @@ def pack(fmt: BlockFormat, blocks: Blocks) -> NDArray:
 
 
 def unpack(fmt: BlockFormat, words: ArrayLike, exponent: NDArray[np.uint8], length: int) -> Blocks:
-    """Inverse of :func:`pack`, given the exponents and the length of the last axis."""
+    """Undo :func:`pack`, given the exponents and the length of the last axis."""
     array = np.ascontiguousarray(words, word_dtype(fmt))
     if array.shape[-1] != 1 + fmt.mantissa_bits:
         raise ValueError(f"{fmt} has {1 + fmt.mantissa_bits} planes, not {array.shape[-1]}")

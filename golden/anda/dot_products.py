@@ -125,7 +125,7 @@ def _all_normal(numerics: AndaNumerics, mantissa_bits: int, step: NDArray) -> bo
 
 
 def _round_to_11_bits(values: NDArray[np.float32]) -> None:
-    """To nearest even in place, as the cast to fp16 does to its normal numbers, but faster."""
+    """Round to nearest even in place, as the cast to fp16 does to normal numbers, but faster."""
     drop = FP32.mantissa_bits - FP16.mantissa_bits
 
     def work(piece: slice) -> None:

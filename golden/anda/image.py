@@ -39,7 +39,7 @@ class TensorLayout:
 
     @property
     def groups(self) -> int:
-        """Of one row."""
+        """Groups of one row."""
         return -(-self.length // self.fmt.group)
 
     @property
@@ -89,7 +89,7 @@ def store(layout: TensorLayout, blocks: Blocks) -> tuple[NDArray, NDArray[np.uin
 
 
 def load(layout: TensorLayout, lines: NDArray, exponents: NDArray[np.uint8]) -> Blocks:
-    """Inverse of :func:`store`."""
+    """Read back what :func:`store` has written."""
     words = _rows(layout, lines, layout.group_lines)
     exponent = np.ascontiguousarray(_rows(layout, exponents, 1)[..., 0])
     return planes.unpack(layout.fmt, words, exponent, layout.length)

@@ -91,7 +91,7 @@ class Builder(BaseBuilder[Instruction]):
         self._row = row
 
     def allocate(self, elements: int, mantissa: int = 0) -> Tensor:
-        """Room for a tensor."""
+        """Allocate room for a tensor."""
         tensor = Tensor(self._row, elements, mantissa)
         self._row += self.rows_of(tensor)
         if self._row > self.params.activation_rows:
@@ -175,14 +175,14 @@ class Builder(BaseBuilder[Instruction]):
         return y
 
     def compress(self, x: Tensor, mantissa: int) -> Tensor:
-        """x in Anda format."""
+        """Compress a tensor to the Anda format."""
         y = self.allocate(x.elements, mantissa)
         self.configure(self._formats[0] if self._formats else 0, mantissa)
         self.emit(Opcode.COMPRESS, source=x.row, destination=y.row, elements=x.elements)
         return y
 
     def store(self, x: Tensor) -> Output:
-        """x to external memory."""
+        """Store a tensor in external memory."""
         p, rows = self.params, self.rows_of(x)
         output = Output(self._line, x)
         moves = [(Memory.ACTIVATIONS, rows, 1)]
@@ -221,7 +221,7 @@ class Builder(BaseBuilder[Instruction]):
         into: Tensor | Scalar,
         scale: float = 1.0,
     ) -> None:
-        """One vector instruction."""
+        """Emit one vector instruction."""
         tensors = [x for x in (a, b, into) if isinstance(x, Tensor)]
         (a_kind, a_field), (b_kind, b_field) = _encoded(a), _encoded(b)
         self.emit(
@@ -237,7 +237,7 @@ class Builder(BaseBuilder[Instruction]):
         )
 
     def softmax(self, x: Tensor) -> Tensor:
-        """Of every token's elements."""
+        """Compute the softmax of every token's elements."""
         y, s = self.allocate(x.elements), Scalar(SCALARS - 1)
         self.apply(Operation.LARGEST, x, into=s)
         self.apply(Operation.SUBTRACT, x, s, into=y)
@@ -253,7 +253,7 @@ class Builder(BaseBuilder[Instruction]):
         return y
 
     def silu(self, x: Tensor, steepness: float = 1.0) -> Tensor:
-        """x / (1 + e^(-steepness x))."""
+        """Compute SiLU: x / (1 + e^(-steepness x))."""
         y = self.allocate(x.elements)
         self.apply(Operation.MULTIPLY, x, -steepness, into=y)
         self.apply(Operation.EXPONENTIAL, y, into=y)
@@ -263,7 +263,7 @@ class Builder(BaseBuilder[Instruction]):
         return y
 
     def gelu(self, x: Tensor) -> Tensor:
-        """By a sigmoid: x / (1 + e^(-1.702 x))."""
+        """Compute GELU by a sigmoid: x / (1 + e^(-1.702 x))."""
         return self.silu(x, 1.702)
 
     def rms_norm(self, x: Tensor, gain: Tensor, epsilon: float = 1e-5) -> Tensor:

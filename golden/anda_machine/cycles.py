@@ -91,7 +91,7 @@ def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:
 
 
 class GemmCycles(NamedTuple):
-    """Of one gemm."""
+    """Cycles of one ``gemm`` instruction."""
 
     cycles: int  # from checking it to fetching the next
     matrix_waits: int  # cycles in which a plane waits for the matrix unit

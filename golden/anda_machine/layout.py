@@ -25,7 +25,7 @@ class Planes(NamedTuple):
 
 
 def word_dtype(params: AndaParams) -> np.dtype:
-    """Of a word of the activation buffer."""
+    """The numpy type of a word of the activation buffer."""
     return np.dtype(f"<u{params.group // 8}")
 
 
@@ -45,7 +45,7 @@ def fp16_rows(params: AndaParams, values: ArrayLike) -> NDArray:
 
 
 def fp16_values(params: AndaParams, rows: NDArray, elements: int) -> NDArray[np.uint16]:
-    """Inverse of :func:`fp16_rows` for all banks: (banks, elements)."""
+    """Read back what :func:`fp16_rows` lays out, for all banks: (banks, elements)."""
     words = np.ascontiguousarray(rows.T.astype(word_dtype(params), copy=False))
     return words.view("<u2")[:, :elements]
 
@@ -77,14 +77,14 @@ def to_bytes(params: AndaParams, memory: Memory, rows: NDArray) -> NDArray[np.ui
 
 
 def from_bytes(params: AndaParams, memory: Memory, data: NDArray[np.uint8], rows: int) -> NDArray:
-    """Inverse of :func:`to_bytes`."""
+    """Read back what :func:`to_bytes` gives."""
     dtype = _dtype(params, memory)
     size = params.row_bits(memory) // 8
     return np.ascontiguousarray(data[: rows * size]).view(dtype).reshape(rows, -1)
 
 
 def _dtype(params: AndaParams, memory: Memory) -> np.dtype:
-    """Of an element of a row."""
+    """The numpy type of an element of a row."""
     if memory is Memory.EXPONENTS:
         return np.dtype("u1")
     return np.dtype("<u2") if memory is Memory.SCALES else word_dtype(params)

@@ -48,7 +48,7 @@ class CompressedTiles:
 
 
 def encode_tiles(config: TileConfig, tiles: Tiles) -> CompressedTiles:
-    """Tiles to bytes."""
+    """Encode tiles as bytes."""
     count = len(tiles.mask)
     nonzeros = np.count_nonzero(tiles.mask, axis=1)
     if config.sparse:
@@ -70,7 +70,7 @@ def encode_tiles(config: TileConfig, tiles: Tiles) -> CompressedTiles:
 
 
 def decode_tiles(compressed: CompressedTiles) -> Tiles:
-    """Inverse of :func:`encode_tiles`."""
+    """Decode what :func:`encode_tiles` gives."""
     config, count = compressed.config, len(compressed)
     if config.sparse:
         bits = np.unpackbits(compressed.masks, axis=1, bitorder="little")

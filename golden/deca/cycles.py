@@ -28,7 +28,7 @@ class TileCycles(NamedTuple):
 
 
 def tile_cycles(params: DecaParams, config: TileConfig, mask: NDArray[np.bool_]) -> TileCycles:
-    """Of tiles with these masks, (tiles, elements); a dense tile's is all True."""
+    """Cycles of tiles with these masks, (tiles, elements); a dense tile's mask is all True."""
     chunks = mask.reshape(len(mask), params.chunks(config), params.lanes)
     window = np.count_nonzero(chunks, axis=-1)
     bubbles = np.maximum(-(-window // params.lookups(config.code_bits)) - 1, 0).sum(axis=-1)

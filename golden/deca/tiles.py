@@ -50,7 +50,7 @@ def to_tiles(config: TileConfig, matrix: NDArray) -> NDArray:
 
 
 def from_tiles(config: TileConfig, shape: tuple[int, int], tiles: NDArray) -> NDArray:
-    """Inverse of :func:`to_tiles`: (tiles, elements) -> a matrix of ``shape``."""
+    """Undo :func:`to_tiles`: (tiles, elements) -> a matrix of ``shape``."""
     down, along = grid(config, shape)
     width = tile_columns(config)
     blocks = tiles.reshape(down, along, TILE_ROWS, width).swapaxes(1, 2)

@@ -43,7 +43,7 @@ def linear(numerics: HarmoniaNumerics, blocks: Blocks, weights: Weights) -> NDAr
 def linear_stepwise(
     numerics: HarmoniaNumerics, blocks: Blocks, weights: Weights
 ) -> NDArray[np.uint16]:
-    """What :func:`linear` gives."""
+    """The result of :func:`linear` step by step: the oracle that tests hold it against."""
     factors, scales = _grouped_weights(numerics, blocks, weights)
     total = np.zeros((len(blocks.mantissa), weights.outputs), np.uint32)
     for k in range(factors.shape[1]):
@@ -65,7 +65,10 @@ def gemm(numerics: HarmoniaNumerics, a: Blocks, b: MixedBlocks) -> NDArray[np.ui
 
 
 def gemm_stepwise(numerics: HarmoniaNumerics, a: Blocks, b: MixedBlocks) -> NDArray[np.uint16]:
-    """What :func:`gemm` gives, an 8-bit operand in two halves as the element takes it."""
+    """The result of :func:`gemm` step by step, an 8-bit operand in two halves as the PE takes it.
+
+    It is the oracle that tests hold :func:`gemm` against.
+    """
     _check_operands(numerics, a, b)
     total = np.zeros((len(a.mantissa), len(b.mantissa)), np.uint32)
     left = _signed(a.sign, a.mantissa)

@@ -42,7 +42,7 @@ def largest_halved(window: NDArray, count: int) -> NDArray[np.uint16]:
 
 
 def signed_maximum(keys: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    """Of every channel the value of largest magnitude, the earliest of equal ones."""
+    """The value of largest magnitude of every channel, the earliest of equal ones."""
     earliest = np.argmax(keys & (_SIGN - 1), axis=0)
     return np.take_along_axis(keys, earliest[np.newaxis], axis=0)[0]
 

@@ -62,7 +62,7 @@ class _Store:
         return self.builder.params.has_low(self.operand, unit, tokens)
 
     def store(self, unit: int, tokens: int) -> None:
-        """A unit to external memory."""
+        """Store a unit in external memory."""
         b = self.builder
         line = self.lines[Memory.OPERANDS] + unit * self._unit_lines(Memory.OPERANDS)
         b.store(Memory.OPERANDS, self.row(unit), self.across, line)
@@ -78,7 +78,7 @@ class _Store:
         self.builder.store(Memory.OPERANDS, self.low_row(unit), self.across, line)
 
     def load(self, units: int, tokens: int) -> None:
-        """All units, with low halves where there are any."""
+        """Load all units, with low halves where there are any."""
         p = self.builder.params
         for memory in (Memory.OPERANDS, *_METADATA):
             first = self.operands if memory is Memory.OPERANDS else self.metadata

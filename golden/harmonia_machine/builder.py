@@ -176,7 +176,10 @@ class Builder(BaseBuilder[Instruction]):
         )
 
     def softmax(self, row: int, elements: int, *, causal_limit: int = 0) -> None:
-        """Of the scores at ``row``, in place; bank r sees ``causal_limit + r`` of them, or all."""
+        """Compute the softmax of the scores at ``row`` in place.
+
+        Bank r sees ``causal_limit + r`` of them, or all if that is 0.
+        """
         largest, total = 0, 1  # scalar registers
         self.vector(Operation.LARGEST, largest, row, elements=elements, causal_limit=causal_limit)
         self.vector(

@@ -38,7 +38,7 @@ NOTICED = 2  # from the cycle that writes the last row to the next fetch
 
 @dataclass
 class _Clock(Clock):
-    """Also where the conversion path is."""
+    """A clock that also knows when the conversion path is idle."""
 
     path_idle: int = 0  # the first cycle in which it is idle
 
@@ -117,7 +117,7 @@ def _stalled(clock: _Clock, x: Instruction) -> int:
 
 
 class GemmCycles(NamedTuple):
-    """Of one gemm."""
+    """Cycles of one ``gemm`` instruction."""
 
     cycles: int
     matrix_waits: int  # cycles in which a sum waits for the array

@@ -155,7 +155,7 @@ class Machine(BaseMachine):
         self._count(Counter.MATRIX_BUSY, sums * token_tiles)
 
     def _activations(self, row: int, token_tiles: int, groups: int) -> Blocks:
-        """(tokens, groups, group)."""
+        """The activations of a ``gemm``: (tokens, groups, group)."""
         p, count = self.params, token_tiles * groups
 
         def by_token(memory: Memory) -> NDArray:

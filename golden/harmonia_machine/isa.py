@@ -55,7 +55,7 @@ def words_of(params: HarmoniaParams, elements: int) -> int:
 
 
 def tiles_of(params: HarmoniaParams, elements: int) -> int:
-    """Tiles of columns."""
+    """Tiles of columns that ``elements`` elements fill."""
     return -(-elements // params.columns)
 
 

@@ -64,7 +64,7 @@ def to_bytes(params: HarmoniaParams, memory: Memory, rows: NDArray) -> NDArray[n
 def from_bytes(
     params: HarmoniaParams, memory: Memory, data: NDArray[np.uint8], rows: int
 ) -> NDArray:
-    """Inverse of :func:`to_bytes`."""
+    """Read back what :func:`to_bytes` gives."""
     bits, octets = element_bits(memory), np.ascontiguousarray(data)
     if bits == 1:
         flat = np.unpackbits(octets, bitorder="little")
@@ -100,7 +100,7 @@ def halves_rows(params: HarmoniaParams, values: ArrayLike) -> NDArray[np.uint16]
 
 
 def halves_values(params: HarmoniaParams, rows: NDArray, elements: int) -> NDArray[np.uint16]:
-    """Inverse of :func:`halves_rows` for all banks: (tokens, elements)."""
+    """Read back what :func:`halves_rows` lays out, for all banks: (tokens, elements)."""
     words = -(-elements // params.word_values)
     tiles = rows.reshape(-1, words, params.rows, params.word_values).swapaxes(1, 2)
     return tiles.reshape(-1, words * params.word_values)[:, :elements]

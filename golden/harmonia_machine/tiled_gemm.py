@@ -112,7 +112,7 @@ class TiledGemm:
 
     @cached_property
     def _moves(self) -> tuple[list[list[_Move]], list[list[_Move]], list[list[_Move]]]:
-        """Of every block, of every part (in half 0), and of results by block and part."""
+        """Moves of every block, of every part (in half 0), and of results by block and part."""
         line = 0
 
         def move(memory: Memory, rows: int) -> _Move:

@@ -85,7 +85,7 @@ def round_to_fp16(values: Floats) -> Floats:
 
 
 def _round(values: Floats, rounded: Floats, spare: Floats) -> None:
-    """To nearest even, ``values`` within fp16's range, by way of two arrays of their shape."""
+    """Round ``values`` within fp16's range to nearest even, by way of two arrays of their shape."""
     np.bitwise_and(values.view(np.uint32), _EXPONENT, out=spare.view(np.uint32))
     np.maximum(spare, _SMALLEST_NORMAL, out=spare)  # subnormals share the smallest exponent
     spare *= _ROUNDER
@@ -97,7 +97,7 @@ def _round(values: Floats, rounded: Floats, spare: Floats) -> None:
 
 
 def _truncate_groups(values: Floats, mantissa_bits: int) -> None:
-    """Rows are groups."""
+    """Truncate the groups that the rows are."""
     first, second = _temporaries(values)
     largest = _largest(np.abs(values, out=first))
     if not (largest <= _LARGEST).all():
@@ -138,7 +138,7 @@ def mantissa_step(largest: Floats, mantissa_bits: int) -> Floats:
 
 
 def _largest(magnitudes: Floats) -> Floats:
-    """Of each row; neighbours are compared pair by pair, far faster than numpy's own reduction."""
+    """The largest of each row, by pairs of neighbours: far faster than numpy's own reduction."""
     rows, length = magnitudes.shape
     found = magnitudes.reshape(-1)
     while length % 2 == 0:

@@ -63,7 +63,7 @@ class CacheFormat:
 
     @staticmethod
     def of(params: CacheParams) -> "CacheFormat":
-        """The hardware's cache."""
+        """The format of the hardware's cache."""
         lengths = (params.high_bits, params.low_bits)
         return CacheFormat(
             group=params.group,
@@ -138,7 +138,7 @@ def _attend(
 
 
 def _groups(fmt: CacheFormat, low: int, high: int) -> Iterator[tuple[int, slice, slice]]:
-    """Of queries low..high - 1 those that share a group: its first token, their rows, they."""
+    """Queries low..high - 1 by the group they share: its first token, their rows, they."""
     for own in range(low - low % fmt.group, high, fmt.group):
         start, stop = max(own, low), min(own + fmt.group, high)
         yield own, slice(start - low, stop - low), slice(start, stop)

@@ -256,7 +256,7 @@ def _negative_log_likelihood(model: Model, x: Floats, targets: NDArray[np.int64]
 
 
 def _log_sum_exp(scores: Floats) -> NDArray[np.float64]:
-    """Over the last axis; the scores are lost."""
+    """log(sum(e^scores)) over the last axis; the scores are lost."""
     result = np.empty(len(scores))
 
     def work(piece: slice) -> None:

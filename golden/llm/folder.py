@@ -189,7 +189,7 @@ def _reader(file: Path, name: str) -> Callable[[], NDArray]:
 
 
 def _tokenizer(path: Path) -> Tokenizer | None:
-    """From tokenizer.json, or from GPT-2's vocab.json and merges.txt; None without either."""
+    """The tokenizer of tokenizer.json, or of GPT-2's vocab.json and merges.txt, or None."""
     if (path / "tokenizer.json").is_file():
         return _from_tokenizer_json(path)
     if (path / "vocab.json").is_file() and (path / "merges.txt").is_file():

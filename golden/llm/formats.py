@@ -80,7 +80,7 @@ class HarmoniaFormat(Format):
 
     @property
     def lengths(self) -> dict[Site, int]:
-        """Of all sites but K and V, which the cache decides."""
+        """Mantissa lengths of all sites but K and V, which the cache decides."""
         linear = dict(zip(LINEAR_SITES, self.linear_bits, strict=True))
         return linear | {Site.Q: self.query_bits, Site.P: self.weight_bits}
 

@@ -19,7 +19,7 @@ Patterns = NDArray[np.uint16]
 
 
 def prompt_tokens(tokens: int) -> int:
-    """Of so many tokens, three quarters come at once; the others follow one by one."""
+    """Tokens of the prompt: three quarters come at once, the others follow one by one."""
     return tokens - tokens // 4
 
 

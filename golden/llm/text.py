@@ -26,7 +26,7 @@ def default_text() -> str:
 
 
 def read_text(path: str | Path) -> str:
-    """A UTF-8 file."""
+    """Read a UTF-8 file."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -19,13 +19,13 @@ class Clock:
     port_idle: int = 0  # the first cycle in which the memory port is idle
 
     def wait(self, checked: int) -> None:
-        """A wait or a halt."""
+        """Advance over a wait or a halt."""
         self.now = max(checked, self.port_idle) + 1
 
     def move(
         self, params: Any, x: BaseInstruction, checked: int, latency: int, memory: Any
     ) -> None:
-        """A load or store of rows of ``memory``."""
+        """Advance over a load or store of rows of ``memory``."""
         load = x.opcode.name == "LOAD"
         issued = max(checked, self.port_idle)
         cycles = load_cycles if load else store_cycles

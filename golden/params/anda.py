@@ -51,12 +51,12 @@ class AndaNumerics:
 
     @property
     def plane_sum_bits(self) -> int:
-        """Signed: one plane's sum of up to ``group`` weights."""
+        """Bits of one plane's signed sum of up to ``group`` weights."""
         return self.weight_bits + (self.group - 1).bit_length()
 
     @property
     def group_sum_bits(self) -> int:
-        """Signed: the dot product of a whole group at the longest mantissa."""
+        """Bits of the signed dot product of a whole group at the longest mantissa."""
         return self.plane_sum_bits + MAX_MANTISSA_BITS
 
 

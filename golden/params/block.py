@@ -98,7 +98,7 @@ class BlockParams:
 
     @property
     def timing(self) -> Timing:
-        """Where it is fixed; otherwise a NotImplementedError says which model has it."""
+        """The timing where it is fixed; otherwise a NotImplementedError says which model has it."""
         raise NotImplementedError
 
     @classmethod

@@ -130,7 +130,7 @@ class ScaleFormat:
 
     @property
     def significand_bits(self) -> int:
-        """Only the hidden bit."""
+        """Bits of the significand: only the hidden one."""
         return 1
 
     @property

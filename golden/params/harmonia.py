@@ -20,7 +20,7 @@ class Mode(Enum):
 
     @property
     def code(self) -> int:
-        """Its number on the wires."""
+        """The mode's number on the wires."""
         return list(Mode).index(self)
 
     @property
@@ -62,7 +62,7 @@ class HarmoniaNumerics:
 
     @property
     def group_sum_bits(self) -> int:
-        """Signed: a group of 8-bit by 8-bit magnitudes."""
+        """Bits of the signed sum of a group of 8-bit by 8-bit magnitudes."""
         return 2 * ACTIVATION_BITS + (self.group - 1).bit_length() + 1
 
 
@@ -183,7 +183,7 @@ class HarmoniaPeParams(BlockParams):
 
     @property
     def half_sum_bits(self) -> int:
-        """Signed: a group of 8-bit by 4-bit magnitudes."""
+        """Bits of the signed sum of a group of 8-bit by 4-bit magnitudes."""
         largest = self.group * ((1 << ACTIVATION_BITS) - 1) * ((1 << OPERAND_BITS) - 1)
         return largest.bit_length() + 1
 
@@ -218,7 +218,7 @@ class HarmoniaPeParams(BlockParams):
 
     @property
     def latency(self) -> int:
-        """From the last beat of a dot product to its result.
+        """Cycles from the last beat of a dot product to its result.
 
         The sums of a step leave one by one; each is then rounded to the partial format, scaled,
         added, and rounded to fp16.
@@ -422,7 +422,7 @@ class HarmoniaArrayParams(BlockParams):
 
     @property
     def latency(self) -> int:
-        """From the last beat of a tile to its first column: into the column, its element, out."""
+        """Cycles from the last beat of a tile to its first column: into the column, its PE, out."""
         return 1 + self.element.latency + 2
 
     @property

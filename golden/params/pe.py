@@ -247,12 +247,12 @@ class AlignedParams(GroupScaledParams):
 
     @property
     def kept_bits(self) -> int:
-        """From the weight of the shared exponent down to the unit of a group's sum."""
+        """Bits from the weight of the shared exponent down to the unit of a group's sum."""
         return self.mantissa_bits
 
     @property
     def magnitude_bits(self) -> int:
-        """Of a group's sum."""
+        """Bits of the magnitude of a group's sum."""
         return self.kept_bits + self.weight_bits - 1 + (self.group - 1).bit_length()
 
 
@@ -433,7 +433,7 @@ class FignaAlignerParams(BlockParams):
 
     @property
     def beats(self) -> int:
-        """In a group."""
+        """Beats of a group."""
         return self.group // self.lanes
 
     @property
@@ -452,7 +452,7 @@ class FignaAlignerParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        """From the last beat of a group to the first one aligned; then a beat a cycle."""
+        """The latency is that from a group's last beat to its first aligned one; then a beat a cycle."""
         return Timing(latency=2)
 
 

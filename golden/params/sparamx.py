@@ -29,7 +29,7 @@ class Element(Enum):
 
 
 class Order(Enum):
-    """In which order products are summed; it decides the last bits of a bf16 result.
+    """The order in which products are summed; it decides the last bits of a bf16 result.
 
     ``TILE``: TDPBF16PS over the tiles of a strip. ``VECTOR``: a strip is cut into segments of 32
     tiles, so that threads can share it. Row r of a segment goes by VDPBF16PS to sum r mod 4; the
@@ -80,5 +80,5 @@ class WeightFormat:
         return -(-shape[0] // STRIP_OUTPUTS), -(-shape[1] // self.tile_depth)
 
     def segments(self, shape: tuple[int, int]) -> int:
-        """Of each strip."""
+        """Segments of each strip."""
         return -(-self.grid(shape)[1] // SEGMENT_TILES)

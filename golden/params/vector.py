@@ -105,7 +105,7 @@ TABLES = {
 
 
 def levels(lanes: int) -> int:
-    """Of a tree of pairs over a power of two of ``lanes``."""
+    """Levels of a tree of pairs over ``lanes`` lanes, a power of two."""
     return lanes.bit_length() - 1
 
 

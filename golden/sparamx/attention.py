@@ -55,7 +55,7 @@ class SparseCache:
         sparse: bool = True,
         pack: Callable[[WeightFormat, NDArray], PackedWeights] = pack,
     ) -> Self:
-        """Of (heads, tokens, dim) bf16 patterns, already pruned."""
+        """Make one of (heads, tokens, dim) bf16 patterns, already pruned."""
         require(
             keys.ndim == 3 and keys.shape == values.shape,
             f"keys {keys.shape} and values {values.shape} must both be (heads, tokens, dim)",

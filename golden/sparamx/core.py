@@ -32,7 +32,7 @@ class Core:
     # --- 512-bit vectors; the last axis is the register
 
     def load(self, words: NDArray) -> NDArray:
-        """VMOVDQU from memory."""
+        """Issue VMOVDQU from memory."""
         return self._did("load", words)
 
     def store(self, words: NDArray) -> NDArray:
@@ -50,7 +50,7 @@ class Core:
         return self._did("valign", moved)
 
     def vpadd(self, a: NDArray, b: NDArray) -> NDArray:
-        """VPADDD or VPADDQ."""
+        """Issue VPADDD or VPADDQ."""
         return self._did("vpadd", a + b)
 
     def vpexpandw(self, mask: NDArray, memory: NDArray, start: NDArray) -> NDArray:
@@ -62,11 +62,11 @@ class Core:
         return self._did("vpexpandb", _expand(mask, 64, memory, start))
 
     def vdpbf16ps(self, c: NDArray, a: NDArray, b: NDArray, *, registers: int = 1) -> NDArray:
-        """Of ``registers`` registers c; the broadcast operand comes from memory for free."""
+        """Issue VDPBF16PS for ``registers`` registers c; the broadcast operand costs no load."""
         return self._did("vdpbf16ps", vdpbf16ps(c, a, b), registers)
 
     def vpdpbusd(self, c: NDArray, a: NDArray, b: NDArray, *, registers: int = 1) -> NDArray:
-        """Of ``registers`` registers c."""
+        """Issue VPDPBUSD for ``registers`` registers c."""
         return self._did("vpdpbusd", vpdpbusd(c, a, b), registers)
 
     def vpermb(self, index: NDArray, source: NDArray) -> NDArray:
@@ -94,7 +94,7 @@ class Core:
         return self._did("vpand", a & b)
 
     def vpmovzxbw(self, source: NDArray) -> NDArray:
-        """32 bytes to words."""
+        """Issue VPMOVZXBW: 32 bytes to words."""
         return self._did("vpmovzxbw", source.astype(np.uint16))
 
     def vptestmw(self, a: NDArray, b: NDArray | np.generic) -> NDArray[np.bool_]:

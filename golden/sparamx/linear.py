@@ -71,7 +71,7 @@ def tile_instructions(fmt: WeightFormat, order: Order, batch: int = 1) -> Counte
 
 
 class TileRows(NamedTuple):
-    """Of one tile in every strip: mask of each row (None: dense) and where its values begin."""
+    """One tile of every strip: mask of each row (None: dense) and where its values begin."""
 
     masks: NDArray | None  # (strips, 16)
     starts: NDArray  # (strips, 16)

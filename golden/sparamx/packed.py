@@ -118,7 +118,7 @@ def to_tiles(fmt: WeightFormat, matrix: NDArray) -> NDArray:
 
 
 def from_tiles(fmt: WeightFormat, shape: tuple[int, int], tiles: NDArray) -> NDArray:
-    """Inverse of :func:`to_tiles`."""
+    """Undo :func:`to_tiles`."""
     strips, along = fmt.grid(shape)
     blocks = tiles.reshape(strips, along, TILE_ROWS, STRIP_OUTPUTS, fmt.depths_per_row)
     matrix = blocks.transpose(0, 3, 1, 2, 4)

@@ -44,7 +44,7 @@ class LanewiseUnit(PipelinedUnit):
 
 
 def joined(*stages: Stage) -> Stage:
-    """Several stages as one."""
+    """Join several stages to one."""
 
     def run(m, x):
         for stage in stages:

@@ -92,7 +92,7 @@ class LoadUnit(wiring.Component):
         return m
 
     def _ask(self, m, queues, cam, offer):
-        """Commands in, requests out."""
+        """Take commands and offer requests."""
         p = self.params
         byte_bits = (p.line_bytes - 1).bit_length()
         most = -(-(p.line_bytes - 1 + TILE_BYTES) // p.line_bytes)  # lines of an unaligned tile
@@ -142,7 +142,7 @@ class LoadUnit(wiring.Component):
             m.d.sync += mores.eq(0)
 
     def _sort(self, m, queues, cam):
-        """Answers to their queues."""
+        """Write answers to their queues."""
         answer = self.response
         m.d.comb += [cam.search.eq(answer.valid), cam.key.eq(answer.tag)]
         m.d.sync += self.spurious.eq(answer.valid & ~cam.hit)

@@ -136,7 +136,7 @@ class Loader(wiring.Component):
         m.d.comb += self.spurious.eq(load.spurious)
 
     def _fetch(self, m):
-        """From the command to the load unit."""
+        """Take a command, check it and hand it to the load unit."""
         load, tile, fault = self.load_unit, self.next, self.next_fault
         self.fetch = state = Signal(_Fetch)
         lines = {name: Signal(range(MOST_LINES + 1), name=f"{name}_lines") for name in STRUCTURES}
@@ -175,7 +175,7 @@ class Loader(wiring.Component):
             ]
 
     def _step(self, m):
-        """The tile whose steps leave."""
+        """Follow the tile whose steps leave."""
         state = Signal(_Steps)
         drained = Cat(reader.drained for reader in self.readers.values()).all()
         with m.Switch(state):

@@ -26,7 +26,7 @@ _ROW_BITS = (TILE_ROWS - 1).bit_length()
 
 
 class _State(enum.Enum, shape=2):
-    """Of a port."""
+    """The state of a port."""
 
     IDLE = 0
     BUSY = 1  # the processing element has its command, or is offered it

@@ -54,7 +54,7 @@ class Window(wiring.Component):
         moves = Signal()  # every stage up to the count takes what the one before has
 
         def register(name, valid, values):
-            """The next stage."""
+            """Register the values of the next stage."""
             held_valid = Signal(name=f"{name}_valid")
             held = {
                 n: Signal(len(v), name=f"{name}_{n}", reset_less=True) for n, v in values.items()

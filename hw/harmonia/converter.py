@@ -42,7 +42,7 @@ class Converter(Unit):
 
     @property
     def _place_bits(self) -> int:
-        """To count the beats of the longer kind of block."""
+        """Bits that count the beats of the longer kind of block."""
         return (max(self.params.block_beats(spatial) for spatial in (False, True)) - 1).bit_length()
 
     def _take(self, m, words, half, full, largest, spatial, short, saturated) -> Value:

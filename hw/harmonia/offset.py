@@ -125,7 +125,7 @@ class OffsetGenerator(Unit):
 
 
 def _larger(a: Value, b: Value) -> Value:
-    """Of two patterns the one of larger magnitude, the first of equal ones."""
+    """The pattern of larger magnitude, the first of equal ones."""
     return Mux(b[:-1] > a[:-1], b, a)
 
 

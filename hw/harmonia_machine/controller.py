@@ -76,7 +76,7 @@ class Controller(Sequencer):
         return Mux(self.product.active, self.product.word, self.fetched)
 
     def next_number(self, number):
-        """That of a tiled GEMM until its last part is done."""
+        """The number stays that of a tiled GEMM until its last part is done."""
         return number + ~self.product.active
 
     def stalled(self):

@@ -163,7 +163,7 @@ class GroupWriter(wiring.Component):
         return complete, number, column, taken_again
 
     def _gather(self, m: Module) -> tuple[list[Signal], list[Signal], list[Signal]]:
-        """Of every lane the last ``group + 1`` beats, and the last exponent."""
+        """The last ``group + 1`` beats of every lane, and the last exponent."""
         p, i = self.params, self.beats
         signs = [Signal(p.group + 1, name=f"signs_{r}") for r in range(p.rows)]
         mantissas = [

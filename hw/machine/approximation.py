@@ -118,7 +118,7 @@ class Table(wiring.Component):
 
 
 class Finish(wiring.Component):
-    """Along the segment's slope, and rounded to fp16 once. Combinational."""
+    """Moves along the segment's slope and rounds to fp16 once. Combinational."""
 
     place: In(PLACE)
     segment: In(SEGMENT)

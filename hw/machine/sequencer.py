@@ -112,11 +112,11 @@ class Sequencer(wiring.Component):
         raise NotImplementedError
 
     def reset_formats(self) -> list:
-        """What a start does to what ``CONFIGURE`` sets."""
+        """Statements with which a start resets what ``CONFIGURE`` sets."""
         raise NotImplementedError
 
     def configure(self) -> list:
-        """What ``CONFIGURE`` does."""
+        """Statements that ``CONFIGURE`` executes."""
         raise NotImplementedError
 
     def next_word(self, m: Module) -> Value:
@@ -253,14 +253,14 @@ class Sequencer(wiring.Component):
 
 
 def first_error(m: Module, error: Signal, *wrong: tuple[Value, Error]) -> None:
-    """Sets the code of the first condition that holds."""
+    """Set ``error`` to the code of the first condition that holds."""
     for condition, code in reversed(wrong):
         with m.If(condition):
             m.d.comb += error.eq(code)
 
 
 def parts_of(number: Value, size: int) -> Value:
-    """Parts of ``size``, a power of two, rounded up."""
+    """How many parts of ``size``, a power of two, hold ``number``."""
     return (number + (size - 1)) >> (size.bit_length() - 1)
 
 

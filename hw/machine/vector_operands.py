@@ -13,7 +13,7 @@ __all__ = ["VectorOperands"]
 
 
 class VectorOperands:
-    """Those of the instruction with ``fields`` in a controller, if it is a vector instruction."""
+    """The operands of the instruction with ``fields``, if it is a vector instruction."""
 
     def __init__(self, controller: Sequencer, fields: data.View):
         self.controller, self.fields = controller, fields
@@ -42,7 +42,7 @@ class VectorOperands:
             m.d.sync += controller.words.eq(1)
 
     def errors(self, over: Value) -> tuple[tuple[Value, Error], ...]:
-        """In their order; ``over``: a tensor ends beyond its memory."""
+        """The errors in their order; ``over``: a tensor ends beyond its memory."""
         x, controller = self.fields, self.controller
         known = is_one_of(x.operation, Operation)
         kinds = [is_one_of(kind, Kind) for kind in (x.a_kind, x.b_kind)]

@@ -111,14 +111,14 @@ class ProcessingElement(Unit):
         out: FloatFormat = FP32,
         rules: FloatRules = IEEE_RULES,
     ) -> Value:
-        """Rounded once."""
+        """The product, rounded once."""
         unit = FloatMul(FloatMulParams(a=a, b=b, out=out, **vars(rules)))
         return combinational(m, f"{name}_product", unit, a=x, b=y)
 
     def sum(
         self, m: Module, name: str, x: Value, y: Value, rules: FloatRules = IEEE_RULES
     ) -> Value:
-        """Of two fp32 values."""
+        """The sum of two fp32 values."""
         unit = FloatAdd(FloatAddParams(a=FP32, b=FP32, out=FP32, **vars(rules)))
         return combinational(m, f"{name}_sum", unit, a=x, b=y)
 
