@@ -452,7 +452,7 @@ class FignaAlignerParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        """The latency is that from a group's last beat to its first aligned one; then a beat a cycle."""
+        """Two cycles from a group's last beat to its first aligned one; then a beat a cycle."""
         return Timing(latency=2)
 
 
