@@ -35,7 +35,7 @@ def public_names(source: str) -> list[str]:
 
 def api_pages(packages: list[str]) -> dict[str, str]:
     """The Markdown of every page by its name, which is the package's."""
-    pages = {}
+    pages: dict[str, str] = {}
     for package in packages:
         folder = ROOT.joinpath(*package.split(".")[1:])
         modules = [f"{package}.{p.stem}" for p in sorted(folder.glob("*.py")) if p.stem[0] != "_"]

@@ -146,12 +146,9 @@ def block_reference() -> str:
 def _block(cls: type[BlockParams]) -> str:
     params = cls.preset()
     about = describe(params)
-    rows = [
-        [f"`{f['name']}`", f"`{f['value']}`", str(f["type"]).replace("|", ", ")]
-        for f in about["fields"]
-    ]
+    rows = [[f"`{f.name}`", f"`{f.value}`", f.type.replace("|", ", ")] for f in about.fields]
     presets = ", ".join(f"`{name}`" for name in cls.PRESETS)
-    summary = about["summary"][0].upper() + about["summary"][1:]
+    summary = about.summary[0].upper() + about.summary[1:]
     parts = [
         f"## {params.block}",
         f"{summary}. Presets: {presets}. Contract: {{py:class}}`{cls.__module__}.{cls.__name__}`.",
