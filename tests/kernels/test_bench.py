@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from tilewright import cli
-from tilewright.kernels.bench import quick_plan, rounded, run, steps
+from tilewright.kernels.bench import rounded, run, steps
 from tilewright.kernels.library import Path as KernelPath
 from tilewright.kernels.library import available_paths
+from tilewright.kernels.plan import quick_plan
 from tilewright.kernels.records import (
     int8_gains,
     layer_summary,

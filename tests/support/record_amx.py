@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from tests.support.silicon import Amx
 from tilewright.golden.bits import encode
 from tilewright.golden.params.formats import BF16, FP32
-from tilewright.kernels.bench import describe_machine
+from tilewright.kernels.machine import describe_machine
 
 SOURCE = Path(__file__).with_name("vector.c")
 FLAGS = [
@@ -90,7 +91,7 @@ def as_array(text: dict[str, Any]) -> NDArray:
 
 def main() -> None:
     rng = np.random.default_rng(11)
-    record: dict[str, Any] = {"machine": describe_machine(), "vectors": {}}
+    record: dict[str, Any] = {"machine": asdict(describe_machine()), "vectors": {}}
     with tempfile.TemporaryDirectory() as folder:
         for name in (*TILES, *VECTORS):
             operands = operands_of(name, rng)

@@ -53,7 +53,7 @@ class Multiplier:
             self._product.deca = pointer(c_deca)
         self._bounds: dict[int, tuple[NDArray[np.int64], int]] = {}
 
-    result_dtype = np.dtype(np.uint32)  # fp32 patterns; int32 of int8 weights
+    result_dtype: np.dtype = np.dtype(np.uint32)  # fp32 patterns; int32 of int8 weights
     _result_dtypes: tuple[np.dtype, ...] = tuple(map(np.dtype, ("uint32", "float32", "uint16")))
 
     def check_activations(self, x: NDArray) -> None:
@@ -69,7 +69,7 @@ class Multiplier:
         return Order.TILE if batch > VECTOR_BATCH and deep and path is Path.AMX else Order.VECTOR
 
     def _bounds_address(self, threads: int) -> int:
-        """First strip of each thread; kept, since layers are called again and again."""
+        """First strip of each thread; cached, since layers are called again and again."""
         found = self._bounds.get(threads)
         if found is None:
             bounds = balance(self.costs, threads)

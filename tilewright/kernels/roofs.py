@@ -6,8 +6,10 @@ second over a tile's bytes (MBW), the vector unit's operations per second over a
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from time import perf_counter
+from typing import Any
 
 from tilewright.golden.sparamx.core import MATRIX_INSTRUCTIONS, TILE_MOVES
 from tilewright.kernels.library import Path, available_paths, library
@@ -39,7 +41,8 @@ class Roofs:
     def vector(self) -> float:
         return self.instructions["vpadd"]
 
-    def as_dict(self) -> dict:
+    def as_dict(self) -> dict[str, Any]:
+        """The roofs as plain JSON data."""
         return asdict(self)
 
 
@@ -53,15 +56,17 @@ class Prediction:
 
     @property
     def rate(self) -> float:
+        """Tiles per second at most."""
         return min(self.memory, self.vector, self.matrix)
 
     @property
     def bound(self) -> str:
+        """The name of the lowest roof."""
         sides = asdict(self)
         return min(sides, key=sides.__getitem__)
 
 
-def median_rate(amount: float, run, repeats: int) -> float:
+def median_rate(amount: float, run: Callable[[], object], repeats: int) -> float:
     """``amount`` per second, by the median time of ``repeats`` runs after one that warms up."""
     run()
     times = []

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -48,23 +49,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _info(args: argparse.Namespace) -> int:
-    from tilewright.kernels.bench import describe_machine
+    from tilewright.kernels.machine import describe_machine
 
     machine = describe_machine()
     if args.json:
         print_json(machine)
         return 0
-    print_table(("WHAT", "HERE"), [(name, _text(value)) for name, value in machine.items()])
+    rows = [(field.name, _text(getattr(machine, field.name))) for field in fields(machine)]
+    print_table(("WHAT", "HERE"), rows)
     return 0
 
 
-def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _bench(args: argparse.Namespace) -> int:
     from tilewright.base.files import write_atomic
-    from tilewright.kernels.bench import full_plan, quick_plan, run, steps
+    from tilewright.kernels.bench import run, steps
+    from tilewright.kernels.plan import full_plan, quick_plan
 
     plan = quick_plan() if args.quick else full_plan()
     with progress("kernels", steps(plan)) as tick:

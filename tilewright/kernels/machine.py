@@ -1,0 +1,93 @@
+"""The machine that the kernels run on, in words and numbers."""
+
+import os
+import platform
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+
+import numpy as np
+
+from tilewright.kernels.build import compiler
+from tilewright.kernels.library import available_paths, default_threads
+
+__all__ = ["Machine", "describe_machine"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """A machine and its programs, as far as the system tells."""
+
+    processor: str
+    family_model_stepping: tuple[int, ...]  # empty on other processors than x86
+    processors: int
+    caches: tuple[str, ...]
+    memory_bytes: int
+    huge_pages: str
+    system: str
+    compiler: str
+    python: str
+    numpy: str
+    torch: str | None
+    paths: tuple[str, ...]  # that the kernels can take here
+
+
+def describe_machine() -> Machine:
+    """Describe this machine; the compiler is called, and the kernels are compiled if need be."""
+    info = _cpu_info()
+    numbers = (info.get(key, "") for key in ("cpu family", "model", "stepping"))
+    return Machine(
+        processor=info.get("model name", platform.processor() or platform.machine()),
+        family_model_stepping=tuple(int(number) for number in numbers if number.isdecimal()),
+        processors=default_threads(),
+        caches=tuple(_caches()),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        huge_pages=_huge_pages(),
+        system=platform.system(),
+        compiler=subprocess.run(
+            [compiler(), "--version"], capture_output=True, text=True, check=True
+        ).stdout.splitlines()[0],
+        python=platform.python_version(),
+        numpy=np.__version__,
+        torch=_torch_version(),
+        paths=tuple(path.name.lower() for path in available_paths()),
+    )
+
+
+def _cpu_info() -> dict[str, str]:
+    try:
+        text = FilePath("/proc/cpuinfo").read_text().split("\n\n")[0]
+    except OSError:
+        return {}
+    return dict(re.findall(r"^(.+?)\s*: (.+)$", text, re.MULTILINE))
+
+
+def _caches() -> list[str]:
+    found = []
+    for cache in sorted(FilePath("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind, size = (
+                (cache / name).read_text().strip() for name in ("level", "type", "size")
+            )
+            found.append(f"L{level} {kind.lower()} {size}")
+        except OSError:
+            pass  # some systems keep these to themselves
+    return found
+
+
+def _huge_pages() -> str:
+    try:
+        text = FilePath("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
+    except OSError:
+        return "unknown"
+    chosen = re.search(r"\[(\w+)\]", text)
+    return chosen.group(1) if chosen else "unknown"
+
+
+def _torch_version() -> str | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return str(torch.__version__)
