@@ -102,10 +102,7 @@ def _claims(paper: list[str] | None, verdicts: list[str] | None, as_json: bool) 
 
 
 def _show(results: Sequence[object], table: "Table", as_json: bool) -> int:
-    if as_json:
-        print_json(results)
-    else:
-        print_table(*table)
+    print_json(results) if as_json else print_table(*table)
     return 0
 
 
@@ -114,8 +111,5 @@ def _update_record(as_json: bool) -> int:
     from tilewright.sim.scoreboard import RECORD, evaluate, record
 
     write_atomic(RECORD, json.dumps(record(evaluate()), indent=2) + "\n")
-    if as_json:
-        print_json({"record": str(RECORD)})
-    else:
-        print(RECORD)
+    print_json({"record": str(RECORD)}) if as_json else print(RECORD)
     return 0

@@ -109,11 +109,8 @@ def _frontier(args: argparse.Namespace) -> int:
     if not technologies:
         known = ", ".join(frontier.technologies)
         raise CommandError(f"frontier {frontier.name} is of {known}, not {args.tech}")
-    failures = ()
-    if args.update_records:
-        failures = update_frontier(
-            frontier, technologies, workers=args.jobs, cluster=args.dask, out=args.out
-        )
+    options = {"workers": args.jobs, "cluster": args.dask, "out": args.out}
+    failures = update_frontier(frontier, technologies, **options) if args.update_records else ()
     sweep_output.print_frontier(
         frontier, frontier_points(frontier, technologies), failures, as_json=args.json
     )
