@@ -17,10 +17,11 @@ from tilewright.golden.anda.cycles import group_cycles
 from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.harmonia.traffic import TiledShape
 from tilewright.golden.machine.tiling import LEAST_PARTS
+from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, BlockFormat
-from tilewright.golden.params.harmonia import ACTIVATION_BITS, CacheParams, HarmoniaPeParams, Mode
-from tilewright.golden.params.harmonia_machine import Dataflow
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
+from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Opcode, Operand
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.workload import Gemm
 
@@ -220,46 +221,61 @@ def _block_bits(group: int) -> Callable[[int], float]:
     return lambda length: BlockFormat(group=group, mantissa_bits=length).group_bits / group
 
 
+# Published watts are those of the published array. An array of another size has the same power per
+# multiplier, so that equal work costs equal energy. Leakage and clock are in these watts, and the
+# papers do not say how much they are: here they too are proportional to the multipliers, and an
+# array that waits for memory costs nothing.
+PAPER_ANDA, PAPER_HARMONIA = AndaParams(), HarmoniaParams()
 # Anda paper, Table III: power of the matrix unit and of both buffers at LLaMA-13B within 1%, at
 # 285 MHz. In a cycle the activation buffer gives one word of 64 bits to each of 16 rows, so a bit
 # read costs 16.94 mW / (285 MHz * 1024).
 ANDA_CLOCK = 285e6
-ANDA_BUFFER_PJ = 16.94e-3 / (ANDA_CLOCK * 16 * 64) * 1e12
+ANDA_BUFFER_PJ = 16.94e-3 / (ANDA_CLOCK * PAPER_ANDA.rows * PAPER_ANDA.group) * 1e12
 ANDA_POWER = {"compute": 54.34e-3, "compressor": 1.06e-3}
 ANDA_VECTOR_POWER = {"vector": 0.87e-3}
 
 
+def _multipliers(params: AndaParams | HarmoniaParams) -> int:
+    return params.rows * params.columns * params.group
+
+
+def _array_power(
+    watts: dict[str, float], paper: AndaParams | HarmoniaParams, built: AndaParams | HarmoniaParams
+) -> dict[str, float]:
+    """Return the published watts, in proportion to the multipliers of an array."""
+    share = _multipliers(built) / _multipliers(paper)
+    return {name: share * value for name, value in watts.items()}
+
+
 @cache
-def _anda_start(length: int) -> float:
-    """First weights, last latency, compression and bookkeeping of a gemm instruction."""
+def _anda_start(params: AndaParams, length: int) -> float:
+    """Return the cycles of a GEMM instruction for weights, latency, compression, bookkeeping."""
     # Imported here: most results need nothing of the accelerator's programs.
     from tilewright.golden.anda_machine.cycles import gemm_cycles
-    from tilewright.golden.params.anda_machine import AndaParams
 
-    params = AndaParams()
     inner = params.group * params.rows  # long enough that the outputs never wait
     tile = params.rows * group_cycles(length)
     return gemm_cycles(params, length, length, inner, params.columns).cycles - tile
 
 
-def anda(lengths: dict[str, int] | None = None) -> Accelerator:
-    """16 x 16 bit-serial units; ``lengths`` default to the paper's example of OPT-125M."""
+def anda(lengths: dict[str, int] | None = None, params: AndaParams = PAPER_ANDA) -> Accelerator:
+    """Return Anda's bit-serial array; ``lengths`` default to the paper's example of OPT-125M."""
     return Accelerator(
         name="anda",
-        rows=16,
-        columns=16,
-        group=64,
-        start=_anda_start,
-        drain=16,  # a row a cycle: tilewright.golden.anda.cycles
+        rows=params.rows,
+        columns=params.columns,
+        group=params.group,
+        start=lambda length: _anda_start(params, length),
+        drain=params.rows,  # a row a cycle: tilewright.golden.anda.cycles
         clock=ANDA_CLOCK,
         cycles=group_cycles,
-        activation_bits=_block_bits(64),
+        activation_bits=_block_bits(params.group),
         lengths={"qkv": 7, "o": 7, "u": 6, "d": 5} | (lengths or {}),
         attention_rate=lambda keys: VECTOR_LANES,
         cache_bits=_fp16_cache,
         buffer_pj_per_bit=ANDA_BUFFER_PJ,
-        power=ANDA_POWER,
-        attention_power=ANDA_VECTOR_POWER,
+        power=_array_power(ANDA_POWER, PAPER_ANDA, params),
+        attention_power=ANDA_VECTOR_POWER,  # the vector unit is no part of the array
     )
 
 
@@ -295,54 +311,56 @@ def baseline(name: str) -> Accelerator:
 
 
 HARMONIA_CLOCK = 300e6
-HARMONIA_ARRAY = (8, 16)
 HARMONIA_WATTS = 0.542  # Harmonia paper, Section V-A: the whole chip, buffers too
 
 
 @cache
-def _harmonia_start(length: int) -> float:
-    """Latency of the array and bookkeeping of a gemm instruction."""
+def _harmonia_start(params: HarmoniaParams) -> float:
+    """Return the cycles of a GEMM instruction for the array's latency and bookkeeping."""
     # Imported here: most results need nothing of the accelerator's programs.
     from tilewright.golden.harmonia_machine.cycles import gemm_cycles
     from tilewright.golden.harmonia_machine.isa import Instruction, Settings
-    from tilewright.golden.params.harmonia_machine import HarmoniaParams, Opcode, Operand
 
-    params = HarmoniaParams()
     groups = params.columns  # long enough that the outputs never wait
     fields = dict.fromkeys((field.name for field in Instruction.FIELDS[Opcode.GEMM]), 0)
     fields |= {"operand": int(Operand.WEIGHTS), "groups": groups, "tiles": 1, "token_tiles": 1}
     return gemm_cycles(params, Settings(), Instruction(Opcode.GEMM, fields)).cycles - groups
 
 
-def harmonia(kept: CacheParams | None = None) -> Accelerator:
-    """8 x 16 reconfigurable elements with the cycles of ``tilewright.golden.params.harmonia``."""
-    element, kept = HarmoniaPeParams(), kept or CacheParams()
-    rows, columns = HARMONIA_ARRAY
-    per_group = float(element.group / element.macs_per_cycle(Mode.M8W4))
+def _harmonia_power(params: HarmoniaParams) -> dict[str, float]:
+    """Return the array's watts: those of the paper's chip, less what its buffers take."""
+    paper, pe = PAPER_HARMONIA, HarmoniaPeParams(group=PAPER_HARMONIA.group)
+    bits = _block_bits(paper.group)(ACTIVATION_BITS)
+    read = paper.group * (paper.rows * bits + paper.columns * WEIGHT_BITS)  # for one group
+    per_group = float(pe.group / pe.macs_per_cycle(Mode.M8W4))
+    buffers = read / per_group * HARMONIA_CLOCK * ANDA_BUFFER_PJ * 1e-12
+    return _array_power({"compute": HARMONIA_WATTS - buffers}, paper, params)
+
+
+def harmonia(params: HarmoniaParams = PAPER_HARMONIA) -> Accelerator:
+    """Return Harmonia's array with the cycles of ``tilewright.golden.params.harmonia``."""
+    pe, cached = HarmoniaPeParams(group=params.group), params.cache
+    power = _harmonia_power(params)
 
     def attention_rate(keys: int) -> float:
         """Recent and initial tokens at 8 bits take twice the time."""
-        high = min(keys, kept.initial + kept.local)
-        fast, slow = (float(element.macs_per_cycle(m)) for m in (Mode.M8M4, Mode.M8M8))
-        return rows * columns * keys / ((keys - high) / fast + high / slow)
+        high = min(keys, cached.initial + cached.local)
+        fast, slow = (float(pe.macs_per_cycle(m)) for m in (Mode.M8M4, Mode.M8M8))
+        return params.rows * params.columns * keys / ((keys - high) / fast + high / slow)
 
-    bits = _block_bits(element.group)
-    read = element.group * (rows * bits(ACTIVATION_BITS) + columns * WEIGHT_BITS)  # for one group
-    buffers = read / per_group * HARMONIA_CLOCK * ANDA_BUFFER_PJ * 1e-12
-    power = {"compute": HARMONIA_WATTS - buffers}
     return Accelerator(
         name="harmonia",
-        rows=rows,
-        columns=columns,
-        group=element.group,
-        start=_harmonia_start,
-        drain=columns,  # a column a cycle: tilewright.golden.harmonia.array
+        rows=params.rows,
+        columns=params.columns,
+        group=params.group,
+        start=lambda length: _harmonia_start(params),
+        drain=params.columns,  # a column a cycle: tilewright.golden.harmonia.array
         clock=HARMONIA_CLOCK,
-        cycles=_fixed(per_group),
-        activation_bits=bits,
+        cycles=_fixed(float(pe.group / pe.macs_per_cycle(Mode.M8W4))),
+        activation_bits=_block_bits(params.group),
         lengths=dict.fromkeys(("qkv", "o", "u", "d"), ACTIVATION_BITS),
         attention_rate=attention_rate,
-        cache_bits=lambda tokens, width: float(cache_size(kept, tokens, width).bits),
+        cache_bits=lambda tokens, width: float(cache_size(cached, tokens, width).bits),
         buffer_pj_per_bit=ANDA_BUFFER_PJ,
         power=power,
         attention_power=power,

@@ -13,7 +13,7 @@ from typing import Literal, Self
 from tilewright.golden.params.block import require
 from tilewright.sim.calibration import cached, constant
 
-__all__ = ["CoreModel", "TileRate", "simulate"]
+__all__ = ["CoreModel", "Prefetch", "TileRate", "simulate"]
 
 Prefetch = Literal["none", "l2", "deca"]
 TILES = 600  # simulated; the rate is that of the second half, when every queue has settled

@@ -11,7 +11,7 @@ the same port and buffers.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,27 +31,15 @@ from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.weights import Weights
 from tilewright.sim.accelerator import Accelerator, Port, anda, harmonia, run
 from tilewright.sim.models import resolve_model
-from tilewright.sim.workload import Gemm, linear, result_row
+from tilewright.sim.target import LATENCY
+from tilewright.sim.workload import Gemm, linear
 
 __all__ = [
-    *("LATENCY", "Built", "ProgramResidual", "ProgramTime", "as_built", "attention_time"),
-    *("product_programs", "product_time", "residuals", "table_rows"),
+    *("LATENCY", "ProgramResidual", "ProgramTime", "as_built", "attention_time"),
+    *("product_programs", "product_time", "residuals"),
 ]
 
-LATENCY = 30  # cycles from a line's request to its answer: 100 ns of HBM at 285 to 300 MHz
-
 AnyParams = AndaParams | HarmoniaParams
-
-
-class Built(NamedTuple):
-    """An accelerator of this project, and its memory's latency in cycles."""
-
-    params: AnyParams
-    latency: int = LATENCY
-
-    @property
-    def machine(self) -> Accelerator:
-        return as_built(self.params, latency=self.latency)
 
 
 @dataclass(frozen=True)
@@ -145,10 +133,10 @@ def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
     """
     memories: Any
     if isinstance(params, AndaParams):
-        machine, memories, beats = anda(), anda_machine.Memory, params.mxu.weight_beats
+        machine, memories, beats = anda(params=params), anda_machine.Memory, params.mxu.weight_beats
         weights, results, plane_bits = memories.WEIGHTS, memories.ACTIVATIONS, 1.0
     else:
-        machine, memories, beats = harmonia(), harmonia_machine.Memory, 1
+        machine, memories, beats = harmonia(params), harmonia_machine.Memory, 1
         weights, results = memories.OPERANDS, memories.FP16
         plane_bits = machine.activation_bits(ACTIVATION_BITS)  # signs and exponents lie beside
     share = min(1.0, params.dma_lines / (latency + 2))  # of the cycles brings a line
@@ -169,9 +157,6 @@ def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
 
     return replace(
         machine,
-        rows=params.rows,
-        columns=params.columns,
-        group=params.group,
         bandwidth=per_cycle / 8 * machine.clock,
         activation_buffer=round(
             2 * params.activation_rows * params.rows * params.group * plane_bits / 8
@@ -258,19 +243,4 @@ def residuals() -> list[ProgramResidual]:
                     programs_over_formula=exact / ideal,
                 )
                 rows.append(row)
-    return rows
-
-
-def table_rows(
-    params: AnyParams, products: Sequence[Gemm], length: int = 8, latency: int = LATENCY
-) -> list[dict[str, Any]]:
-    """Each product as the accelerator's own programs, with all of its repetitions."""
-    clock = (anda if isinstance(params, AndaParams) else harmonia)().clock
-    rows = []
-    for product in products:
-        time = product_time(params, product, length=length, latency=latency)
-        seconds = product.count * time.cycles / clock
-        use = {name: getattr(time, name) / time.cycles for name in ("gemm", "memory", "control")}
-        row = result_row(product, seconds, use, max(use, key=lambda name: use[name]))
-        rows.append(row | {"cycles": time.cycles, "programs": time.programs})
     return rows

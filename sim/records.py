@@ -32,7 +32,7 @@ def area_um2(unit: str, goal: str = "") -> float:
 
 
 def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None) -> float:
-    """Of a multiply-add on the data of a real model, in the unit's ``mode`` where it has several.
+    """Return the energy of a multiply-add on a real model's data, in one of the unit's modes.
 
     ``mantissa`` is the length of a unit that takes many; between two measured ones a line.
     """
@@ -48,22 +48,19 @@ def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None)
     return float(np.interp(mantissa, lengths, [runs[name]["total"] for _, name in known]))
 
 
-def deca_power_mw(run: str, figure: str = "total") -> float:
-    """Of a DECA element at full activity; ``run`` is a scheme and its data, such as ``bf8 real``.
+def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
+    """Return the power of a DECA at full activity; ``run`` is a scheme and its data: ``bf8 real``.
 
     ``figure``: ``total`` with every flip-flop clocked in every cycle, ``least`` with none clocked
     but where it changes.
     """
-    return float(_deca_run(run)["power"][figure])
+    runs = deca_runs(unit)
+    if run not in runs:
+        raise NoRecordError(f"no energy record of {unit} in {TECHNOLOGY}, {run}")
+    return float(runs[run]["power"][figure])
 
 
-def deca_runs() -> dict[str, dict[str, Any]]:
-    """By name."""
-    runs: dict[str, dict[str, Any]] = _record(RECORDS / "energy", "deca", "energy")["runs"]
+def deca_runs(unit: str = "deca") -> dict[str, dict[str, Any]]:
+    """Return the runs of a DECA's energy record by name; ``unit`` is the slug of its parameters."""
+    runs: dict[str, dict[str, Any]] = _record(RECORDS / "energy", unit, "energy")["runs"]
     return runs
-
-
-def _deca_run(run: str) -> dict[str, Any]:
-    if run not in deca_runs():
-        raise NoRecordError(f"no energy record of deca in {TECHNOLOGY}, {run}")
-    return deca_runs()[run]

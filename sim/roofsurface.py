@@ -9,7 +9,7 @@ memory (MEM), vector (VEC) and matrix (MTX). Everything works on arrays, without
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import ceil
+from math import ceil, isfinite
 from typing import Self
 
 import numpy as np
@@ -18,9 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.scheme import WeightScheme
-from tilewright.sim.xeon import MATRIX_CYCLES, ROWS_PER_TILE, Xeon, deca_cycles, vector_operations
+from tilewright.sim.xeon import ROWS_PER_TILE, Xeon, deca_cycles, vector_operations
 
-__all__ = ["DOMAINS", "Kernel", "Surface", "bounding", "explore", "kernel", "throughput"]
+__all__ = [
+    *("DOMAINS", "Design", "Diagram", "Exploration", "Kernel", "KernelResult", "Surface"),
+    *("bounding", "diagram", "explore", "kernel", "throughput"),
+]
 
 DOMAINS = ("MEM", "VEC", "MTX")
 TILE_FMA = 512  # multiply-adds of a matrix operation for each row of activations
@@ -133,7 +136,58 @@ def kernel(scheme: WeightScheme, rows: int = 1, params: DecaParams | None = None
     return Kernel(scheme.name, uses / scheme.tile_bytes, vector)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class KernelResult:
+    """One kernel on a surface: its intensities, its rate and what bounds it."""
+
+    scheme: str
+    matrix_ops_per_byte: float
+    matrix_ops_per_vector_op: float | None  # none where nothing is decompressed
+    tera_fma_per_second: float
+    roofline_tera_fma_per_second: float  # where decompression costs nothing
+    bound: str  # one of DOMAINS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagram:
+    """A bounding region diagram: its borders and the kernels in it."""
+
+    borders: dict[str, float]
+    kernels: tuple[KernelResult, ...]
+
+
+def diagram(
+    machine: Xeon,
+    schemes: Sequence[WeightScheme],
+    *,
+    rows: int = 16,
+    vectors: float = 1.0,
+    params: DecaParams | None = None,
+) -> Diagram:
+    """Return the diagram of a machine with ``vectors`` times its vector units.
+
+    Decompression is by the cores, or by a DECA with ``params``.
+    """
+    require(1 <= rows <= 1 << 20, f"rows must be 1..{1 << 20}, not {rows!r}")
+    require(vectors > 0, f"vectors must be above 0, not {vectors!r}")
+    surface = Surface.of_cores(machine) if params is None else Surface.of_deca(machine)
+    surface = surface.scaled(vector=vectors)
+    kernels = []
+    for scheme in schemes:
+        point = kernel(scheme, rows, params)
+        found = KernelResult(
+            scheme=point.name,
+            matrix_ops_per_byte=point.memory,
+            matrix_ops_per_vector_op=point.vector if isfinite(point.vector) else None,
+            tera_fma_per_second=float(surface.fma(point.memory, point.vector, rows)) / 1e12,
+            roofline_tera_fma_per_second=float(surface.roofline(point.memory, rows)) / 1e12,
+            bound=surface.bound(point),
+        )
+        kernels.append(found)
+    return Diagram(borders=surface.borders, kernels=tuple(kernels))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Design:
     """A DECA size and the kernels that it leaves vector-bound."""
 
@@ -142,13 +196,21 @@ class Design:
     vector_bound: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Exploration:
+    """Every size of a DECA, from the smallest up, and the first that leaves no kernel bound."""
+
+    smallest: Design
+    designs: tuple[Design, ...]
+
+
 def explore(
     machine: Xeon,
     schemes: Sequence[WeightScheme],
     lanes: Sequence[int] = LANES,
     luts: Sequence[int] = TABLES,
-) -> list[Design]:
-    """All designs from the smallest up, fewest lanes first; L is at most W."""
+) -> Exploration:
+    """Return all designs, fewest lanes first; L is at most W."""
     require(len(schemes) > 0, "at least one scheme is needed to explore designs")
     surface = Surface.of_deca(machine)
     designs = []
@@ -159,17 +221,7 @@ def explore(
             params = DecaParams(lanes=wide, luts=tables)
             points = [kernel(scheme, params=params) for scheme in schemes]
             bound = tuple(point.name for point in points if surface.bound(point) == "VEC")
-            designs.append(Design(wide, tables, bound))
-    return designs
-
-
-def smallest(designs: Sequence[Design]) -> Design:
-    """The first design that leaves no kernel vector-bound."""
+            designs.append(Design(lanes=wide, luts=tables, vector_bound=bound))
     free = [design for design in designs if not design.vector_bound]
     require(bool(free), "every design leaves a kernel vector-bound")
-    return free[0]
-
-
-def matrix_share(tiles_per_second: float, machine: Xeon) -> float:
-    """Use of the matrix units at a rate of tiles."""
-    return tiles_per_second * MATRIX_CYCLES / (machine.cores * machine.clock)
+    return Exploration(smallest=free[0], designs=tuple(designs))

@@ -9,7 +9,7 @@ from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import TileConfig
 
-__all__ = ["PAPER_SCHEMES", "WeightScheme", "resolve_weight_scheme"]
+__all__ = ["DEFAULT_SCHEME", "PAPER_SCHEMES", "WeightScheme", "resolve_weight_scheme"]
 
 # The twelve compressed schemes of the DECA paper, in the order of its Table 2.
 PAPER_SCHEMES = (
@@ -17,6 +17,7 @@ PAPER_SCHEMES = (
     *("bf8", "bf8_50%", "bf8_30%", "bf8_20%", "bf8_10%", "bf8_5%"),
     *("bf16_50%", "bf16_30%", "bf16_20%", "bf16_10%", "bf16_5%"),
 )
+DEFAULT_SCHEME = "mxfp4"
 # Names that papers use for a tile format.
 OTHER_NAMES = {"q16": "bf16", "q8": "bf8", "q4": "mxfp4"}
 WITH_DENSITY = re.compile(r"(?P<name>[^%]+)_(?P<percent>\d+(?:\.\d+)?)%")

@@ -9,12 +9,11 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 
-__all__ = ["Gemm", "decode", "linear", "prefill", "read_csv", "result_row"]
+__all__ = ["Gemm", "decode", "linear", "prefill", "read_csv", "total_macs"]
 
 LARGEST = 1 << 31  # no dimension, batch or context is beyond it: a slip of the keyboard
 MODULES = ("qkv", "o", "u", "d", "head", "attention", "other")
@@ -145,21 +144,6 @@ def _rows(path: Path, table: "csv.DictReader[str]") -> Iterator[Gemm]:
             numbers[column] = int(text)
         yield Gemm(name=row["name"], module="other", **numbers)
     require(not empty, f"{path} has no rows")
-
-
-def result_row(product: Gemm, seconds: float, use: dict[str, float], bound: str) -> dict[str, Any]:
-    """What a table of products says of each: ``use`` of every resource, and which one bounds."""
-    return {
-        "name": product.name,
-        "rows": product.rows,
-        "inner": product.inner,
-        "outer": product.outer,
-        "count": product.count,
-        "milliseconds": 1e3 * seconds,
-        "tera_fma_per_second": product.macs / seconds / 1e12,
-        "utilisation": use,
-        "bound": bound,
-    }
 
 
 def total_macs(products: Sequence[Gemm]) -> int:

@@ -9,14 +9,14 @@ small kernels around it.
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
-from typing import Any, Literal
+from typing import Literal, TypedDict, Unpack
 
 from tilewright.golden.deca.cycles import expected_cycles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.calibration import constant
-from tilewright.sim.core import CoreModel, simulate
+from tilewright.sim.core import CoreModel, Prefetch, simulate
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.workload import Gemm, attention, head, linear
 
@@ -38,6 +38,7 @@ VECTOR_UNITS = 2  # 512-bit units of a core
 ISSUE_WIDTH = 6  # instructions a core can issue a cycle
 L1_LINES = 2  # lines a core can load or store a cycle
 _BF16 = TileConfig(code_bits=16)
+PAPER_DECA = DecaParams()
 L2_BYTES = 2 << 20
 L2_BYTES_PER_CYCLE = 64  # from the L2 to the L1
 SCALED_VECTORS = 4  # of the two engines with more vector hardware
@@ -73,6 +74,16 @@ SYSTEMS = {
     "spr-ddr": Xeon(name="spr-ddr", bandwidth=260e9, capacity=512e9, stream="ddr_stream"),
     "spr-hbm": Xeon(name="spr-hbm", bandwidth=850e9, capacity=64e9, stream="hbm_stream"),
 }
+
+
+class CoreOptions(TypedDict, total=False):
+    """How a core and its DECA work together; see :class:`tilewright.sim.core.CoreModel`."""
+
+    tepl: bool
+    tout: bool
+    through_l2: bool
+    prefetch: Prefetch
+    degree: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +129,8 @@ def tile_cost(
     *,
     inner: int = 4096,
     cores: int | None = None,
-    params: DecaParams | None = None,
-    **core_options: Any,
+    params: DecaParams = PAPER_DECA,
+    **core_options: Unpack[CoreOptions],
 ) -> TileCost:
     """What one weight tile costs a core when all ``cores`` stream tiles of a large matrix.
 
@@ -132,7 +143,6 @@ def tile_cost(
     operations = ceil(rows / ROWS_PER_TILE)
     matrix = float(MATRIX_CYCLES * operations)
     memory = scheme.tile_bytes / (machine.bandwidth / (cores * machine.clock))
-    params = params or DecaParams()
     if engine == "optimal":
         return TileCost(cycles=max(memory, matrix), memory=memory, vector=0.0, matrix=matrix)
     feeding = _feeding(rows, inner, reload=engine != "deca")
@@ -144,6 +154,8 @@ def tile_cost(
             tile_cycles=vector,
             matrix_cycles=busy,
             bytes_per_cycle=share,
+            loaders=params.loaders,
+            queue=params.tepl_entries,
             **core_options,
         )
         cycles = simulate(core).cycles
@@ -202,9 +214,15 @@ class GemmTime:
         return self.product.macs / self.seconds / 1e12
 
 
-def gemm(machine: Xeon, engine: str, scheme: WeightScheme, product: Gemm) -> GemmTime:
-    """``product`` with weights in ``scheme``, decompressed by ``engine``."""
-    cost = tile_cost(machine, engine, scheme, product.rows, inner=product.inner)
+def gemm(
+    machine: Xeon,
+    engine: str,
+    scheme: WeightScheme,
+    product: Gemm,
+    params: DecaParams = PAPER_DECA,
+) -> GemmTime:
+    """Return the time of a GEMM with weights in ``scheme``, decompressed by ``engine``."""
+    cost = tile_cost(machine, engine, scheme, product.rows, inner=product.inner, params=params)
     tile_inner = scheme.tile_weights // TILE_OUTER
     tiles = ceil(product.outer / TILE_OUTER) * ceil(product.inner / tile_inner)
     cycles = ceil(tiles / machine.cores) * cost.cycles
@@ -231,10 +249,16 @@ class Token:
 
 
 def token(
-    machine: Xeon, engine: str, scheme: WeightScheme, model: LlmShape, batch: int, context: int
+    machine: Xeon,
+    engine: str,
+    scheme: WeightScheme,
+    model: LlmShape,
+    batch: int,
+    context: int,
+    params: DecaParams = PAPER_DECA,
 ) -> Token:
     """The next token of ``batch`` sequences of ``context`` tokens; the output head stays bf16."""
-    products = tuple(gemm(machine, engine, scheme, part) for part in linear(model, batch))
+    products = tuple(gemm(machine, engine, scheme, part, params) for part in linear(model, batch))
     plain = WeightScheme(name="bf16", config=_BF16)
     last = gemm(machine, "software", plain, head(model, batch))
     rest = _kernels(model, batch, context) + _cache_seconds(machine, model, batch, context)
@@ -242,7 +266,13 @@ def token(
 
 
 def first_token(
-    machine: Xeon, engine: str, scheme: WeightScheme, model: LlmShape, batch: int, context: int
+    machine: Xeon,
+    engine: str,
+    scheme: WeightScheme,
+    model: LlmShape,
+    batch: int,
+    context: int,
+    params: DecaParams = PAPER_DECA,
 ) -> Token:
     """All of ``context`` tokens of ``batch`` sequences at once; each meets half of them.
 
@@ -250,7 +280,7 @@ def first_token(
     the constants of single tokens.
     """
     rows = batch * context
-    products = tuple(gemm(machine, engine, scheme, part) for part in linear(model, rows))
+    products = tuple(gemm(machine, engine, scheme, part, params) for part in linear(model, rows))
     plain = WeightScheme(name="bf16", config=_BF16)
     last = gemm(machine, "software", plain, head(model, batch))
     square = sum(

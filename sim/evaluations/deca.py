@@ -1,7 +1,6 @@
 """Figures of the DECA paper: the Xeon, its Roof-Surface and a DECA beside every core."""
 
 from statistics import fmean, geometric_mean
-from typing import Any
 
 from tilewright.golden.params.deca import TILE_BYTES, DecaParams
 from tilewright.sim.calibration import constant
@@ -9,12 +8,13 @@ from tilewright.sim.core import CoreModel, simulate
 from tilewright.sim.evaluations.registry import evaluation, evaluation_of_records
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import area_um2, deca_power_mw
-from tilewright.sim.roofsurface import Surface, explore, kernel, smallest
+from tilewright.sim.roofsurface import Surface, explore, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
 from tilewright.sim.workload import Gemm
 from tilewright.sim.xeon import (
     ISSUE_WIDTH,
     SYSTEMS,
+    CoreOptions,
     GemmTime,
     deca_cycles,
     gemm,
@@ -226,7 +226,7 @@ def scaled_vectors_gain(engine: str) -> float:
 
 def _ablation(scheme: str) -> list[float]:
     """Cycles of a tile as integration features come one by one; HBM, 4 rows."""
-    steps: list[dict[str, Any]] = [
+    steps: list[CoreOptions] = [
         {"tepl": False, "tout": False, "through_l2": False, "prefetch": "none"},
         {"tepl": False, "tout": False, "prefetch": "l2"},
         {"tepl": False, "tout": False},
@@ -308,7 +308,7 @@ def commit_slots() -> list[float]:
 
 @evaluation
 def smallest_design() -> list[float]:
-    best = smallest(explore(HBM, _schemes()))
+    best = explore(HBM, _schemes()).smallest
     return [float(best.lanes), float(best.luts)]
 
 

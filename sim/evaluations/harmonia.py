@@ -36,8 +36,8 @@ MACHINES = ("fp-fp", "fp-int", "figna", "anda-m6")
 @evaluation
 def harmonia_peak(mode: str) -> float:
     """Multiply-adds a cycle of the array."""
-    rows, columns = acc.HARMONIA_ARRAY
-    return float(rows * columns * HarmoniaPeParams().macs_per_cycle(Mode(mode)))
+    array = acc.PAPER_HARMONIA
+    return float(array.rows * array.columns * HarmoniaPeParams().macs_per_cycle(Mode(mode)))
 
 
 @evaluation

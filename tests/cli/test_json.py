@@ -10,9 +10,6 @@
    say that they are (``utilisation``, ``..._share``, ``..._gain``). The ``parameters`` of a block
    keep the names of their fields.
 4. Text is text: a key has values of one type (or null) wherever it occurs in one list.
-
-``NOT_YET`` lists command lines that do not conform; it only ever gets shorter, and a command line
-that has come to conform must leave it, or its test fails.
 """
 
 import json
@@ -28,12 +25,6 @@ from tilewright.golden.params.formats import FLOAT_FORMATS
 from tilewright.golden.params.resolve import BLOCKS
 from tilewright.synth.technology import TECHNOLOGIES
 
-NOT_YET = {
-    "tilewright compare llm llama-2-70b --batch 16",
-    "tilewright llm llama-2-70b --system spr-hbm --scheme mxfp4 --batch 1 --context 1024",
-    "tilewright roofsurface --system spr-hbm --rows 16",
-}
-
 INSTEAD = {  # examples that would take long -> the same command on less
     "kv": ["tilewright kv tiny-llama --tokens 64 --window 64 --steps 0 --lengths 4"],
     "kernels": ["tilewright kernels info", "tilewright kernels bench --quick -o kernels.json"],
@@ -45,7 +36,9 @@ FURTHER = [
     "tilewright compare pe --tech asap7",
     "tilewright list",
     "tilewright list deca",
+    "tilewright gemm 16 512 256 --block anda",
     "tilewright llm llama-2-7b --phase prefill --context 512 --block anda",
+    "tilewright roofsurface --explore",
     "tilewright sweep --frontier prefix_sum",
 ]
 CHECK_FAILED = {"doctor"}  # commands whose exit code may be 1, as it depends on the machine
@@ -58,12 +51,7 @@ def command_lines() -> list[str]:
     return [*lines, *FURTHER]
 
 
-def case(line: str) -> Any:
-    marks = [pytest.mark.xfail(reason="does not conform yet", strict=True)]
-    return pytest.param(line, id=line, marks=marks if line in NOT_YET else [])
-
-
-@pytest.mark.parametrize("line", [case(line) for line in command_lines()])
+@pytest.mark.parametrize("line", command_lines())
 def test_json_of_every_command(line, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
     name = line.split()[1]
@@ -87,10 +75,6 @@ def simulator():
         return require_simulator(default_simulator())
     except MissingToolError as error:
         pytest.skip(str(error))
-
-
-def test_the_list_of_exceptions_names_command_lines():
-    assert set(command_lines()) >= NOT_YET
 
 
 def test_report(tmp_path, monkeypatch, capsys):

@@ -19,11 +19,11 @@ def test_llm_gives_latency_rate_bounds_energy_and_memory(capsys):
         capsys, "llm", "llama-2-70b", "--system", "spr-hbm", "--scheme", "mxfp4", "--batch", "16"
     )
     assert found["tokens_per_second"] == pytest.approx(16e3 / found["latency_ms"])
-    assert sum(found["parts_ms"].values()) == pytest.approx(found["latency_ms"])
+    assert sum(found["ms_by_part"].values()) == pytest.approx(found["latency_ms"])
     assert set(found["utilisation"]) == {"memory", "vector", "matrix"}
     assert found["engine"] == "deca"
     assert found["memory_bytes"]["fits"] is True
-    seconds, energy = found["latency_ms"] / 1e3, found["energy_joules"]
+    seconds, energy = found["latency_ms"] / 1e3, found["joules_by_part"]
     assert energy["memory"] > 0
     assert energy["memory"] + energy["package at most"] == pytest.approx(350 * seconds)
     # Of 56 DECAs, from their energy record: more than idle, less than always at work.
@@ -36,11 +36,11 @@ def test_energy_of_deca_without_a_run_of_the_scheme_is_the_mean(capsys):
     """Of bf8 at 30% the record has none."""
     found = as_json(capsys, "llm", "llama-2-70b", "--scheme", "bf8_30%")
     same = as_json(capsys, "llm", "llama-2-70b", "--scheme", "q8_30%")
-    assert found["energy_joules"]["deca"] == same["energy_joules"]["deca"]
+    assert found["joules_by_part"]["deca"] == same["joules_by_part"]["deca"]
     real = [deca_power_mw(run) for run in deca_runs() if run.endswith(" real")]
     busy, seconds = found["utilisation"]["vector"], found["latency_ms"] / 1e3
     watts = 56e-3 * (busy * sum(real) / len(real) + (1 - busy) * deca_power_mw("idle"))
-    assert found["energy_joules"]["deca"] == pytest.approx(watts * seconds)
+    assert found["joules_by_part"]["deca"] == pytest.approx(watts * seconds)
 
 
 def test_llm_prints_the_same_as_text(capsys):
@@ -70,7 +70,7 @@ def test_anda_takes_mantissa_lengths(capsys):
         for s in ("4", "13/12/11/10")
     )
     assert short["scheme"] == "4/4/4/4"
-    assert short["parts_ms"]["q"] < long["parts_ms"]["q"]
+    assert short["ms_by_part"]["q"] < long["ms_by_part"]["q"]
 
 
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
@@ -79,6 +79,35 @@ def test_every_system_runs_both_phases(capsys, system, phase):
     found = as_json(capsys, "llm", "llama-3.2-1b", "--system", system, "--phase", phase)
     assert found["latency_ms"] > 0
     assert found["bound"] in (*found["utilisation"], "attention and small kernels")
+
+
+def test_a_deca_of_another_size_is_beside_the_cores(capsys):
+    """Few lanes and tables make the vector pipeline the bound; the paper's size is the default."""
+    words = ("llm", "llama-2-70b", "--scheme", "bf8_50%")
+    plain = as_json(capsys, *words)
+    same = as_json(capsys, *words, "--block", "deca:paper")
+    assert same | {"block": None} == plain
+    small = as_json(capsys, *words, "--block", "deca,lanes=8,luts=4")
+    assert (small["system"], small["engine"]) == ("spr-hbm", "deca")
+    assert small["block"] == "deca__lanes_8__luts_4"
+    assert small["bound"] == "vector" != plain["bound"]
+    assert small["latency_ms"] > 1.3 * plain["latency_ms"]
+    # There is no energy record of that size, and none is made up.
+    assert "deca" not in small["joules_by_part"]
+    missing = "energy of deca is not counted: no energy record of deca__lanes_8__luts_4 in asap7"
+    assert missing in small["remarks"]
+
+
+def test_gemm_with_a_deca_of_another_size(capsys):
+    words = ("gemm", "1", "8192", "28672", "--scheme", "bf8")
+    (plain,), (small,) = (
+        as_json(capsys, *words, *more) for more in ((), ("--block", "deca,lanes=16,luts=4"))
+    )
+    assert small["bound"] == "vector"
+    # Dense 8-bit codes take 512 / 4 cycles a tile, on 56 cores at 2.5 GHz.
+    tiles = 8192 * 28672 / 512 / 56
+    assert small["milliseconds"] == pytest.approx(1e3 * tiles * 128 / 2.5e9, rel=0.02)
+    assert small["milliseconds"] > 1.4 * plain["milliseconds"]
 
 
 def test_gemm_of_a_shape_and_of_a_table(capsys, tmp_path):
@@ -96,8 +125,15 @@ def test_roofsurface_names_the_bound_of_every_kernel(capsys):
     found = as_json(capsys, "roofsurface", "--system", "spr-ddr")
     bounds = {row["scheme"]: row["bound"] for row in found["kernels"]}
     assert {name for name, bound in bounds.items() if bound == "VEC"} == {"bf8_10%", "bf8_5%"}
-    best = as_json(capsys, "roofsurface", "--deca", "32,8")
+    best = as_json(capsys, "roofsurface", "--block", "deca")
     assert all(row["bound"] != "VEC" for row in best["kernels"])
+    small = as_json(capsys, "roofsurface", "--block", "deca,lanes=8,luts=4")
+    assert sum(row["bound"] == "VEC" for row in small["kernels"]) == 11
+
+
+def test_a_kernel_that_decompresses_nothing_has_no_vector_intensity(capsys):
+    (row,) = as_json(capsys, "roofsurface", "--scheme", "bf16")["kernels"]
+    assert row["matrix_ops_per_vector_op"] is None
 
 
 def test_roofsurface_finds_the_smallest_deca(capsys):
@@ -162,13 +198,36 @@ def test_compare_llm_has_every_system(capsys):
         ),
         (
             ["llm", "opt-125m", "--system", "harmonia", "--scheme", "8"],
-            "harmonia has one scheme; leave --scheme out",
+            "harmonia has one scheme; leave it out",
+        ),
+        (
+            ["gemm", "1", "64", "64", "--block", "harmonia", "--scheme", "8"],
+            "harmonia has one scheme; leave it out",
+        ),
+        (
+            ["llm", "opt-125m", "--block", "deca", "--system", "anda"],
+            "block deca is beside the cores of spr-ddr and spr-hbm, not in anda",
+        ),
+        (
+            ["gemm", "1", "64", "64", "--block", "deca", "--engine", "software"],
+            "block deca is the engine; leave 'software' out",
+        ),
+        (
+            ["llm", "opt-125m", "--block", "deca", "--latency", "3"],
+            "latency is that of block anda or harmonia; leave it out",
         ),
         (["gemm", "1", "2"], "give ROWS INNER OUTER, or --csv FILE"),
         (["gemm", "1", "0", "2"], "product: inner must be 1..2147483648, not 0"),
-        (["roofsurface", "--deca", "32"], "--deca must be W,L like 32,8, not '32'"),
-        (["roofsurface", "--rows", "0"], "--rows must be 1..1048576, not 0"),
-        (["roofsurface", "--vectors", "0"], "--vectors must be above 0, not 0.0"),
+        (["roofsurface", "--block", "anda"], "block must be deca, not anda"),
+        (["roofsurface", "--rows", "0"], "rows must be 1..1048576, not 0"),
+        (["roofsurface", "--vectors", "0"], "vectors must be above 0, not 0.0"),
+        *(
+            (
+                ["roofsurface", "--explore", *words],
+                f"{words[0]} does not go with --explore, which takes every size",
+            )
+            for words in (["--rows", "4"], ["--vectors", "2"], ["--block", "deca"])
+        ),
         (["roofsurface", "--system", "anda"], "unknown system 'anda'; known: spr-ddr, spr-hbm"),
         (["claims", "--paper", "andy"], "unknown paper 'andy'; did you mean anda?"),
         (["claims", "--verdict", "fine"], "unknown verdict 'fine'; known: reproduced, off"),

@@ -26,7 +26,7 @@ from tilewright.sim.accelerator import (
 )
 from tilewright.sim.anda import MODULES, lengths_of_saving, module_shares, saving
 from tilewright.sim.models import resolve_model
-from tilewright.sim.workload import Gemm, linear
+from tilewright.sim.workload import Gemm, linear, prefill
 
 
 def product(rows, inner, outer, module="o", name="p"):
@@ -107,6 +107,43 @@ def test_energy_adds_up_by_component():
     assert set(parts) == {"compute", "compressor", "buffers", "memory"}
     assert parts["memory"] == pytest.approx(sum(t.memory_bits for t in times) * 3.9e-12, rel=1e-12)
     assert set(energy(baseline("figna"), times)) == {"buffers", "memory"}
+
+
+@pytest.mark.parametrize("size", [{"rows": 8}, {"columns": 8}, {"rows": 8, "columns": 8}])
+def test_equal_work_costs_anda_equal_energy(size):
+    """The published watts are those of 16 x 16 units; fewer of them take longer at fewer watts."""
+    whole, part = anda(), anda(params=AndaParams(**size))
+    work = linear(resolve_model("llama-2-7b"), 512)
+    (before, after) = (run(machine, work) for machine in (whole, part))
+    share = part.rows * part.columns / 256
+    assert sum(t.compute for t in after) == pytest.approx(
+        sum(t.compute for t in before) / share, rel=0.01
+    )
+    first, second = energy(whole, before), energy(part, after)
+    for name in ("compute", "compressor"):
+        assert second[name] == pytest.approx(first[name], rel=0.01)
+    assert second["buffers"] > first["buffers"]  # less is used again
+
+
+@pytest.mark.parametrize("size", [{"rows": 4}, {"columns": 8}, {"rows": 4, "columns": 8}])
+def test_equal_work_costs_harmonia_equal_energy(size):
+    """In projections and in attention, which is on its array too."""
+    whole, part = harmonia(), harmonia(HarmoniaParams(**size))
+    work = prefill(resolve_model("llama-2-7b"), 1, 512)
+    first, second = (energy(machine, run(machine, work)) for machine in (whole, part))
+    assert second["compute"] == pytest.approx(first["compute"], rel=0.01)
+    assert part.attention_rate(512) / whole.attention_rate(512) == pytest.approx(
+        part.mac_rate / whole.mac_rate
+    )
+
+
+def test_sizes_are_those_of_the_parameters():
+    for machine, params in ((anda(), AndaParams()), (harmonia(), HarmoniaParams())):
+        assert (machine.rows, machine.columns, machine.group) == (
+            params.rows,
+            params.columns,
+            params.group,
+        )
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)

@@ -184,10 +184,13 @@ def test_a_model_on_a_block_pays_for_its_port(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--block", "popcount"], "--block must be anda or harmonia, not popcount"),
-        (["--block", "anda", "--system", "spr-hbm"], "--block anda is the system; leave --system"),
-        (["--block", "anda", "--latency", "0"], "latency must be at least 1, not 0"),
-        (["--latency", "3"], "--latency goes with --block"),
+        (["--block", "popcount"], "block must be anda, deca or harmonia, not popcount"),
+        (
+            ["--block", "anda", "--system", "spr-hbm"],
+            "block anda is the system",
+        ),
+        (["--block", "anda", "--latency", "0"], "latency must be 1..1048576, not 0"),
+        (["--latency", "3"], "latency is that of block anda or harmonia; leave it out"),
         (["--block", "anda", "--scheme", "7/7/6/5"], "must be a mantissa length, not '7/7/6/5'"),
     ],
 )

@@ -11,7 +11,6 @@ from tilewright.sim.roofsurface import (
     bounding,
     explore,
     kernel,
-    smallest,
     throughput,
 )
 from tilewright.sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
@@ -79,16 +78,15 @@ def test_deca_sizes_from_the_bubble_formula():
 
 
 def test_the_smallest_design_is_the_papers():
-    designs = explore(HBM, SCHEMES)
-    best = smallest(designs)
-    assert (best.lanes, best.luts) == (32, 8)
-    under = next(d for d in designs if (d.lanes, d.luts) == (8, 4))
+    found = explore(HBM, SCHEMES)
+    assert (found.smallest.lanes, found.smallest.luts) == (32, 8)
+    under = next(d for d in found.designs if (d.lanes, d.luts) == (8, 4))
     assert len(under.vector_bound) == 11
     assert "bf16_50%" not in under.vector_bound
 
 
 def test_no_design_may_be_enough():
     with pytest.raises(ValueError, match=r"^every design leaves a kernel vector-bound$"):
-        smallest(explore(HBM, SCHEMES, lanes=(8,)))
+        explore(HBM, SCHEMES, lanes=(8,))
     with pytest.raises(ValueError, match=r"^at least one scheme is needed"):
         explore(HBM, [])

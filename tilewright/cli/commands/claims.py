@@ -59,20 +59,22 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, name):
             raise CommandError(f"--{name} does not go with --{chosen[0]}, which takes all claims")
     if args.update_record:
-        return _update_record(args.json)
-    if args.residuals:
+        _update_record(args.json)
+    elif args.residuals:
         by_table = scoreboard.residuals(scoreboard.evaluate())
-        return _show(by_table, tables.residual_table(by_table), args.json)
-    if args.sensitivity:
+        _show(by_table, tables.residual_table(by_table), args.json)
+    elif args.sensitivity:
         by_constant = scoreboard.sensitivities()
-        return _show(by_constant, tables.sensitivity_table(by_constant), args.json)
-    if args.programs:
+        _show(by_constant, tables.sensitivity_table(by_constant), args.json)
+    elif args.programs:
         by_port = programs.residuals()
-        return _show(by_port, tables.program_table(by_port), args.json)
-    return _claims(args.paper, args.verdict, args.json)
+        _show(by_port, tables.program_table(by_port), args.json)
+    else:
+        _claims(args.paper, args.verdict, args.json)
+    return 0
 
 
-def _claims(paper: list[str] | None, verdicts: list[str] | None, as_json: bool) -> int:
+def _claims(paper: list[str] | None, verdicts: list[str] | None, as_json: bool) -> None:
     from tilewright.cli.claim_tables import claim_table, summary_table
     from tilewright.golden.params.names import unknown
     from tilewright.sim.scoreboard import VERDICTS, evaluate, summary
@@ -92,24 +94,27 @@ def _claims(paper: list[str] | None, verdicts: list[str] | None, as_json: bool) 
                 for name, count in summary(results).items()
             ]
         )
-        return 0
+        return
     for rows in shown.values():
         print_table(*claim_table(rows))
         print()
     print_table(*summary_table(summary(results)))
     print("\n* a constant of the model was fitted to this figure")
-    return 0
 
 
-def _show(results: Sequence[object], table: "Table", as_json: bool) -> int:
-    print_json(results) if as_json else print_table(*table)
-    return 0
+def _show(results: Sequence[object], table: "Table", as_json: bool) -> None:
+    if as_json:
+        print_json(results)
+    else:
+        print_table(*table)
 
 
-def _update_record(as_json: bool) -> int:
+def _update_record(as_json: bool) -> None:
     from tilewright.base.files import write_atomic
     from tilewright.sim.scoreboard import RECORD, evaluate, record
 
     write_atomic(RECORD, json.dumps(record(evaluate()), indent=2) + "\n")
-    print_json({"record": str(RECORD)}) if as_json else print(RECORD)
-    return 0
+    if as_json:
+        print_json({"record": str(RECORD)})
+    else:
+        print(RECORD)

@@ -1,6 +1,7 @@
 """Whole models: what the performance model says about systems, batches, contexts and designs."""
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -64,21 +65,21 @@ def _systems() -> tuple[Markup, dict[str, Any]]:
             ("System", "Engine", "Scheme", "ms", "Tokens/s", "Bound by", "Memory, GB", "Fits"),
             [
                 (
-                    code(r["system"]),
-                    r["engine"] or "",
-                    r["scheme"],
-                    r["latency_ms"],
-                    r["tokens_per_second"],
-                    r["bound"],
-                    (r["memory_bytes"]["weights"] + r["memory_bytes"]["cache"]) / 1e9,
-                    "yes" if r["memory_bytes"]["fits"] else "no",
+                    code(r.system),
+                    r.engine or "",
+                    r.scheme,
+                    r.latency_ms,
+                    r.tokens_per_second,
+                    r.bound,
+                    (r.memory_bytes.weights + r.memory_bytes.cache) / 1e9,
+                    "yes" if r.memory_bytes.fits else "no",
                 )
                 for r in rows
             ],
         ),
         _source(f"tilewright compare llm {MODEL}"),
     )
-    return body, {"systems": rows}
+    return body, {"systems": [asdict(r) for r in rows]}
 
 
 def _growth() -> tuple[Markup, dict[str, Any]]:
@@ -91,18 +92,18 @@ def _growth() -> tuple[Markup, dict[str, Any]]:
     }
     batches: dict[str, list[tuple[float, float]]] = {
         name: [
-            (batch, step["latency_ms"])
+            (batch, step.latency_ms)
             for batch in BATCHES
             for step in [answer(model, "spr-hbm", engine=e, scheme=s, batch=batch, context=192)]
         ]
         for name, (e, s) in kinds.items()
     }
     contexts = {
-        f"{name}, {SMALL}": [(c, answer(small, name, context=c)["latency_ms"]) for c in CONTEXTS]
+        f"{name}, {SMALL}": [(c, answer(small, name, context=c).latency_ms) for c in CONTEXTS]
         for name in ("spr-hbm", "anda", "harmonia", "fp-fp")
     }
     energies = {
-        name: [(c, 1e3 * answer(small, name, context=c)["joules_per_token"]) for c in CONTEXTS]
+        name: [(c, 1e3 * answer(small, name, context=c).joules_per_token) for c in CONTEXTS]
         for name in ("anda", "harmonia")
     }
     body = section(

@@ -27,17 +27,18 @@ def run(args: argparse.Namespace) -> int:
         print_json(found)
         return 0
     print_table(
-        ("SYSTEM", "ENGINE", "SCHEME", "MS", "TOKENS/S", "BOUND", "MEMORY GB", "FITS"),
+        ("SYSTEM", "ENGINE", "SCHEME", "MS", "TOKENS/S", "J/TOKEN", "BOUND", "MEMORY GB", "FITS"),
         [
             (
-                row["system"],
-                row["engine"] or "-",
-                row["scheme"],
-                f"{row['latency_ms']:.2f}",
-                f"{row['tokens_per_second']:.2f}",
-                row["bound"],
-                f"{(row['memory_bytes']['weights'] + row['memory_bytes']['cache']) / 1e9:.2f}",
-                "yes" if row["memory_bytes"]["fits"] else "no",
+                row.system,
+                row.engine or "-",
+                row.scheme,
+                f"{row.latency_ms:.2f}",
+                f"{row.tokens_per_second:.2f}",
+                f"{row.joules_per_token:.3g}",
+                row.bound,
+                f"{(row.memory_bytes.weights + row.memory_bytes.cache) / 1e9:.2f}",
+                "yes" if row.memory_bytes.fits else "no",
             )
             for row in found
         ],

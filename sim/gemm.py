@@ -1,0 +1,112 @@
+"""Single GEMMs on any system: time, rate, use of the resources and what bounds them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.block import require
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.sim import xeon
+from tilewright.sim.accelerator import ANDA_CLOCK, HARMONIA_CLOCK, run
+from tilewright.sim.scheme import DEFAULT_SCHEME, resolve_weight_scheme
+from tilewright.sim.target import Target
+from tilewright.sim.workload import Gemm
+
+__all__ = ["GemmResult", "gemm_results"]
+
+PROGRAM_MANTISSA = 8  # of Anda's programs, unless a scheme names another
+
+
+@dataclass(frozen=True, kw_only=True)
+class GemmResult:
+    """One GEMM with all of its repetitions; ``utilisation`` and ``bound`` name resources."""
+
+    name: str
+    rows: int
+    inner: int
+    outer: int
+    count: int
+    milliseconds: float
+    tera_fma_per_second: float
+    utilisation: dict[str, float]
+    bound: str
+    cycles: int | None = None  # of one repetition, where programs of a block were counted
+    programs: int | None = None
+
+
+def gemm_results(
+    gemms: Sequence[Gemm], target: Target, scheme: str | None = None
+) -> list[GemmResult]:
+    """Return the result of each GEMM on its own.
+
+    On an accelerator as built it is that of the programs that the block itself would run.
+    """
+    if target.built is not None:
+        return _programs(gemms, target.built, target.latency, scheme)
+    if target.xeon is not None and target.engine is not None:
+        weights = resolve_weight_scheme(scheme or DEFAULT_SCHEME)
+        times = [
+            xeon.gemm(target.xeon, target.engine, weights, gemm, target.deca) for gemm in gemms
+        ]
+        return [_result(t.product, t.seconds, t.tile.utilisation, t.tile.bound) for t in times]
+    machine = target.accelerator(scheme)
+    results = []
+    for gemm, time in zip(gemms, run(machine, gemms), strict=True):
+        use = {"compute": time.compute / time.cycles, "memory": time.transfer / time.cycles}
+        results.append(_result(gemm, time.cycles / machine.clock, use, time.bound))
+    return results
+
+
+def _programs(
+    gemms: Sequence[Gemm], params: AndaParams | HarmoniaParams, latency: int, scheme: str | None
+) -> list[GemmResult]:
+    # Imported here: most results need nothing of the accelerators' programs.
+    from tilewright.sim.programs import product_time
+
+    length = _mantissa(params, scheme)
+    clock = ANDA_CLOCK if isinstance(params, AndaParams) else HARMONIA_CLOCK
+    results = []
+    for gemm in gemms:
+        time = product_time(params, gemm, length=length, latency=latency)
+        use = {name: getattr(time, name) / time.cycles for name in ("gemm", "memory", "control")}
+        bound = max(use, key=lambda name: use[name])
+        seconds = gemm.count * time.cycles / clock
+        found = _result(gemm, seconds, use, bound, cycles=time.cycles, programs=time.programs)
+        results.append(found)
+    return results
+
+
+def _mantissa(params: AndaParams | HarmoniaParams, scheme: str | None) -> int:
+    """Return one length for all GEMMs of Anda."""
+    if scheme is None:
+        return PROGRAM_MANTISSA
+    require(isinstance(params, AndaParams), f"{params.block} has one scheme; leave it out")
+    require(
+        scheme.isdecimal() and 1 <= int(scheme) <= 16,
+        f"scheme of anda's programs must be a mantissa length, not {scheme!r}",
+    )
+    return int(scheme)
+
+
+def _result(
+    gemm: Gemm,
+    seconds: float,
+    use: dict[str, float],
+    bound: str,
+    *,
+    cycles: int | None = None,
+    programs: int | None = None,
+) -> GemmResult:
+    return GemmResult(
+        name=gemm.name,
+        rows=gemm.rows,
+        inner=gemm.inner,
+        outer=gemm.outer,
+        count=gemm.count,
+        milliseconds=1e3 * seconds,
+        tera_fma_per_second=gemm.macs / seconds / 1e12,
+        utilisation=use,
+        bound=bound,
+        cycles=cycles,
+        programs=programs,
+    )

@@ -1,0 +1,47 @@
+"""Options that say which machine a performance model is asked about."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from tilewright.golden.params.resolve import resolve
+
+if TYPE_CHECKING:
+    from tilewright.sim.target import Target
+
+__all__ = ["add_target_arguments", "target_of"]
+
+
+def add_target_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add which machine, and how weights or activations are stored in it."""
+    parser.add_argument(
+        "--system", metavar="S", help="spr-ddr, spr-hbm, anda, harmonia, fp-fp, ... [spr-hbm]"
+    )
+    parser.add_argument(
+        "--engine", metavar="E", help="of a Xeon: deca, software, optimal, ... [deca]"
+    )
+    parser.add_argument(
+        "--scheme",
+        metavar="X",
+        help="of a Xeon: mxfp4, bf8_30%%, ... [mxfp4]; of anda: mantissa lengths like 7/7/6/5",
+    )
+    parser.add_argument(
+        "--block",
+        metavar="BLOCK",
+        help="a DECA of this size beside every core of a Xeon, such as deca,lanes=16,luts=4; or"
+        " anda or harmonia as built, with the array, buffers and memory port of this block, such"
+        " as harmonia,line_bytes=256,dma_lines=64; gemm counts the cycles of its programs",
+    )
+    parser.add_argument(
+        "--latency",
+        type=int,
+        metavar="N",
+        help="of the memory of block anda or harmonia, in cycles [30]",
+    )
+
+
+def target_of(args: argparse.Namespace) -> "Target":
+    """Return the machine that the options name."""
+    from tilewright.sim.target import resolve_target
+
+    block = None if args.block is None else resolve(args.block)
+    return resolve_target(args.system, engine=args.engine, block=block, latency=args.latency)
