@@ -1,6 +1,6 @@
 """First in, first out."""
 
-from amaranth import Module, Mux, ShapeLike, Signal
+from amaranth import Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -25,7 +25,8 @@ class Queue(wiring.Component):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
         self.depth = depth
         self.level = Signal(range(depth + 1))
-        self.words = Memory(shape=shape, depth=depth, init=[])
+        # Plain bits: ports with fields would add a wire for each of them to the RTLIL.
+        self.words = Memory(shape=Shape.cast(shape).width, depth=depth, init=[])
         self.write = self.words.write_port()
         self.read = self.words.read_port(domain="comb")
 
@@ -37,8 +38,8 @@ class Queue(wiring.Component):
         m.d.comb += [
             self.i.ready.eq(self.level != depth),
             self.o.valid.eq(self.level != 0),
-            self.o.payload.eq(self.read.data),
-            self.write.data.eq(self.i.payload),
+            Value.cast(self.o.payload).eq(self.read.data),
+            self.write.data.eq(Value.cast(self.i.payload)),
             self.write.en.eq(put),
         ]
         m.d.sync += self.level.eq(self.level + put - get)

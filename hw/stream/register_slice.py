@@ -1,6 +1,6 @@
 """Register slice: no combinational path from one side to the other."""
 
-from amaranth import Module, ShapeLike, Signal
+from amaranth import Module, Shape, ShapeLike, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -21,21 +21,24 @@ class RegisterSlice(wiring.Component):
 
     def __init__(self, shape: ShapeLike):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
-        self.word = Signal(shape, reset_less=True)
-        self.spare = Signal(shape, reset_less=True)
+        # Plain bits: signals with fields would add a wire for each of them to the RTLIL.
+        width = Shape.cast(shape).width
+        self.word = Signal(width, reset_less=True)
+        self.spare = Signal(width, reset_less=True)
 
     def elaborate(self, platform):
         m = Module()
+        given, taken = Value.cast(self.i.payload), Value.cast(self.o.payload)
         valid = Signal()
         room = Signal(init=1)  # nothing in the spare place
-        m.d.comb += [self.o.payload.eq(self.word), self.o.valid.eq(valid), self.i.ready.eq(room)]
+        m.d.comb += [taken.eq(self.word), self.o.valid.eq(valid), self.i.ready.eq(room)]
         with m.If(~valid | self.o.ready):
             with m.If(room):
-                m.d.sync += [self.word.eq(self.i.payload), valid.eq(self.i.valid)]
+                m.d.sync += [self.word.eq(given), valid.eq(self.i.valid)]
             with m.Else():
                 m.d.sync += [self.word.eq(self.spare), room.eq(1)]
         with m.Elif(room & self.i.valid):
-            m.d.sync += [self.spare.eq(self.i.payload), room.eq(0)]
+            m.d.sync += [self.spare.eq(given), room.eq(0)]
         return m
 
 
