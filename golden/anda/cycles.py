@@ -1,4 +1,4 @@
-"""How many cycles compressor, APU, MXU and a whole GeMM take when nobody makes them wait.
+"""How many cycles APU, MXU and a whole GEMM take when nobody makes them wait.
 
 Every formula is held against the RTL, cycle for cycle.
 """
@@ -13,11 +13,6 @@ from tilewright.golden.params.block import require
 
 # From a dot product's last plane to its result: scaled, accumulated, then it is there.
 RESULT_LATENCY = 3
-
-
-def compressor_cycles(mantissa_bits: int, sets: int = 1) -> int:
-    """Cycles in which the compressor gives words: a set is one group in every lane."""
-    return sets * (1 + mantissa_bits)
 
 
 def group_cycles(mantissa_bits: int) -> int:
@@ -35,7 +30,7 @@ def dot_cycles(mantissa_bits: Sequence[int], last: Sequence[bool]) -> NDArray[np
 
 
 def tile_cycles(params: AndaMxuParams, mantissa_bits: int, inputs: int) -> int:
-    """Cycles between tiles of a GeMM over ``inputs``, as far as planes and weights decide."""
+    """Cycles between tiles of a GEMM over ``inputs``, as far as planes and weights decide."""
     groups = -(-inputs // params.group)
     return groups * max(group_cycles(mantissa_bits), params.weight_beats)
 

@@ -1,4 +1,4 @@
-"""Anda dot products and GeMM with every rounding step of the published chain.
+"""Anda dot products and GEMM with every rounding step of the published chain.
 
 Per group of activations, in order: the exact integer sum of mantissa times weight; to the partial
 format with the shared exponent and M; times the weight scale into fp32; added to an fp32 sum that

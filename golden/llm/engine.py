@@ -1,4 +1,4 @@
-"""Inference in float32: prefill, cached decode, perplexity; formats at every site of a GeMM.
+"""Inference in float32: prefill, cached decode, perplexity; formats at every site of a GEMM.
 
 A sequence is one array of tokens; its positions count from 0. Sums are numpy's, in float32, so
 results agree with another implementation up to the order of summation, and agree in every bit

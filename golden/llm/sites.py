@@ -1,4 +1,4 @@
-"""Where activations enter a GeMM, and how a number format takes hold of them there.
+"""Where activations enter a GEMM, and how a number format takes hold of them there.
 
 A decoder layer multiplies activations eight times, at the sites of Anda (the inputs of its four
 linear modules) and of Harmonia (both products of attention too):
@@ -62,7 +62,7 @@ class Format:
     """Layers before this one are left unchanged; their results are computed once and reused."""
 
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
-        """What the GeMM at ``site`` multiplies instead of ``values``.
+        """What the GEMM at ``site`` multiplies instead of ``values``.
 
         ``values`` is contiguous float32 and belongs to the format, which may overwrite it and
         return it.

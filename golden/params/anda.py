@@ -213,7 +213,7 @@ class AndaApuParams(BlockParams):
 
 @dataclass(frozen=True, kw_only=True)
 class AndaMxuParams(BlockParams):
-    """``rows`` x ``columns`` APUs, output stationary: a tile of a GeMM.
+    """``rows`` x ``columns`` APUs, output stationary: a tile of a GEMM.
 
     ``i0`` has one beat per plane, as for an APU, with one word and one exponent per row. ``i1``
     has ``weight_beats`` beats per group: ``planes`` are the bit planes of the columns' weights,

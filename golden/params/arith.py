@@ -4,7 +4,7 @@ Every block takes one operand set and gives one result a cycle, ``latency`` cycl
 combinational. ``latency`` never changes a result, so golden models do not read it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import ClassVar
 
@@ -69,13 +69,9 @@ _AMX = {"operand_subnormals": Subnormals.FLUSH, "result_subnormals": Subnormals.
 
 
 @dataclass(frozen=True, kw_only=True)
-class FloatBlockParams(PipelinedParams):
+class FloatBlockParams(FloatRules, PipelinedParams):
     """A float operation on ``lanes`` independent operand sets."""
 
-    rounding: Rounding = Rounding.NEAREST_EVEN
-    overflow: Overflow = Overflow.INFINITY
-    operand_subnormals: Subnormals = Subnormals.KEEP
-    result_subnormals: Subnormals = Subnormals.KEEP
     lanes: int = 1
 
     def __post_init__(self) -> None:
@@ -84,12 +80,8 @@ class FloatBlockParams(PipelinedParams):
 
     @property
     def rules(self) -> FloatRules:
-        return FloatRules(
-            rounding=self.rounding,
-            overflow=self.overflow,
-            operand_subnormals=self.operand_subnormals,
-            result_subnormals=self.result_subnormals,
-        )
+        """The rules without the rest of the block's parameters."""
+        return FloatRules(**{f.name: getattr(self, f.name) for f in fields(FloatRules)})
 
 
 def signed_bits(low: int, high: int) -> int:

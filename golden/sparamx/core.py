@@ -110,9 +110,6 @@ class Core:
     def tileloadd(self, tile: NDArray) -> NDArray:
         return self._did("tileloadd", tile)
 
-    def tilestored(self, tile: NDArray) -> NDArray:
-        return self._did("tilestored", tile)
-
     def tdpbf16ps(self, c: NDArray, a: NDArray, b: NDArray) -> NDArray:
         return self._did("tdpbf16ps", tdpbf16ps(c, a, b))
 

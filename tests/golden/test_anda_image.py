@@ -16,7 +16,6 @@ from tilewright.golden.anda import (
 )
 from tilewright.golden.anda.cycles import (
     RESULT_LATENCY,
-    compressor_cycles,
     dot_cycles,
     gemm_cycles,
     group_cycles,
@@ -118,7 +117,6 @@ def test_aligner_cycle_by_cycle_equals_truncation(mantissa_bits):
 
 def test_a_group_takes_its_sign_word_and_its_planes():
     assert [group_cycles(bits) for bits in (1, 8, 16)] == [2, 9, 17]
-    assert compressor_cycles(8, 3) == 27
     assert dot_cycles([1, 16, 4], [False, True, True]).tolist() == [
         18 + RESULT_LATENCY,
         23 + RESULT_LATENCY,
