@@ -6,7 +6,7 @@ from tilewright.report.measured import load_measured
 
 def test_figures_are_the_records():
     page = str(layer.layer_section())
-    record = load_measured("deca_block")
+    record = load_measured("deca_layer")
     assert record["equal"]
     for matrix in record["matrices"]:
         assert f"{matrix['bytes']:,}" in page
@@ -16,7 +16,7 @@ def test_figures_are_the_records():
 def test_records_that_are_missing_are_named_with_their_command(monkeypatch):
     monkeypatch.setattr(layer, "load_measured", lambda name: None)
     page = str(layer.layer_section())
-    for workload in ("deca.block", "anda.block", "harmonia.block"):
+    for workload in ("deca.layer", "anda.layer", "harmonia.layer"):
         assert f"tilewright simulate {workload}" in page
 
 
@@ -25,12 +25,12 @@ def test_every_kind_of_record_is_shown(monkeypatch):
     module = {"module": "qkv", "mantissa": 7, "inputs": 576, "outputs": 960, "lines_read": 9}
     common = {"command": "tilewright simulate x", "layer": 3, "model": "m", "block": "b"}
     records = {
-        "anda_block": {
+        "anda_layer": {
             "tokens": 16,
             "modules": [{**module, "cycles": 4321, "gemm_cycles": 2}],
             **common,
         },
-        "harmonia_block": {
+        "harmonia_layer": {
             "tokens": 104,
             "heads": [{"head": 0, "counters": {**head, "cycles": 8765}}],
             **common,
@@ -38,5 +38,5 @@ def test_every_kind_of_record_is_shown(monkeypatch):
     }
     monkeypatch.setattr(layer, "load_measured", records.get)
     page = str(layer.layer_section())
-    for text in ("A_qkv", "4,321", "8,765", "layer 3 of m on b", "tilewright simulate deca.block"):
+    for text in ("A_qkv", "4,321", "8,765", "layer 3 of m on b", "tilewright simulate deca.layer"):
         assert text in page

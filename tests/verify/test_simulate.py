@@ -63,8 +63,8 @@ def test_one_stall_replaces_the_three(capsys):
         ),
         (["queue", "--m", "3"], "--m is an option of deca.gemm, not of queue"),
         (
-            ["anda.block", "--save", "x.npz"],
-            "--save is an option of anda, harmonia, not of anda.block",
+            ["anda.layer", "--save", "x.npz"],
+            "--save is an option of anda, harmonia, not of anda.layer",
         ),
         (["deca.gemm", "--cases", "5"], "--cases is an option of deca.cycles, not of deca.gemm"),
         (

@@ -77,7 +77,7 @@ def _harmonia(record: dict[str, Any]) -> Markup:
 
 
 _PARTS: dict[str, tuple[str, Callable[[dict[str, Any]], Markup]]] = {
-    "deca_block": ("Weights decompressed by the DECA PE", _deca),
-    "anda_block": ("Linear modules on the Anda accelerator", _anda),
-    "harmonia_block": ("Attention on the Harmonia accelerator", _harmonia),
+    "deca_layer": ("Weights decompressed by the DECA PE", _deca),
+    "anda_layer": ("Linear modules on the Anda accelerator", _anda),
+    "harmonia_layer": ("Attention on the Harmonia accelerator", _harmonia),
 }

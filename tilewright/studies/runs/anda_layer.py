@@ -63,7 +63,7 @@ def layer_on_anda(
     ``mantissas`` are the lengths of the modules' activations, written ``8,5,7,6``, by default
     those that :func:`searched_mantissas` gives.
     """
-    params = resolve_block(block, "anda", "anda.block")
+    params = resolve_block(block, "anda", "anda.layer")
     lengths = vars(mantissas_of(mantissas or searched_mantissas()))
     assert isinstance(params, AndaParams)
     modules, _ = read_layer(model, layer, params.rows, seed=simulation.seed)
@@ -74,7 +74,7 @@ def layer_on_anda(
         )
         for name, module in modules.items()
     )
-    runs = run_parts("anda.block", parts)
+    runs = run_parts("anda.layer", parts)
     equal = all(run.equal for run in runs)
     return AndaLayerRun(params.slug, model, layer, params.rows, equal, runs)
 

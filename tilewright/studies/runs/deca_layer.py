@@ -73,7 +73,7 @@ def layer_on_deca(
     simulation: Simulation = DEFAULT,
 ) -> DecaLayerRun:
     """Run every projection of decoder layer ``layer`` of ``model`` in each of the schemes."""
-    params = resolve_block(block, "deca", "deca.block")
+    params = resolve_block(block, "deca", "deca.layer")
     modules, _ = read_layer(model, layer, TOKENS, seed=simulation.seed)
     parts = (
         (
@@ -84,7 +84,7 @@ def layer_on_deca(
         for module in modules.values()
         for name in module.weights
     )
-    runs = run_parts("deca.block", parts)
+    runs = run_parts("deca.layer", parts)
     return DecaLayerRun(params.slug, model, layer, all(run.equal for run in runs), runs)
 
 

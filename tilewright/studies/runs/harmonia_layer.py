@@ -59,7 +59,7 @@ def layer_on_harmonia(
 
     A quarter of the ``tokens`` is decoded token by token, the others are its prompt.
     """
-    params = resolve_block(block, "harmonia", "harmonia.block")
+    params = resolve_block(block, "harmonia", "harmonia.layer")
     assert isinstance(params, HarmoniaParams)
     modules, attention = read_layer(model, layer, 1, tokens=tokens, seed=simulation.seed)
     count = len(attention.q) if heads is None else heads
@@ -73,7 +73,7 @@ def layer_on_harmonia(
         )
         for head in range(count)
     )
-    runs = run_parts("harmonia.block", parts)
+    runs = run_parts("harmonia.layer", parts)
     equal = all(run.equal for run in runs)
     return HarmoniaLayerRun(params.slug, model, layer, tokens, equal, runs)
 

@@ -32,7 +32,7 @@ PRESET = "small"  # the paper's sizes take minutes to build
 LATENCY = 100  # cycles of the external memory
 LIMIT = 20_000_000  # cycles
 EMPTY_LINES = 1024  # of the external memory where none is given
-OWN = {"anda": "transformer block", "harmonia": "head of attention"}
+OWN = {"anda": "transformer layer", "harmonia": "head of attention"}
 
 Memory: TypeAlias = NDArray[np.uint8]
 Program: TypeAlias = Sequence[BaseInstruction]

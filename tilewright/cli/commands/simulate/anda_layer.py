@@ -1,4 +1,4 @@
-"""``tilewright simulate anda.block``: the linear modules of a decoder layer on Anda."""
+"""``tilewright simulate anda.layer``: the linear modules of a decoder layer on Anda."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -15,9 +15,9 @@ from tilewright.cli.workloads import (
 if TYPE_CHECKING:
     from tilewright.studies.runs.anda_layer import AndaLayerRun
 
-NAME = "anda.block"
+NAME = "anda.layer"
 HELP = "the linear modules of a real decoder layer on Anda"
-EXAMPLE = "tilewright simulate anda.block --model tiny-llama --block anda:small"
+EXAMPLE = "tilewright simulate anda.layer --model tiny-llama --block anda:small"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

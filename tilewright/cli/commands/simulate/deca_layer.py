@@ -1,4 +1,4 @@
-"""``tilewright simulate deca.block``: the weights of a decoder layer through DECA."""
+"""``tilewright simulate deca.layer``: the weights of a decoder layer through DECA."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -15,9 +15,9 @@ from tilewright.cli.workloads import (
 if TYPE_CHECKING:
     from tilewright.studies.runs.deca_layer import DecaLayerRun
 
-NAME = "deca.block"
+NAME = "deca.layer"
 HELP = "the weights of a real decoder layer on DECA"
-EXAMPLE = "tilewright simulate deca.block --model tiny-llama --block deca:small --schemes bf8@0.5"
+EXAMPLE = "tilewright simulate deca.layer --model tiny-llama --block deca:small --schemes bf8@0.5"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -18,7 +18,7 @@ TINY = ("--model", "tiny-llama")
 
 def test_linear_modules_on_anda(capsys):
     words = (*TINY, "--block", "anda:small", "--layer", "1", "--mantissas", "8,5,7,6")
-    code, result = simulate(capsys, "anda.block", *words)
+    code, result = simulate(capsys, "anda.layer", *words)
     assert code == 0
     assert result["equal"]
     rows = [(m["module"], m["mantissa"], m["inputs"], m["outputs"]) for m in result["modules"]]
@@ -29,7 +29,7 @@ def test_linear_modules_on_anda(capsys):
 
 def test_weights_through_deca(capsys):
     words = (*TINY, "--block", "deca:small", "--schemes", "bf8@0.5")
-    code, result = simulate(capsys, "deca.block", *words)
+    code, result = simulate(capsys, "deca.layer", *words)
     assert code == 0
     assert result["equal"]
     assert [m["matrix"] for m in result["matrices"]] == [
@@ -40,7 +40,7 @@ def test_weights_through_deca(capsys):
 
 def test_a_head_on_harmonia(capsys):
     words = (*TINY, "--block", "harmonia:small", "--heads", "1", "--tokens", "32")
-    code, result = simulate(capsys, "harmonia.block", *words)
+    code, result = simulate(capsys, "harmonia.layer", *words)
     assert code == 0
     assert result["equal"]
     params = resolve("harmonia:small")
@@ -68,24 +68,24 @@ def test_operands_are_the_models():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["anda.block", "--block", "popcount"], "anda.block runs on a block anda, not popcount"),
-        (["deca.block", "--block", "popcount"], "deca.block runs on a block deca, not popcount"),
+        (["anda.layer", "--block", "popcount"], "anda.layer runs on a block anda, not popcount"),
+        (["deca.layer", "--block", "popcount"], "deca.layer runs on a block deca, not popcount"),
         (
-            ["harmonia.block", "--block", "anda"],
-            "harmonia.block runs on a block harmonia, not anda",
+            ["harmonia.layer", "--block", "anda"],
+            "harmonia.layer runs on a block harmonia, not anda",
         ),
-        (["anda.block", "--layer", "2"], "layer must be 0..1, not 2"),
-        (["anda.block", "--mantissas", "8,5,7"], "four numbers such as 8,5,7,6, not '8,5,7'"),
-        (["anda.block", "--mantissas", "8,5,7,17"], "a mantissa has 1..16 bits, not 17"),
-        (["deca.block", "--schemes", "bf8@half"], "a density is a number such as 0.5, not 'half'"),
-        (["deca.block", "--schemes", "bf8@2"], "density must be 0..1, not 2.0"),
+        (["anda.layer", "--layer", "2"], "layer must be 0..1, not 2"),
+        (["anda.layer", "--mantissas", "8,5,7"], "four numbers such as 8,5,7,6, not '8,5,7'"),
+        (["anda.layer", "--mantissas", "8,5,7,17"], "a mantissa has 1..16 bits, not 17"),
+        (["deca.layer", "--schemes", "bf8@half"], "a density is a number such as 0.5, not 'half'"),
+        (["deca.layer", "--schemes", "bf8@2"], "density must be 0..1, not 2.0"),
         (
-            ["deca.block", "--schemes", "int8_tile"],
+            ["deca.layer", "--schemes", "int8_tile"],
             "int8_tile: the activations of a language model are",
         ),
-        (["harmonia.block", "--heads", "5"], "heads must be 1..4, not 5"),
-        (["harmonia.block", "--tokens", "0"], "1 tokens of a text that has 0"),
-        (["anda.block", "--model", "none.gguf"], "none.gguf: no such file or folder, and no model"),
+        (["harmonia.layer", "--heads", "5"], "heads must be 1..4, not 5"),
+        (["harmonia.layer", "--tokens", "0"], "1 tokens of a text that has 0"),
+        (["anda.layer", "--model", "none.gguf"], "none.gguf: no such file or folder, and no model"),
     ],
 )
 def test_refused_runs(words, message, capsys):
@@ -110,7 +110,7 @@ def test_refused_operands():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("workload", ["anda.block", "deca.block", "harmonia.block"])
+@pytest.mark.parametrize("workload", ["anda.layer", "deca.layer", "harmonia.layer"])
 def test_a_layer_of_smollm2(workload, capsys):
     """Everything equals golden, and is as the committed record says: all modules, all heads."""
     smollm2_or_skip()

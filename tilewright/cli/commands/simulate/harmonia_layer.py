@@ -1,4 +1,4 @@
-"""``tilewright simulate harmonia.block``: the attention of a decoder layer on Harmonia."""
+"""``tilewright simulate harmonia.layer``: the attention of a decoder layer on Harmonia."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -15,10 +15,10 @@ from tilewright.cli.workloads import (
 if TYPE_CHECKING:
     from tilewright.studies.runs.harmonia_layer import HarmoniaLayerRun
 
-NAME = "harmonia.block"
+NAME = "harmonia.layer"
 HELP = "the attention of a real decoder layer on Harmonia"
 EXAMPLE = (
-    "tilewright simulate harmonia.block --model tiny-llama --block harmonia:small --tokens 32"
+    "tilewright simulate harmonia.layer --model tiny-llama --block harmonia:small --tokens 32"
     " --heads 1"
 )
 
