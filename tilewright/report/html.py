@@ -56,7 +56,7 @@ nav a[aria-current] { color: var(--ink); font-weight: 600; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 1.6rem 0 .4rem; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .4rem; }
 p, ul, ol, pre { margin: .6rem 0; }
-p, li { max-width: 46rem; }
+p, li { max-width: 46rem; overflow-wrap: anywhere; }
 .source, figcaption, footer { color: var(--faint); font-size: .85rem; }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem; }
 .wide { overflow-x: auto; margin: .8rem 0; }
