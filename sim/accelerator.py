@@ -1,10 +1,10 @@
-"""Anda, Harmonia and what they are compared with: cycles, traffic and energy of whole products.
+"""Anda, Harmonia and what they are compared with: cycles, traffic and energy of whole GEMMs.
 
-An array of processing elements gives one output each, a tile of ``rows`` by ``columns`` outputs at
+An array of PEs gives one output each, a tile of ``rows`` by ``columns`` outputs at
 a time (output stationary), group after group of the inner dimension. One operand stays in half of
 its buffer, of which the other half takes the next part, while the other operand passes
 (``tilewright.golden.harmonia.traffic``), in the order that moves fewer bits. Transfers overlap with
-computing, so a product takes the longer of the two, after the first tile has come.
+computing, so a GEMM takes the longer of the two, after the first tile has come.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +32,7 @@ __all__ = [
 
 MEGABYTE = 1 << 20
 WEIGHT_BITS = 4 + FP16.bits / 128  # INT4 and a scale for 128 of them
-REFERENCE_CYCLES = 16  # of a group of 64 in an fp16 element of equal throughput: 4 lanes
+REFERENCE_CYCLES = 16  # of a group of 64 in an fp16 PE of equal throughput: 4 lanes
 VECTOR_LANES = 64  # Anda paper, Table III: FPUs of the vector unit, which has the attention
 
 
@@ -81,17 +81,18 @@ class Accelerator:
     attention_power: dict[str, float] = field(hash=False, default_factory=dict)
 
     def with_lengths(self, lengths: dict[str, int]) -> Self:
+        """Return the machine with other mantissa lengths by module."""
         return replace(self, lengths=self.lengths | lengths)
 
     @property
     def mac_rate(self) -> float:
-        """Multiply-adds a cycle in a projection fed by queries' activations."""
+        """Multiply-adds a cycle in the projections of queries, keys and values."""
         return self.rows * self.columns * self.group / self.cycles(self.lengths["qkv"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProductTime:
-    """One product with its repetitions: times in cycles, traffic in bits."""
+    """One GEMM with its repetitions: times in cycles, traffic in bits."""
 
     product: Gemm
     compute: float
@@ -104,14 +105,17 @@ class ProductTime:
 
     @property
     def cycles(self) -> float:
+        """Cycles from the first transfer to the last result."""
         return max(self.compute, self.transfer - self.alone) + self.alone + self.first
 
     @property
     def bound(self) -> str:
+        """What takes longer: ``compute`` or ``memory``."""
         return "compute" if self.compute >= self.transfer else "memory"
 
 
 def run(machine: Accelerator, products: Iterable[Gemm]) -> list[ProductTime]:
+    """Return the time of each GEMM on its own, one after the other."""
     return [
         _attention(machine, p) if p.module == "attention" else _linear(machine, p) for p in products
     ]
@@ -202,7 +206,7 @@ def _times(
 
 
 def energy(machine: Accelerator, times: Sequence[ProductTime]) -> dict[str, float]:
-    """Joules by component; buffers and memory alone where the machine's power is not known."""
+    """Return joules by component; buffers and memory alone where no power is published."""
     parts: dict[str, float] = {}
     for time in times:
         attention = time.product.module == "attention"
@@ -283,8 +287,8 @@ def _fixed(cycles: float) -> Callable[[int], float]:
     return lambda length: cycles
 
 
-# Cycles of a group of 64 in elements of equal throughput (Anda paper, Sections V-C and V-D):
-# shorter mantissas make bit-parallel elements proportionally faster at equal area.
+# Cycles of a group of 64 in PEs of equal throughput (Anda paper, Sections V-C and V-D): shorter
+# mantissas make bit-parallel PEs proportionally faster at equal area.
 BASELINES = {
     "fp-fp": REFERENCE_CYCLES,
     "fp-int": REFERENCE_CYCLES,
@@ -296,7 +300,7 @@ BASELINES = {
 
 
 def baseline(name: str) -> Accelerator:
-    """A machine of equal peak throughput and equal buffers that stores fp16 activations."""
+    """Return a machine of equal peak throughput and equal buffers that stores fp16 activations."""
     require(name in BASELINES, f"unknown baseline {name!r}; known: {', '.join(BASELINES)}")
     like = anda()
     return replace(
@@ -375,7 +379,7 @@ ACCELERATORS: dict[str, Callable[[], Accelerator]] = {
 
 
 def footprint(machine: Accelerator, model: LlmShape, batch: int, context: int) -> dict[str, float]:
-    """Bytes of weights (projections and output head INT4, other tables fp16) and of the cache."""
+    """Return bytes of weights (projections and head INT4, other tables fp16) and of the cache."""
     packed = model.linear_weights + model.head_weights
     rest = (
         model.parameters

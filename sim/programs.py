@@ -1,4 +1,4 @@
-"""Products and attention as programs of the accelerators: cycles that equal the RTL's.
+"""GEMMs and attention as programs of the accelerators: cycles that equal the RTL's.
 
 ``golden.anda_machine.tiled_gemm`` and ``golden.harmonia_machine.tiled_gemm`` cut a
 product as the buffers allow and write its instructions; the golden cycle models, which tests hold
@@ -126,10 +126,10 @@ def attention_time(
 
 
 def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
-    """The formula's machine with the memory port and the buffers of the accelerator.
+    """Return the formula's machine with the memory port and the buffers of the accelerator.
 
-    At most ``dma_lines`` lines are under way, each for ``latency`` and two more cycles; a row is
-    written a cycle. Activations are not loaded ahead, so that they may fill their whole buffer.
+    At most ``dma_lines`` requests are outstanding, each for ``latency`` and two more cycles; a row
+    is written a cycle. Activations are not loaded ahead, so they may fill their whole buffer.
     """
     memories: Any
     if isinstance(params, AndaParams):
@@ -143,7 +143,7 @@ def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
     per_cycle = share * params.line_bits
 
     def load_cycles(memory: Any) -> float:
-        """Of a row."""
+        """Return the cycles in which one row comes."""
         return max(1.0, params.row_bits(memory) / per_cycle)
 
     group_cycles = beats * load_cycles(weights) + load_cycles(memories.SCALES)
@@ -200,8 +200,8 @@ def _harmonia_counters(
     return dict(harmonia_cycles.program_cycles(params, outcome, latency))
 
 
-# Lines of so many bytes, so many of them under way: as built; enough for the memory's latency; and
-# as wide as the widest row, beyond which the buffers' write ports are the bound.
+# Lines of so many bytes, so many of them outstanding: as built; enough for the memory's latency;
+# and as wide as the widest row, beyond which the buffers' write ports are the bound.
 PORTS: tuple[dict[str, int], ...] = ({}, {"dma_lines": 64}, {"line_bytes": 256, "dma_lines": 64})
 MODEL = "llama-2-7b"
 TOKENS = (1, 16, 512)

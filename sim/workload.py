@@ -1,6 +1,6 @@
-"""The matrix products of a model, by phase, batch and context; or those of a CSV file.
+"""The GEMMs of a model, by phase, batch and context; or those of a CSV file.
 
-A product takes ``rows`` activations of ``inner`` values through a matrix of ``inner`` by ``outer``
+A GEMM takes ``rows`` activations of ``inner`` values through a matrix of ``inner`` by ``outer``
 values, ``count`` times. For a projection the matrix is a weight matrix, for attention it is the
 keys or values of one sequence that one key-value head keeps.
 """
@@ -21,7 +21,7 @@ MODULES = ("qkv", "o", "u", "d", "head", "attention", "other")
 
 @dataclass(frozen=True, kw_only=True)
 class Gemm:
-    """``count`` products of the same shape."""
+    """``count`` GEMMs of the same shape."""
 
     name: str
     module: str  # which activation feeds it, in the words of the Anda paper; or attention, head
@@ -39,12 +39,12 @@ class Gemm:
 
     @property
     def macs(self) -> int:
-        """Multiply-adds of all ``count`` products."""
+        """Multiply-adds of all ``count`` repetitions."""
         return self.count * self.rows * self.inner * self.outer
 
     @property
     def matrix(self) -> int:
-        """Values of the matrices of all ``count`` products."""
+        """Values of the matrices of all ``count`` repetitions."""
         return self.count * self.inner * self.outer
 
 
@@ -76,7 +76,7 @@ def linear(model: LlmShape, rows: int) -> list[Gemm]:
 def attention(model: LlmShape, sequences: int, tokens: int, keys: int) -> list[Gemm]:
     """Scores and weighted values: ``tokens`` queries of each sequence meet ``keys`` cached tokens.
 
-    The query heads that share a key-value head make up the rows of one product. Every query meets
+    The query heads that share a key-value head make up the rows of one GEMM. Every query meets
     every key: the mask of a causal model is not used to skip work, as in the papers.
     """
     rows = tokens * (model.num_attention_heads // model.num_key_value_heads)
@@ -114,7 +114,7 @@ def _check(model: LlmShape, batch: int, context: int) -> None:
 
 
 def read_csv(path: Path) -> list[Gemm]:
-    """Products of a table with the columns name, rows, inner, outer and, at will, count."""
+    """Read the GEMMs of a table with the columns name, rows, inner, outer and, at will, count."""
     with path.open(newline="") as file:
         try:
             return list(_rows(path, csv.DictReader(file)))
@@ -147,4 +147,5 @@ def _rows(path: Path, table: "csv.DictReader[str]") -> Iterator[Gemm]:
 
 
 def total_macs(products: Sequence[Gemm]) -> int:
+    """Return the multiply-adds of all of these GEMMs."""
     return sum(product.macs for product in products)

@@ -1,6 +1,6 @@
 """A 56-core Xeon with tile multiplication, with and without a DECA beside every core.
 
-Matrix products run on all cores at once; each core has its share of the bandwidth and of the
+GEMMs run on all cores at once; each core has its share of the bandwidth and of the
 tiles. What one tile costs comes from ``tilewright.sim.core`` (DECA) or from the counts of vector
 operations below (software). The rest of a token, which no scheme touches, is attention and the
 small kernels around it.
@@ -97,10 +97,12 @@ class TileCost:
 
     @property
     def utilisation(self) -> dict[str, float]:
+        """Share of the time for which each resource is busy."""
         return {name: getattr(self, name) / self.cycles for name in ("memory", "vector", "matrix")}
 
     @property
     def bound(self) -> str:
+        """The resource that is busy for the largest share of the time."""
         use = self.utilisation
         return max(use, key=lambda name: use[name])
 
@@ -202,7 +204,7 @@ def _feeding(rows: int, inner: int, *, reload: bool) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class GemmTime:
-    """A product on all cores; ``seconds`` is for all its repetitions."""
+    """A GEMM on all cores; ``seconds`` is for all its repetitions."""
 
     product: Gemm
     seconds: float
@@ -237,14 +239,16 @@ class Token:
 
     products: tuple[GemmTime, ...]
     head: GemmTime
-    rest: float  # attention and the kernels between the products
+    rest: float  # attention and the kernels between the GEMMs
 
     @property
     def gemm_seconds(self) -> float:
+        """Time of the projections, without the output head."""
         return sum(part.seconds for part in self.products)
 
     @property
     def seconds(self) -> float:
+        """Time of everything."""
         return self.gemm_seconds + self.head.seconds + self.rest
 
 
