@@ -82,10 +82,20 @@ def test_refusals(capsys, argv, message):
     assert run(capsys, *argv) == (2, "", f"tilewright: {message}\n")
 
 
-def test_options_may_stand_before_a_workload(capsys):
-    """What is refused is the value, so the option was read as the workload's own."""
-    code, _, err = run(capsys, "--prefetch", "16", "deca.gemm")
-    assert (code, err) == (2, "tilewright: prefetch must be 0..15, not 16\n")
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--prefetch", "16", "deca.gemm"], "prefetch must be 0..15, not 16"),
+        (["--json", "deca.gemm", "--prefetch", "16"], "prefetch must be 0..15, not 16"),
+        (
+            ["--block", "anda", "harmonia.layer"],  # the value of an option, no workload
+            "harmonia.layer runs on a block harmonia, not anda",
+        ),
+    ],
+)
+def test_options_may_stand_before_a_workload(capsys, argv, message):
+    """What is refused is a value, so the options were read as the workload's own."""
+    assert run(capsys, *argv) == (2, "", f"tilewright: {message}\n")
 
 
 def test_a_failing_bench_is_a_result(capsys, monkeypatch):

@@ -51,7 +51,8 @@ def find_command(argv: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     words: tuple[str, ...] = (first,)
     rest = list(argv)
     rest.remove(first)
-    while chosen := [word for word in rest if word in command_names(*words)]:
-        words = (*words, chosen[0])
-        rest.remove(chosen[0])
+    while places := [k for k, word in enumerate(rest) if word in command_names(*words)]:
+        # A word behind an option may be its value; one behind another word is not.
+        place = min(places, key=lambda k: k > 0 and rest[k - 1].startswith("-"))
+        words = (*words, rest.pop(place))
     return words, rest
