@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import BlockParams, Field, Port
 
-__all__ = ["Unit", "field_shape", "payload_layout", "unit_signature"]
+__all__ = ["Unit", "field_shape", "payload_layout", "unit_signature", "word_layout"]
 
 
 def field_shape(field: Field) -> Shape | data.ArrayLayout:
@@ -18,6 +18,15 @@ def field_shape(field: Field) -> Shape | data.ArrayLayout:
 def payload_layout(port: Port) -> data.StructLayout:
     """Payload of ``port``: its fields in order, the first one lowest."""
     return data.StructLayout({f.name: field_shape(f) for f in port.fields})
+
+
+def word_layout(bits: int) -> data.StructLayout:
+    """Payload of one word, as the stream blocks of the catalogue have it.
+
+    For structs inside a block whose records must not change: a stream of the struct itself would
+    give each of its fields a name in the RTLIL.
+    """
+    return data.StructLayout({"data": bits})
 
 
 def unit_signature(params: BlockParams) -> wiring.Signature:

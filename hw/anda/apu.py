@@ -2,7 +2,7 @@
 
 from amaranth import Module, Signal
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.anda import MANTISSA_FIELD_BITS, AndaNumerics
 from tilewright.golden.params.arith import FloatConvertParams, FloatMulParams
@@ -15,7 +15,7 @@ from tilewright.hw.arith.accumulate import Accumulate
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.arith.float_mul import FloatMul
 from tilewright.hw.stream.register_slice import RegisterSlice
-from tilewright.hw.unit import Unit
+from tilewright.hw.unit import Unit, word_layout
 
 __all__ = ["Apu", "ApuDatapath", "datapath_signature"]
 
@@ -109,7 +109,7 @@ class Apu(Unit):
             exponent = Signal(FP16.exponent_bits, reset_less=True)
             with m.If(sequencer.take & sequencer.sign_beat):
                 m.d.sync += exponent.eq(self.i0.p.exponent)
-        held = source.p
+        held = data.View(self.i1.p.shape(), source.payload.as_value())
         scale = Signal(FP16.bits, reset_less=True)
         m.submodules.convert = convert = FloatConvert(FloatConvertParams(a=FP32, out=FP16))
         m.d.comb += [
@@ -139,10 +139,12 @@ class Apu(Unit):
     def _operands_inside(self, m: Module, sequencer: Sequencer) -> tuple:
         """Planes with their signs applied, the group's exponent, and the stream of weights."""
         p = self.params
-        m.submodules.weights = weights = RegisterSlice(self.i1.p.shape())
+        m.submodules.weights = weights = RegisterSlice(word_layout(p.inputs[1].bits))
         m.submodules.activations = activations = ActivationDispatcher(p.group, 1)
-        connect(m, flipped(self.i1), weights.i)
         m.d.comb += [
+            weights.i.p.data.eq(self.i1.p),
+            weights.i.valid.eq(self.i1.valid),
+            self.i1.ready.eq(weights.i.ready),
             activations.take.eq(sequencer.take),
             activations.sign_beat.eq(sequencer.sign_beat),
             activations.planes[0].eq(self.i0.p.plane),

@@ -9,7 +9,7 @@ from tilewright.hw.deca.request_cam import RequestCam, queue_lines
 from tilewright.hw.stream.arbiter import lowest_set
 from tilewright.hw.stream.line_queue import LineQueuePort, line_layout
 from tilewright.hw.stream.register_slice import RegisterSlice
-from tilewright.hw.unit import payload_layout
+from tilewright.hw.unit import payload_layout, word_layout
 
 __all__ = ["LoadUnit", "locations_layout", "request_layout"]
 
@@ -72,8 +72,7 @@ class LoadUnit(wiring.Component):
             }
         )
         self.cam = RequestCam(params, loader)
-        # A word and no struct, whose fields would get names of their own in the Verilog.
-        self.offer = RegisterSlice(request_layout(params).size)
+        self.offer = RegisterSlice(word_layout(request_layout(params).size))
 
     def elaborate(self, platform):
         m = Module()
@@ -86,7 +85,7 @@ class LoadUnit(wiring.Component):
             cam.squash.eq(self.squash),
             self.outstanding.eq(cam.outstanding),
             self.request.valid.eq(offer.o.valid),
-            self.request.payload.eq(offer.o.payload),
+            self.request.payload.eq(offer.o.p.data),
             offer.o.ready.eq(self.request.ready),
         ]
         return m
@@ -112,7 +111,7 @@ class LoadUnit(wiring.Component):
             cam.allocate.eq(going),
             request.tag.eq(cam.tag),
             offer.i.valid.eq(going),
-            offer.i.payload.eq(request),
+            offer.i.p.data.eq(request),
         ]
         for k, (queue, line, left) in enumerate(zip(queues, lines, lefts, strict=True)):
             m.d.comb += [wants[k].eq(mores[k] & queue.free), queue.reserve.eq(grant[k])]

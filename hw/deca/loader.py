@@ -28,6 +28,7 @@ from tilewright.hw.deca.load_unit import LoadUnit
 from tilewright.hw.deca.window import Window
 from tilewright.hw.stream.line_queue import LineQueue
 from tilewright.hw.stream.register_slice import RegisterSlice
+from tilewright.hw.unit import word_layout
 
 __all__ = ["Loader"]
 
@@ -210,8 +211,7 @@ class Loader(wiring.Component):
     def _cut_masks(self, m):
         """Bitmask lines to chunks; a register slice keeps the window logic's waits from here."""
         p, reader = self.params, self.readers["mask"]
-        # A word and no struct, whose fields would get names of their own in the Verilog.
-        slice_ = RegisterSlice(p.lanes + 1)
+        slice_ = RegisterSlice(word_layout(p.lanes + 1))
         m.submodules.mask_slice = ResetInserter(self.drop)(slice_)
         position = Signal(range(p.line_bytes))
         cut_valid, cut = Signal(), Signal(reader.cut_layout, reset_less=True)
@@ -225,10 +225,10 @@ class Loader(wiring.Component):
         m.d.comb += [
             reader.cut.eq(cut),
             slice_.i.valid.eq(cut_valid & reader.available),
-            slice_.i.payload.eq(Cat(reader.window, reader.error)),
+            slice_.i.p.data.eq(Cat(reader.window, reader.error)),
             reader.take.eq(slice_.i.valid & slice_.i.ready),
             chunk.valid.eq(slice_.o.valid),
-            chunk.payload.eq(slice_.o.payload),
+            chunk.payload.eq(slice_.o.p.data),
             slice_.o.ready.eq(chunk.ready),
         ]
 
@@ -236,14 +236,14 @@ class Loader(wiring.Component):
         """v: a step that may leave as soon as its lines are here, or the end of a bad tile."""
         p = self.params
         # Waits end at this slice; without it they would reach through the whole window logic.
-        slice_ = RegisterSlice(window_layout(p))
+        slice_ = RegisterSlice(word_layout(window_layout(p).size))
         m.submodules.window_slice = ResetInserter(self.drop)(slice_)
         m.d.comb += [
             slice_.i.valid.eq(self.window.o.valid),
-            slice_.i.payload.eq(self.window.o.payload),
+            slice_.i.p.data.eq(self.window.o.payload),
             self.window.o.ready.eq(slice_.i.ready),
         ]
-        w = slice_.o.p
+        w = data.View(window_layout(p), slice_.o.p.data)
         bits_left = Signal(LENGTH_BITS + 3)  # of codes that the command promised
         code_position, scale_position = Signal(range(p.line_bits)), Signal(range(p.line_bytes))
         ending = Signal()  # the tile's last step is vetted, its result not yet taken
