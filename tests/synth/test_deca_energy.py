@@ -257,7 +257,7 @@ def test_a_clock_out_of_reach_is_refused(monkeypatch):
 @pytest.mark.parametrize("block", [[], ["popcount"]])
 def test_the_command_needs_a_deca(block, capsys):
     assert main(["synth", *block, "--energy"]) == 2
-    assert "--energy needs a BLOCK that is a DECA element" in capsys.readouterr().err
+    assert "--energy needs a BLOCK that is a DECA PE" in capsys.readouterr().err
 
 
 # The small element, from RTL to energy.

@@ -106,7 +106,7 @@ def checked_columns(
     for name in columns.keys() - {port.name for port in ports}:
         known = ", ".join(port.name for port in ports)
         raise ValueError(f"block {params.block} has no port {name!r}; ports: {known}")
-    found = {}
+    found: PortColumns = {}
     for port in ports:
         place = f"block {params.block}, port {port.name}"
         if port.name not in columns:

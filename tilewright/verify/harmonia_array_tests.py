@@ -1,6 +1,7 @@
 """The cocotb test of the array: operands first, then the sums; every cycle as the model says."""
 
 import time
+from functools import partial
 from typing import Any
 
 import cocotb
@@ -25,16 +26,20 @@ async def equals_golden(dut: Any) -> None:
         results = StreamMonitor(dut, "o", stall=result_stall, seed=asked.seed)
         await clock.reset([load, sums, results])
         load.send(data.sent["load"])
-        await clock.run(lambda load=load: load.idle)
+        await clock.run(partial(_all_idle, [load]))
         sums.send(data.sent["i"])
         clock.quiet = 0
-        await clock.run(
-            lambda sums=sums, results=results: (
-                clock.quiet > SETTLE and sums.idle and not results.waiting
-            )
-        )
+        await clock.run(partial(_is_settled, clock, sums, results))
         compare(params, data, {"o": results.words}, in_order=True)
         if stall == result_stall == 0:
             require_cycles(params, data, [sums], [results])
         cycles += clock.cycle
     job.report(cases=asked.cases, cycles=cycles, seconds=time.perf_counter() - start)
+
+
+def _all_idle(drivers: list[StreamDriver]) -> bool:
+    return all(driver.idle for driver in drivers)
+
+
+def _is_settled(clock: Harness, sums: StreamDriver, results: StreamMonitor) -> bool:
+    return clock.quiet > SETTLE and sums.idle and not results.waiting

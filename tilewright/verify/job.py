@@ -4,12 +4,14 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 
 __all__ = ["DEFAULT_STALLS", "Job", "load", "report"]
+
+P = TypeVar("P", bound=BlockParams)
 
 DEFAULT_STALLS = (0.0, 0.3, 0.8)  # probability that a side waits, per cycle and port
 
@@ -35,7 +37,15 @@ class Job:
 
     @property
     def params(self) -> BlockParams:
+        """The parameters of the block."""
         return resolve(self.block)
+
+    def params_as(self, kind: type[P]) -> P:
+        """Return the parameters, which must be of this kind."""
+        params = self.params
+        if not isinstance(params, kind):
+            raise TypeError(f"{self.block} has no {kind.__name__}")
+        return params
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

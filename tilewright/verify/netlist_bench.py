@@ -39,7 +39,7 @@ class NetlistBench(Harness):
         self._inputs = {name: Wire(name, len(nets)) for name, nets in netlist.inputs.items()}
         self._outputs = {name: Wire(name, len(nets)) for name, nets in netlist.outputs.items()}
         self.dut = SimpleNamespace(**self._inputs, **self._outputs)
-        self._edge = _Edge(self)
+        self._edge: Any = _Edge(self)  # awaited as cocotb's triggers are
         self._simulator = Simulator(netlist)
         self._ignored = self._counters = self._simulator.counters()
         self._cycles = 0  # since counters are on

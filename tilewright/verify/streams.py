@@ -188,7 +188,7 @@ class Harness:
         # The clock toggles inside cocotb's library: Python wakes up at rising edges alone.
         if self._clocked:
             Clock(dut.clk, PERIOD_NS, "ns", impl="gpi").start()
-        self._edge = RisingEdge(dut.clk) if self._clocked else Timer(PERIOD_NS, "ns")
+        self._edge: Any = RisingEdge(dut.clk) if self._clocked else Timer(PERIOD_NS, "ns")
 
     async def reset(self, parts: Sequence[Part] = (), cycles: int = 2) -> None:
         """Reset the block; ``parts`` are the ones to step from now on."""

@@ -95,11 +95,11 @@ def _simulators() -> list[Tool]:
     usable = {name: s for name, s in found.items() if s is not None and s.recent_enough}
     tools = []
     for name, simulator in found.items():
-        release = simulator and simulator.version
+        release = None if simulator is None else simulator.version
         if simulator is not None and name not in usable:
             release = f"{release}, too old: {MINIMUM[name]} needed"
         purpose = {"verilator": "simulate, lint", "icarus": "simulate, second opinion"}[name]
-        path = str(simulator.path) if name in usable else None
+        path = str(usable[name].path) if name in usable else None
         # One simulator is enough.
         tools.append(Tool(name, purpose, path, release, not usable, install_command(name)))
     return tools

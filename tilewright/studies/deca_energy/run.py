@@ -72,6 +72,7 @@ def deca_energy_record(
     ``tick`` is told each run that is done.
     """
     params = resolve(spec)
+    assert isinstance(params, DecaParams)
     rtlil = to_rtlil(params, memory_macros=True)
     result = synthesise(rtlil, params.slug, technology, GOAL)
     if result.delay > PERIOD:
@@ -84,10 +85,12 @@ def deca_energy_record(
     for name, figures in run_cases(params, result):
         runs[name] = figures
         tick(name)
-    kept = ("block", "spec", "parameters", "technology", "goal")
-    kept += ("rtlil_sha256", "liberty_sha256", "flow_sha256", "tools")
+    copied = (
+        *("block", "spec", "parameters", "technology", "goal"),
+        *("rtlil_sha256", "liberty_sha256", "flow_sha256", "tools"),
+    )
     return {
-        **{key: record[key] for key in kept},
+        **{key: record[key] for key in copied},
         "energy_sha256": energy_sha256(technology.name),
         "period_ps": PERIOD,
         "workload": _workload(),

@@ -92,7 +92,8 @@ def _tensors(kind: str) -> Tensors:
         weight = rng.integers(-8, 8, shape)
         scale = rng.integers(0x2000, 0x3000, (STREAMS, DOTS, LENGTH // WEIGHT_GROUP))
     else:
-        real = {name: samples()[name].astype(np.int64) for name in samples().dtype.names}
+        tensors = ("activation", "weight", "scale")
+        real = {name: samples()[name].astype(np.int64) for name in tensors}
         activation = real["activation"]
         weight, scale = (  # the same for all dot products of a stream
             np.repeat(real[name][:, np.newaxis], DOTS, axis=1) for name in ("weight", "scale")

@@ -3,9 +3,10 @@
 from random import Random
 
 import numpy as np
+from numpy.random import Generator
 
 from tilewright.golden.anda_machine.block import heavy_tailed, random_weights
-from tilewright.golden.anda_machine.builder import Builder, Scalar, Tensor
+from tilewright.golden.anda_machine.builder import Builder, PlacedWeights, Scalar, Tensor
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.machine import SCALARS
 from tilewright.golden.params.vector import Operation
@@ -57,7 +58,7 @@ def random_program(params: AndaParams, seed: int, steps: int = 4, gemm: bool = T
     return b
 
 
-def _multiply(b, choose, x, weights):
+def _multiply(b: Builder, choose: Random, x: Tensor, weights: PlacedWeights) -> Tensor:
     result = choose.choice((0, 0, choose.randint(1, 16)))
     source = b.compress(x, choose.randint(1, 16))
     b.wait()
@@ -68,7 +69,7 @@ def _multiply(b, choose, x, weights):
     return y
 
 
-def _vector_step(b, choose, rng, x):
+def _vector_step(b: Builder, choose: Random, rng: Generator, x: Tensor) -> Tensor:
     """A few operations on a tensor, a scalar register and constants."""
     y, s = b.allocate(x.elements), Scalar(choose.randrange(SCALARS - 1))
     reduction = choose.choice(REDUCTIONS)
@@ -82,7 +83,7 @@ def _vector_step(b, choose, rng, x):
     return y
 
 
-def _recipe(b, choose, rng, x):
+def _recipe(b: Builder, choose: Random, rng: Generator, x: Tensor) -> Tensor:
     def channel() -> Tensor:
         return b.broadcast(rng.standard_normal(x.elements).astype(np.float16).view(np.uint16))
 

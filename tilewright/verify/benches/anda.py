@@ -116,7 +116,8 @@ class AndaApuBench(TimedBench[AndaApuParams], ComparedPE[AndaApuParams]):
         fmt = BlockFormat(group=GROUP, mantissa_bits=mantissa_bits)
         blocks = bfp.encode(fmt, tensors.activation)
         weights = tensors.weight.reshape(tensors.groups.shape)
-        streams, dots, groups = weights.shape[:3]
+        streams, dots, length = tensors.activation.shape
+        groups = length // GROUP
         words = planes.pack(fmt, blocks)  # (streams, dots, groups, 1 + mantissa_bits)
         if not params.buffered:
             words[..., 1:] ^= words[..., :1]

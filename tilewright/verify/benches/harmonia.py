@@ -97,7 +97,7 @@ class HarmoniaArrayBench(TimedBench[HarmoniaArrayParams]):
         """Draw about ``cases`` sums in tiles of 2 to 40 sums, mostly short."""
         used = min(params.words, 64)
         count = used * params.columns
-        loads = {
+        loads: Columns = {
             "column": np.repeat(np.arange(params.columns), used),
             "address": np.tile(rng.permutation(params.words)[:used], params.columns),
             "b_signs": rng.integers(0, 2, (count, params.group)),
@@ -266,7 +266,7 @@ def _applied(params: HarmoniaOffsetParams, rng: Generator, beats: int, kind: int
     }
 
 
-def _values(rng: Generator, beats: int, rows: int, kind: int) -> NDArray[np.uint16]:
+def _values(rng: Generator, beats: int, rows: int, kind: int) -> NDArray:
     """Draw anything; few magnitudes, so that ties are common; or all below 2^-13."""
     if kind == 0:
         return rng.permutation(activations(rng, beats, rows, finite=False))

@@ -14,8 +14,10 @@ from tilewright.golden.params.deca import (
     REGISTER_BITS,
     TILE_BYTES,
     TILE_ROWS,
+    DecaAxiParams,
     LoaderRegister,
     Register,
+    TileConfig,
     TileError,
 )
 from tilewright.verify import job
@@ -32,7 +34,7 @@ from tilewright.verify.deca.workload import (
 from tilewright.verify.streams import Harness
 
 JOB = job.load()
-PARAMS = JOB.params
+PARAMS = JOB.params_as(DecaAxiParams)
 DONE = 2  # of STATUS
 SQUASH, TAKE_RESULT = 1, 2  # written to it
 WORD_BYTES = REGISTER_BITS // 8
@@ -121,7 +123,7 @@ class Host:
             want = tile.rows[row] >> (REGISTER_BITS * word) & ((1 << REGISTER_BITS) - 1)
             assert got == want, f"row {row}, word {word}: got {got:#x}, expected {want:#x}"
 
-    def tiles(self, config, count: int) -> list[TileJob]:
+    def tiles(self, config: TileConfig, count: int) -> list[TileJob]:
         tiles = random_tiles(self.rng, config, count, float(self.rng.uniform(0.1, 0.9)))
         lut = random_table(self.rng, min(config.code_bits, 8))
         return tile_jobs(tiles, lut, scatter(tiles, self.store, self.random))
@@ -203,7 +205,7 @@ async def rows_are_read_once(host: Host) -> None:
     """The words of a row wait while the core writes other things, and no longer than its tile."""
     config = all_configs(PARAMS)[0]
     first, second, third = host.tiles(config, 3)
-    await host.load_table(first.lut)
+    await host.load_table(first.table)
     await host.give(0, first)
     status = loader_register(0, LoaderRegister.STATUS)
     while not await host.get(status) & DONE:

@@ -2,6 +2,8 @@
 
 from collections import deque
 
+from numpy.typing import NDArray
+
 from tilewright.golden.params.deca import Register
 from tilewright.verify.deca.core import Core
 from tilewright.verify.deca.session import COVERAGE, JOB, PARAMS, Session, tile_test
@@ -54,7 +56,7 @@ def code_bits(found: dict[str, str]) -> int:
 class Cases:
     """Tiles for some bins, one after the other, with a neighbour on the other loader at times."""
 
-    def __init__(self, s: Session, core: Core, lut):
+    def __init__(self, s: Session, core: Core, lut: NDArray):
         self.s, self.core, self.lut = s, core, lut
 
     async def run(self, bins: list[dict[str, str]]) -> None:
@@ -98,6 +100,6 @@ class Cases:
             tiles = random_tiles(self.s.rng, config, 2, self.s.random.uniform(lowest, highest))
             commands = scatter(tiles, self.s.store, self.s.random, wanted["alignment"])
             jobs = tile_jobs(tiles, self.lut, commands)
-            if jobs[0].traits["density"] == wanted["density"]:
+            if (jobs[0].traits or {}).get("density") == wanted["density"]:
                 break
         return jobs[0], jobs[1]

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 
 from tilewright.golden.params.deca import TILE_ROWS, DecaParams, Register, TileError
@@ -179,7 +180,8 @@ class Core(Host):
             k = number % self.params.loaders
             await self.prepare(job, before)
             before = job
-            await self.until(lambda k=k: len(self.waiting[k]) < ahead)
+            queue = self.waiting[k]
+            await self.until(partial(_shorter, queue, ahead))
             self.give(k, job)
         await self.finish()
 
@@ -213,7 +215,8 @@ class Core(Host):
     def _count_squash(self, k: int) -> None:
         state = self.state(k)
         if state is Squash.ROWS:
-            self._count(next(j for t, _, j in (*self.reading, *self.wanted) if t == k), state)
+            rows = (*self.reading, *self.wanted)
+            self._count(next(j for t, _, j in rows if t == k and j is not None), state)
         elif state is not Squash.NONE:
             self._count(self.waiting[k][0], state)
 
@@ -226,7 +229,8 @@ class Core(Host):
 
     def forget(self, k: int) -> None:
         """Everything of loader ``k`` has been squashed."""
-        unread = {id(job): job for t, _, job in (*self.wanted, *self.reading) if t == k}
+        rows = (*self.wanted, *self.reading)
+        unread = {id(job): job for t, _, job in rows if t == k and job is not None}
         lost = [self.waiting[k].popleft() for _ in range(self.taken[k])]
         self.taken[k] = 0
         for job in (*unread.values(), *lost):
@@ -250,3 +254,7 @@ class Core(Host):
         assert passed or read(self.drivers[f"command{k}"].ready, cycle), (
             f"loader {k} takes no command in the cycle after a squash"
         )
+
+
+def _shorter(queue: deque[TileJob], length: int) -> bool:
+    return len(queue) < length

@@ -2,6 +2,8 @@
 
 from itertools import product
 
+from numpy.typing import NDArray
+
 from tilewright.golden.deca import check_lengths, decode_config
 from tilewright.golden.params.deca import (
     CODE_BITS,
@@ -123,7 +125,7 @@ def random_errors(s: Session, pool: list[TileJob]) -> list[TileJob]:
     return bad
 
 
-def bus_errors(s: Session, lut) -> tuple[set[int], list[TileJob]]:
+def bus_errors(s: Session, lut: NDArray) -> tuple[set[int], list[TileJob]]:
     """Lines that the memory cannot read, and a tile for each line of each structure."""
     tiles = random_tiles(s.rng, SPARSE, 1, 0.6)
     (pattern,) = tile_jobs(tiles, lut, scatter(tiles, s.store, s.random, "byte"))

@@ -58,7 +58,8 @@ class Memory:
     ):
         self.params, self.read_line, self.rng = params, read_line, rng
         self.latency, self.bandwidth, self.near = latency, bandwidth, near
-        self.repeats, self._again = repeats, []
+        self.repeats = repeats
+        self._again: list[int] = []
         self.bad_lines: set[int] = set()
         self.waiting: list[tuple[int, int, int]] = []  # (due, line, tag)
         self.tags_in_use: set[int] = set()

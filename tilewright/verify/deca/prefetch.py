@@ -42,7 +42,7 @@ async def prefetches_are_goldens(s: Session) -> None:
         core = await s.core()
         await core.write(Register.PREFETCH, degree)
         await core.write(Register.CONFIG, CONFIG.encode())
-        await core.load_table(jobs[0].lut)
+        await core.load_table(jobs[0].table)
         wanted = predict_prefetches(PARAMS, columns(jobs), degree)
         for number, job in enumerate(jobs):
             before = len(core.memory.prefetched)

@@ -47,7 +47,7 @@ async def registers_keep_and_refuse(s: Session) -> None:
     for address in (last + 8, 0x7F8, Register.CONFIG + 4, Register.LUT + 4):
         assert (await core.access(address))[1], f"register {address:#x} answered"
         assert (await core.access(address, 1))[1], f"register {address:#x} took a value"
-    values = {Register.CONFIG: CONFIG_BITS, Register.PREFETCH: 4}
+    values: dict[int, int] = {Register.CONFIG: CONFIG_BITS, Register.PREFETCH: 4}
     for k in range(PARAMS.loaders):
         for register in METADATA:
             bits = LENGTH_BITS if "LENGTH" in register.name else PARAMS.address_bits
@@ -68,7 +68,7 @@ async def tiles_through_registers(s: Session) -> None:
     config = TileConfig(code_bits=8, sparse=True)
     first, second, third, *others = make_jobs(s, config, 8)
     core = await s.core(0.1)
-    await core.load_table(first.lut)
+    await core.load_table(first.table)
     await core.write(Register.CONFIG, config.encode())
     for k in range(PARAMS.loaders):
         await through_registers(core, k, others.pop())
@@ -133,7 +133,7 @@ async def contexts_change_in_mid_stream(s: Session) -> None:
     mine = make_jobs(s, TileConfig(code_bits=8, sparse=True), max(8, min(JOB.cases // 4, 100)))
     other = TileConfig(code_bits=2, scale=ScaleKind.BF16, group=4)
     core = await s.core(0.1, latency=(1, 40), bandwidth=0.7)
-    await core.load_table(mine[0].lut)
+    await core.load_table(mine[0].table)
     await core.write(Register.CONFIG, mine[0].config_word)
     await core.write(Register.PREFETCH, 3)
     todo = [job.again() for job in mine]

@@ -9,6 +9,7 @@ from typing import Any
 import cocotb
 import numpy as np
 
+from tilewright.golden.params.deca import DecaParams
 from tilewright.verify import job
 from tilewright.verify.deca.core import Core
 from tilewright.verify.deca.host import Host
@@ -19,7 +20,7 @@ from tilewright.verify.streams import Harness
 __all__ = ["COVERAGE", "JOB", "PARAMS", "Session", "tell", "tile_test"]
 
 JOB = job.load()
-PARAMS = JOB.params
+PARAMS = JOB.params_as(DecaParams)
 COVERAGE = tile_coverage(JOB.stalls)
 
 # Of all tests so far.
@@ -66,8 +67,8 @@ class Session:
     async def core(self, stall: float = 0.0, **memory: Any) -> Core:
         """The element after a reset; ``memory`` as of :meth:`memory`."""
         coverage = COVERAGE if stall in JOB.stalls else None
-        parts = self.clock, PARAMS, self.memory(stall, **memory), self.random
-        core = Core(*parts, stall=stall, coverage=coverage)
+        content = self.memory(stall, **memory)
+        core = Core(self.clock, PARAMS, content, self.random, stall=stall, coverage=coverage)
         await self.enter(core)
         return core
 

@@ -2,8 +2,10 @@
 
 from itertools import cycle
 
-from tilewright.golden.params.deca import Register, TileConfig, TileError
-from tilewright.verify.deca.session import JOB, PARAMS, Session, tell, tile_test
+from numpy.typing import NDArray
+
+from tilewright.golden.params.deca import DecaTeplParams, Register, TileConfig, TileError
+from tilewright.verify.deca.session import JOB, Session, tell, tile_test
 from tilewright.verify.deca.tepl_core import TeplCore, flush_coverage
 from tilewright.verify.deca.workload import (
     TileJob,
@@ -16,11 +18,12 @@ from tilewright.verify.deca.workload import (
 
 TILES_PER_CONFIG = 12
 STRANGERS = 4
+PARAMS = JOB.params_as(DecaTeplParams)
 FLUSHES = flush_coverage(JOB.stalls)
 tell(coverage=FLUSHES)
 
 
-def make_jobs(s: Session, lut, config: TileConfig, count: int) -> list[TileJob]:
+def make_jobs(s: Session, lut: NDArray, config: TileConfig, count: int) -> list[TileJob]:
     """Tiles anywhere in memory, a few of them with wrong lengths."""
     tiles = random_tiles(s.rng, config, count, float(s.rng.random()))
     jobs = tile_jobs(tiles, lut, scatter(tiles, s.store, s.random))
@@ -56,7 +59,14 @@ async def tepls_without_flushes(s: Session) -> None:
     for stall in JOB.stalls:
         memory = s.memory(stall)
         core = TeplCore(
-            *(s.clock, PARAMS, memory, s.random, FLUSHES), stall=stall, mispredict=0, interrupt=0
+            s.clock,
+            PARAMS,
+            memory,
+            s.random,
+            FLUSHES,
+            stall=stall,
+            mispredict=0,
+            interrupt=0,
         )
         await s.enter(core)
         await run_program(s, core, -(-JOB.cases // len(JOB.stalls)))

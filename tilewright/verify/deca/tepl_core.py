@@ -175,6 +175,7 @@ class TeplCore(Host):
 
     def _went(self, name: str) -> None:
         if name == "dispatch":
+            assert self.offered is not None
             self.flying.append(self.offered)
             self.offered = None
         elif name == "wakeup":
@@ -184,6 +185,7 @@ class TeplCore(Host):
 
     def _flushed(self) -> None:
         """It and all younger ones are gone, also what was on offer."""
+        assert self.flushing is not None
         dropped = [t for t in self.flying if t.number >= self.flushing]
         for tepl in dropped:
             self.coverage.hit(dropped=tepl.state, stall=stall_name(self.stall))

@@ -182,8 +182,15 @@ class TileJob:
     traits: dict[str, str] | None = None  # the axes of coverage that the tile itself decides
     got_rows: dict[int, int] = field(default_factory=dict)
     result: TileError | None = None
-    done_at: int | None = None
+    done_at: int = 0  # cycle, once it is done
     squashed: bool = False
+
+    @property
+    def table(self) -> tuple[int, ...]:
+        """The table of a tile that needs one of its own."""
+        if self.lut is None:
+            raise ValueError("a tile that takes any table has none of its own")
+        return self.lut
 
     def changed(self, error: TileError, **by: int) -> "TileJob":
         """The same tile with some fields of its command changed by so much, and how it ends."""

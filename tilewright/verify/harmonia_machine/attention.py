@@ -10,7 +10,7 @@ from typing import Any
 import cocotb
 
 from tilewright.golden.harmonia_machine.attention import random_attention
-from tilewright.golden.params.harmonia_machine import Dataflow
+from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.verify import job
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.streams import Harness
@@ -22,7 +22,7 @@ __all__ = ["head_of_attention"]
 async def head_of_attention(dut: Any) -> None:
     """Old and recent tokens share a tile when the prompt ends; without and with stalls."""
     asked, start = job.load(), time.perf_counter()
-    params, clock = asked.params, Harness(dut)
+    params, clock = asked.params_as(HarmoniaParams), Harness(dut)
     for stall, dataflow in zip(asked.stalls, Dataflow, strict=False):
         b = random_attention(params, asked.seed, more=1, dataflow=dataflow).builder
         await check_program(clock, params, b.program, b.memory, seed=asked.seed, stall=stall)

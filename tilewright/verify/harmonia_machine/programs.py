@@ -27,7 +27,7 @@ CASES_PER_PROGRAM = 100  # a program stands for so many of the cases asked for
 @cocotb.test
 async def random_programs(dut: Any) -> None:
     asked = job.load()
-    params, clock = asked.params, Harness(dut)
+    params, clock = asked.params_as(HarmoniaParams), Harness(dut)
     cycles, start = 0, time.perf_counter()
     runs = [
         (stall, k)
@@ -50,8 +50,7 @@ async def random_programs(dut: Any) -> None:
 @cocotb.test
 async def external_memory_accesses(dut: Any) -> None:
     """Elements that the port asks for, counted line by line, are those of the paper's formulas."""
-    params, clock = job.load().params, Harness(dut)
-    assert isinstance(params, HarmoniaParams)
+    params, clock = job.load().params_as(HarmoniaParams), Harness(dut)
     rng = np.random.default_rng(job.load().seed)
     # Four groups fill whole lines; the last tiles that stay are fewer than ``keep``.
     token_tiles, groups, tiles, keep = 3, 4, 5, 2

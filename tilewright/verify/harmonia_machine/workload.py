@@ -3,6 +3,7 @@
 from random import Random
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.golden.harmonia_machine.attention import heavy_tailed
 from tilewright.golden.harmonia_machine.builder import Builder
@@ -55,7 +56,7 @@ class _Writer:
         rows = self.rows(memory)
         shape = (rows, *row_shape(self.params, memory))
         if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS):
-            content = self.rng.integers(*EXPONENTS, shape)
+            content: NDArray = self.rng.integers(*EXPONENTS, shape)
         elif memory in (Memory.FP16, Memory.SCALES):
             content = heavy_tailed(self.rng, 1, int(np.prod(shape))).reshape(shape)
         else:

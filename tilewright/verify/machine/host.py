@@ -1,6 +1,7 @@
 """A host and an external memory around the accelerator, for benches."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from random import Random
@@ -144,7 +145,7 @@ class Host:
         assert not refused, f"read of {address:#x} refused"
         return value
 
-    async def load_program(self, program: list[BaseInstruction | int]) -> None:
+    async def load_program(self, program: Sequence[BaseInstruction | int]) -> None:
         for k, item in enumerate(program):
             word = item.encode() if isinstance(item, BaseInstruction) else item
             for half in range(2):
@@ -152,7 +153,7 @@ class Host:
                 await self.write(address, word >> 64 * half & ((1 << 64) - 1))
 
     async def run_program(
-        self, program: list[BaseInstruction | int], limit: int = 2_000_000
+        self, program: Sequence[BaseInstruction | int], limit: int = 2_000_000
     ) -> Status:
         """Load a program, start it and wait for its end."""
         await self.load_program(program)

@@ -80,6 +80,6 @@ async def _run(
         counters = await host.counters()
         wrong = {c.name: (counters[c], want) for c, want in expected.items() if counters[c] != want}
         assert not wrong, f"program {number}, counters (got, expected): {wrong}"
-        total += counters[system.counter.CYCLES]
+        total += counters[system.counter["CYCLES"]]
     require_memory(memory, wanted, params.line_bytes, None)
     return total

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.machine import INSTRUCTION_BASE, SCALARS, Error, Register
 from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of
@@ -16,6 +18,7 @@ __all__ = ["check_registers"]
 async def check_registers(dut: Any, move: str, overflow: str) -> None:
     """``move``: a load of row {k} that takes a line; ``overflow``: a value that saturates."""
     params = job.load().params
+    assert isinstance(params, AndaParams | HarmoniaParams)
     system = accelerator_of(params)
     assemble, counter = system.assemble, system.counter
     rng = np.random.default_rng(job.load().seed)
@@ -64,12 +67,12 @@ async def check_registers(dut: Any, move: str, overflow: str) -> None:
     while (await host.status()).busy:
         pass
     first = await host.counters()
-    assert first[counter.INSTRUCTIONS] == 21 and first[counter.LINES_READ] >= 20
+    assert first[counter["INSTRUCTIONS"]] == 21 and first[counter["LINES_READ"]] >= 20
 
     status = await host.run_program(assemble("halt"))
     assert (status.error, status.instruction) == (Error.NONE, 0)
     counters = await host.counters()
-    assert counters[counter.INSTRUCTIONS] == 1 and counters[counter.LINES_READ] == 0
+    assert counters[counter["INSTRUCTIONS"]] == 1 and counters[counter["LINES_READ"]] == 0
 
     # An infinity that is converted is remembered until it is forgiven.
     assert await host.read(Register.EVENTS) == 0

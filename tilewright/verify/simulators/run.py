@@ -120,7 +120,7 @@ def run_bench(
             done = subprocess.run(
                 command,
                 cwd=folder,
-                env=setting | (environment or {}),
+                env=setting | dict(environment or {}),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

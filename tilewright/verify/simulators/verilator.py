@@ -137,7 +137,7 @@ def _make(
             *("-Mdir", objects.name),
             "-Wno-lint",  # the lint session has its own run, with -Wall
             "-Wno-UNOPTFLAT",  # valid and ready of one bus may look like a loop
-            *({"vcd": ["--trace"], "fst": ["--trace-fst"]}.get(waves, [])),
+            *({"vcd": ["--trace"], "fst": ["--trace-fst"]}[waves] if waves else []),
             "top.v",
         ],
         folder,
@@ -146,18 +146,19 @@ def _make(
     units = _write_units(objects)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         runtime = [*RUNTIME, WAVE_RUNTIME[waves]] if waves else RUNTIME
-        done = [pool.submit(_runtime_object, verilator, compiler, name) for name in runtime]
-        for unit in units:
-            command = [compiler, *flags, "-c", unit.name, "-o", f"{unit.stem}.o"]
-            done.append(pool.submit(run_program, command, objects))
-        kept = [future.result() for future in done][: len(runtime)]
+        made = [pool.submit(_runtime_object, verilator, compiler, name) for name in runtime]
+        commands = [[str(compiler), *flags, "-c", u.name, "-o", f"{u.stem}.o"] for u in units]
+        compiled = [pool.submit(run_program, command, objects) for command in commands]
+        shared = [future.result() for future in made]
+        for future in compiled:
+            future.result()
     libraries = cocotb_libraries()
     run_program(
         [
             compiler,
             *("-o", "../sim"),
             *(f"{unit.stem}.o" for unit in units),
-            *kept,
+            *shared,
             f"-L{libraries}",
             f"-Wl,-rpath,{libraries}",
             "-lcocotbvpi_verilator",
@@ -205,12 +206,12 @@ def _headers(verilator: Simulator, compiler: Path, flags: Sequence[str]) -> Path
     """A header whose compiled form lies beside it, where GCC looks: three quarters of the time
     that a small model takes, but some 70 MB."""
     text = "".join(f"#include <{name}>\n" for name in HEADERS)
-    command = [compiler, *flags, "-x", "c++-header", "headers.h", "-o", "headers.h.gch"]
+    output = ("-o", "headers.h.gch")
+    command = [str(compiler), *flags, "-x", "c++-header", "headers.h", *output]
 
     def make(folder: Path) -> None:
         (folder / "headers.h").write_text(text)
         run_program(command, folder)
 
-    words = [str(word) for word in command]
-    ingredients = [text, verilator.fingerprint, file_fingerprint(compiler), *words]
+    ingredients = [text, verilator.fingerprint, file_fingerprint(compiler), *command]
     return get_or_make_folder("sim", ingredients, make) / "headers.h"

@@ -35,7 +35,7 @@ def block_verilog(spec: str) -> str:
 def _write(folder: Path, spec: str, sources: list[str]) -> None:
     # A process of its own reads the files as they are, whatever this one imported before.
     path = os.pathsep.join(filter(None, sys.path))
-    command = [sys.executable, "-m", "tilewright", "verilog", spec, "-o", folder]
+    command: list[str | Path] = [sys.executable, "-m", "tilewright", "verilog", spec, "-o", folder]
     run_program(command, folder, {"PYTHONPATH": path})
     if _sources() != sources:
         raise BuildError(f"a source changed while the Verilog of {spec} was written; try again")
