@@ -1,5 +1,7 @@
 """Component base: ports come from the parameter object, so a width is declared once."""
 
+from typing import Generic, TypeVar
+
 from amaranth import Shape, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -7,6 +9,8 @@ from amaranth.lib.wiring import In, Out
 from tilewright.golden.params.block import BlockParams, Field, Port
 
 __all__ = ["Unit", "field_shape", "payload_layout", "unit_signature", "word_layout"]
+
+P = TypeVar("P", bound=BlockParams)
 
 
 def field_shape(field: Field) -> Shape | data.ArrayLayout:
@@ -38,9 +42,9 @@ def unit_signature(params: BlockParams) -> wiring.Signature:
     )
 
 
-class Unit(wiring.Component):
+class Unit(wiring.Component, Generic[P]):
     """A component whose ports are those of ``params``."""
 
-    def __init__(self, params: BlockParams):
+    def __init__(self, params: P):
         self.params = params
         super().__init__(unit_signature(params))

@@ -30,7 +30,7 @@ class ActivationDispatcher(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         signs = Signal(self.planes.shape(), reset_less=True)
         exponents = Signal(self.exponents.shape(), reset_less=True)

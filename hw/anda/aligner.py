@@ -36,7 +36,7 @@ class Aligner(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         level = Signal(FP16.exponent_bits, reset_less=True)
         with m.If(self.load):

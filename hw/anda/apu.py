@@ -4,7 +4,7 @@ from amaranth import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.golden.params.anda import MANTISSA_FIELD_BITS, AndaNumerics
+from tilewright.golden.params.anda import MANTISSA_FIELD_BITS, AndaApuParams, AndaNumerics
 from tilewright.golden.params.arith import FloatConvertParams, FloatMulParams
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.hw.anda.activation_dispatcher import ActivationDispatcher
@@ -53,7 +53,7 @@ class ApuDatapath(wiring.Component):
         self.numerics = numerics
         super().__init__(datapath_signature(numerics))
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.plane_dot = plane_dot = PlaneDot(self.numerics)
         m.submodules.normalise = normalise = Normalise(self.numerics)
@@ -88,7 +88,7 @@ class ApuDatapath(wiring.Component):
         return m
 
 
-class Apu(Unit):
+class Apu(Unit[AndaApuParams]):
     """One dot product at a time; the next follows without a gap.
 
     Numerics: :mod:`tilewright.golden.anda.dot_products`.
@@ -97,7 +97,7 @@ class Apu(Unit):
     :class:`tilewright.golden.params.anda.AndaApuParams`.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         m.submodules.sequencer = sequencer = Sequencer()

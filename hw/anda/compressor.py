@@ -2,6 +2,7 @@
 
 from amaranth import Cat, Module
 
+from tilewright.golden.params.anda import AndaCompressorParams
 from tilewright.hw.anda.compressor_lane import Lane, lane_signature
 from tilewright.hw.anda.packager import Packager
 from tilewright.hw.shared import Shared
@@ -10,7 +11,7 @@ from tilewright.hw.unit import Unit
 __all__ = ["Compressor"]
 
 
-class Compressor(Unit):
+class Compressor(Unit[AndaCompressorParams]):
     """``params.lanes`` lanes in step under one packager.
 
     Numerics: :func:`tilewright.golden.bfp.encode` with saturation, planes as
@@ -19,7 +20,7 @@ class Compressor(Unit):
     the cycle in which the last beat leaves.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         group = self.params.group
         m.submodules.packager = packager = Packager()

@@ -4,6 +4,7 @@ from amaranth import Cat, Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from tilewright.golden.params.anda import AndaCompressorLaneParams
 from tilewright.golden.params.formats import FP16
 from tilewright.hw.anda.aligner import Aligner
 from tilewright.hw.anda.field_extractor import extract
@@ -40,7 +41,7 @@ class Lane(wiring.Component):
         self.group = group
         super().__init__(lane_signature(group))
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         fields = [extract(value) for value in self.values]
         m.submodules.aligner = aligner = Aligner(self.group)
@@ -63,10 +64,10 @@ class Lane(wiring.Component):
         return m
 
 
-class CompressorLane(Unit):
+class CompressorLane(Unit[AndaCompressorLaneParams]):
     """A lane with its own control: latency 1, then M + 1 words per group, without a gap."""
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.packager = packager = Packager()
         m.submodules.lane = lane = Lane(self.params.group)

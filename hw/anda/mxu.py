@@ -3,6 +3,7 @@
 from amaranth import Module
 from amaranth.lib.wiring import connect, flipped
 
+from tilewright.golden.params.anda import AndaMxuParams
 from tilewright.hw.anda.activation_dispatcher import ActivationDispatcher
 from tilewright.hw.anda.apu import ApuDatapath, datapath_signature
 from tilewright.hw.anda.output_dispatcher import OutputDispatcher
@@ -14,7 +15,7 @@ from tilewright.hw.unit import Unit
 __all__ = ["Mxu"]
 
 
-class Mxu(Unit):
+class Mxu(Unit[AndaMxuParams]):
     """``params.rows`` x ``params.columns`` APUs under one control.
 
     A row shares its activation planes, a column its weights; every APU keeps its own sum.
@@ -25,7 +26,7 @@ class Mxu(Unit):
     if each takes at least ``params.rows`` cycles; see :mod:`tilewright.golden.anda.cycles`.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         m.submodules.sequencer = sequencer = Sequencer()

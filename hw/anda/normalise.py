@@ -33,7 +33,7 @@ class Normalise(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         fmt = self.numerics.partial
         width = self.numerics.group_sum_bits - 1  # the most negative sum never occurs

@@ -35,7 +35,7 @@ class OutputDispatcher(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         row = self.sums.shape().elem_shape

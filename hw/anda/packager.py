@@ -26,7 +26,7 @@ class Packager(wiring.Component):
     first: Out(1)
     last: Out(1)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         planes = Signal(MANTISSA_FIELD_BITS)  # mantissa words still to come after this one
         m.d.comb += [

@@ -80,7 +80,7 @@ class PlaneDot(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         n = self.numerics
         width = n.plane_sum_bits + 1
@@ -92,7 +92,7 @@ class PlaneDot(wiring.Component):
             doubled.eq(Cat(Const(0, 1), group_sum & ~self.fresh.replicate(len(group_sum)))),
         ]
         top = n.weight_bits - 1
-        columns = [[] for _ in range(width)]
+        columns: list[list[Value]] = [[] for _ in range(width)]
         for k in range(top + 1):
             bits = Signal(n.group, name=f"weight_bits{k}")
             selected = Signal(n.group, name=f"selected{k}")

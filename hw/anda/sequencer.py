@@ -54,7 +54,7 @@ class Sequencer(wiring.Component):
             datapath.restart.eq(self.restart),
         ]
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         planes = Signal(MANTISSA_FIELD_BITS)  # mantissa planes still to come
         last_plane = Signal()

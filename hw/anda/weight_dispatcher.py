@@ -31,7 +31,7 @@ class WeightDispatcher(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         beats = range(p.weight_beats)

@@ -55,7 +55,7 @@ class MatrixFeeder(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         planes_left = self._planes(m)
         weights_left = self._weights(m)

@@ -34,7 +34,7 @@ class ActivationBuffer(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.words, m.submodules.bytes = self.words, self.bytes
         wiring.connect(m, self.words.read, wiring.flipped(self.read))
@@ -62,7 +62,7 @@ class WeightBuffer(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.planes, m.submodules.scales = self.planes, self.scales
         wiring.connect(m, self.planes.read, wiring.flipped(self.read))

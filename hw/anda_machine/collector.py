@@ -49,7 +49,7 @@ class Collector(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         m.submodules.compressor = compressor = Compressor(p.compressor)

@@ -4,7 +4,7 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import connect
 
-from tilewright.golden.params.anda_machine import Counter, Memory, Opcode
+from tilewright.golden.params.anda_machine import AndaParams, Counter, Memory, Opcode
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import EXPONENT_BYTE, OPCODE_BITS, SCALARS
 from tilewright.golden.params.vector import Operation
@@ -23,7 +23,7 @@ from tilewright.hw.unit import Unit
 __all__ = ["Anda"]
 
 
-class Anda(Unit):
+class Anda(Unit[AndaParams]):
     """Figure 13: buffers, matrix unit, vector unit, compressor, control and memory port.
 
     Numerics: tilewright.golden.anda_machine.executor, bit by bit. Timing:
@@ -32,7 +32,7 @@ class Anda(Unit):
     requests are simply joined.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         m.submodules.registers = self.registers = Registers(p, Counter)

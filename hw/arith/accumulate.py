@@ -28,7 +28,7 @@ class Accumulate(wiring.Component):
     product: In(FP32.bits)
     y: Out(FP32.bits)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         a, b = (split(FP32, x, Subnormals.FLUSH) for x in (self.total, self.product))
         a_size, b_size = self.total[:-1], self.product[:-1]
@@ -55,6 +55,7 @@ class Accumulate(wiring.Component):
         rounded = wire(m, "rounded", (Cat(fraction, field) + up)[: FP32.bits - 1])
         number = wire(m, "number", rounded & significand[-1].replicate(len(rounded)))
 
+        assert a.nan is not None and a.infinite is not None  # fp32 has both
         nan = (a.nan & kept) | b.nan | (a.infinite & b.infinite & opposite)
         special = wire(m, "special", (a.infinite & kept) | b.infinite | nan)
         quiet = FP32.mantissa_bits - 1  # the fraction bit that NaN has and infinity does not
@@ -90,7 +91,7 @@ def _shifted(m: Module, value: Value, distance: Value, kept: Value) -> tuple[Val
 def _normalised(m: Module, value: Value) -> tuple[Value, Value]:
     """``value`` moved up until its top bit is set, and by how much."""
     width = len(value)
-    zeros = []
+    zeros: list[Value] = []
     for k in reversed(range((width - 1).bit_length())):
         empty = wire(m, f"empty_{k}", ~value[-(1 << k) :].any())
         value = wire(m, f"raised_{k}", Mux(empty, value << (1 << k), value)[:width])

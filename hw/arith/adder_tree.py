@@ -4,7 +4,7 @@ from operator import add
 
 from amaranth import Cat, Const, Value
 
-from tilewright.golden.params.arith import AdderTreeStyle
+from tilewright.golden.params.arith import AdderTreeParams, AdderTreeStyle
 from tilewright.hw.arith.carry_save import carry_save_sum
 from tilewright.hw.arith.reduction import reduction_stages
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
@@ -20,7 +20,7 @@ def tree_sum(terms: list) -> Value:
     return terms[0]
 
 
-class AdderTree(PipelinedUnit):
+class AdderTree(PipelinedUnit[AdderTreeParams]):
     """Exact sum of ``terms``: one a cycle, latency ``params.latency``.
 
     A stage per level of the tree, per adder of the chain, or per level of carry-save rows and one

@@ -10,7 +10,7 @@ multiplexer of every word for every lane takes half the square of ``lanes``.
 
 from amaranth import Mux, Value
 
-from tilewright.golden.params.arith import PrefixStyle
+from tilewright.golden.params.arith import ExpandParams, PrefixStyle
 from tilewright.hw.arith.prefix_sum import prefix_level, prefix_network
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
@@ -25,7 +25,7 @@ def move_up(words: list[Value], distances: list[Value], bit: int) -> list[Value]
     return words[:step] + [Mux(far[bit], below, word) for word, below, far in moved]
 
 
-class Expand(PipelinedUnit):
+class Expand(PipelinedUnit[ExpandParams]):
     """Moves the words of ``x``, in order, to the lanes whose ``mask`` bit is set; 0 elsewhere.
 
     One a cycle, latency ``params.latency``. Stages: the levels of the prefix sum that counts the

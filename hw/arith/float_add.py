@@ -2,6 +2,7 @@
 
 from amaranth import Cat, Const, Module, Mux, Value
 
+from tilewright.golden.params.arith import FloatAddParams
 from tilewright.golden.params.formats import FloatFormat, Subnormals
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import (
@@ -23,7 +24,7 @@ __all__ = ["FloatAdd"]
 GUARD_BITS = 2
 
 
-class FloatAdd(LanewiseUnit):
+class FloatAdd(LanewiseUnit[FloatAddParams]):
     """``y = a + b`` in every lane.
 
     Numerics: the exact sum rounded once into ``params.out``; infinity - infinity is NaN; an exact

@@ -1,5 +1,6 @@
 """Float format conversion."""
 
+from tilewright.golden.params.arith import FloatConvertParams
 from tilewright.golden.params.formats import Subnormals
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import present, split
@@ -8,7 +9,7 @@ from tilewright.hw.arith.lanes import LanewiseUnit, joined
 __all__ = ["FloatConvert"]
 
 
-class FloatConvert(LanewiseUnit):
+class FloatConvert(LanewiseUnit[FloatConvertParams]):
     """``y = a`` in another format, in every lane.
 
     Numerics: rounded once into ``params.out``; NaN becomes the canonical NaN, or -0 where the

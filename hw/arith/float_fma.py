@@ -2,6 +2,7 @@
 
 from amaranth import Cat, Const, Mux
 
+from tilewright.golden.params.arith import FloatFmaParams
 from tilewright.golden.params.formats import FloatFormat, Subnormals
 from tilewright.hw.arith.carry_save import carry_save_product, carry_save_sum
 from tilewright.hw.arith.float_round import Rounder
@@ -20,7 +21,7 @@ from tilewright.hw.arith.shifter import shift_right_sticky
 __all__ = ["FloatFma"]
 
 
-class FloatFma(LanewiseUnit):
+class FloatFma(LanewiseUnit[FloatFmaParams]):
     """``y = a * b + c`` in every lane.
 
     Numerics: the exact sum rounded once into ``params.out``; 0 * infinity and infinity - infinity

@@ -2,6 +2,7 @@
 
 from amaranth import Const
 
+from tilewright.golden.params.arith import FloatMulParams
 from tilewright.golden.params.formats import Subnormals
 from tilewright.hw.arith.carry_save import carry_save_product
 from tilewright.hw.arith.float_round import Rounder
@@ -18,7 +19,7 @@ from tilewright.hw.arith.lanes import LanewiseUnit, joined, without
 __all__ = ["FloatMul"]
 
 
-class FloatMul(LanewiseUnit):
+class FloatMul(LanewiseUnit[FloatMulParams]):
     """``y = a * b`` in every lane.
 
     Numerics: the exact product rounded once into ``params.out``; 0 * infinity is NaN.

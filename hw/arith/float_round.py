@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from amaranth import Cat, Const, Module, Mux, Value
 
-from tilewright.golden.params.arith import FloatRules
+from tilewright.golden.params.arith import FloatRoundParams, FloatRules
 from tilewright.golden.params.formats import FloatFormat, Overflow, Rounding, Specials, Subnormals
 from tilewright.hw.arith.float_unpack import either, present, wire
 from tilewright.hw.arith.lanes import joined
@@ -229,7 +229,7 @@ def _saturate(value: Value, bits: int) -> Value:
     return value[:bits] | value[bits:].any().replicate(bits)
 
 
-class FloatRound(PipelinedUnit):
+class FloatRound(PipelinedUnit[FloatRoundParams]):
     """An exact value with a sticky tail, rounded once into ``params.format``.
 
     Numerics: rounding, overflow and subnormal results as the parameters say; the canonical NaN;

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
 
+from tilewright.golden.params.arith import FloatUnpackParams
 from tilewright.golden.params.formats import FloatFormat, Specials, Subnormals
 from tilewright.hw.arith.leading_zeros import count_leading_zeros
 from tilewright.hw.arith.shifter import shift_left
@@ -117,7 +118,7 @@ def present(**values: Value | None) -> dict[str, Value]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class FloatUnpack(PipelinedUnit):
+class FloatUnpack(PipelinedUnit[FloatUnpackParams]):
     """Sign, exponent, normalised significand and class of ``x``.
 
     Numerics: exact; see :class:`tilewright.golden.params.arith.FloatUnpackParams`.

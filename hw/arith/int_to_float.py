@@ -2,13 +2,14 @@
 
 from amaranth import Const, Mux
 
+from tilewright.golden.params.arith import IntToFloatParams
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.lanes import LanewiseUnit
 
 __all__ = ["IntToFloat"]
 
 
-class IntToFloat(LanewiseUnit):
+class IntToFloat(LanewiseUnit[IntToFloatParams]):
     """``y = a``, a two's complement integer as a float, in every lane.
 
     Numerics: rounded once into ``params.out``; 0 is +0.

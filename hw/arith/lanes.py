@@ -1,15 +1,19 @@
 """Units that do the same to every lane: written for one lane, built for ``params.lanes``."""
 
 from types import SimpleNamespace
+from typing import TypeVar
 
 from amaranth import Cat
 
+from tilewright.golden.params.arith import FloatBlockParams
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = ["LanewiseUnit", "joined", "without"]
 
+P = TypeVar("P", bound=FloatBlockParams)
 
-class LanewiseUnit(PipelinedUnit):
+
+class LanewiseUnit(PipelinedUnit[P]):
     """A pipelined unit whose input and output fields are all vectors of ``params.lanes``.
 
     Subclasses give ``lane_stages()``, the stages of one lane, which see and return one element of

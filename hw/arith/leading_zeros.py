@@ -2,6 +2,7 @@
 
 from amaranth import Cat, Const, Mux, Value
 
+from tilewright.golden.params.arith import LeadingZerosParams
 from tilewright.hw.stream.pipeline import PipelinedUnit
 
 __all__ = ["LeadingZeros", "count_leading_zeros"]
@@ -30,7 +31,7 @@ def _count(value: Value) -> tuple[Value, Value]:
     return high_empty & low_empty, Cat(Mux(high_empty, low, high), high_empty)
 
 
-class LeadingZeros(PipelinedUnit):
+class LeadingZeros(PipelinedUnit[LeadingZerosParams]):
     """Leading zeros of ``x``: one a cycle, latency ``params.latency``."""
 
     def stages(self):

@@ -2,7 +2,7 @@
 
 from amaranth import Const, Value
 
-from tilewright.golden.params.arith import PrefixStyle
+from tilewright.golden.params.arith import PrefixStyle, PrefixSumParams
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = ["PrefixSum", "prefix_level", "prefix_network"]
@@ -34,7 +34,7 @@ def prefix_level(counts: list[Value], adders: dict[int, int]) -> list[Value]:
     ]
 
 
-class PrefixSum(PipelinedUnit):
+class PrefixSum(PipelinedUnit[PrefixSumParams]):
     """Set bits of ``mask`` below every place, and their total.
 
     One a cycle, latency ``params.latency``; a stage per level of the network.

@@ -6,7 +6,7 @@ Written with the shift operator: Yosys maps it to one multiplexer per bit of the
 
 from amaranth import Cat, Const, Value
 
-from tilewright.golden.params.arith import ShiftDirection
+from tilewright.golden.params.arith import ShiftDirection, ShifterParams
 from tilewright.hw.stream.pipeline import PipelinedUnit
 
 __all__ = ["Shifter", "shift_left", "shift_left_sticky", "shift_right_sticky"]
@@ -44,7 +44,7 @@ def _ones(width: int) -> Const:
     return Const((1 << width) - 1, width)
 
 
-class Shifter(PipelinedUnit):
+class Shifter(PipelinedUnit[ShifterParams]):
     """``x`` shifted by ``amount``, with sticky: one a cycle, latency ``params.latency``.
 
     One stage per bit of the amount, the longest distance first.

@@ -9,6 +9,7 @@ from tilewright.golden.params.deca import (
     REGISTER_BITS,
     TILE_BYTES,
     TILE_ROWS,
+    DecaAxiParams,
     LoaderRegister,
     Register,
 )
@@ -21,7 +22,7 @@ OKAY, SLVERR = 0, 2
 INCREMENTING = 1
 
 
-class DecaAxi(Unit):
+class DecaAxi(Unit[DecaAxiParams]):
     """AXI4 read master (``m_axi_``, a line per beat) and AXI4-Lite slave (``s_axi_``, 64 bits).
 
     The slave's first 4 KiB are the registers of :class:`tilewright.golden.params.deca.Register`;
@@ -34,7 +35,7 @@ class DecaAxi(Unit):
     A prefetch is a read whose answer is dropped; the top bit of its id says so.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.pe = pe = DecaPE(self.params.element)
         self._master(m, pe)

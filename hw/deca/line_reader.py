@@ -71,7 +71,7 @@ class LineReader(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         line = Signal(self.line_bits, reset_less=True)
         line_error = Signal(reset_less=True)

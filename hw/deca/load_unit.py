@@ -74,7 +74,7 @@ class LoadUnit(wiring.Component):
         self.cam = RequestCam(params, loader)
         self.offer = RegisterSlice(word_layout(request_layout(params).size))
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         queues = [getattr(self, f"{name}_queue") for name in STRUCTURES]
         m.submodules.cam = cam = self.cam

@@ -36,14 +36,14 @@ __all__ = ["Loader"]
 MOST_LINES = -(-((1 << LENGTH_BITS) - 1 + ROW_BYTES - 1) // ROW_BYTES)
 
 
-class _Fetch(enum.Enum, shape=2):
+class _Fetch(enum.Enum, shape=2):  # type: ignore[call-arg]
     IDLE = 0  # takes a command
     CHECK = 1  # looks at it
     START = 2  # hands it to the load unit
     WAIT = 3  # for the tile before to leave
 
 
-class _Steps(enum.Enum, shape=2):
+class _Steps(enum.Enum, shape=2):  # type: ignore[call-arg]
     IDLE = 0  # takes the tile that is being fetched
     RUN = 1  # offers its steps
     DRAIN = 2  # drops what is left of its lines
@@ -82,7 +82,7 @@ class Loader(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         m.submodules.load_unit = self.load_unit

@@ -39,7 +39,7 @@ class LutArray(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         codes = list(self.codes)

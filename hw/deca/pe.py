@@ -3,7 +3,7 @@
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import connect, flipped
 
-from tilewright.golden.params.deca import STRUCTURES
+from tilewright.golden.params.deca import STRUCTURES, DecaParams
 from tilewright.hw.deca.loader import Loader
 from tilewright.hw.deca.prefetcher import Prefetcher
 from tilewright.hw.deca.registers import Registers
@@ -14,7 +14,7 @@ from tilewright.hw.unit import Unit
 __all__ = ["DecaPE"]
 
 
-class DecaPE(Unit):
+class DecaPE(Unit[DecaParams]):
     """Decompresses tiles of quantised, sparse, group-scaled weights for a matrix unit.
 
     A tile is started by a command on ``command0`` or ``command1`` (or by the loaders' registers),
@@ -27,7 +27,7 @@ class DecaPE(Unit):
     bubble between tiles or loaders while data is there; see docs/deca.md.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         m.submodules.registers = registers = Registers(p)

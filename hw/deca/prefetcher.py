@@ -49,7 +49,7 @@ class Run(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         byte_bits = (p.line_bytes - 1).bit_length()
@@ -183,7 +183,7 @@ class Prefetcher(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         ways = len(STRUCTURES)
         runs = []

@@ -62,7 +62,7 @@ class Registers(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         q = Signal.like(self.request.payload)  # the request in work

@@ -73,7 +73,7 @@ class RequestCam(wiring.Component):
         # The entry to take next is chosen a cycle ahead and stands by, one bit per entry.
         self.spare = Signal(params.cam_entries, init=1)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         entries = self.params.cam_entries
         number_bits = (entries - 1).bit_length()

@@ -107,7 +107,7 @@ class Scaler(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         for k in range(self.params.lanes):
             m.submodules[f"lane{k}"] = lane = _Lane()
@@ -128,7 +128,7 @@ class _Lane(wiring.Component):
     keep: In(1)
     result: Out(BF16.bits)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         stages = [self._multiply, self._add_rows, *ROUNDER.stages()]
         values = {"value": self.value, "scale": self.scale}

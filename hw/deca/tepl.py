@@ -25,7 +25,7 @@ READS_IN_FLIGHT = 4  # covers the processing element's read latency at a row a c
 _ROW_BITS = (TILE_ROWS - 1).bit_length()
 
 
-class _State(enum.Enum, shape=2):
+class _State(enum.Enum, shape=2):  # type: ignore[call-arg]
     """The state of a port."""
 
     IDLE = 0
@@ -88,7 +88,7 @@ class TeplUnit(wiring.Component):
             | {"squash": Out(params.loaders)}
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         loaders = range(self.params.loaders)
         entries = self.params.tepl_entries
@@ -105,7 +105,7 @@ class TeplUnit(wiring.Component):
             for k in loaders
         ]
         # A flush waits until no word stays on offer; nothing is offered anew meanwhile.
-        quiet = []
+        quiet: list[Value] = []
         calm = Signal()
         flushes = Signal()
         m.d.comb += calm.eq(~self.flush.valid)

@@ -3,6 +3,7 @@
 from amaranth import Module
 from amaranth.lib.wiring import connect, flipped
 
+from tilewright.golden.params.deca import DecaTeplParams
 from tilewright.hw.deca.pe import DecaPE
 from tilewright.hw.deca.tepl import TeplUnit
 from tilewright.hw.unit import Unit
@@ -12,7 +13,7 @@ __all__ = ["DecaTepl"]
 JOINED = ("command0", "command1", "done0", "done1", "read_request", "read_response")
 
 
-class DecaTepl(Unit):
+class DecaTepl(Unit[DecaTeplParams]):
     """:class:`tilewright.hw.deca.tepl.TeplUnit` and :class:`tilewright.hw.deca.pe.DecaPE`, joined.
 
     Tiles are started by TEPLs alone, so the loaders' registers must be left alone: a tile that
@@ -21,7 +22,7 @@ class DecaTepl(Unit):
     Timing: that of its two parts, which share no path but these streams.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.tepl = tepl = TeplUnit(self.params)
         m.submodules.pe = pe = DecaPE(self.params.element)

@@ -47,7 +47,7 @@ class TileOut(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         # A word is a row, or a chunk where that is more (64 lanes); a granule is an int8 chunk.

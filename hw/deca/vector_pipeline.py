@@ -68,7 +68,7 @@ class VectorPipeline(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
 
@@ -85,7 +85,7 @@ class VectorPipeline(wiring.Component):
             stages.append(v)
             return v, k, SimpleNamespace(**held)
 
-        stages = []
+        stages: list[Value] = []
         m.submodules.lut = lut = LutArray(p)
         m.submodules.scaler = scaler = Scaler(p)
 

@@ -40,7 +40,7 @@ class Window(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         chunk, ended, final = Signal(chunk_index_bits(p)), Signal(), Signal()

@@ -9,7 +9,7 @@ from amaranth.lib import data
 from tilewright.golden.params.arith import FloatConvertParams
 from tilewright.golden.params.block import Port
 from tilewright.golden.params.formats import FP16, FP32
-from tilewright.golden.params.harmonia import ACTIVATION_BITS
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaArrayParams
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.harmonia.element import HarmoniaElement
@@ -21,7 +21,7 @@ from tilewright.hw.unit import Unit, payload_layout, unit_signature
 __all__ = ["HarmoniaArray"]
 
 
-class HarmoniaArray(Unit):
+class HarmoniaArray(Unit[HarmoniaArrayParams]):
     """``rows`` x ``columns`` elements, output stationary.
 
     Numerics: :class:`tilewright.golden.params.harmonia.HarmoniaNumerics`.
@@ -31,7 +31,7 @@ class HarmoniaArray(Unit):
     ``params.latency`` cycles after the tile's last sum was taken.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         memories = self._memories(m)
         taken = self._admit(m)

@@ -3,7 +3,7 @@
 from amaranth import Array, Cat, Module, Mux, Signal, Value
 
 from tilewright.golden.params.formats import FP16, Subnormals
-from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaConverterParams
 from tilewright.hw.arith.float_unpack import finite_value, split, wire
 from tilewright.hw.arith.max_tree import larger
 from tilewright.hw.sram import Sram
@@ -12,7 +12,7 @@ from tilewright.hw.unit import Unit
 __all__ = ["Converter"]
 
 
-class Converter(Unit):
+class Converter(Unit[HarmoniaConverterParams]):
     """fp16 results to block floating point, along rows in time or across rows in space.
 
     Numerics: :class:`tilewright.golden.params.harmonia.HarmoniaConverterParams`; truncation toward
@@ -22,7 +22,7 @@ class Converter(Unit):
     two cycles after its last one was taken.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         m.submodules.taken_values = words = Sram(2 << self._place_bits, p.rows * FP16.bits)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from amaranth import Module, Mux, Signal, Value, signed
 
 from tilewright.golden.params.formats import FP16, FP32
-from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, Mode
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams, Mode
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.harmonia.sub_element import Wrapper
 from tilewright.hw.pe.aligned import rounded_sum
@@ -19,7 +19,7 @@ ONE = FP16.bias << FP16.mantissa_bits
 LOWEST_EXPONENT, HIGHEST_EXPONENT = 1, FP16.max_exponent + FP16.bias
 
 
-class HarmoniaElement(ProcessingElement):
+class HarmoniaElement(ProcessingElement[HarmoniaPeParams]):
     """Dot products of block floating point in three modes.
 
     Numerics: :class:`tilewright.golden.params.harmonia.HarmoniaNumerics`.
@@ -90,7 +90,7 @@ class HarmoniaElement(ProcessingElement):
                 taken,
                 step_end,
                 signed(p.half_sum_bits),
-                lambda carried, port=port: carried + port.sum,
+                lambda carried, port=port: carried + port.sum,  # type: ignore[misc]
             )
             sums.append(total)
         return complete, sums
@@ -103,7 +103,7 @@ class HarmoniaElement(ProcessingElement):
             f"exponent_{k}": _unit_exponent(beat.a_exponents[k], beat.b_exponents[k], integer)
             for k in range(p.sub_elements)
         }
-        _, pairs, last, scale, *exponents = self.registered(
+        _, pairs, last, scale, *exponents = self.registered(  # type: ignore[assignment]
             m,
             "step",
             ends & self.i.ready,

@@ -3,6 +3,7 @@
 from amaranth import Cat, Const, Module, Mux, Signal, Value
 
 from tilewright.golden.params.formats import FP16, Subnormals
+from tilewright.golden.params.harmonia import Int8QuantiserParams
 from tilewright.hw.arith.float_unpack import finite_value, split, wire
 from tilewright.hw.arith.leading_zeros import count_leading_zeros
 from tilewright.hw.arith.max_tree import larger
@@ -14,7 +15,7 @@ __all__ = ["Int8Quantiser"]
 MAGNITUDE_BITS = FP16.bits - 1
 
 
-class Int8Quantiser(Unit):
+class Int8Quantiser(Unit[Int8QuantiserParams]):
     """Groups of fp16 values along rows to int8, the largest magnitude being 127.
 
     Numerics: :class:`tilewright.golden.params.harmonia.Int8QuantiserParams`.
@@ -23,7 +24,7 @@ class Int8Quantiser(Unit):
     all rows end together.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         bits = (p.group - 1).bit_length()
@@ -104,7 +105,7 @@ class Int8Quantiser(Unit):
         dividend = p.LIMIT << FP16.mantissa_bits + p.FACTOR_FRACTION
         steps = p.factor_bits
         remainder = Const(dividend >> steps, FP16.significand_bits)  # smaller than any divisor
-        quotient = []
+        quotient: list[Value] = []
         for k in reversed(range(steps)):
             grown = Cat(Const(dividend >> k & 1, 1), remainder)
             fits = wire(m, f"fits_{row}_{k}", grown >= divisor)

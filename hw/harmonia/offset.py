@@ -5,6 +5,7 @@ from amaranth.lib import data
 
 from tilewright.golden.params.arith import FloatAddParams
 from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import HarmoniaOffsetParams
 from tilewright.hw.arith.float_add import FloatAdd
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.sram import Sram
@@ -15,7 +16,7 @@ __all__ = ["OffsetGenerator"]
 MAGNITUDE_BITS = FP16.bits - 1
 
 
-class OffsetGenerator(Unit):
+class OffsetGenerator(Unit[HarmoniaOffsetParams]):
     """Offsets of K's channels, found in the initial window and subtracted from every token.
 
     Numerics: :mod:`tilewright.golden.harmonia.offset`.
@@ -24,7 +25,7 @@ class OffsetGenerator(Unit):
     of the learning part changes: its inputs are held at zero.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         entry = data.StructLayout({"channel": range(p.channels), "value": FP16.bits})

@@ -39,7 +39,7 @@ class SubElement(wiring.Component):
     def __init__(self, params: HarmoniaPeParams):
         super().__init__(sub_element_signature(params))
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         negative = wire(m, "negative", self.a_signs ^ self.b_signs)
         terms = []
@@ -58,7 +58,7 @@ class Wrapper(wiring.Component):
         self.params = params
         super().__init__({"sub": Out(sub_element_signature(params)).array(count)})
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         for k, port in enumerate(self.sub):
             m.submodules[f"sub_{k}"] = unit = SubElement(self.params)

@@ -55,7 +55,7 @@ class ActivationBuffer(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         for name, memory in self.memories.items():
             m.submodules[name] = memory
@@ -94,7 +94,7 @@ class HalvesBuffer(wiring.Component):
             {"read": In(ReadPort(depth, row)), "write": In(MaskedWritePort(depth, row))}
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         depth, word = self.params.halves_rows, halves_row(self.params).elem_shape
         for r in range(self.params.rows):

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from amaranth import Cat, Mux, Signal, Value
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.harmonia_machine import (
@@ -98,7 +98,7 @@ class Controller(Sequencer):
             with m.Else():
                 m.next = "RUN"
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = super().elaborate(platform)
         m.submodules.product = product = self.product
         x = fields_of(Opcode.TILED_GEMM, self.word)

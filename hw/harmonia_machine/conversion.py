@@ -47,7 +47,7 @@ class HalvesFeeder(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p, x, o = self.params, self.command, self.beats
         loops = p.converter.loops
@@ -139,7 +139,7 @@ class ConversionPath(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         x, command = Signal(self.command.shape()), Signal(self.command.shape())

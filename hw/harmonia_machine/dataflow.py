@@ -90,7 +90,7 @@ class SumFeeder(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         o, gemm = self.sums, self.gemm
         active, low = Signal(), Signal()  # low: the second sum of a group comes
@@ -218,7 +218,7 @@ class ResultWriter(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p, gemm, i = self.params, self.gemm, self.results
         column = Signal(range(p.word_values))

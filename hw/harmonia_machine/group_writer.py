@@ -78,7 +78,7 @@ class GroupWriter(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p, x = self.params, self.command
         complete, number, column, taken_again = self._count(m)

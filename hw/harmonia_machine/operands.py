@@ -68,7 +68,7 @@ class OperandColumn(wiring.Component):
         self.params = params
         super().__init__(column_signature(params))
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         for name, field in column_word(self.params):
             m.submodules[name] = memory = Sram(self.params.operand_rows, field.width)
@@ -138,7 +138,7 @@ class OperandArray(HarmoniaArray):
             },
         )
 
-    def _memories(self, m: Module) -> list[SimpleNamespace]:
+    def _memories(self, m: Module) -> list[SimpleNamespace]:  # type: ignore[override]
         """What a column of the array reads, and the whole row for who else reads."""
         p = self.system
         memories, self._held = [], []

@@ -62,7 +62,7 @@ class TiledGemmController(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p, x = self.params, Signal(TILED_GEMM)
         state = Signal(State)

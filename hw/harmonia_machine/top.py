@@ -6,7 +6,13 @@ from operator import or_
 from amaranth import Cat, Module, Mux
 from amaranth.lib.wiring import connect
 
-from tilewright.golden.params.harmonia_machine import Conversion, Counter, Memory, Opcode
+from tilewright.golden.params.harmonia_machine import (
+    Conversion,
+    Counter,
+    HarmoniaParams,
+    Memory,
+    Opcode,
+)
 from tilewright.golden.params.machine import OPCODE_BITS
 from tilewright.hw.harmonia_machine.buffers import ActivationBuffer, HalvesBuffer
 from tilewright.hw.harmonia_machine.controller import INSTRUCTIONS, Controller, fields_of
@@ -35,7 +41,7 @@ OPERANDS = {
 }
 
 
-class Harmonia(Unit):
+class Harmonia(Unit[HarmoniaParams]):
     """Figure 12: memories, array, converter, offset generator, vector unit, control, memory port.
 
     Numerics: tilewright.golden.harmonia_machine.executor, bit by bit. Timing:
@@ -44,7 +50,7 @@ class Harmonia(Unit):
     requests are simply joined.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         m.submodules.registers = self.registers = Registers(p, Counter)

@@ -76,7 +76,7 @@ class VectorPath(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p, x = self.params, self.command
         m.submodules.feeder = feeder = CausalFeeder(p)

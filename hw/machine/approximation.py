@@ -54,7 +54,7 @@ class Approach(wiring.Component):
     x: In(FP16.bits)
     place: Out(PLACE)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         operand = split(FP16, self.x, Subnormals.KEEP)
         biased, fraction = normalise(m, operand, Subnormals.KEEP)
@@ -106,7 +106,7 @@ class Table(wiring.Component):
     number: In(ARGUMENT_BITS - STEP_BITS)
     segment: Out(SEGMENT)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         with m.Switch(self.operation):
             for code, table in TABLES.items():
@@ -124,7 +124,7 @@ class Finish(wiring.Component):
     segment: In(SEGMENT)
     y: Out(FP16.bits)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         lowest, highest = exponent_range()
         rounder = Rounder(

@@ -34,7 +34,7 @@ class Banks(wiring.Component):
             {"read": In(ReadPort(depth, layout)), "write": In(WritePort(depth, layout))}
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         name, signature = f"bank_{self.depth}x{self.word}", bank_signature(self.depth, self.word)
         for k in range(self.banks):

@@ -57,7 +57,7 @@ class Dma(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         move = Signal(self.move)
         rows_left = Signal(SIZE_FIELD)

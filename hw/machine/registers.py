@@ -49,7 +49,7 @@ class Registers(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         m.submodules.instructions = memory = Sram(p.instructions, INSTRUCTION_BITS, REGISTER_BITS)

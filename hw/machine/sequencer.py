@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from amaranth import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -41,7 +42,7 @@ class InstructionSet:
     """
 
     opcodes: type[IntEnum]
-    fields: Mapping[IntEnum, tuple[Field, ...]]
+    fields: Mapping[Any, tuple[Field, ...]]  # by opcode
     memories: type[IntEnum]
 
     def fields_of(self, opcode: IntEnum, word: Value) -> data.View:
@@ -138,7 +139,7 @@ class Sequencer(wiring.Component):
         """Whether nothing runs beside the instructions."""
         return self.dma_idle
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         opcodes = self.instructions.opcodes

@@ -47,7 +47,7 @@ class VectorFeeder(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         lanes = self.vector.row_lanes
         o = self.beats

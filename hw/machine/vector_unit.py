@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.arith import FloatAddParams, FloatConvertParams, FloatMulParams
 from tilewright.golden.params.formats import FP16, FP32
-from tilewright.golden.params.vector import OPERATION_BITS, Operation, levels
+from tilewright.golden.params.vector import OPERATION_BITS, Operation, VectorParams, levels
 from tilewright.hw.arith.accumulate import Accumulate
 from tilewright.hw.arith.float_add import FloatAdd
 from tilewright.hw.arith.float_convert import FloatConvert
@@ -25,10 +25,10 @@ PRODUCT = FloatMulParams(a=FP16, b=FP16, out=FP32)  # exact
 SCALED = FloatMulParams(a=FP32, b=FP16, out=FP16)
 WIDEN = FloatConvertParams(a=FP16, out=FP32)
 NARROW = FloatConvertParams(a=FP32, out=FP16)
-MINUS_INFINITY = 1 << (FP16.bits - 1) | FP16.infinity_bits
+MINUS_INFINITY = 1 << (FP16.bits - 1) | (FP16.infinity_bits or 0)
 
 
-class VectorUnit(Unit):
+class VectorUnit(Unit[VectorParams]):
     """Element by element, or a running reduction of every row.
 
     Numerics: :class:`tilewright.golden.params.vector.VectorParams` and
@@ -38,7 +38,7 @@ class VectorUnit(Unit):
     level of a row's tree; a row's sum times ``scale``. A consumer that waits stops all of them.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
         x = self.i.p
@@ -135,7 +135,7 @@ class Lane(wiring.Component):
     def __init__(self):
         super().__init__(LANE)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.approach = approach = Approach()
         m.submodules.table = table = Table()
@@ -211,7 +211,7 @@ class Row(wiring.Component):
         self.lanes = lanes
         super().__init__(row_signature(lanes))
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         values, totals, largest = list(self.values), list(self.totals), list(self.largest)
         for level in range(levels(self.lanes)):

@@ -1,11 +1,13 @@
 """What FIGNA and iFPU share: the integer sum of a group and its way into a float."""
 
 from types import SimpleNamespace
+from typing import TypeVar
 
 from amaranth import Module, Mux, Value, signed
 
 from tilewright.golden.params.arith import IEEE_RULES
 from tilewright.golden.params.formats import FP16, FloatFormat
+from tilewright.golden.params.pe import AlignedParams
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.arith.lanes import joined
@@ -13,8 +15,10 @@ from tilewright.hw.pe.common import ProcessingElement
 
 __all__ = ["AlignedElement", "rounded_sum"]
 
+P = TypeVar("P", bound=AlignedParams)
 
-class AlignedElement(ProcessingElement):
+
+class AlignedElement(ProcessingElement[P]):
     """An element whose group sums are integers that share an exponent."""
 
     def give_group_sums(

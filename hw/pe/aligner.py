@@ -3,6 +3,7 @@
 from amaranth import Array, Cat, Const, Module, Mux, Signal, Value
 
 from tilewright.golden.params.formats import FP16, Subnormals
+from tilewright.golden.params.pe import FignaAlignerParams
 from tilewright.hw.arith.float_unpack import finite_value, split, wire
 from tilewright.hw.arith.max_tree import larger
 from tilewright.hw.sram import Sram
@@ -11,7 +12,7 @@ from tilewright.hw.unit import Unit
 __all__ = ["FignaAligner"]
 
 
-class FignaAligner(Unit):
+class FignaAligner(Unit[FignaAlignerParams]):
     """Holds a group until its largest exponent is known, then gives it aligned.
 
     Numerics: :class:`tilewright.golden.params.pe.FignaAlignerParams`.
@@ -19,7 +20,7 @@ class FignaAligner(Unit):
     is given, the next one is taken. Latency 2 from the end of a group.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         p = self.params
         m = Module()
         beats = p.beats

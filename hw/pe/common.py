@@ -1,6 +1,7 @@
 """What all processing elements share: the handshake, accumulators, and the way out."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from amaranth import Module, Mux, Shape, Signal, Value
 
@@ -11,6 +12,7 @@ from tilewright.golden.params.arith import (
     FloatMulParams,
     FloatRules,
 )
+from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.formats import FP16, FP32, FloatFormat
 from tilewright.hw.arith.float_add import FloatAdd
 from tilewright.hw.arith.float_convert import FloatConvert
@@ -19,15 +21,17 @@ from tilewright.hw.unit import Unit
 
 __all__ = ["ProcessingElement", "combinational"]
 
+P = TypeVar("P", bound=BlockParams)
 
-class ProcessingElement(Unit):
+
+class ProcessingElement(Unit[P]):
     """A beat a cycle from ``i``; a result at ``o`` after the last beat of each dot product.
 
     Everything inside moves together, and stands while a result waits at ``o``. Subclasses build
     their datapath from ``self.i.p`` in ``datapath(m, valid)``, and end it with :meth:`give`.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         self.step = Signal()
         m.d.comb += [self.step.eq(~self.o.valid | self.o.ready), self.i.ready.eq(self.step)]
@@ -85,7 +89,8 @@ class ProcessingElement(Unit):
         self, m: Module, valid: Value, partial: Value, scale: Value, last: Value
     ) -> None:
         """The tail of integer weights: scaled, accumulated, and to ``o`` after ``last``."""
-        scaled = self.product(m, "scaled", self.params.partial, FP16, partial, scale)
+        source: FloatFormat = self.params.partial  # type: ignore[attr-defined]  # of such PEs
+        scaled = self.product(m, "scaled", source, FP16, partial, scale)
         valid, scaled, last = self.registered(m, "scaled", valid, product=scaled, last=last)
         complete, total = self.accumulated(
             m, "sum", valid, last, FP32.bits, lambda carried: self.sum(m, "grown", carried, scaled)

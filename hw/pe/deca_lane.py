@@ -4,13 +4,14 @@ from amaranth import Module, Value
 
 from tilewright.golden.params.arith import AMX_RULES, IntToFloatParams
 from tilewright.golden.params.formats import BF16, FP32
+from tilewright.golden.params.pe import DecaLaneParams
 from tilewright.hw.arith.int_to_float import IntToFloat
 from tilewright.hw.pe.common import ProcessingElement, combinational
 
 __all__ = ["DecaLane"]
 
 
-class DecaLane(ProcessingElement):
+class DecaLane(ProcessingElement[DecaLaneParams]):
     """Dot product of bf16 activations and scaled codes.
 
     Numerics: :class:`tilewright.golden.params.pe.DecaLaneParams`.
@@ -47,7 +48,7 @@ class DecaLane(ProcessingElement):
             valid,
             last,
             FP32.bits,
-            lambda carried: self.sum(m, "grown", carried, *terms, rules=AMX_RULES),
+            lambda carried: self.sum(m, "grown", carried, terms[0], rules=AMX_RULES),
         )
         self.give(m, complete, total)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from amaranth import Cat, Module, Mux, Value
 
+from tilewright.golden.params.pe import FignaParams
 from tilewright.hw.arith.adder_tree import tree_sum
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.pe.aligned import AlignedElement
@@ -11,7 +12,7 @@ from tilewright.hw.pe.aligned import AlignedElement
 __all__ = ["Figna", "product_sum"]
 
 
-class Figna(AlignedElement):
+class Figna(AlignedElement[FignaParams]):
     """Dot product of aligned activations and scaled integer weights, all bits at once.
 
     Numerics: :class:`tilewright.golden.params.pe.FignaParams`.

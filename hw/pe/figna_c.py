@@ -3,6 +3,7 @@
 from amaranth import Cat, Const, Module, Value
 
 from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.pe import FignaChunkParams
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.pe.aligned import AlignedElement
 from tilewright.hw.pe.figna import product_sum
@@ -10,7 +11,7 @@ from tilewright.hw.pe.figna import product_sum
 __all__ = ["FignaChunk"]
 
 
-class FignaChunk(AlignedElement):
+class FignaChunk(AlignedElement[FignaChunkParams]):
     """Dot product of chunk-aligned activations and scaled integer weights, all bits at once.
 
     Numerics: :class:`tilewright.golden.params.pe.FignaChunkParams`.

@@ -3,7 +3,7 @@
 from amaranth import Module, Mux, Value
 
 from tilewright.golden.params.formats import FP16, FP32, Subnormals
-from tilewright.golden.params.pe import SumForm
+from tilewright.golden.params.pe import FpFpParams, SumForm
 from tilewright.hw.arith.carry_save import carry_save_product
 from tilewright.hw.arith.float_unpack import split, wire
 from tilewright.hw.pe.common import ProcessingElement
@@ -12,7 +12,7 @@ from tilewright.hw.pe.fused_sum import Term, accumulated_sum, product_sum
 __all__ = ["FpFp"]
 
 
-class FpFp(ProcessingElement):
+class FpFp(ProcessingElement[FpFpParams]):
     """Dot product of fp16 activations and fp16 weights.
 
     Numerics: :class:`tilewright.golden.params.pe.FpFpParams`.
@@ -30,7 +30,7 @@ class FpFp(ProcessingElement):
         pairs = zip(self.i.p.activation, self.i.p.weight, strict=True)
         products = [_product(m, k, a, w) for k, (a, w) in enumerate(pairs)]
         total = product_sum(m, self.params, products)
-        valid, last, *total = self.registered(
+        valid, last, *total = self.registered(  # type: ignore[assignment]  # the same, a step later
             m, "products", valid, last=self.i.p.last, **total._asdict()
         )
         complete, result = self.accumulated(
@@ -69,6 +69,7 @@ def _product(m: Module, lane: int, activation: Value, weight: Value) -> Term:
     # Weight of the product's top bit, as an exponent field of fp32.
     offset = 2 * FP16.significand_bits - 1 - 2 * (FP16.bias + FP16.mantissa_bits) + FP32.bias
     field = wire(m, f"field_{lane}", a.biased + w.biased + offset)[: FP32.exponent_bits]
+    assert a.nan is not None and a.infinite is not None  # fp16 has both
     infinite = a.infinite | w.infinite
     return Term(
         sign=a.sign ^ w.sign,

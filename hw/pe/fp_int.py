@@ -3,6 +3,7 @@
 from amaranth import Module, Mux, Value
 
 from tilewright.golden.params.formats import FP16, FP32, Subnormals
+from tilewright.golden.params.pe import FpIntParams
 from tilewright.hw.arith.carry_save import carry_save_product
 from tilewright.hw.arith.float_unpack import split, wire
 from tilewright.hw.pe.common import ProcessingElement
@@ -11,7 +12,7 @@ from tilewright.hw.pe.fused_sum import Term, accumulated_sum, product_sum
 __all__ = ["FpInt"]
 
 
-class FpInt(ProcessingElement):
+class FpInt(ProcessingElement[FpIntParams]):
     """Dot product of fp16 activations and scaled integer weights.
 
     Numerics: :class:`tilewright.golden.params.pe.FpIntParams`.
@@ -28,7 +29,7 @@ class FpInt(ProcessingElement):
         ends = valid & beat.group_end
         ends, scale, last = self.registered(m, "ending", ends, scale=beat.scale, last=beat.last)
         _, scale, last = self.registered(m, "ended", ends, scale=scale, last=last)
-        valid, group_end, *total = self.registered(
+        valid, group_end, *total = self.registered(  # type: ignore[assignment]  # a step later
             m, "products", valid, group_end=beat.group_end, **total._asdict()
         )
         complete, group = self.accumulated(

@@ -2,6 +2,7 @@
 
 from amaranth import Cat, Module, Mux, Signal, Value
 
+from tilewright.golden.params.pe import IfpuParams
 from tilewright.hw.arith.adder_tree import tree_sum
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.pe.aligned import AlignedElement
@@ -9,7 +10,7 @@ from tilewright.hw.pe.aligned import AlignedElement
 __all__ = ["Ifpu"]
 
 
-class Ifpu(AlignedElement):
+class Ifpu(AlignedElement[IfpuParams]):
     """Dot product of aligned activations and scaled integer weights, bit-serial in the weight.
 
     Numerics: :class:`tilewright.golden.params.pe.IfpuParams`.

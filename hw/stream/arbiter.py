@@ -5,6 +5,7 @@ from operator import or_
 
 from amaranth import Cat, Module, Mux, Signal, Value
 
+from tilewright.golden.params.stream import ArbiterParams
 from tilewright.hw.unit import Unit
 
 __all__ = ["Arbiter", "lowest_set"]
@@ -15,7 +16,7 @@ def lowest_set(value: Value) -> Value:
     return Cat(bit & ~value[:k].any() for k, bit in enumerate(value))
 
 
-class Arbiter(Unit):
+class Arbiter(Unit[ArbiterParams]):
     """One word a cycle from whichever input's turn it is, tagged with its source: latency 0.
 
     The turn goes round: an input that waits sees every other input served at most once. A word
@@ -27,7 +28,7 @@ class Arbiter(Unit):
         super().__init__(params)
         self.turn = Signal(params.ways)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         inputs = [getattr(self, port.name) for port in self.params.inputs]
         ways = len(inputs)

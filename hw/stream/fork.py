@@ -2,19 +2,20 @@
 
 from amaranth import Cat, Module, Signal
 
+from tilewright.golden.params.stream import ForkParams
 from tilewright.hw.unit import Unit
 
 __all__ = ["Fork"]
 
 
-class Fork(Unit):
+class Fork(Unit[ForkParams]):
     """Offers every word to every output at once; each takes it when it likes, exactly once.
 
     The word leaves the input together with the last output to take it: latency 0, one word a
     cycle.
     """
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         outputs = [getattr(self, port.name) for port in self.params.outputs]
         served = Signal(len(outputs))  # outputs that already have the word now at the input

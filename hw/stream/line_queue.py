@@ -64,7 +64,7 @@ class LineQueue(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         port, lines = self.port, self.lines
         tail = Signal(range(lines))  # the next slot to reserve

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import TypeVar
 
 from amaranth import Module, Signal, Value, ValueCastable
 from amaranth.lib import data
 
+from tilewright.golden.params.arith import PipelinedParams
 from tilewright.hw.unit import Unit
 
 __all__ = ["PipelinedUnit", "Stage", "register_counts"]
+
+P = TypeVar("P", bound=PipelinedParams)
 
 # A stage turns named values into named values; what it does not return is gone. A list of values
 # is a vector: its elements keep their own widths until they reach an output field.
@@ -27,7 +31,7 @@ def register_counts(stages: int, latency: int) -> list[int]:
     return counts
 
 
-class PipelinedUnit(Unit):
+class PipelinedUnit(Unit[P]):
     """One result a cycle from ``i`` to ``o``, ``params.latency`` cycles later.
 
     A stage boundary with a register holds its value while the consumer waits and moves whenever
@@ -38,7 +42,7 @@ class PipelinedUnit(Unit):
     def stages(self) -> list[Stage]:
         raise NotImplementedError
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         stages = self.stages()
         valid, ready, values = self.i.valid, self.i.ready, _fields(self.i.p)
@@ -82,7 +86,7 @@ def _named(m: Module, name: str, value) -> Signal | list[Signal]:
     if isinstance(Value.cast(value), Signal):
         return value
     signal = _signal(name, value)
-    m.d.comb += signal.eq(value)
+    m.d.comb += signal.eq(value)  # type: ignore[union-attr]  # lists are dealt with above
     return signal
 
 

@@ -30,7 +30,7 @@ class Queue(wiring.Component):
         self.write = self.words.write_port()
         self.read = self.words.read_port(domain="comb")
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.words = self.words
         depth = self.depth

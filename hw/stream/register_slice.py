@@ -26,7 +26,7 @@ class RegisterSlice(wiring.Component):
         self.word = Signal(width, reset_less=True)
         self.spare = Signal(width, reset_less=True)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         given, taken = Value.cast(self.i.payload), Value.cast(self.o.payload)
         valid = Signal()

@@ -4,12 +4,13 @@ from math import gcd
 
 from amaranth import Module, Mux, Signal
 
+from tilewright.golden.params.stream import WidthConverterParams
 from tilewright.hw.unit import Unit
 
 __all__ = ["WidthConverter"]
 
 
-class WidthConverter(Unit):
+class WidthConverter(Unit[WidthConverterParams]):
     """Little-endian width conversion between any two widths: latency 1, and no bubbles.
 
     The narrower side moves a word every cycle as long as neither side waits. Ready and valid are
@@ -30,7 +31,7 @@ class WidthConverter(Unit):
         self.buffer = Signal(self.capacity * self.granule)
         self.level = Signal(range(self.capacity + 1))
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         put, get = self.i.valid & self.i.ready, self.o.valid & self.o.ready
         m.d.comb += [
