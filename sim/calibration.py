@@ -7,26 +7,42 @@ fitted to (none where it is a public figure of the machine).
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-__all__ = ["cached", "changed", "constant", "set_constant", "table"]
+__all__ = ["Constant", "cached", "changed", "constant", "set_constant", "table"]
 
 TABLE = Path(__file__).with_name("calibration.toml")
 F = TypeVar("F", bound=Callable[..., object])
 _CLEAR: list[Callable[[], None]] = []  # of every function whose results follow the constants
 
 
+@dataclass(frozen=True, kw_only=True)
+class Constant:
+    """One constant of the table."""
+
+    value: float
+    unit: str
+    meaning: str
+    source: str
+    fitted_on: tuple[str, ...] = ()  # ids of the claims that it was fitted to
+
+
 @cache
-def table() -> dict[str, dict[str, Any]]:
-    """Return the entries of the table by name."""
-    return tomllib.loads(TABLE.read_text())
+def table() -> dict[str, Constant]:
+    """Return the constants of the table by name."""
+    entries = tomllib.loads(TABLE.read_text())
+    return {
+        name: Constant(**entry | {"fitted_on": tuple(entry.get("fitted_on", ()))})
+        for name, entry in entries.items()
+    }
 
 
 @cache
 def _values() -> dict[str, float]:
-    return {name: float(entry["value"]) for name, entry in table().items()}
+    return {name: float(entry.value) for name, entry in table().items()}
 
 
 def constant(name: str) -> float:

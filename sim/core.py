@@ -46,6 +46,7 @@ class CoreModel:
         require(0 <= self.degree <= 15, f"degree must be 0..15, not {self.degree!r}")
 
     def but(self, **changes: object) -> Self:
+        """Return the same core with some fields changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
@@ -91,6 +92,7 @@ class _Run:
         self.missed: list[bool] = []
 
     def step(self, tile: int) -> None:
+        """Follow one more tile."""
         asked = self._ask(tile)
         data = self._fetch(tile, asked + self.way)
         start = max(data, self.pipeline_free)

@@ -18,7 +18,7 @@ FIRST_STEP, LAST_STEP = 0.03, 0.002  # shares of a constant
 
 def fitted_constants() -> list[str]:
     """Return the names of the constants that were fitted to published figures."""
-    return [name for name, entry in table().items() if "fitted_on" in entry]
+    return [name for name, entry in table().items() if entry.fitted_on]
 
 
 def _figures() -> list[Claim]:

@@ -42,7 +42,7 @@ def layer_seconds(layer: str, batch: int, kernel: str) -> float:
 
 
 def block_seconds(batch: int, kernel: str) -> float:
-    """All linear layers of a block of Llama 3 8B."""
+    """Return the time of all linear layers of one decoder layer of Llama 3 8B."""
     return sum(layer_seconds(layer, batch, kernel) for layer in BLOCK)
 
 

@@ -25,10 +25,12 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 def model_names() -> list[str]:
+    """Return the names of the models of the table."""
     return list(_table())
 
 
 def published_parameters(name: str) -> int:
+    """Return how many parameters the published checkpoint has."""
     return int(_table()[name]["parameters"])
 
 

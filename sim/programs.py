@@ -8,7 +8,7 @@ not enough, is not counted. :func:`as_built` is the formula of ``tilewright.sim.
 the same port and buffers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -20,8 +20,9 @@ from tilewright.golden.anda_machine.isa import Formats
 from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaProduct
 from tilewright.golden.harmonia_machine import cycles as harmonia_cycles
 from tilewright.golden.harmonia_machine.attention import attention_program
-from tilewright.golden.harmonia_machine.isa import Settings, expand
+from tilewright.golden.harmonia_machine.isa import Instruction, Settings, expand
 from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaProduct
+from tilewright.golden.machine.instruction import BaseInstruction
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.params import anda_machine, harmonia_machine
 from tilewright.golden.params.anda_machine import AndaParams
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 AnyParams = AndaParams | HarmoniaParams
+Counts = Mapping[anda_machine.Counter, int] | Mapping[harmonia_machine.Counter, int]
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class ProgramTime:
     vector: int
 
     @classmethod
-    def of(cls, counters: Sequence[dict[Any, int]]) -> "ProgramTime":
+    def of(cls, counters: Sequence[Counts]) -> "ProgramTime":
         """The sum over programs of what the accelerator's own counters say."""
         total: dict[str, int] = {}
         for counts in counters:
@@ -64,7 +66,9 @@ class ProgramTime:
         return cls(len(counters), *(total[name] for name in names))
 
 
-def product_programs(params: AnyParams, product: Gemm, flow: Dataflow, length: int = 8) -> Any:
+def product_programs(
+    params: AnyParams, product: Gemm, flow: Dataflow, length: int = 8
+) -> AndaProduct | HarmoniaProduct:
     """One of ``product``'s repetitions, cut for the accelerator; ``length`` is Anda's mantissa."""
     size = {"tokens": product.rows, "inputs": product.inner, "outputs": product.outer}
     if isinstance(params, AndaParams):
@@ -169,14 +173,14 @@ def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
     )
 
 
-def program_counters(params: AnyParams, program: Iterable[Any], latency: int) -> dict[Any, int]:
+def program_counters(params: AnyParams, program: Iterable[BaseInstruction], latency: int) -> Counts:
     """What the accelerator's counters of time say after a program that halts."""
     if isinstance(params, AndaParams):
         return _anda_counters(params, program, latency)
     return _harmonia_counters(params, program, latency)
 
 
-def _anda_counters(params: AndaParams, program: Iterable[Any], latency: int) -> dict[Any, int]:
+def _anda_counters(params: AndaParams, program: Iterable[BaseInstruction], latency: int) -> Counts:
     trace, formats = [], Formats()
     for x in program:
         if x.opcode is anda_machine.Opcode.CONFIGURE:
@@ -187,14 +191,14 @@ def _anda_counters(params: AndaParams, program: Iterable[Any], latency: int) -> 
 
 
 def _harmonia_counters(
-    params: HarmoniaParams, program: Iterable[Any], latency: int
-) -> dict[Any, int]:
+    params: HarmoniaParams, program: Iterable[BaseInstruction], latency: int
+) -> Counts:
     trace, settings = [], Settings()
     for x in program:
         if x.opcode is harmonia_machine.Opcode.CONFIGURE:
             settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
         trace.append((x, settings))
-        if x.opcode is harmonia_machine.Opcode.TILED_GEMM:
+        if isinstance(x, Instruction) and x.opcode is harmonia_machine.Opcode.TILED_GEMM:
             trace.extend((part, settings) for part in expand(params, settings, x))
     outcome = Outcome(harmonia_machine.Error.NONE, len(trace) - 1, False, {}, trace)
     return dict(harmonia_cycles.program_cycles(params, outcome, latency))

@@ -54,13 +54,12 @@ def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
     ``figure``: ``total`` with every flip-flop clocked in every cycle, ``least`` with none clocked
     but where it changes.
     """
-    runs = deca_runs(unit)
+    runs = _record(RECORDS / "energy", unit, "energy")["runs"]
     if run not in runs:
         raise NoRecordError(f"no energy record of {unit} in {TECHNOLOGY}, {run}")
     return float(runs[run]["power"][figure])
 
 
-def deca_runs(unit: str = "deca") -> dict[str, dict[str, Any]]:
-    """Return the runs of a DECA's energy record by name; ``unit`` is the slug of its parameters."""
-    runs: dict[str, dict[str, Any]] = _record(RECORDS / "energy", unit, "energy")["runs"]
-    return runs
+def deca_runs(unit: str = "deca") -> list[str]:
+    """Return the names of the runs of a DECA's energy record, by the slug of its parameters."""
+    return list(_record(RECORDS / "energy", unit, "energy")["runs"])

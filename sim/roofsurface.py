@@ -86,10 +86,12 @@ class Surface:
         )
 
     def scaled(self, *, vector: float) -> Self:
+        """Return the machine with ``vector`` times its vector units."""
         return replace(self, vector=self.vector * vector)
 
     @property
     def rates(self) -> tuple[float, float, float]:
+        """The rates of the domains, in the order of ``DOMAINS``."""
         return self.memory, self.vector, self.matrix
 
     def tiles(self, memory: ArrayLike, vector: ArrayLike) -> NDArray[np.float64]:
@@ -101,7 +103,7 @@ class Surface:
         return TILE_FMA * min(rows, ROWS_PER_TILE) * self.tiles(memory, vector)
 
     def roofline(self, memory: ArrayLike, rows: int) -> NDArray[np.float64]:
-        """The same where decompression costs nothing."""
+        """Multiply-adds a second where decompression costs nothing."""
         return self.fma(memory, np.inf, rows)
 
     def region(self, memory: ArrayLike, vector: ArrayLike) -> NDArray[np.intp]:
@@ -117,7 +119,7 @@ class Surface:
 
     @property
     def borders(self) -> dict[str, float]:
-        """Of the diagram: slope of MEM to VEC, x of MEM to MTX, y of VEC to MTX."""
+        """Borders of the diagram: slope of MEM to VEC, x of MEM to MTX, y of VEC to MTX."""
         return {
             "mem_vec_slope": self.memory / self.vector,
             "mem_mtx_x": self.matrix / self.memory,

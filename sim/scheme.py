@@ -33,6 +33,7 @@ class WeightScheme:
 
     @property
     def tile_weights(self) -> int:
+        """Weights of one tile."""
         return self.config.elements
 
     @property
@@ -43,9 +44,11 @@ class WeightScheme:
 
     @property
     def compressed(self) -> bool:
+        """Whether anything has to be decompressed."""
         return self.config.sparse or self.config.code_bits < 16
 
     def bytes_of(self, weights: float) -> float:
+        """Return the bytes of so many weights."""
         return weights / self.tile_weights * self.tile_bytes
 
 

@@ -88,7 +88,7 @@ def fitted_claims() -> dict[str, list[str]]:
     """Return for each claim the constants that were fitted to it."""
     found: dict[str, list[str]] = {}
     for name, entry in table().items():
-        for claim in entry.get("fitted_on", ()):
+        for claim in entry.fitted_on:
             found.setdefault(claim, []).append(name)
     return found
 
@@ -317,7 +317,7 @@ class Summary:
 
     @property
     def claims(self) -> int:
-        """All of them."""
+        """Claims of any verdict."""
         return self.evaluated + self.not_modelled
 
 

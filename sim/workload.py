@@ -16,6 +16,7 @@ from tilewright.golden.params.llm import LlmShape
 __all__ = ["Gemm", "decode", "linear", "prefill", "read_csv", "total_macs"]
 
 LARGEST = 1 << 31  # no dimension, batch or context is beyond it: a slip of the keyboard
+LONGEST_NUMBER = 20  # characters of a number in a table
 MODULES = ("qkv", "o", "u", "d", "head", "attention", "other")
 
 
@@ -138,11 +139,13 @@ def _rows(path: Path, table: "csv.DictReader[str]") -> Iterator[Gemm]:
         for column in ("rows", "inner", "outer", "count"):
             text = row.get(column) or ("1" if column == "count" else "")
             require(
-                text.strip().isdigit(),
+                text.strip().isascii() and text.strip().isdigit() and len(text) < LONGEST_NUMBER,
                 f"{path}, line {table.line_num}: {column} must be a number, not {text!r}",
             )
             numbers[column] = int(text)
-        yield Gemm(name=row["name"], module="other", **numbers)
+        name = row["name"]
+        require(bool(name.strip()), f"{path}, line {table.line_num}: the name is empty")
+        yield Gemm(name=name, module="other", **numbers)
     require(not empty, f"{path} has no rows")
 
 

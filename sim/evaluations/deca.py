@@ -46,6 +46,7 @@ def _schemes() -> list[WeightScheme]:
 
 @evaluation
 def cycles_per_tile(scheme: str, lanes: int = 32, luts: int = 8) -> float:
+    """Mean cycles of a tile in the vector pipeline."""
     return deca_cycles(DecaParams(lanes=lanes, luts=luts), resolve_weight_scheme(scheme))
 
 
@@ -69,18 +70,21 @@ def _table2(bandwidth: str) -> Surface:
 
 @evaluation
 def roofline(scheme: str) -> float:
+    """10^12 multiply-adds a second where decompression costs nothing."""
     point = kernel(resolve_weight_scheme(scheme), 16)
     return float(_table2("table2_bandwidth").roofline(point.memory, 16)) / 1e12
 
 
 @evaluation
 def roof_surface(scheme: str) -> float:
+    """10^12 multiply-adds a second of the Roof-Surface, decompression by the cores."""
     point = kernel(resolve_weight_scheme(scheme), 16)
     return float(_table2("table2_bandwidth").fma(point.memory, point.vector, 16)) / 1e12
 
 
 @evaluation
 def software_rate(scheme: str) -> float:
+    """10^12 multiply-adds a second of one layer in software."""
     return _layer("spr-hbm", "software", scheme, 16).tera_fma
 
 
@@ -112,6 +116,7 @@ def _prefetching(prefetch: str, degree: int) -> tuple[float, float]:
 
 @evaluation
 def prefetch_rate(prefetch: str, degree: int = 0) -> float:
+    """10^12 multiply-adds a second with this prefetcher."""
     return _prefetching(prefetch, degree)[0]
 
 
@@ -133,6 +138,7 @@ def prefetch_order() -> bool:
 
 @evaluation
 def next_token_ms(model: str, batch: int, scheme: str, engine: str) -> float:
+    """Next-token time of Table 6, in milliseconds."""
     time = token(
         HBM, engine, resolve_weight_scheme(scheme), resolve_model(model), batch, TABLE6_CONTEXT
     )
@@ -168,11 +174,13 @@ def batch_scaling(batches: list[int]) -> float:
 
 @evaluation
 def latency_over_gpu(published_ms: float) -> float:
+    """Next-token time of DECA with MXFP4 over that of a GPU."""
     return next_token_ms("llama-2-70b", 1, "mxfp4", "deca") / published_ms
 
 
 @evaluation
 def gemm_speedup(system: str, scheme: str, rows: int = 1) -> float:
+    """Speed of DECA over software, one layer."""
     return _speedup(system, scheme, rows, "deca", "software")
 
 
@@ -242,12 +250,14 @@ ABLATION_SCHEMES = ("bf8", "bf8_50%", "bf8_20%", "bf8_5%")
 
 @evaluation
 def ablation_gain(scheme: str, step: int) -> float:
+    """Speed of one step of the integration over the step before."""
     cycles = _ablation(scheme)
     return cycles[step - 1] / cycles[step]
 
 
 @evaluation
 def ablation_reads_l2_helps() -> bool:
+    """Whether reading the L2 is faster in every scheme."""
     return all(_ablation(s)[0] > _ablation(s)[1] for s in ABLATION_SCHEMES)
 
 
@@ -278,6 +288,7 @@ def observed_below_roofline(system: str, schemes: list[str], most: float = 0.95)
 
 @evaluation
 def bound(system: str, scheme: str, region: str, vectors: float = 1, rows: int = 16) -> bool:
+    """Whether a kernel is in this region of the diagram."""
     surface = Surface.of_cores(SYSTEMS[system]).scaled(vector=vectors)
     return surface.bound(kernel(resolve_weight_scheme(scheme), rows)) == region
 
@@ -291,6 +302,7 @@ def vector_bound_schemes(system: str, vectors: float = 1, rows: int = 16) -> flo
 
 @evaluation
 def vector_bound_are(system: str, schemes: list[str]) -> bool:
+    """Whether exactly these kernels are vector-bound at 16 rows."""
     surface = Surface.of_cores(SYSTEMS[system])
     return {s.name for s in _schemes() if surface.bound(kernel(s, 16)) == "VEC"} == set(schemes)
 
@@ -308,6 +320,7 @@ def commit_slots() -> list[float]:
 
 @evaluation
 def smallest_design() -> list[float]:
+    """Lanes and tables of the smallest DECA that leaves no kernel vector-bound."""
     best = explore(HBM, _schemes()).smallest
     return [float(best.lanes), float(best.luts)]
 
@@ -325,6 +338,7 @@ def design_gain(fast: list[int], slow: list[int]) -> float:
 
 @evaluation
 def peak_tera_fma() -> float:
+    """10^12 multiply-adds a second of the matrix units."""
     return 512 * 16 * HBM.matrix_rate / 1e12
 
 

@@ -48,6 +48,7 @@ def harmonia_efficiency(mode: str) -> float:
 
 @evaluation
 def cache_reduction(tokens: int, width: int) -> float:
+    """Size of a cache in fp16 over that of Harmonia's."""
     return cache_size(CacheParams(), tokens, width).reduction
 
 
@@ -201,5 +202,6 @@ def attention_takes_over(over: str, model: str, contexts: list[int]) -> bool:
 
 @evaluation_of_records
 def harmonia_always_ahead(model: str, contexts: list[int]) -> bool:
+    """Whether Harmonia is faster than every baseline at every context."""
     runs = [_iso_area_speedups(model, context, joint=True) for context in contexts]
     return all(speedup > 1 for run in runs for speedup in run.values())

@@ -40,7 +40,7 @@ def measured_layer_gain(layer: str, batch: int) -> float:
 
 @evaluation_of_records
 def measured_block_gain(batch: int) -> float:
-    """The same of all linear layers of a block of Llama 3 8B."""
+    """Stock PyTorch over our sparse bf16 kernel, all linear layers of a layer of Llama 3 8B."""
     return block_seconds(batch, "stock bf16") / block_seconds(batch, "sparse bf16")
 
 
@@ -61,5 +61,5 @@ def measured_tiles_beat_vectors(batches: list[int]) -> bool:
 
 @evaluation_of_records
 def measured_dense_int8_wins(batch: int) -> bool:
-    """In all linear layers of a block together."""
+    """Whether dense int8 is faster in all linear layers of a decoder layer together."""
     return block_seconds(batch, "dense int8") < block_seconds(batch, "sparse int8")

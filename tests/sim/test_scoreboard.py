@@ -60,13 +60,9 @@ def test_at_most_a_third_was_fitted(results):
 
 def test_every_constant_says_what_it_is_and_is_used():
     for name, entry in table().items():
-        assert (
-            {"value", "unit", "meaning", "source"}
-            <= set(entry)
-            <= {*("value", "unit", "meaning", "source", "fitted_on")}
-        ), name
-        assert entry["source"].startswith("fitted") == ("fitted_on" in entry), name
-        assert constant(name) == entry["value"]
+        assert entry.unit and entry.meaning, name
+        assert entry.source.startswith("fitted") == bool(entry.fitted_on), name
+        assert constant(name) == entry.value
 
 
 def test_a_changed_constant_shows_in_the_figures():

@@ -36,7 +36,7 @@ def build(context: Context) -> Page:
     data = {
         "summary": {paper: asdict(count) for paper, count in counts.items()},
         "claims": {paper: [r.as_dict() for r in rows] for paper, rows in results.items()},
-        "constants": calibration(),
+        "constants": {name: asdict(entry) for name, entry in calibration().items()},
     }
     return Page(
         summary=f"{total.reproduced} of {total.evaluated} published figures reproduced,"
@@ -157,11 +157,11 @@ def _constants() -> Markup:
             [
                 (
                     code(name),
-                    entry["value"],
-                    entry["unit"],
-                    entry["meaning"],
-                    entry["source"],
-                    ", ".join(entry.get("fitted_on", ())),
+                    entry.value,
+                    entry.unit,
+                    entry.meaning,
+                    entry.source,
+                    ", ".join(entry.fitted_on),
                 )
                 for name, entry in calibration().items()
             ],
