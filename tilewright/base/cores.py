@@ -6,7 +6,7 @@ __all__ = ["available_cores"]
 
 
 def available_cores() -> int:
-    """That this process may use."""
+    """Number of processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not everywhere
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

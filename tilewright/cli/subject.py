@@ -54,7 +54,7 @@ def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def open_from(args: argparse.Namespace) -> "Subject":
-    """The subject that the options describe."""
+    """Open the subject that the options describe."""
     # Imported here: `--help` needs none of it.
     from tilewright.studies.accuracy.subject import open_subject
 

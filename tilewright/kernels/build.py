@@ -47,7 +47,7 @@ def compiler() -> str:
 
 
 def cache_folder() -> Path:
-    """Where libraries are kept: ``$XDG_CACHE_HOME`` or ``~/.cache``, tilewright/kernels."""
+    """Folder of the compiled libraries: ``$XDG_CACHE_HOME`` or ``~/.cache``, tilewright/kernels."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "tilewright" / "kernels"
 

@@ -20,6 +20,8 @@ class Path(IntEnum):
 
 
 class CWeights(Structure):
+    """Packed weights, as the C++ sources declare them."""
+
     _fields_ = [
         *((name, c_int32) for name in ("element", "sparse")),
         *((name, c_int64) for name in ("outputs", "inputs", "strips", "tiles")),
@@ -29,6 +31,8 @@ class CWeights(Structure):
 
 
 class CDecaWeights(Structure):
+    """Weights compressed for DECA, as the C++ sources declare them."""
+
     _fields_ = [
         *((n, c_int32) for n in ("code_bits", "sparse", "scale_kind", "group", "plain_scales")),
         *((name, c_int64) for name in ("outputs", "inputs", "strips", "tiles")),
@@ -37,6 +41,8 @@ class CDecaWeights(Structure):
 
 
 class CProduct(Structure):
+    """One GEMM: weights, activations, results and their pitches."""
+
     _fields_ = [
         ("weights", POINTER(CWeights)),
         ("deca", POINTER(CDecaWeights)),
@@ -51,6 +57,8 @@ class CProduct(Structure):
 
 
 class CCall(Structure):
+    """What one call of the library computes, and with which threads."""
+
     _fields_ = [
         ("products", c_void_p),
         ("count", c_int64),
@@ -105,6 +113,7 @@ def default_threads() -> int:
 
 
 def checked_threads(threads: int | None) -> int:
+    """The number of threads to use, all if None; what is out of range is refused."""
     if threads is None:
         return default_threads()
     if not isinstance(threads, int) or not 1 <= threads <= MAX_THREADS:

@@ -40,7 +40,7 @@ class Prepared(NamedTuple):
 
 
 class Multiplier:
-    """What ``Matrix`` and ``DecaMatrix`` share: products and how threads divide them."""
+    """What ``Matrix`` and ``DecaMatrix`` share: GEMMs and how threads divide them."""
 
     shape: tuple[int, int]
     costs: NDArray[np.int64]  # (strips + 1,) bytes before each strip
@@ -292,6 +292,7 @@ class Matrix(Multiplier):
 
     @property
     def format(self) -> WeightFormat:
+        """The format of the weights."""
         return self.packed.format
 
     @property
@@ -307,6 +308,7 @@ class Matrix(Multiplier):
         return unpack(self.packed)
 
     def save(self, path: str | FilePath) -> None:
+        """Write the packed weights to a file."""
         save(self.packed, path)
 
     @classmethod
@@ -323,7 +325,7 @@ def multiply_all(
     path: Path | None = None,
     order: Order | None = None,
 ) -> list[NDArray]:
-    """Independent products side by side, such as the heads of a layer.
+    """Compute independent GEMMs side by side, such as those of the heads of a layer.
 
     The strips of all matrices form one list, which the threads divide by bytes.
     """
@@ -356,6 +358,7 @@ def bind_all(
 
 
 def check_type(fmt: WeightFormat, weights: NDArray) -> None:
+    """Refuse weights of another type than the format has."""
     dtype = DTYPES[fmt.element]
     kinds = f"{dtype} or float32" if fmt.element is Element.BF16 else str(dtype)
     require(

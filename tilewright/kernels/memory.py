@@ -38,5 +38,5 @@ def as_weight_bytes(array: NDArray) -> NDArray:
 
 
 def address(array: NDArray) -> int:
-    """Where the first element stands."""
+    """Address of the first element of an array."""
     return array.ctypes.data

@@ -29,7 +29,7 @@ MEMORY_PORTS = {"load": "load", "tileloadd": "load", "store": "store"}
 
 @dataclass(frozen=True)
 class Roofs:
-    """Of all threads together, per second."""
+    """Rates of a machine per second, of all its threads together."""
 
     threads: int
     read_bytes: float  # MBW
@@ -39,6 +39,7 @@ class Roofs:
 
     @property
     def vector(self) -> float:
+        """Additions of vectors per second."""
         return self.instructions["vpadd"]
 
     def as_dict(self) -> dict[str, Any]:

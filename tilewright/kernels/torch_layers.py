@@ -111,10 +111,12 @@ class SparseLinear(nn.Module):
 
     @property
     def in_features(self) -> int:
+        """Number of inputs."""
         return self._matrix.shape[1]
 
     @property
     def out_features(self) -> int:
+        """Number of outputs."""
         return self._matrix.shape[0]
 
     def dense_weight(self) -> Tensor:
@@ -126,6 +128,7 @@ class SparseLinear(nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
+        """Multiply the last dimension of ``x`` by the weights."""
         rows = x.reshape(-1, x.shape[-1])
         y = self._floats(rows) if self._scales is None else self._integers(rows, self._scales)
         return y.to(x.dtype).reshape(*x.shape[:-1], self.out_features)
@@ -150,6 +153,7 @@ class SparseLinear(nn.Module):
         return y if self._bias is None else y + self._bias
 
     def extra_repr(self) -> str:
+        """Shape, type and share of zeros, for ``print(model)``."""
         zeros = 1 - len(self._matrix.packed.values) / np.prod(self._matrix.shape)
         return (
             f"in_features={self.in_features}, out_features={self.out_features},"
@@ -160,6 +164,7 @@ class SparseLinear(nn.Module):
     # as extra state, which is saved and loaded with the model like any other.
 
     def get_extra_state(self) -> dict[str, Any]:
+        """The packed weights, for ``state_dict``."""
         packed = self._matrix.packed
         signed = packed.values.view(np.int16 if packed.values.itemsize == 2 else np.int8)
         return {

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE",
         type=Path,
-        help=f"where bench writes its record; default {DEFAULT_RECORD}",
+        help=f"where bench writes its record [{DEFAULT_RECORD}]",
     )
     parser.add_argument(
         "--quick",

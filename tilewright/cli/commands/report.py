@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="DIR",
         default="out/report",
-        help="folder to (re)place [%(default)s]",
+        help="folder to write or replace [%(default)s]",
     )
     parser.add_argument(
         "--cases",

@@ -27,40 +27,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=A,B,C",
         action="append",
         default=[],
-        help="a field and its values, A..B for a range; again for each further field",
+        help="a field and its values, A..B for a range; may be given for several fields",
     )
+    parser.add_argument("--tech", "--technology", metavar="T", help="asap7 or sky130hd [both]")
     parser.add_argument(
-        "--tech", "--technology", metavar="T", help="asap7 or sky130hd; by default both"
-    )
-    parser.add_argument(
-        "--goal", choices=("area", "balanced", "fastest"), help="what to strive for; default area"
+        "--goal", choices=("area", "balanced", "fastest"), help="what synthesis strives for [area]"
     )
     parser.add_argument(
         "--clock",
         metavar="CLOCK",
         type=clock_period,
-        help="to meet, as 800 (ps), 0.8ns or 1250MHz: the smallest that does",
+        help="clock to meet, as 800 (ps), 0.8ns or 1250MHz, with the smallest netlist",
     )
     parser.add_argument(
         "--simulate", action="store_true", help="run each variant's bench on its Verilog too"
     )
     parser.add_argument(
-        "--cases", metavar="N", type=int, default=200, help="of --simulate; default %(default)s"
+        "--cases", metavar="N", type=int, default=200, help="cases of each simulation [%(default)s]"
     )
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, help="write each result there as soon as it is there"
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="folder for each result, as soon as it is known",
     )
-    parser.add_argument("--jobs", metavar="N", type=int, help="at a time; default all cores")
+    parser.add_argument("--jobs", metavar="N", type=int, help="variants at a time [all cores]")
     parser.add_argument(
-        "--dask", metavar="ADDRESS", help="on the workers of this Dask scheduler instead"
+        "--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler instead"
     )
     parser.add_argument(
-        "--frontier", metavar="NAME", help="a family of designs of the report, from its records"
+        "--frontier",
+        metavar="NAME",
+        help="show a family of designs, from its records",
     )
     parser.add_argument(
         "--update-records",
         action="store_true",
-        help="of --frontier: all designs again; writes synth/records/frontier",
+        help="with --frontier, work out all designs again and write synth/records/frontier",
     )
 
 

@@ -109,7 +109,7 @@ def reference(subject: Subject, *, validation: bool = False) -> float:
 
 
 def uniform(length: int) -> Lengths:
-    """One length for all modules."""
+    """Lengths that are the same in all modules."""
     return (length,) * len(MODULES)
 
 
@@ -208,15 +208,15 @@ def compare_machines(
     The energy of the other machines' PEs is Anda's published one, scaled by the ratio of our
     records.
     """
-    products = linear(shape, tokens)
+    gemms = linear(shape, tokens)
     by_module = dict(zip(MODULES, lengths, strict=True))
     shares = module_shares(shape)
     pe = sum(shares[name] * energy_fj(ANDA_PE, by_module[name]) for name in MODULES)
     anda = acc.anda(by_module)
-    compute = acc.energy(anda, acc.run(anda, products))["compute"] / pe
+    compute = acc.energy(anda, acc.run(anda, gemms))["compute"] / pe
     rows: list[MachineResult] = []
     for machine in (*map(acc.baseline, PES), anda):
-        times = acc.run(machine, products)
+        times = acc.run(machine, gemms)
         joules = acc.energy(machine, times)
         if machine is not anda:
             joules["compute"] = compute * energy_fj(PES[machine.name])

@@ -26,7 +26,7 @@ class Evaluations:
             self.found = self._read(path)
 
     def __call__(self, name: str, measure: Callable[[], float]) -> float:
-        """The perplexity called ``name``, measured if nobody has."""
+        """Return the perplexity called ``name``; it is measured if it is not known yet."""
         if name not in self.found:
             self.found[name] = measure()
             if self.path is not None:

@@ -1,6 +1,6 @@
 """Anda's search over all eight sites, beside Harmonia's fixed lengths: what does each bit buy?
 
-Two prices of a format, for one more token after ``CONTEXT`` tokens: bit operations of all products
+Two prices of a format, for one more token after ``CONTEXT`` tokens: bit operations of all GEMMs
 (mantissa bits times weight bits, or times the other mantissa's) and bits of keys and values that
 are read. Weights are read in full by all of them and left out.
 """
@@ -35,19 +35,22 @@ SiteFormat = BlockSites | HarmoniaFormat  # both have a length at every site
 
 @dataclass(frozen=True)
 class Prices:
-    """Of a model's formats."""
+    """What formats cost a model: bit operations (computed) and bits of cache read (moved)."""
 
     shape: LlmShape
 
     @property
     def full(self) -> dict[str, float]:
-        """fp16 everywhere, beside integer weights."""
+        """Prices of fp16 everywhere, beside integer weights."""
         lengths = dict.fromkeys(Site, FP16.bits)
         elements = 2 * CONTEXT * self.shape.kv_width * self.shape.num_hidden_layers
         return {"computed": self._computed(lengths), "moved": float(elements * FP16.bits)}
 
     def of(self, fmt: SiteFormat) -> dict[str, float]:
-        """With a cache that has windows, a share of the tokens has the long keys and values."""
+        """Prices of one format.
+
+        With a cache that has windows, a share of the tokens has the long keys and values.
+        """
         cache = fmt.cache if isinstance(fmt, HarmoniaFormat) else _without_windows(fmt)
         recent = min(CONTEXT, cache.initial + cache.local) / CONTEXT
         key, value = (
@@ -59,8 +62,7 @@ class Prices:
     def _computed(self, lengths: dict[Site, Any]) -> float:
         by_module = {module: lengths[site] for site, module in MODULES.items()}
         total = sum(
-            product.macs * by_module[product.module] * WEIGHT_BITS
-            for product in linear(self.shape, 1)
+            gemm.macs * by_module[gemm.module] * WEIGHT_BITS for gemm in linear(self.shape, 1)
         )
         scores, values = attention(self.shape, 1, 1, CONTEXT)
         total += scores.macs * lengths[Site.Q] * lengths[Site.K]
@@ -114,6 +116,7 @@ class Space:
     model: Callable[[], Model] | None = None
 
     def measure(self, subject: Subject, lengths: Lengths, *, validation: bool = False) -> float:
+        """Perplexity of the format that ``lengths`` give."""
         name = f"{self.name} {text_of(lengths)}"
         return subject.measure(name, self.fmt(lengths), validation=validation, model=self.model)
 
@@ -189,14 +192,14 @@ def fixed_points(
 
 
 def pareto(points: Iterable[dict[str, Any]], price: str) -> list[dict[str, Any]]:
-    """Those that no other beats in both price and perplexity, by price."""
+    """The points that no other beats in both price and perplexity, by price."""
     best = float("inf")
-    kept = []
+    chosen = []
     for point in sorted(points, key=lambda p: (p[price], p["perplexity"])):
         if point["perplexity"] < best:
             best = point["perplexity"]
-            kept.append(point)
-    return kept
+            chosen.append(point)
+    return chosen
 
 
 def cheapest(

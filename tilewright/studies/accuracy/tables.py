@@ -35,6 +35,7 @@ def with_tables(text: str) -> str:
 
 
 def tables() -> dict[str, list[list[str]]]:
+    """Rows of every table of the page, by the name of the table."""
     search, sensitivity, kv, frontier = (
         _record(name) for name in ("search", "sensitivity", "kv", "frontier")
     )

@@ -49,10 +49,12 @@ def truncate(values: Tensor, group: int, mantissa_bits: int) -> Tensor:
 
 
 def to_fp16(values: Tensor) -> Tensor:
+    """Round to fp16; what is too large becomes the largest fp16 number."""
     return values.clamp(-LARGEST, LARGEST).half().float()
 
 
 def mantissa_step(largest: Tensor, mantissa_bits: int) -> Tensor:
+    """The step of a mantissa of ``mantissa_bits`` bits in a group whose largest value is given."""
     power = (largest.view(torch.int32) & EXPONENT).view(torch.float32)
     return power.clamp(min=SMALLEST_NORMAL) * 2.0 ** (1 - mantissa_bits)
 
@@ -62,7 +64,7 @@ class TorchEvaluation(Evaluation):
 
     def __init__(self, model: Model, tokens: ArrayLike, window: int = WINDOW):
         super().__init__(model, tokens, window)
-        # Full float32 products: the shorter ones that GPUs prefer have 10 mantissa bits.
+        # GEMMs in full float32: the shorter formats that GPUs prefer have 10 mantissa bits.
         torch.backends.cuda.matmul.allow_tf32 = False
         self.device = _device()
         self._tensors: dict[int, Tensor] = {}

@@ -1,6 +1,6 @@
 """Models in GGUF files, through the optional ``gguf`` package; quantised tensors count as float32.
 
-Only tensors are taken: what else a GGUF file says of the model is not kept.
+Only tensors are read; what else a GGUF file says about the model is ignored.
 """
 
 from collections.abc import Iterator
@@ -23,6 +23,7 @@ PIECE_ROWS = 64
 
 @contextmanager
 def open_tensors(path: Path) -> Iterator[Tensors]:
+    """Open a GGUF file; the tensors can be read until the context ends."""
     try:
         import gguf
     except ImportError:

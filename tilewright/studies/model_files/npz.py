@@ -26,6 +26,7 @@ PIECE_BYTES = 1 << 20
 
 @contextmanager
 def open_tensors(path: Path) -> Iterator[Tensors]:
+    """Open an .npz file; the tensors can be read until the context ends."""
     try:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
@@ -49,6 +50,7 @@ class _Member:
         self._row = 0  # the next one in the stream
 
     def tensor(self) -> Tensor:
+        """The member as a tensor of the model."""
         is_matrix = self.dtype.kind == "f" and len(self.shape) >= 2 and prod(self.shape) > 0
         name = self._member.removesuffix(".npy")
         rows = self.rows if is_matrix else None
@@ -82,7 +84,7 @@ class _Member:
         self._header(self._stream)
 
     def _read(self, count: int) -> NDArray:
-        """The next ``count`` elements, little-endian."""
+        """Read the next ``count`` elements, little-endian."""
         assert self._stream is not None
         content = self._stream.read(count * self.dtype.itemsize)
         if len(content) != count * self.dtype.itemsize:

@@ -36,6 +36,7 @@ TO_FLOAT: dict[str, Callable[[NDArray[np.uint8]], NDArray]] = {
 
 @contextmanager
 def open_tensors(path: Path) -> Iterator[Tensors]:
+    """Open a safetensors file; the tensors can be read until the context ends."""
     with TensorFile(path) as file:
         if file.metadata.get("format") == FORMAT:
             raise CommandError(f"{path}: packed already; tilewright unpack restores it")

@@ -22,6 +22,7 @@ SPREAD = 0.02  # standard deviation, as in the linear layers of a language model
 
 @contextmanager
 def open_tensors(text: str) -> Iterator[Tensors]:
+    """Open a model that is made up on the spot, as ``text`` says."""
     parsed = re.fullmatch(r"synthetic:(\d+)x(\d+)(?::(\d+))?", text)
     if parsed is None:
         raise CommandError(f"{text}: expected synthetic:ROWSxCOLUMNS[:SEED]")

@@ -28,7 +28,7 @@ class ModelWriter(ABC):
 
     @abstractmethod
     def add(self, name: str, dtype: str, shape: tuple[int, ...], pieces: Pieces) -> None:
-        """A tensor of safetensors' ``dtype`` as bytes."""
+        """Add a tensor of safetensors' type ``dtype``, whose bytes come in pieces."""
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class Frontier:
 
 @dataclass(frozen=True)
 class Design:
-    """One design of a frontier."""
+    """One design of a frontier, as the record has it."""
 
     spec: str
     goal: str
@@ -115,7 +115,7 @@ def _results_per_ns(params: BlockParams, metrics: dict[str, float]) -> float:
 
 
 def _all(block: str, *axes: str) -> tuple[str, ...]:
-    """Every combination of values that the block accepts."""
+    """Specs of every combination of values that the block accepts."""
     return expand(block, [parse_axis(text) for text in axes]).specs
 
 
@@ -169,7 +169,7 @@ def find_frontier(name: str) -> Frontier:
 
 
 def jobs_of(frontier: Frontier) -> list[Job]:
-    """Every design in every technology."""
+    """Jobs for every design of a frontier in every technology."""
     return [
         Job(spec, technology, goal=goal, by_modules=frontier.by_modules)
         for technology in frontier.technologies
@@ -209,11 +209,12 @@ def frontier_record(
 
 
 def frontier_path(name: str, technology: str, folder: Path = RECORDS) -> Path:
+    """Where the record of a frontier in a technology lies."""
     return folder / "frontier" / f"{name}.{technology}.json"
 
 
 def load_frontier(name: str, technology: str, folder: Path = RECORDS) -> list[Design] | None:
-    """The designs of a committed record, or None."""
+    """Load the designs of a committed record; None if there is no record."""
     path = frontier_path(name, technology, folder)
     if not path.exists():
         return None

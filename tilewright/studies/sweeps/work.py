@@ -34,7 +34,7 @@ class VariantError(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """What is asked of one variant."""
+    """One variant, and what is to be found out about it."""
 
     spec: str
     technology: str
@@ -93,7 +93,7 @@ def _last_words(text: str, code: int) -> str:
 
 
 def result_text(result: Result) -> str:
-    """A result as a JSON document."""
+    """Write a result as a JSON document."""
     return json.dumps(asdict(result), indent=2) + "\n"
 
 
