@@ -260,11 +260,11 @@ def test_the_command_needs_a_deca(block, capsys):
     assert "--energy needs a BLOCK that is a DECA PE" in capsys.readouterr().err
 
 
-# The small element, from RTL to energy.
+# The small PE, from RTL to energy.
 
 
 @pytest.mark.full
-def test_the_small_element_from_rtl_to_energy():
+def test_the_small_pe_from_rtl_to_energy():
     params = DecaParams.preset("small")
     result = synthesise(to_rtlil(params, memory_macros=True), params.slug, ASAP7, Goal.FASTEST)
     cases = (Case("mxfp4"), Case("mxfp4", data="zero"))

@@ -59,7 +59,7 @@ def test_axi():
 
 
 def test_speculative_tepls():
-    """Issued, flushed and completed into tile registers, by the TEPL unit and the element."""
+    """Issued, flushed and completed into tile registers, by the TEPL unit and the PE."""
     result = run_passing("deca_tepl:small", cases=30)
     assert len(result.tests) == 2
     assert result.numbers["flushes"] >= 10

@@ -130,7 +130,7 @@ def test_other_sizes(block):
 
 @pytest.mark.full
 def test_attention_at_the_papers_size(capsys):
-    """8x16 elements: 160 tokens of prompt, 48 decoded, a linear layer; bits and cycles golden's."""
+    """8x16 PEs: 160 tokens of prompt, 48 decoded, a linear layer; bits and cycles golden's."""
     code, result = simulate(capsys, "harmonia", "--block", "harmonia:paper")
     assert code == 0 and result["equal"]
     assert result["status"]["error"] == "none"

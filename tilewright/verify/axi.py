@@ -139,7 +139,7 @@ class AxiMemory:
 
 
 class AxiLiteMaster:
-    """Reads and writes registers; both may be under way at once."""
+    """Reads and writes registers; both may be outstanding at once."""
 
     def __init__(self, dut: Any, prefix: str, rng: Random, *, bytes_: int = 8, stall: float = 0.0):
         self.strobes = (1 << bytes_) - 1

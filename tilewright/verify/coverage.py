@@ -43,7 +43,7 @@ class Coverage:
 
     @property
     def holes(self) -> list[dict[str, str]]:
-        """Bins never hit."""
+        """The bins that have never been hit."""
         return [found for found, hits in zip(self.bins(), self.hits, strict=True) if not hits]
 
     def add(self, other: Self) -> None:

@@ -70,7 +70,7 @@ class NetlistBench(Harness):
         return bits
 
     def count(self) -> None:
-        """From the next cycle on."""
+        """Count toggles from the next cycle on."""
         self._counters, self._cycles = self._simulator.counters(), 0
 
     def counted(self) -> Activity:

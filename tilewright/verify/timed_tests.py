@@ -44,7 +44,7 @@ async def equals_golden(dut: Any) -> None:
 async def run(
     clock: Harness, params: BlockParams, data: Data, phase: Phase, seed: int
 ) -> tuple[list[StreamDriver], list[StreamMonitor]]:
-    """All words once."""
+    """Send all words once, and return both ends of the streams."""
     drivers = [
         StreamDriver(clock.dut, p.name, stall=phase.inputs, seed=seed) for p in params.inputs
     ]

@@ -1,6 +1,6 @@
-"""Record of the energy of a whole DECA element: its netlist under the bench's core and memory.
+"""Record of the energy of a whole DECA PE: its netlist under the bench's core and memory.
 
-Tiles follow each other as fast as the element takes them, with their lines there in time and every
+Tiles follow each other as fast as the PE takes them, with their lines there in time and every
 row read: full activity. Weights are those of a language model, quantised and pruned by golden's
 compressor; every row that comes out is compared with golden's, and the cycles with its model.
 """
@@ -67,7 +67,7 @@ SUMS = ("total", "least")
 def deca_energy_record(
     spec: str, technology: Technology, tick: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Power and energy of the element ``spec`` in every case, and idle.
+    """Measure power and energy of the PE ``spec`` in every case, and idle.
 
     ``tick`` is told each run that is done.
     """
@@ -106,7 +106,7 @@ def deca_energy_record(
 
 
 def is_fresh_deca_energy(record: dict[str, Any]) -> bool:
-    """Whether flow, energies and workload are still those of the record; not the element itself."""
+    """Say whether flow, energies and workload are still those of the record; not the PE itself."""
     technology = record["technology"]
     return (
         is_of_this_flow(record, technology)
@@ -149,7 +149,7 @@ class CountingCore(Core):
 def run_cases(
     params: DecaParams, result: Synthesis, cases: tuple[Case, ...] = CASES
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each case by its name, idle last."""
+    """Run every case; yields its name and its figures, idle last."""
     clock, rng = NetlistBench(result.netlist), Random(SEED)
     store = Store(params, rng, base=1 << (params.address_bits - 1))
     core = CountingCore(clock, params, Memory(params, store.line, rng), rng)
@@ -182,7 +182,7 @@ def run_cases(
 
 
 def case_tiles(case: Case) -> tuple[CompressedTiles, np.ndarray]:
-    """The tiles of a case, and the table that they need."""
+    """Return the tiles of a case, and the table that they need."""
     matrix = compress(samples(), resolve_scheme(case.scheme), case.density)
     tiles, config = decode_tiles(matrix.tiles), matrix.scheme.config
     if case.data != "real":

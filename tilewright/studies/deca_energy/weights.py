@@ -23,12 +23,12 @@ SHAPE = (16, 768)
 
 @cache
 def samples() -> NDArray[np.float32]:
-    """The committed weights, (outputs, inputs), exact in fp16."""
+    """Return the committed weights, (outputs, inputs), exact in fp16."""
     return np.load(SAMPLES).astype(np.float32)
 
 
 def sampled() -> NDArray[np.float16]:
-    """The same, from the model."""
+    """Take the same weights from the model itself."""
     from tilewright.golden.llm.load import load_model
 
     outputs, inputs = SHAPE

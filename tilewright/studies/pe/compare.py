@@ -65,7 +65,7 @@ class Claim:
 
     @classmethod
     def of(cls, name: str, stated: float, measured: float, *, upper_bound: bool) -> "Claim":
-        """Judge ``measured`` by what a paper has ``stated``."""
+        """Check ``measured`` against what a paper has ``stated``."""
         below = measured < stated
         holds = below if upper_bound else (measured > 1) == (stated > 1)
         deviation = 0.0 if upper_bound and below else 100 * (measured / stated - 1)
@@ -247,7 +247,7 @@ def _decompression(spec: str, technology: Technology) -> Decompression | None:
 
 
 def _claims(pes: Sequence[Measured]) -> Iterator[Claim]:
-    """Judge every claim of this study: one PE over another, or over its best or worst baseline.
+    """Check every claim of this study: one PE over another, or over its best or worst baseline.
 
     Anda's power is stated at one of its lengths, 8: any of the paper's range of 4..8 would do as
     well, the cycles change and the work per cycle hardly does.

@@ -158,7 +158,7 @@ def _renew(path: Path, record: dict[str, Any]) -> None:
 
 
 def _runs(params: BlockParams, result: Synthesis) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Energy per multiply-accumulate of each kind of data and, on real data, of each variant."""
+    """Measure each kind of data and, on real data, each variant; yields name and figures."""
     bench = pe_bench(params)
     for kind in KINDS:
         for variant in bench.variants if kind == "real" else (bench.usual_variant,):

@@ -33,12 +33,12 @@ _KIND = np.dtype(
 
 @cache
 def samples() -> NDArray:
-    """The committed samples, (streams,) of activation, weight and scale."""
+    """Return the committed samples, (streams,) of activation, weight and scale."""
     return np.load(SAMPLES)
 
 
 def sampled() -> NDArray:
-    """The same, from the model."""
+    """Take the same samples from the model itself."""
     from tilewright.golden.llm.block import captured
     from tilewright.golden.llm.load import load_model
     from tilewright.golden.llm.text import default_text

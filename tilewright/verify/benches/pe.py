@@ -45,7 +45,7 @@ A = TypeVar("A", bound=AlignedParams)
 
 
 class FpFpBench(PEBench[FpFpParams]):
-    """Bench of FP-FP."""
+    """Bench of FP-FP: floats of all sizes, small products beside large operands."""
 
     def stimulus(self, params: FpFpParams, rng: Generator, cases: int) -> PortColumns:
         weight = floats(rng, cases, params.lanes)
@@ -69,7 +69,7 @@ class FpFpBench(PEBench[FpFpParams]):
 
 
 class FpIntBench(PEBench[FpIntParams]):
-    """Bench of FP-INT."""
+    """Bench of FP-INT: floats of all sizes times integers, scales at the edges of fp16."""
 
     def stimulus(self, params: FpIntParams, rng: Generator, cases: int) -> PortColumns:
         activation = floats(rng, cases, params.lanes)
@@ -127,7 +127,7 @@ class AlignedBench(PEBench[A]):
 
 
 class FignaBench(AlignedBench[AlignedParams]):
-    """Bench of FIGNA."""
+    """Bench of FIGNA: aligned mantissas times whole integers."""
 
 
 class IfpuBench(AlignedBench[IfpuParams]):

@@ -1,4 +1,4 @@
-"""The element behind AXI: tiles through AXI4-Lite registers and AXI4 reads."""
+"""The PE behind AXI: tiles through AXI4-Lite registers and AXI4 reads."""
 
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -73,7 +73,7 @@ class Host:
         return self.master.b.words.popleft()["resp"]
 
     async def read(self, address: int) -> tuple[int, int]:
-        """Data and response."""
+        """Read one word; returns its data and the response."""
         self.master.ask_read(address)
         await self.clock.run(lambda: bool(self.master.r.words))
         word = self.master.r.words.popleft()

@@ -38,7 +38,7 @@ class Core(Host):
         super().__init__(clock, params, memory, rng, stall=stall)
         self.coverage = coverage
         self.waiting: list[deque[TileJob]] = [deque() for _ in range(params.loaders)]  # not done
-        self.taken = [0] * params.loaders  # of those, how many the element has taken
+        self.taken = [0] * params.loaders  # of those, how many the PE has taken
         self.commands: list[TileJob] = []  # in the order they were taken
         self.asked = [0] * params.loaders  # lines since the last command was taken
         self.wanted: deque[Row] = deque()  # to ask for
@@ -238,16 +238,16 @@ class Core(Host):
             self.lost.append(job)
         # The core no longer asks for rows that are gone, except for one already on offer.
         requests = self.drivers["read_request"]
-        kept = [
+        left = [
             (word, entry)
             for n, (word, entry) in enumerate(zip(requests.pending, self.wanted, strict=True))
             if entry[0] != k or (n == 0 and requests.offering)
         ]
-        requests.keep_pending([word for word, _ in kept])
-        self.wanted = deque(entry for _, entry in kept)
+        requests.keep_pending([word for word, _ in left])
+        self.wanted = deque(entry for _, entry in left)
 
     def _require_open(self, cycle: int, k: int) -> None:
-        """In the cycle after a squash the loader takes a command."""
+        """Require that the loader takes a command in the cycle after a squash."""
         # Loader 1 lets loader 0 go first when both are given a command in one cycle.
         first = self.drivers["command0"]
         passed = k == 1 and first.offering and read(first.ready, cycle)

@@ -15,10 +15,10 @@ WORD = (1 << 64) - 1
 
 
 class Host:
-    """Drives every stream of the element cycle by cycle.
+    """Drives every stream of the PE cycle by cycle.
 
     ``stall`` is the probability that the core waits, per cycle and port. What else comes out of
-    the element and what has been taken by it, ``_came`` and ``_went`` are told.
+    the PE and what has been taken by it, ``_came`` and ``_went`` are told.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Host:
         self.lost: list[TileJob] = []  # squashed
 
     async def start(self) -> None:
-        """Reset the element; from now on the clock moves this core."""
+        """Reset the PE; from now on the clock moves this core."""
         await self.clock.reset([self])
 
     @property

@@ -1,4 +1,4 @@
-"""Results of the element are golden's, for every configuration and every scheme."""
+"""Results of the PE are golden's, for every configuration and every scheme."""
 
 from itertools import cycle
 

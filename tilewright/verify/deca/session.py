@@ -1,4 +1,4 @@
-"""What the tests of one simulation share: the job, the parts around the element, the report."""
+"""What the tests of one simulation share: the job, the parts around the PE, the report."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -65,7 +65,7 @@ class Session:
         )
 
     async def core(self, stall: float = 0.0, **memory: Any) -> Core:
-        """The element after a reset; ``memory`` as of :meth:`memory`."""
+        """The PE after a reset; ``memory`` as of :meth:`memory`."""
         coverage = COVERAGE if stall in JOB.stalls else None
         content = self.memory(stall, **memory)
         core = Core(self.clock, PARAMS, content, self.random, stall=stall, coverage=coverage)
@@ -73,7 +73,7 @@ class Session:
         return core
 
     async def enter(self, core: Host) -> None:
-        """Reset the element for another core."""
+        """Reset the PE for another core."""
         self._close_core()
         await core.start()
         self._core = core

@@ -18,7 +18,7 @@ PER_CONFIG = 25  # squashes until the next configuration
 async def squash_at_any_time(s: Session) -> None:
     """The loader is free at once, the other one notices nothing, no answer goes astray.
 
-    Two tiles are under way on each loader; one or both are lost with a squash.
+    Two tiles are in flight on each loader; one or both are lost with a squash.
     """
     lut = random_table(s.rng, 4)  # narrow enough for all
     pools = []

@@ -1,4 +1,4 @@
-"""TEPLs, speculative and flushed at any time, through the TEPL unit and the element."""
+"""TEPLs, speculative and flushed at any time, through the TEPL unit and the PE."""
 
 from itertools import cycle
 
@@ -55,7 +55,7 @@ async def settle(core: TeplCore) -> None:
 
 @tile_test
 async def tepls_without_flushes(s: Session) -> None:
-    """Every TEPL completes once, after its rows; the element keeps up with the core's stalls."""
+    """Every TEPL completes once, after its rows; the PE keeps up with the core's stalls."""
     for stall in JOB.stalls:
         memory = s.memory(stall)
         core = TeplCore(

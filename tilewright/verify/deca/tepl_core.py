@@ -32,7 +32,7 @@ class Dropped(StrEnum):
 
 
 def flush_coverage(stalls: tuple[float, ...]) -> Coverage:
-    """Nothing seen yet."""
+    """Return the coverage of flushes, with nothing hit yet."""
     return Coverage(
         {
             "dropped": [dropped.value for dropped in Dropped],
@@ -236,7 +236,7 @@ class TeplCore(Host):
         tepl.completed = True
 
     def _commit(self) -> None:
-        """In order, up to what will be flushed."""
+        """Commit completed TEPLs in order, up to what will be flushed."""
         limits = [n for n in (self.wrong_from, self.flushing) if n is not None]
         while self.flying and self.flying[0].completed:
             if limits and self.flying[0].number >= min(limits):

@@ -62,7 +62,7 @@ ALIGNMENTS = {
 
 
 def all_configs(params: DecaParams) -> list[TileConfig]:
-    """Every combination of code width, sparsity and scaling that the element supports."""
+    """Every combination of code width, sparsity and scaling that the PE supports."""
     configs = []
     for bits, sparse in product(CODE_BITS, (False, True)):
         configs.append(TileConfig(code_bits=bits, sparse=sparse))
@@ -89,7 +89,7 @@ def formats() -> list[str]:
 
 
 def config_of(params: DecaParams, rng: Random, fmt: str, sparse: bool) -> TileConfig:
-    """A configuration of a format; the group is any that the element supports."""
+    """A configuration of a format; the group is any that the PE supports."""
     bits, _, kind = fmt.split()
     int8 = kind == "int8"
     scale = ScaleKind.NONE if int8 else ScaleKind(kind)
@@ -287,7 +287,7 @@ def stall_name(stall: float) -> str:
 
 
 def tile_coverage(stalls: tuple[float, ...]) -> Coverage:
-    """Nothing seen yet."""
+    """Return the coverage of tiles, with nothing hit yet."""
     return Coverage(
         {
             "format": formats(),

@@ -93,7 +93,7 @@ class Host:
         return moved or bool(self.reads or self.writes)
 
     def progress(self) -> str:
-        return f"{len(self.reads)} reads and {len(self.writes)} writes under way"
+        return f"{len(self.reads)} reads and {len(self.writes)} writes outstanding"
 
     def _due(self, waiting: deque[tuple[int, int]], now: int) -> int | None:
         due = [entry for entry in waiting if entry[0] <= now]

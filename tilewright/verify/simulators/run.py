@@ -163,8 +163,8 @@ def _environment(
     library = find_libpython()
     if library is None:
         raise BuildError("this Python has no shared library (libpython), which simulators load")
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("COCOTB_", "GPI_"))}
-    settings = kept | {
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("COCOTB_", "GPI_"))}
+    settings = inherited | {
         "GPI_USERS": f"{library};{module_of_cocotb},initialize",
         "PYGPI_PYTHON_BIN": sys.executable,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

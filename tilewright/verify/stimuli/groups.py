@@ -1,4 +1,4 @@
-"""Groups of activations and weights for the benches of Anda: every M, corners first."""
+"""Groups of activations and weights for the benches of accelerators: every M, corners first."""
 
 import numpy as np
 from numpy.random import Generator
@@ -12,13 +12,13 @@ _SIGN = 1 << 15
 
 
 def mantissas(rng: Generator, count: int) -> NDArray[np.int64]:
-    """Every M in turn, the longest and the shortest first, then at random."""
+    """Draw every M in turn, the longest and the shortest first, then at random."""
     ends = [MAX_MANTISSA_BITS, 1, *range(2, MAX_MANTISSA_BITS)]
     return np.concatenate([ends, rng.integers(1, MAX_MANTISSA_BITS + 1, count)])[:count]
 
 
 def activations(rng: Generator, count: int, group: int, *, finite: bool) -> NDArray[np.uint16]:
-    """fp16 patterns (count, group): corner groups, then random ones of many kinds."""
+    """Draw fp16 patterns (count, group): corner groups, then random ones of many kinds."""
     signs = np.arange(group) % 2 * _SIGN
     corner = [
         np.zeros(group, int),
@@ -56,7 +56,7 @@ def activations(rng: Generator, count: int, group: int, *, finite: bool) -> NDAr
 
 
 def weights(rng: Generator, numerics: AndaNumerics, count: int) -> NDArray[np.int64]:
-    """Weights (count, group): the extremes, then random ones."""
+    """Draw weights (count, group): the extremes, then random ones."""
     low, high = numerics.weight_format.minimum, numerics.weight_format.maximum
     corner = np.array([[low], [high], [-1], [0]]) * np.ones(numerics.group, int)
     random = rng.integers(low, high + 1, (count, numerics.group))
@@ -65,7 +65,7 @@ def weights(rng: Generator, numerics: AndaNumerics, count: int) -> NDArray[np.in
 
 
 def scales(rng: Generator, count: int) -> NDArray[np.uint16]:
-    """fp16 patterns: mostly of usual size, then any, also subnormal, infinite and NaN."""
+    """Draw fp16 patterns: mostly of usual size, then any, also subnormal, infinite and NaN."""
     usual = (rng.standard_normal(count) * 0.01).astype(np.float16).view(np.uint16)
     wild = rng.choice([0, 1, 0x8001, 0x03FF, 0x0400, _MAX, 0x7C00, 0xFC00, 0x7E00], count)
     anything = rng.integers(0, 1 << 16, count)

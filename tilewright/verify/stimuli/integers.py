@@ -9,12 +9,12 @@ from tilewright.golden.params.block import BlockParams, Field, Port
 
 
 def random_inputs(params: BlockParams, rng: Generator, cases: int) -> dict[str, Columns]:
-    """``cases`` payloads for every input of a block."""
+    """Draw ``cases`` payloads for every input of a block."""
     return {port.name: random_columns(port, rng, cases) for port in params.inputs}
 
 
 def random_columns(port: Port, rng: Generator, cases: int) -> Columns:
-    """``cases`` payloads: all fields smallest, all largest, then uniformly random bits."""
+    """Draw ``cases`` payloads: all fields smallest, all largest, then uniformly random bits."""
     return {field.name: _random_field(field, rng, cases) for field in port.fields}
 
 
@@ -36,7 +36,7 @@ def _random_field(field: Field, rng: Generator, cases: int) -> NDArray:
 
 
 def random_masks(rng: Generator, cases: int, width: int) -> NDArray:
-    """``(cases, width)`` zeros and ones: all clear, all set, then every density alike."""
+    """Draw ``(cases, width)`` zeros and ones: all clear, all set, then every density alike."""
     density = rng.random((cases, 1))
     density[:1], density[1:2] = 0.0, 1.0
     return (rng.random((cases, width)) < density).astype(np.int64)
