@@ -104,34 +104,34 @@ def integer_share(contexts: list[int]) -> float:
     return fmean(shares)
 
 
-# Units of the records that stand for an element: fp16 multipliers and adders that round one by one,
+# Units of the records that stand for a PE: fp16 multipliers and adders that round one by one,
 # and Anda's unit as it is in the array, whose weights wait outside.
-FP16_ELEMENT, ANDA_ELEMENT = "pe_fp_fp__form_discrete", "anda_apu__buffered_false"
+FP16_PE, ANDA_PE = "pe_fp_fp__form_discrete", "anda_apu__buffered_false"
 ANDA_AREA = {"total": 2.17, "mxu": 0.41, "compressor": 0.07}  # mm2, the paper's Table III
 
 
 @evaluation_of_records
 def anda_area_efficiency(savings: list[float]) -> float:
-    """Elements from the records, everything else as in the paper's Table III."""
-    elements = ANDA_AREA["mxu"] * area_um2(FP16_ELEMENT) / area_um2(ANDA_ELEMENT)
+    """PEs from the records, everything else as in the paper's Table III."""
+    pes = ANDA_AREA["mxu"] * area_um2(FP16_PE) / area_um2(ANDA_PE)
     rest = ANDA_AREA["total"] - ANDA_AREA["mxu"]
-    ratio = (rest - ANDA_AREA["compressor"] + elements) / ANDA_AREA["total"]
+    ratio = (rest - ANDA_AREA["compressor"] + pes) / ANDA_AREA["total"]
     return anda_speedup(savings) * ratio
 
 
-def _element_energy(model: str, saving: float) -> float:
-    """Energy of Anda's elements over that of fp16 ones for a model's projections."""
+def _pe_energy(model: str, saving: float) -> float:
+    """Energy of Anda's PEs over that of fp16 ones for a model's projections."""
     shape = resolve_model(model)
     lengths, shares = lengths_of_saving(shape, saving).lengths, module_shares(shape)
-    ours = sum(shares[name] * energy_fj(ANDA_ELEMENT, lengths[name]) for name in MODULES)
-    return ours / energy_fj(FP16_ELEMENT)
+    ours = sum(shares[name] * energy_fj(ANDA_PE, lengths[name]) for name in MODULES)
+    return ours / energy_fj(FP16_PE)
 
 
 def _energy_gain(model: str, saving: float) -> float:
     """The fp16 machine's compute energy is Anda's published one by the ratio of the records."""
     ours, theirs = _anda_run(model, saving), _baseline_run(model, "fp-fp")
     here, there = acc.energy(*ours), acc.energy(*theirs)
-    there["compute"] = here["compute"] / _element_energy(model, saving)
+    there["compute"] = here["compute"] / _pe_energy(model, saving)
     return sum(there.values()) / sum(here.values())
 
 
@@ -150,11 +150,11 @@ def anda_model_energy_efficiency(model: str, saving: float) -> float:
 
 @evaluation_of_records
 def anda_compute_saved(model: str, saving: float) -> float:
-    """Change of the elements' energy, in percent."""
-    return 100 * (_element_energy(model, saving) - 1)
+    """Change of the PEs' energy, in percent."""
+    return 100 * (_pe_energy(model, saving) - 1)
 
 
 @evaluation_of_records
-def element_area_ratio(element: str, over: str) -> float:
+def pe_area_ratio(pe: str, over: str) -> float:
     """Area of one PE over that of another, from the records."""
-    return area_um2(element) / area_um2(over)
+    return area_um2(pe) / area_um2(over)

@@ -344,17 +344,17 @@ def peak_tera_fma() -> float:
 
 @evaluation_of_records
 def deca_area_mm2() -> float:
-    """56 processing elements from the synthesis record at 7 nm, made for speed: 2.5 GHz."""
+    """56 PEs from the synthesis record at 7 nm, made for speed: 2.5 GHz."""
     return 56 * area_um2("deca", "fastest") / 1e6
 
 
 @evaluation_of_records
 def deca_power_w(run: str) -> float:
-    """56 processing elements at full activity and 2.5 GHz, from the energy record at 7 nm."""
+    """56 PEs at full activity and 2.5 GHz, from the energy record at 7 nm."""
     return 56 * deca_power_mw(run) / 1e3
 
 
 @evaluation_of_records
 def deca_idle_percent(design_watts: float) -> float:
-    """56 idle processing elements, in percent of the processor's design power."""
+    """56 idle PEs, in percent of the processor's design power."""
     return 100 * deca_power_w("idle") / design_watts

@@ -7,7 +7,7 @@ from tilewright.golden.harmonia.traffic import TiledShape, switch_point
 from tilewright.golden.params.harmonia import CacheParams, HarmoniaPeParams, Mode
 from tilewright.golden.params.harmonia_machine import Dataflow
 from tilewright.sim import accelerator as acc
-from tilewright.sim.evaluations.anda import ANDA_ELEMENT, PREFILL
+from tilewright.sim.evaluations.anda import ANDA_PE, PREFILL
 from tilewright.sim.evaluations.registry import evaluation, evaluation_of_records
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import area_um2, energy_fj
@@ -17,16 +17,16 @@ HARMONIA_MODELS = (
     *("llama-3.2-1b", "llama-3.2-3b", "mistral-7b", "llama-3.1-8b", "llama-2-13b"),
     *("llama-7b", "llama-2-7b", "opt-6.7b"),
 )
-LANES = 4  # multiply-adds a cycle of an element of ``hw/pe``
+LANES = 4  # multiply-adds a cycle of a PE of ``hw/pe``
 # Baseline -> synthesised unit and its multiply-adds a cycle. At equal area a baseline has the
-# smaller of our two fp16 elements.
-ELEMENTS = {
+# smaller of our two fp16 PEs.
+PES = {
     "fp-fp": ("pe_fp_fp", LANES),
     "fp-int": ("pe_fp_int", LANES),
     "figna": ("pe_figna", LANES),
-    "anda-m8": (ANDA_ELEMENT, 64 / 9),
-    "anda-m6": (ANDA_ELEMENT, 64 / 7),
-    "anda-m4": (ANDA_ELEMENT, 64 / 5),
+    "anda-m8": (ANDA_PE, 64 / 9),
+    "anda-m6": (ANDA_PE, 64 / 7),
+    "anda-m4": (ANDA_PE, 64 / 5),
 }
 ANDA_LENGTHS = {"anda-m8": 8, "anda-m6": 6, "anda-m4": 4}
 # Whole machines: Anda at the whole length next to its mean at 1% loss.
@@ -60,7 +60,7 @@ def cache_saved(mantissa: int) -> float:
 
 @evaluation
 def traffic_switch(columns: int, tile_rows: int, tile_columns: int) -> bool:
-    """Row-major moves fewer elements just below the switch, column-major just above."""
+    """Row-major moves fewer values just below the switch, column-major just above."""
     at = int(switch_point(columns, tile_rows, tile_columns))
     below, above = (
         TiledShape(m, 4096, columns, tile_rows, tile_columns).better
@@ -70,13 +70,13 @@ def traffic_switch(columns: int, tile_rows: int, tile_columns: int) -> bool:
 
 
 def _iso_area_speedups(model: str, context: int, joint: bool) -> dict[str, float]:
-    """Harmonia over each baseline whose elements fill the same area.
+    """Harmonia over each baseline whose PEs fill the same area.
 
-    Projections, and with ``joint`` attention too; for that a baseline has fp16 elements beside its
+    Projections, and with ``joint`` attention too; for that a baseline has fp16 PEs beside its
     own, as many as the fp16 machine, whose area is not counted against it.
     """
     shape = resolve_model(model)
-    per_area = {name: rate / area_um2(unit) for name, (unit, rate) in ELEMENTS.items()}
+    per_area = {name: rate / area_um2(unit) for name, (unit, rate) in PES.items()}
     area = area_um2("harmonia_pe")
     machine = acc.harmonia()
     products = prefill(shape, 1, context)
@@ -122,22 +122,22 @@ def harmonia_linear_speedup() -> float:
 
 
 @evaluation_of_records
-def harmonia_element_efficiency(end: str) -> float:
-    """Least or most area efficiency of an element over the baselines'."""
+def harmonia_pe_efficiency(end: str) -> float:
+    """Least or most area efficiency of a PE over the baselines'."""
     own = float(HarmoniaPeParams().macs_per_cycle(Mode.M8W4)) / area_um2("harmonia_pe")
-    return ENDS[end](own / (rate / area_um2(unit)) for unit, rate in ELEMENTS.values())
+    return ENDS[end](own / (rate / area_um2(unit)) for unit, rate in PES.values())
 
 
-def _element_fj(name: str) -> float:
-    unit, _ = ELEMENTS[name]
+def _pe_fj(name: str) -> float:
+    unit, _ = PES[name]
     return energy_fj(unit, ANDA_LENGTHS.get(name))
 
 
 @evaluation_of_records
-def harmonia_element_energy(end: str) -> float:
-    """Least or most energy of a baseline's multiply-add over that of an element in M8W4."""
+def harmonia_pe_energy(end: str) -> float:
+    """Least or most energy of a baseline's multiply-add over that of a PE in M8W4."""
     own = energy_fj("harmonia_pe", mode=Mode.M8W4.value)
-    return ENDS[end](_element_fj(name) / own for name in ELEMENTS)
+    return ENDS[end](_pe_fj(name) / own for name in PES)
 
 
 def _baseline(name: str) -> acc.Accelerator:
@@ -147,10 +147,10 @@ def _baseline(name: str) -> acc.Accelerator:
 
 
 def _energy_reductions(model: str, context: int, joint: bool) -> dict[str, float]:
-    """Energy of each baseline over Harmonia's: elements, buffers and memory.
+    """Energy of each baseline over Harmonia's: PEs, buffers and memory.
 
     A baseline's multiply-add costs Harmonia's published one by the ratio of the records, and in
-    attention what it costs an fp16 element. Buffers are equal, so traffic follows the formats.
+    attention what it costs an fp16 PE. Buffers are equal, so traffic follows the formats.
     """
     products = [
         p for p in prefill(resolve_model(model), 1, context) if joint or p.module != "attention"
@@ -167,7 +167,7 @@ def _energy_reductions(model: str, context: int, joint: bool) -> dict[str, float
     for name in MACHINES:
         other = _baseline(name)
         parts = acc.energy(other, acc.run(other, products))
-        compute = macs[False] * _element_fj(name) + macs[True] * _element_fj("fp-fp")
+        compute = macs[False] * _pe_fj(name) + macs[True] * _pe_fj("fp-fp")
         reductions[name] = (scale * compute + parts["buffers"] + parts["memory"]) / ours
     return reductions
 
@@ -190,7 +190,7 @@ def harmonia_energy_sweep(end: str, model: str, contexts: list[int]) -> float:
 def attention_takes_over(over: str, model: str, contexts: list[int]) -> bool:
     """Attention's share of a baseline's time grows with the context, to more than half."""
     shape = resolve_model(model)
-    rate, fp16 = (rate / area_um2(unit) for unit, rate in (ELEMENTS[over], ELEMENTS["fp-fp"]))
+    rate, fp16 = (rate / area_um2(unit) for unit, rate in (PES[over], PES["fp-fp"]))
     shares = []
     for context in contexts:
         products = prefill(shape, 1, context)

@@ -66,9 +66,9 @@ def test_the_baseline_has_1024_macs_a_cycle():
     assert machine.mac_rate == 1024
 
 
-def test_harmonia_peaks_are_those_of_its_elements():
-    machine, element = harmonia(), HarmoniaPeParams()
-    assert machine.mac_rate == 8 * 16 * element.macs_per_cycle(Mode.M8W4) == 4096
+def test_harmonia_peaks_are_those_of_its_pes():
+    machine, pe = harmonia(), HarmoniaPeParams()
+    assert machine.mac_rate == 8 * 16 * pe.macs_per_cycle(Mode.M8W4) == 4096
     # Up to the two windows everything is at 8 bits; far beyond nearly everything at 4.
     assert machine.attention_rate(96) == 2048
     assert machine.attention_rate(1 << 20) == pytest.approx(4096, rel=1e-3)

@@ -7,15 +7,13 @@ import pytest
 from tilewright.sim import records
 from tilewright.sim.claims import papers
 from tilewright.sim.evaluations import EVALUATIONS, FROM_RECORDS
-from tilewright.sim.evaluations.anda import ANDA_ELEMENT, FP16_ELEMENT
-from tilewright.sim.evaluations.harmonia import ELEMENTS
+from tilewright.sim.evaluations.anda import ANDA_PE, FP16_PE
+from tilewright.sim.evaluations.harmonia import PES
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
 from tilewright.sim.scoreboard import scoreboard_claims
 
 SAVING = 3.2  # every mantissa 5 bits
-UNITS = {unit for unit, _ in ELEMENTS.values()} | {
-    *("harmonia_pe", "deca", "pe_ifpu", FP16_ELEMENT)
-}
+UNITS = {unit for unit, _ in PES.values()} | {*("harmonia_pe", "deca", "pe_ifpu", FP16_PE)}
 
 
 @pytest.fixture
@@ -72,45 +70,45 @@ def test_energy_is_that_of_a_mode(folder):
         energy_fj("unit", mode="m8m4")
 
 
-def test_energy_of_elements_is_what_a_machine_saves_at_most(folder):
+def test_energy_of_pes_is_what_a_machine_saves_at_most(folder):
     for unit in UNITS:
         write(folder, unit, 100.0, {"real": 40.0, "real m4": 40.0})
     write(folder, "harmonia_pe", 100.0, {"real m8w4": 10.0})
-    assert EVALUATIONS["harmonia_element_energy"](end="least") == 4.0
-    # Buffers and memory cost at most twice as much in fp16, so the whole saves less than elements.
+    assert EVALUATIONS["harmonia_pe_energy"](end="least") == 4.0
+    # Buffers and memory cost at most twice as much in fp16, so the whole saves less than PEs.
     low, high = (EVALUATIONS["harmonia_energy"](end=end, joint=False) for end in ("least", "most"))
     assert 2.0 < low < high < 4.0
 
 
 def test_area_efficiency_is_speed_times_area(folder):
-    write(folder, FP16_ELEMENT, 400.0)
-    write(folder, ANDA_ELEMENT, 100.0)
+    write(folder, FP16_PE, 400.0)
+    write(folder, ANDA_PE, 100.0)
     # The fp16 array is four times Anda's 0.41 mm2 and needs no compressor of 0.07 mm2.
     ratio = (2.17 - 0.41 - 0.07 + 4 * 0.41) / 2.17
     speed = EVALUATIONS["anda_speedup"](savings=[SAVING] * 9)
     assert EVALUATIONS["anda_area_efficiency"](savings=[SAVING] * 9) == pytest.approx(speed * ratio)
 
 
-def test_compute_energy_is_that_of_the_elements(folder):
-    write(folder, FP16_ELEMENT, 1.0, {"real": 80.0})
-    write(folder, ANDA_ELEMENT, 1.0, {"real m4": 8.0, "real m8": 8.0})
+def test_compute_energy_is_that_of_the_pes(folder):
+    write(folder, FP16_PE, 1.0, {"real": 80.0})
+    write(folder, ANDA_PE, 1.0, {"real m4": 8.0, "real m8": 8.0})
     saved = EVALUATIONS["anda_compute_saved"](model="opt-13b", saving=SAVING)
     assert saved == pytest.approx(-90.0)
     few = EVALUATIONS["anda_model_energy_efficiency"](model="opt-13b", saving=SAVING)
-    write(folder, FP16_ELEMENT, 1.0, {"real": 160.0})
+    write(folder, FP16_PE, 1.0, {"real": 160.0})
     records._record.cache_clear()
     assert EVALUATIONS["anda_model_energy_efficiency"](model="opt-13b", saving=SAVING) > few
 
 
-def test_elements_of_equal_area_run_as_fast_as_they_are_small(folder):
+def test_pes_of_equal_area_run_as_fast_as_they_are_small(folder):
     for unit in UNITS:
         write(folder, unit, 100.0)
-    # Harmonia has 32 multiply-adds a cycle, fp16 elements 4, Anda 64 in M + 1.
-    ends = [EVALUATIONS["harmonia_element_efficiency"](end=end) for end in ("least", "most")]
+    # Harmonia has 32 multiply-adds a cycle, fp16 PEs 4, Anda 64 in M + 1.
+    ends = [EVALUATIONS["harmonia_pe_efficiency"](end=end) for end in ("least", "most")]
     assert ends == [32 / 12.8, 8.0]
     assert EVALUATIONS["harmonia_linear_speedup"]() == pytest.approx(8.0)
     low, high = (EVALUATIONS["harmonia_speedup"](end=end) for end in ("least", "most"))
-    # Attention at 8-bit windows costs Harmonia a little, fp16 elements nothing.
+    # Attention at 8-bit windows costs Harmonia a little, fp16 PEs nothing.
     assert 32 / 9.15 < low < high < 8.0
     assert high == pytest.approx(8.0, rel=0.02)
 
