@@ -39,7 +39,8 @@ def records_wanted(records: Mapping[str, dict[str, Any]], specs: Sequence[str]) 
     return join(
         [
             paragraph(
-                "These blocks have no record as one netlist; a whole accelerator takes hours."
+                "These blocks have no record as one netlist, which takes long to make for a whole"
+                " accelerator."
             ),
             table(
                 ("Block", "Command to make its records"),
@@ -82,8 +83,8 @@ def figures_table(context: Context, records: Mapping[str, dict[str, Any]]) -> Ma
                 rows,
             ),
             note(
-                "Source:",
-                ", ".join(f"synth/records/{name}" for name in records),
+                "Source: the records of these blocks in",
+                code("synth/records"),
                 "made by",
                 code("tilewright synth --update-records"),
             ),

@@ -27,7 +27,7 @@ class Page:
 
     summary: str  # one sentence for the index
     body: Markup
-    data: Any  # everything the page shows, as plain JSON data
+    data: object  # everything the page shows, as plain JSON data
     failures: Sequence[str] = ()
     problems: Sequence[str] = ()
 

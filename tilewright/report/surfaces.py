@@ -1,7 +1,6 @@
 """Drawings of the Roof-Surface: the surface itself and its bounding region diagram."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -76,7 +75,7 @@ def surface_drawing(
     regions = surface.region(*centre)
     top = float(heights.max())
 
-    def place(u: Any, v: Any, height: Any) -> tuple[Any, Any]:
+    def place(u: float, v: float, height: float) -> tuple[float, float]:
         return (
             u * RIGHT[0] + v * LEFT[0],
             u * RIGHT[1] + v * LEFT[1] + 0.9 * height / top,

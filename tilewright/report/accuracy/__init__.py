@@ -25,7 +25,7 @@ def subject_of(record: dict[str, Any], part: str) -> str:
     """Say which model and which text an experiment used; ``part`` names the text."""
     subject = record["subject"]
     return (
-        f"The model is {subject['model']} with weights: {subject['weights']}. The {part} text is"
+        f"The model is {subject['model']}; its weights are {subject['weights']}. The {part} text is"
         f" {subject['text']}, {subject[f'{part}_tokens']} tokens in windows of"
         f" {subject['window']}."
     )

@@ -155,7 +155,7 @@ GOLDEN_CHECKS = [
 
 def _check_rtl(params: PipelinedParams) -> dict[str, Any]:
     """Run a combinational block: payload in, payload out, no clock."""
-    from amaranth.sim import Simulator
+    from amaranth.sim import Simulator, SimulatorContext
 
     from tilewright.hw.catalog import build
 
@@ -166,7 +166,7 @@ def _check_rtl(params: PipelinedParams) -> dict[str, Any]:
     sent, wanted = pack(port_in, stimulus["i"]), pack(port_out, expected["o"])
     block, got = build(params), []
 
-    async def drive(context: Any) -> None:
+    async def drive(context: SimulatorContext) -> None:
         for word in sent:
             context.set(block.i.payload.as_value(), word)
             got.append(context.get(block.o.payload.as_value()))
