@@ -22,6 +22,7 @@ __all__ = ["DEFAULT_SYSTEM", "LATENCY", "Target", "resolve_target", "system_name
 
 DEFAULT_SYSTEM = "spr-hbm"
 DEFAULT_ENGINE = "deca"
+BLOCKS = ("anda", "deca", "harmonia")
 LATENCY = 30  # cycles from a line's request to its answer: 100 ns of HBM at 285 to 300 MHz
 LONGEST_LATENCY = 1 << 20  # cycles; a longer one is a slip of the keyboard
 LENGTHS = re.compile(r"\d+(?:/\d+){0,3}")
@@ -89,6 +90,9 @@ def resolve_target(
     """Return the target of these words; what does not go together is refused."""
     if system is not None and system not in system_names():
         raise ValueError(unknown("system", system, system_names()))
+    # By name, as other blocks have parameters of the same classes: a DECA with its TEPL unit, say.
+    if block is not None and block.block not in BLOCKS:
+        raise ValueError(f"block must be anda, deca or harmonia, not {block.block}")
     if isinstance(block, AndaParams | HarmoniaParams):
         require(
             system in (None, block.block) and engine is None,
@@ -108,8 +112,6 @@ def resolve_target(
         )
         require(engine in (None, "deca"), f"block {block.slug} is the engine; leave {engine!r} out")
         return Target(system=name, engine="deca", block=block)
-    if block is not None:
-        raise ValueError(f"block must be anda, deca or harmonia, not {block.block}")
     if name in ACCELERATORS:
         require(engine is None, f"{name} has no engines; engines belong to {_xeons()}")
         return Target(system=name)

@@ -219,6 +219,11 @@ def test_compare_llm_has_every_system(capsys):
         (["gemm", "1", "2"], "give ROWS INNER OUTER, or --csv FILE"),
         (["gemm", "1", "0", "2"], "product: inner must be 1..2147483648, not 0"),
         (["roofsurface", "--block", "anda"], "block must be deca, not anda"),
+        (["roofsurface", "--block", "deca_tepl"], "block must be deca, not deca_tepl"),
+        (
+            ["llm", "opt-125m", "--block", "deca_tepl"],
+            "block must be anda, deca or harmonia, not deca_tepl",
+        ),
         (["roofsurface", "--rows", "0"], "rows must be 1..1048576, not 0"),
         (["roofsurface", "--vectors", "0"], "vectors must be above 0, not 0.0"),
         *(

@@ -64,7 +64,9 @@ def _deca(block: str | None) -> "DecaParams | None":
     from tilewright.golden.params.resolve import resolve
 
     params = None if block is None else resolve(block)
-    if params is not None and not isinstance(params, DecaParams):
+    if params is None:
+        return None
+    if not isinstance(params, DecaParams) or params.block != "deca":
         raise CommandError(f"block must be deca, not {params.block}")
     return params
 
