@@ -86,7 +86,13 @@ def test_a_malformed_config_is_refused(tmp_path, change, message):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("{", "is not JSON"), ("[1]", "it holds a list"), ("\xff", "is not JSON")]
+    ("text", "message"),
+    [
+        ("[" * 100_000, "is not JSON"),
+        ("{", "is not JSON"),
+        ("[1]", "it holds a list"),
+        ("\xff", "is not JSON"),
+    ],
 )
 def test_a_file_that_is_no_config_is_refused(tmp_path, text, message):
     path = tmp_path / "config.json"
