@@ -15,10 +15,18 @@ from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.llm.cached_attention import CacheFormat
 from tilewright.golden.llm.engine import Evaluation
 from tilewright.golden.llm.formats import AndaFormat, HarmoniaFormat
+from tilewright.golden.llm.sites import LINEAR_SITES
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.harmonia import CacheParams
 from tilewright.sim.anda import saving
-from tilewright.studies.accuracy import anda, frontier, harmonia, records, retrieval
+from tilewright.studies.accuracy import (
+    anda,
+    frontier,
+    harmonia,
+    records,
+    retrieval,
+    sensitivity,
+)
 from tilewright.studies.accuracy.evaluations import Evaluations
 from tilewright.studies.accuracy.records import COMMAND, describe, load_record, save_record
 from tilewright.studies.accuracy.subject import engine_class, open_subject
@@ -138,6 +146,16 @@ def test_shape_of_a_model_has_its_parameters():
         shape = model.config
         weights = sum(part.weight.size for layer in model.layers for part in layer.linears.values())
         assert shape.linear_weights == weights
+
+
+def test_sensitivity_is_that_of_the_formats(subject):
+    """One row for each module; all modules together are the format that the search measures."""
+    rows = sensitivity.by_module(subject, [3])
+    assert [row.module for row in rows] == [site.value for site in LINEAR_SITES]
+    (together,) = sensitivity.by_group(subject, LINEAR_SITES, [3], [64])
+    assert together.perplexity == anda.measure(subject, (3, 3, 3, 3))
+    names = set(subject.evaluations.found)
+    assert "calibration: A_qkv at 3 bits, group 64" in names
 
 
 def test_variants_of_the_cache():

@@ -5,7 +5,7 @@ Two prices of a format, for one more token after ``CONTEXT`` tokens: bit operati
 are read. Weights are read in full by all of them and left out.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ __all__ = [
 CONTEXT = CACHE_TOKENS
 MODULES = dict(zip(LINEAR_SITES, ("qkv", "o", "u", "d"), strict=True))
 HARMONIA = (8, 8, 8, 8, 8, 4, 4, 8)  # in the order of Site; of K and V the old tokens'
+Point = dict[str, Any]  # of a record: name, perplexity, computed, moved and what else is known
 SiteFormat = BlockSites | HarmoniaFormat  # both have a length at every site
 
 
@@ -59,7 +60,7 @@ class Prices:
         lengths = {**fmt.lengths, Site.K: key, Site.V: value}
         return {"computed": self._computed(lengths), "moved": self._moved(cache)}
 
-    def _computed(self, lengths: dict[Site, Any]) -> float:
+    def _computed(self, lengths: Mapping[Site, float]) -> float:
         by_module = {module: lengths[site] for site, module in MODULES.items()}
         total = sum(
             gemm.macs * by_module[gemm.module] * WEIGHT_BITS for gemm in linear(self.shape, 1)
@@ -157,7 +158,7 @@ def extended_search(
         progress=lambda trial: tick(f"{space.name} {text_of(trial.lengths)}"),
     )
 
-    def point(trial: Trial) -> dict[str, Any]:
+    def point(trial: Trial) -> Point:
         found = {"name": text_of(trial.lengths), "perplexity": trial.perplexity}
         return found | {"within": trial.within} | prices.of(space.fmt(trial.lengths))
 
@@ -177,7 +178,7 @@ def extended_search(
 
 def fixed_points(
     subject: Subject, variants: Iterable[Variant], perplexity: Callable[[Variant, bool], float]
-) -> list[dict[str, Any]]:
+) -> list[Point]:
     """Harmonia's own formats on the same texts, with the same two prices.
 
     ``perplexity`` of a variant is that of the validation text if its second argument says so.
@@ -191,7 +192,7 @@ def fixed_points(
     ]
 
 
-def pareto(points: Iterable[dict[str, Any]], price: str) -> list[dict[str, Any]]:
+def pareto(points: Iterable[Point], price: str) -> list[Point]:
     """The points that no other beats in both price and perplexity, by price."""
     best = float("inf")
     chosen = []
@@ -202,9 +203,7 @@ def pareto(points: Iterable[dict[str, Any]], price: str) -> list[dict[str, Any]]
     return chosen
 
 
-def cheapest(
-    points: Iterable[dict[str, Any]], price: str, perplexity: float
-) -> dict[str, Any] | None:
+def cheapest(points: Iterable[Point], price: str, perplexity: float) -> Point | None:
     """The cheapest point that is at least as good."""
     good = [p for p in points if p["perplexity"] <= perplexity]
     return min(good, key=lambda p: p[price], default=None)

@@ -94,12 +94,15 @@ def search_record(subject: Subject, tick: Tick) -> dict[str, Any]:
 
 def sensitivity_record(subject: Subject, tick: Tick) -> dict[str, Any]:
     """Length and group size, by module, in all linear modules and at all sites."""
+    modules = sensitivity.by_module(subject, tick=tick)
+    groups = sensitivity.by_group(subject, LINEAR_SITES, tick=tick)
+    # Cached keys and values too: Harmonia without what its cache adds.
+    everywhere = sensitivity.by_group(subject, list(Site), tick=tick)
     return {
         "reference": anda.reference(subject),
-        "by_module": sensitivity.by_module(subject, tick=tick),
-        "by_group": sensitivity.by_group(subject, LINEAR_SITES, tick=tick),
-        # Cached keys and values too: Harmonia without what its cache adds.
-        "everywhere": sensitivity.by_group(subject, list(Site), tick=tick),
+        "by_module": [asdict(row) for row in modules],
+        "by_group": [asdict(row) for row in groups],
+        "everywhere": [asdict(row) for row in everywhere],
     }
 
 
