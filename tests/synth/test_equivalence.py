@@ -112,7 +112,7 @@ def test_a_bench_takes_the_place_of_a_proof(monkeypatch, capsys):
     assert re.search(r"different .* bench: ", capsys.readouterr().out)
 
 
-def test_what_was_found_is_kept(monkeypatch, tmp_path):
+def test_what_was_found_is_cached(monkeypatch, tmp_path):
     from tilewright.synth import equivalence
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -134,6 +134,6 @@ def test_what_has_a_verdict_is_not_proved_again(capsys, monkeypatch):
     argv = ["synth", "popcount:odd", "--tech", "asap7", "--prove", "--stale", "--json"]
     assert main(argv) == 0
     assert json.loads(capsys.readouterr().out) == []
-    monkeypatch.setattr("tilewright.synth.equivalence.load_equivalence", lambda: {})
+    monkeypatch.setattr("tilewright.synth.jobs.load_equivalence", dict)
     assert main(argv) == 0
     assert len(json.loads(capsys.readouterr().out)) == 1
