@@ -1,11 +1,10 @@
 """Where the controller and the memory port are: cycles of what all accelerators' programs have."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
 from tilewright.golden.machine.moves import load_cycles, store_cycles
-from tilewright.golden.params.machine import Kind
+from tilewright.golden.params.machine import Kind, MachineMemory, MachineParams
 from tilewright.golden.params.vector import Operation
 
 CONTROL_CYCLES = 4  # fetch, decode, measure, check
@@ -23,7 +22,12 @@ class Clock:
         self.now = max(checked, self.port_idle) + 1
 
     def move(
-        self, params: Any, x: BaseInstruction, checked: int, latency: int, memory: Any
+        self,
+        params: MachineParams,
+        x: BaseInstruction,
+        checked: int,
+        latency: int,
+        memory: MachineMemory,
     ) -> None:
         """Advance over a load or store of rows of ``memory``."""
         load = x.opcode.name == "LOAD"
@@ -33,7 +37,7 @@ class Clock:
         self.now = 1 + (issued if load and memory.background else self.port_idle)
 
 
-def vector_cycles(params: Any, x: BaseInstruction, rows: int) -> int:
+def vector_cycles(params: MachineParams, x: BaseInstruction, rows: int) -> int:
     """Cycles from checking a vector instruction on tensors of ``rows`` rows to fetching the next.
 
     A row a cycle, or two cycles a row with two tensors.

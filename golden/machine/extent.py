@@ -1,15 +1,16 @@
 """Ranges of rows that instructions touch, and what goes wrong where two of them overlap."""
 
 from collections.abc import Iterable
-from enum import IntEnum
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from tilewright.golden.params.machine import MachineMemory, MachineParams
 
 
 class Extent(NamedTuple):
     """``rows`` rows of a memory from ``first`` on, ``stride`` apart."""
 
-    memory: IntEnum
+    memory: MachineMemory
     first: int
     rows: int
     stride: int = 1
@@ -26,7 +27,7 @@ class Extent(NamedTuple):
         return f"rows {self.first}..{self.end - 1} of {self.memory.name.lower()}"
 
 
-def out_of_range(params: Any, touched: Iterable[Extent]) -> bool:
+def out_of_range(params: MachineParams, touched: Iterable[Extent]) -> bool:
     """Whether one of them ends behind the last row of its memory."""
     return any(extent.end > params.depth(extent.memory) for extent in touched)
 

@@ -4,11 +4,12 @@ The memory takes a request or a line in every cycle and offers its answer ``late
 """
 
 from functools import lru_cache
-from typing import Any
+
+from tilewright.golden.params.machine import MachineMemory, MachineParams
 
 
 @lru_cache(maxsize=1024)  # long programs repeat a few sizes
-def load_cycles(params: Any, memory: Any, rows: int, latency: int) -> int:
+def load_cycles(params: MachineParams, memory: MachineMemory, rows: int, latency: int) -> int:
     """Cycles from the one in which the port takes a load to the first in which it is idle."""
     lines = params.lines(memory, rows)
     each = max(1, params.line_bits // params.row_bits(memory))  # rows that a line holds
@@ -24,7 +25,7 @@ def load_cycles(params: Any, memory: Any, rows: int, latency: int) -> int:
     return taken[-1] + (rows - (lines - 1) * each if each > 1 else 1) + 1
 
 
-def store_cycles(params: Any, memory: Any, rows: int, latency: int) -> int:
+def store_cycles(params: MachineParams, memory: MachineMemory, rows: int, latency: int) -> int:
     """Cycles from the one in which the port takes a store to the first in which it is idle."""
     lines = params.lines(memory, rows)
     narrow = params.row_bits(memory) < params.line_bits

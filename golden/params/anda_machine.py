@@ -20,7 +20,8 @@ from tilewright.golden.params.machine import (
     SIZE_FIELD,
     VECTOR_FIELDS,
     Error,
-    ProgramPorts,
+    MachineMemory,
+    MachineParams,
 )
 from tilewright.golden.params.vector import VectorParams
 
@@ -43,7 +44,7 @@ class Opcode(IntEnum):
     COMPRESS = 8  # fp16 to Anda
 
 
-class Memory(IntEnum):
+class Memory(MachineMemory):
     """What a load or store moves rows of."""
 
     ACTIVATIONS = 0
@@ -119,7 +120,7 @@ class Counter(IntEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AndaParams(ProgramPorts, BlockParams):
+class AndaParams(MachineParams):
     """The accelerator of the paper's Figure 13 with its buffers of Table III.
 
     Programs, registers and the layouts of tensors: docs/anda-system.md.

@@ -27,7 +27,8 @@ from tilewright.golden.params.machine import (
     SIZE_FIELD,
     VECTOR_FIELDS,
     Error,
-    ProgramPorts,
+    MachineMemory,
+    MachineParams,
 )
 from tilewright.golden.params.vector import VectorParams
 
@@ -55,7 +56,7 @@ class Opcode(IntEnum):
     TILED_GEMM = 11  # a whole GEMM from and to external memory, in the configured dataflow
 
 
-class Memory(IntEnum):
+class Memory(MachineMemory):
     """What a load or store moves rows of."""
 
     MANTISSAS = 0  # of activations: a group of every token of a tile
@@ -192,7 +193,7 @@ class Counter(IntEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HarmoniaParams(ProgramPorts, BlockParams):
+class HarmoniaParams(MachineParams):
     """The accelerator of the paper's Figure 12; the paper does not say how large its memories are.
 
     Rows, columns and the group are powers of two, so that a row of any memory is a part or a

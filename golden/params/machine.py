@@ -7,9 +7,9 @@ memory port that moves lines. Its own parameter file says what its instructions 
 from enum import IntEnum
 from typing import Any
 
-from tilewright.golden.params.block import Field, Port, require
+from tilewright.golden.params.block import BlockParams, Field, Port, require
 from tilewright.golden.params.formats import FP16
-from tilewright.golden.params.vector import OPERATION_BITS
+from tilewright.golden.params.vector import OPERATION_BITS, VectorParams
 
 # Instructions: the opcode lowest, then its fields; what is above the last one does not matter.
 
@@ -82,13 +82,31 @@ class Error(IntEnum):
     BUS = 7  # the external memory answered with an error
 
 
-class ProgramPorts:
-    """Ports of an accelerator, and what goes through them: instructions, rows of its memories.
+class MachineMemory(IntEnum):
+    """Base of the memories that an accelerator's loads and stores move rows of."""
+
+    @property
+    def background(self) -> bool:
+        """Whether its loads run beside the instructions that follow."""
+        raise NotImplementedError
+
+    @property
+    def stores(self) -> bool:
+        """Whether it can be stored."""
+        raise NotImplementedError
+
+
+class MachineParams(BlockParams):
+    """Base of an accelerator's parameters: its ports, and what goes through them.
 
     Lines have ``line_bytes`` bytes and byte addresses ``address_bits`` bits; up to ``dma_lines``
     requests are outstanding.
     """
 
+    # Fields of every accelerator, which declares them with values of its own.
+    rows: int
+    columns: int
+    group: int
     instructions: int
     line_bytes: int
     dma_lines: int
@@ -115,6 +133,15 @@ class ProgramPorts:
     def _check_range(self, name: str, low: int, high: int) -> None:
         value = getattr(self, name)
         require(low <= value <= high, f"{name} must be {low}..{high}, not {value!r}")
+
+    @property
+    def vector(self) -> VectorParams:
+        """The accelerator's vector unit."""
+        raise NotImplementedError
+
+    def depth(self, memory: Any) -> int:
+        """Rows of one of the accelerator's memories."""
+        raise NotImplementedError
 
     def row_bits(self, memory: Any) -> int:
         """Bits of a row of one of the accelerator's memories, as it lies in external memory."""

@@ -41,7 +41,7 @@ class Sequencer(wiring.Component):
     restart: Out(1)  # the accumulated group is the first of its dot product
     finished: Out(1)
 
-    def drive(self, datapath) -> list:
+    def drive(self, datapath: wiring.Component) -> list:
         """Statements that put an APU's data path under this control."""
         return [
             datapath.take.eq(self.take),

@@ -1,6 +1,6 @@
 """Address generator: which rows the matrix unit reads, and when."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -64,7 +64,7 @@ class MatrixFeeder(wiring.Component):
         )
         return m
 
-    def _planes(self, m):
+    def _planes(self, m: Module) -> Value:
         o = self.planes_out
         active = Signal()
         row = Signal(ROW_FIELD)
@@ -104,7 +104,7 @@ class MatrixFeeder(wiring.Component):
             m.d.sync += [active.eq(1), row.eq(self.source), plane.eq(0), group.eq(0), tile.eq(0)]
         return active
 
-    def _weights(self, m):
+    def _weights(self, m: Module) -> Value:
         o = self.weights_out
         beats = self.params.mxu.weight_beats
         active = Signal()

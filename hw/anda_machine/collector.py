@@ -1,6 +1,6 @@
 """Results on their way back into the activation buffer, as fp16 or compressed."""
 
-from amaranth import Cat, Const, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -103,7 +103,7 @@ class Collector(wiring.Component):
             m.d.sync += [row.eq(self.row), groups_left.eq(self.groups), word.eq(0)]
         return m
 
-    def _gather(self, m, full, leaving):
+    def _gather(self, m: Module, full: Value, leaving: Value) -> Value:
         """fp16 values (rows x group); ``full`` when a group of every row is there."""
         p = self.params
         lanes = p.vector.row_lanes

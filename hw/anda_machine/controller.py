@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from amaranth import Cat, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Out
 
 from tilewright.golden.params.anda import MAX_MANTISSA_BITS
@@ -41,6 +41,8 @@ class Controller(Sequencer):
         outputs, beats of the vector unit. They hold while it runs.
     """
 
+    params: AndaParams
+
     def __init__(self, params: AndaParams):
         super().__init__(
             params,
@@ -55,17 +57,17 @@ class Controller(Sequencer):
             },
         )
 
-    def reset_formats(self):
+    def reset_formats(self) -> list:
         return [self.source_mantissa.eq(0), self.result_mantissa.eq(0)]
 
-    def configure(self):
+    def configure(self) -> list:
         configure = fields_of(Opcode.CONFIGURE, self.word)
         return [
             self.source_mantissa.eq(configure.source_mantissa),
             self.result_mantissa.eq(configure.result_mantissa),
         ]
 
-    def check(self, m):
+    def check(self, m: Module) -> Value:
         """Sizes a cycle after the instruction is there, and in the cycle behind it the error."""
         p = self.params
         word = self.word

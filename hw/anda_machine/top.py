@@ -1,6 +1,6 @@
 """The Anda accelerator."""
 
-from amaranth import Array, Cat, Module, Mux, Signal
+from amaranth import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import connect
 
@@ -62,7 +62,7 @@ class Anda(Unit[AndaParams]):
         self._count(m, is_gemm)
         return m
 
-    def _gemm(self, m, is_gemm, is_compress):
+    def _gemm(self, m: Module, is_gemm: Value, is_compress: Value) -> None:
         controller, feeder, collector = self.controller, self.matrix_feeder, self.collector
         gemm = fields_of(Opcode.GEMM, controller.word)
         compress = fields_of(Opcode.COMPRESS, controller.word)
@@ -81,7 +81,7 @@ class Anda(Unit[AndaParams]):
             collector.tiles.eq(controller.tiles),
         ]
 
-    def _vector(self, m, is_gemm, is_compress):
+    def _vector(self, m: Module, is_gemm: Value, is_compress: Value) -> tuple:
         """The vector unit's operands and results; the tensor rows it writes."""
         p = self.params
         controller, feeder, unit = self.controller, self.vector_feeder, self.vector
@@ -133,7 +133,7 @@ class Anda(Unit[AndaParams]):
             m.d.sync += scalars[vector.destination[: (SCALARS - 1).bit_length()]].eq(firsts)
         return writes_tensor, row
 
-    def _activation_ports(self, m, writing):
+    def _activation_ports(self, m: Module, writing: Value) -> None:
         p = self.params
         buffer, dma, collector = self.activations, self.dma, self.collector
         matrix, vector = self.matrix_feeder, self.vector_feeder
@@ -196,7 +196,7 @@ class Anda(Unit[AndaParams]):
             ),
         ]
 
-    def _weight_ports(self, m):
+    def _weight_ports(self, m: Module) -> None:
         buffer, feeder, written = self.weights, self.matrix_feeder, self.dma.written
         connect(m, feeder.read_weights, buffer.read)
         connect(m, feeder.read_scales, buffer.read_scales)
@@ -207,7 +207,7 @@ class Anda(Unit[AndaParams]):
                 port.data.eq(written.data),
             ]
 
-    def _count(self, m, is_gemm):
+    def _count(self, m: Module, is_gemm: Value) -> None:
         planes, results = self.matrix.i0, self.matrix.o
         own = {
             Counter.MATRIX_BUSY: planes.valid & planes.ready,

@@ -1,8 +1,9 @@
 """Exact sum of many integers."""
 
 from operator import add
+from types import SimpleNamespace
 
-from amaranth import Cat, Const, Value
+from amaranth import Cat, Const, Module, Value
 
 from tilewright.golden.params.arith import AdderTreeParams, AdderTreeStyle
 from tilewright.hw.arith.carry_save import carry_save_sum
@@ -37,7 +38,7 @@ class AdderTree(PipelinedUnit[AdderTreeParams]):
         last = self.params.terms - 2
 
         def adder(k: int) -> Stage:
-            def stage(m, s):
+            def stage(m: Module, s: SimpleNamespace) -> dict:
                 first, *rest = [s.sum, *s.terms] if k else s.terms
                 total = first + rest[0]
                 return {"sum": total} if k == last else {"sum": total, "terms": rest[1:]}
@@ -55,7 +56,7 @@ class AdderTree(PipelinedUnit[AdderTreeParams]):
             rows = rows // 3 * 2 + rows % 3
         return [*stages, self._last_sum]
 
-    def _last_sum(self, m, s) -> dict[str, Value]:
+    def _last_sum(self, m: Module, s: SimpleNamespace) -> dict[str, Value]:
         total = (s.terms[0] + s.terms[1])[: self.params.sum_bits]
         return {"sum": total.as_signed() if self.params.signed else total}
 

@@ -8,7 +8,9 @@ but for the part already gone. That takes ``lanes * log2(lanes)`` two-way multip
 multiplexer of every word for every lane takes half the square of ``lanes``.
 """
 
-from amaranth import Mux, Value
+from types import SimpleNamespace
+
+from amaranth import Module, Mux, Value
 
 from tilewright.golden.params.arith import ExpandParams, PrefixStyle
 from tilewright.hw.arith.prefix_sum import prefix_level, prefix_network
@@ -39,14 +41,14 @@ class Expand(PipelinedUnit[ExpandParams]):
         return [*counts, *moves]
 
     def _count(self, k: int, adders: dict[int, int]) -> Stage:
-        def stage(m, s):
+        def stage(m: Module, s: SimpleNamespace) -> dict:
             clear = s.clear if k else [~bit for bit in s.mask]
             return {"clear": prefix_level(clear, adders), "mask": s.mask, "x": list(s.x)}
 
         return stage
 
     def _move(self, bit: int) -> Stage:
-        def stage(m, s):
+        def stage(m: Module, s: SimpleNamespace) -> dict:
             distances = [None, *s.clear[:-1]]  # lane 0 never moves
             x = move_up(s.x, distances, bit)
             if bit:

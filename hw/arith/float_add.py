@@ -1,5 +1,7 @@
 """Float adder."""
 
+from types import SimpleNamespace
+
 from amaranth import Cat, Const, Module, Mux, Value
 
 from tilewright.golden.params.arith import FloatAddParams
@@ -16,6 +18,7 @@ from tilewright.hw.arith.float_unpack import (
 )
 from tilewright.hw.arith.lanes import LanewiseUnit, without
 from tilewright.hw.arith.shifter import shift_right_sticky
+from tilewright.hw.stream.pipeline import Stage
 
 __all__ = ["FloatAdd"]
 
@@ -33,7 +36,7 @@ class FloatAdd(LanewiseUnit[FloatAddParams]):
     one; add; the rounder's three (count zeros, shift, round).
     """
 
-    def lane_stages(self):
+    def lane_stages(self) -> list[Stage]:
         p = self.params
         self.precision = max(f.significand_bits for f in (p.a, p.b, p.out))
         # Where both formats end at the same exponent, a subnormal is never the larger operand by
@@ -56,7 +59,7 @@ class FloatAdd(LanewiseUnit[FloatAddParams]):
         )
         return [self._order, self._align, self._add, *rounder.stages()]
 
-    def _order(self, m, x):
+    def _order(self, m: Module, x: SimpleNamespace) -> dict:
         """Which operand is larger, and by how many places the other one moves."""
         p = self.params
         a = split(p.a, x.a, p.operand_subnormals)
@@ -102,11 +105,11 @@ class FloatAdd(LanewiseUnit[FloatAddParams]):
             level = Mux(x.zero, 0, level)
         return level, Cat(Const(0, self.precision - fmt.significand_bits), significand)
 
-    def _align(self, m, x):
+    def _align(self, m: Module, x: SimpleNamespace) -> dict:
         small, sticky = shift_right_sticky(Cat(Const(0, GUARD_BITS), x.small), x.distance)
         return {**without(x, "distance"), "small": small, "sticky": sticky}
 
-    def _add(self, m, x):
+    def _add(self, m: Module, x: SimpleNamespace) -> dict:
         # Subtracting the tail too leaves a tail: the borrow comes from the last kept bit.
         carry = x.subtract & ~x.sticky
         large = Cat(carry, Const(0, GUARD_BITS), x.large)

@@ -1,10 +1,15 @@
 """Float format conversion."""
 
+from types import SimpleNamespace
+
+from amaranth import Module
+
 from tilewright.golden.params.arith import FloatConvertParams
 from tilewright.golden.params.formats import Subnormals
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import present, split
 from tilewright.hw.arith.lanes import LanewiseUnit, joined
+from tilewright.hw.stream.pipeline import Stage
 
 __all__ = ["FloatConvert"]
 
@@ -18,7 +23,7 @@ class FloatConvert(LanewiseUnit[FloatConvertParams]):
     two where values become subnormal, three where subnormals become normal; unpacking in the first.
     """
 
-    def lane_stages(self):
+    def lane_stages(self) -> list[Stage]:
         p = self.params
         self.flush = p.operand_subnormals is Subnormals.FLUSH
         self.offset = p.out.bias - p.a.bias
@@ -34,7 +39,7 @@ class FloatConvert(LanewiseUnit[FloatConvertParams]):
         first, *rest = rounder.stages()
         return [joined(self._unpack, first), *rest]
 
-    def _unpack(self, m, x):
+    def _unpack(self, m: Module, x: SimpleNamespace) -> dict:
         p = self.params
         a = split(p.a, x.a, p.operand_subnormals)
         return present(

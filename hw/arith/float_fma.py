@@ -1,6 +1,8 @@
 """Fused multiply-add."""
 
-from amaranth import Cat, Const, Mux
+from types import SimpleNamespace
+
+from amaranth import Cat, Const, Module, Mux
 
 from tilewright.golden.params.arith import FloatFmaParams
 from tilewright.golden.params.formats import FloatFormat, Subnormals
@@ -17,6 +19,7 @@ from tilewright.hw.arith.float_unpack import (
 )
 from tilewright.hw.arith.lanes import LanewiseUnit, joined, without
 from tilewright.hw.arith.shifter import shift_right_sticky
+from tilewright.hw.stream.pipeline import Stage
 
 __all__ = ["FloatFma"]
 
@@ -38,7 +41,7 @@ class FloatFma(LanewiseUnit[FloatFmaParams]):
     position, where its exact place does not matter, and the window hangs on c instead.
     """
 
-    def lane_stages(self):
+    def lane_stages(self) -> list[Stage]:
         p = self.params
         self.flush = p.operand_subnormals is Subnormals.FLUSH
         self.product_bits = p.a.significand_bits + p.b.significand_bits
@@ -70,7 +73,7 @@ class FloatFma(LanewiseUnit[FloatFmaParams]):
             sticky=True,
         )
         count, *rest = rounder.stages()
-        start = [self._unpack, self._multiply]
+        start: list[Stage] = [self._unpack, self._multiply]
         start = [joined(*start)] if self.flush else start
         return [*start, self._add, joined(self._sign, count), *rest]
 
@@ -78,7 +81,7 @@ class FloatFma(LanewiseUnit[FloatFmaParams]):
     def window_bits(self) -> int:
         return self.above + self.product_bits + self.below
 
-    def _unpack(self, m, x):
+    def _unpack(self, m: Module, x: SimpleNamespace) -> dict:
         p = self.params
         a, b, c = (
             split(fmt, pattern, p.operand_subnormals)
@@ -121,7 +124,7 @@ class FloatFma(LanewiseUnit[FloatFmaParams]):
             nan=either(a.nan, b.nan, c.nan, invalid),
         )
 
-    def _multiply(self, m, x):
+    def _multiply(self, m: Module, x: SimpleNamespace) -> dict:
         row, other_row = carry_save_product(m, [*x.a], [*x.b, Const(1)])
         top = Cat(Const(0, self.window_bits - len(x.c)), x.c)
         aligned, sticky = shift_right_sticky(top, x.distance)
@@ -133,7 +136,7 @@ class FloatFma(LanewiseUnit[FloatFmaParams]):
             "sticky": sticky,
         }
 
-    def _add(self, m, x):
+    def _add(self, m: Module, x: SimpleNamespace) -> dict:
         subtract = wire(m, "subtract", x.product_sign ^ x.c_sign)
         rows = [Cat(Const(0, self.below), row) for row in (x.row, x.other_row)]
         low, high = x.c[: len(rows[0])], x.c[len(rows[0]) :]
@@ -156,7 +159,7 @@ class FloatFma(LanewiseUnit[FloatFmaParams]):
             "subtract": subtract,
         }
 
-    def _sign(self, m, x):
+    def _sign(self, m: Module, x: SimpleNamespace) -> dict:
         """Opposite terms that cancel give +0; an infinite term keeps its sign."""
         sign = x.sign & (~x.subtract | x.significand.any())
         if hasattr(x, "infinite"):

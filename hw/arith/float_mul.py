@@ -1,6 +1,8 @@
 """Float multiplier."""
 
-from amaranth import Const
+from types import SimpleNamespace
+
+from amaranth import Const, Module
 
 from tilewright.golden.params.arith import FloatMulParams
 from tilewright.golden.params.formats import Subnormals
@@ -15,6 +17,7 @@ from tilewright.hw.arith.float_unpack import (
     split,
 )
 from tilewright.hw.arith.lanes import LanewiseUnit, joined, without
+from tilewright.hw.stream.pipeline import Stage
 
 __all__ = ["FloatMul"]
 
@@ -28,7 +31,7 @@ class FloatMul(LanewiseUnit[FloatMulParams]):
     there is nothing to normalise); add its two rows; if results can be subnormal, shift; round.
     """
 
-    def lane_stages(self):
+    def lane_stages(self) -> list[Stage]:
         p = self.params
         self.flush = p.operand_subnormals is Subnormals.FLUSH
         # From the operands' exponent fields to the result's, for the weight of the top bit.
@@ -50,7 +53,7 @@ class FloatMul(LanewiseUnit[FloatMulParams]):
             start = [self._unpack, self._multiply]
         return [*start, self._add_rows, *rounder.stages()]
 
-    def _unpack(self, m, x):
+    def _unpack(self, m: Module, x: SimpleNamespace) -> dict:
         p = self.params
         a = split(p.a, x.a, p.operand_subnormals)
         b = split(p.b, x.b, p.operand_subnormals)
@@ -67,11 +70,11 @@ class FloatMul(LanewiseUnit[FloatMulParams]):
             nan=either(a.nan, b.nan, invalid),
         )
 
-    def _multiply(self, m, x):
+    def _multiply(self, m: Module, x: SimpleNamespace) -> dict:
         # Zero is a flag, its product is not looked at: every hidden bit is 1.
         row, other_row = carry_save_product(m, [*x.a, Const(1)], [*x.b, Const(1)])
         return {**without(x, "a", "b"), "row": row, "other_row": other_row}
 
-    def _add_rows(self, m, x):
+    def _add_rows(self, m: Module, x: SimpleNamespace) -> dict:
         product = (x.row + x.other_row)[: len(x.row)]
         return {**without(x, "row", "other_row"), "significand": product}

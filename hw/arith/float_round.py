@@ -238,7 +238,7 @@ class FloatRound(PipelinedUnit[FloatRoundParams]):
     round and select.
     """
 
-    def stages(self):
+    def stages(self) -> list[Stage]:
         p = self.params
         reach = 1 << (p.exponent_bits - 1)
         rounder = Rounder(
@@ -253,6 +253,6 @@ class FloatRound(PipelinedUnit[FloatRoundParams]):
         first, *rest = rounder.stages()
         return [joined(self._bias, first), *rest]
 
-    def _bias(self, m, x):
+    def _bias(self, m: Module, x: SimpleNamespace) -> dict:
         biased = x.exponent + self.params.format.bias
         return {**vars(x), "biased": wire(m, "biased", biased)}

@@ -2,6 +2,7 @@
 
 from functools import reduce
 from operator import or_
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
@@ -10,7 +11,7 @@ from tilewright.golden.params.arith import FloatUnpackParams
 from tilewright.golden.params.formats import FloatFormat, Specials, Subnormals
 from tilewright.hw.arith.leading_zeros import count_leading_zeros
 from tilewright.hw.arith.shifter import shift_left
-from tilewright.hw.stream.pipeline import PipelinedUnit
+from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = [
     "FloatUnpack",
@@ -126,14 +127,14 @@ class FloatUnpack(PipelinedUnit[FloatUnpackParams]):
     shift them out.
     """
 
-    def stages(self):
+    def stages(self) -> list[Stage]:
         return [self._classify, self._normalise]
 
-    def _classify(self, m, x):
+    def _classify(self, m: Module, x: SimpleNamespace) -> dict:
         fmt = self.params.format
         keep = self.params.operand_subnormals is Subnormals.KEEP
         operand = split(fmt, x.x, self.params.operand_subnormals)
-        number = ~either(operand.zero, operand.infinite, operand.nan)
+        number = ~present(either(operand.zero, operand.infinite, operand.nan))
         significand = wire(m, "ragged", operand.significand)
         zeros = wire(m, "zeros", count_leading_zeros(significand)) if keep else Const(0)
         return {
@@ -147,7 +148,7 @@ class FloatUnpack(PipelinedUnit[FloatUnpackParams]):
             "nan": Const(0) if operand.nan is None else operand.nan,
         }
 
-    def _normalise(self, m, x):
+    def _normalise(self, m: Module, x: SimpleNamespace) -> dict:
         return {
             "significand": Mux(x.number, shift_left(x.significand, x.zeros), 0),
             "exponent": Mux(x.number, x.exponent, 0),

@@ -1,10 +1,13 @@
 """Integer to float."""
 
-from amaranth import Const, Mux
+from types import SimpleNamespace
+
+from amaranth import Const, Module, Mux
 
 from tilewright.golden.params.arith import IntToFloatParams
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.lanes import LanewiseUnit
+from tilewright.hw.stream.pipeline import Stage
 
 __all__ = ["IntToFloat"]
 
@@ -17,7 +20,7 @@ class IntToFloat(LanewiseUnit[IntToFloatParams]):
     zeros, shift, round).
     """
 
-    def lane_stages(self):
+    def lane_stages(self) -> list[Stage]:
         p = self.params
         top = p.bits - 1 + p.out.bias
         rounder = Rounder(
@@ -25,7 +28,7 @@ class IntToFloat(LanewiseUnit[IntToFloatParams]):
         )
         return [self._magnitude, *rounder.stages()]
 
-    def _magnitude(self, m, x):
+    def _magnitude(self, m: Module, x: SimpleNamespace) -> dict:
         bits = self.params.bits
         negative = x.a[-1]
         return {

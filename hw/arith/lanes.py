@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import TypeVar
 
-from amaranth import Cat
+from amaranth import Cat, Module
 
 from tilewright.golden.params.arith import FloatBlockParams
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
@@ -31,7 +31,7 @@ class LanewiseUnit(PipelinedUnit[P]):
     def _every_lane(self, stage: Stage, first: bool, last: bool) -> Stage:
         lanes = range(self.params.lanes)
 
-        def run(m, x):
+        def run(m: Module, x: SimpleNamespace) -> dict:
             results = []
             for k in lanes:
                 if first:
@@ -50,7 +50,7 @@ class LanewiseUnit(PipelinedUnit[P]):
 def joined(*stages: Stage) -> Stage:
     """Join several stages to one."""
 
-    def run(m, x):
+    def run(m: Module, x: SimpleNamespace) -> dict:
         for stage in stages:
             results = stage(m, x)
             x = SimpleNamespace(**results)

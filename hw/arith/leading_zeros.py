@@ -3,7 +3,7 @@
 from amaranth import Cat, Const, Mux, Value
 
 from tilewright.golden.params.arith import LeadingZerosParams
-from tilewright.hw.stream.pipeline import PipelinedUnit
+from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = ["LeadingZeros", "count_leading_zeros"]
 
@@ -34,5 +34,5 @@ def _count(value: Value) -> tuple[Value, Value]:
 class LeadingZeros(PipelinedUnit[LeadingZerosParams]):
     """Leading zeros of ``x``: one a cycle, latency ``params.latency``."""
 
-    def stages(self):
+    def stages(self) -> list[Stage]:
         return [lambda m, s: {"count": count_leading_zeros(s.x)}]

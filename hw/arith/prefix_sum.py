@@ -1,6 +1,8 @@
 """Parallel prefix sum of a bit mask."""
 
-from amaranth import Const, Value
+from types import SimpleNamespace
+
+from amaranth import Const, Module, Value
 
 from tilewright.golden.params.arith import PrefixStyle, PrefixSumParams
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
@@ -44,7 +46,7 @@ class PrefixSum(PipelinedUnit[PrefixSumParams]):
         network = prefix_network(self.params.style, self.params.width)
 
         def level(k: int) -> Stage:
-            def stage(m, s):
+            def stage(m: Module, s: SimpleNamespace) -> dict:
                 counts = prefix_level(list(s.counts if k else s.mask), network[k])
                 if k < len(network) - 1:
                     return {"counts": counts}

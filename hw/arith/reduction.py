@@ -1,8 +1,9 @@
 """Balanced trees as pipeline stages."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
-from amaranth import Value
+from amaranth import Module, Value
 
 from tilewright.hw.stream.pipeline import Stage
 
@@ -16,7 +17,7 @@ def reduction_stages(
     levels = max(1, (count - 1).bit_length())
 
     def level(k: int) -> Stage:
-        def stage(m, s):
+        def stage(m: Module, s: SimpleNamespace) -> dict:
             terms = list(getattr(s, "terms" if k else source))
             odd = terms[len(terms) & ~1 :]
             terms = [combine(a, b) for a, b in zip(terms[0::2], terms[1::2], strict=False)] + odd

@@ -4,10 +4,12 @@ Written with the shift operator: Yosys maps it to one multiplexer per bit of the
 (a logarithmic shifter), and the simulators run it as one operation.
 """
 
-from amaranth import Cat, Const, Value
+from types import SimpleNamespace
+
+from amaranth import Cat, Const, Module, Value
 
 from tilewright.golden.params.arith import ShiftDirection, ShifterParams
-from tilewright.hw.stream.pipeline import PipelinedUnit
+from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
 __all__ = ["Shifter", "shift_left", "shift_left_sticky", "shift_right_sticky"]
 
@@ -50,14 +52,14 @@ class Shifter(PipelinedUnit[ShifterParams]):
     One stage per bit of the amount, the longest distance first.
     """
 
-    def stages(self):
+    def stages(self) -> list[Stage]:
         return [self._stage(k) for k in reversed(range(self.params.amount_bits))]
 
-    def _stage(self, k):
+    def _stage(self, k: int) -> Stage:
         right = self.params.direction is ShiftDirection.RIGHT
         shift = shift_right_sticky if right else shift_left_sticky
 
-        def stage(m, s):
+        def stage(m: Module, s: SimpleNamespace) -> dict:
             first = k == self.params.amount_bits - 1
             value, sticky = (s.x, 0) if first else (s.y, s.sticky)
             y, lost = shift(value, Cat(Const(0, k), s.amount[k]))

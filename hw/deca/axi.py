@@ -43,7 +43,7 @@ class DecaAxi(Unit[DecaAxiParams]):
         m.d.comb += self.irq.eq(pe.done0.valid | pe.done1.valid)
         return m
 
-    def _master(self, m, pe):
+    def _master(self, m: Module, pe: DecaPE) -> None:
         p = self.params
         request, response = pe.mem_request, pe.mem_response
         line_log2 = (p.line_bytes - 1).bit_length()
@@ -63,7 +63,7 @@ class DecaAxi(Unit[DecaAxiParams]):
             self.m_axi_rready.eq(response.ready | prefetched),
         ]
 
-    def _slave(self, m, pe):
+    def _slave(self, m: Module, pe: DecaPE) -> None:
         """One access at a time; a write goes before a read."""
         p = self.params
         mmio, row_request, row = pe.mmio_request, pe.read_request, pe.read_response

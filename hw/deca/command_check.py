@@ -1,6 +1,9 @@
 """What is wrong with a tile command by itself, before any byte is fetched."""
 
-from amaranth import Module, Mux, Signal
+from collections.abc import Sequence
+
+from amaranth import Module, Mux, Signal, Value
+from amaranth.lib import data
 
 from tilewright.golden.params.deca import (
     CODE_BITS,
@@ -16,7 +19,7 @@ __all__ = ["check_command"]
 MAX_GROUP_LOG2 = (TILE_BYTES // 2 - 1).bit_length()  # a group is at most a bf16 tile
 
 
-def check_command(m: Module, p: DecaParams, command) -> Signal:
+def check_command(m: Module, p: DecaParams, command: data.View) -> Signal:
     """The ``TileError`` that a command's configuration and lengths give."""
     config = command.config
     error = Signal(ERROR_BITS, init=TileError.OK)
@@ -61,7 +64,7 @@ def check_command(m: Module, p: DecaParams, command) -> Signal:
     return error
 
 
-def _any_of(value, choices):
+def _any_of(value: Value, choices: Sequence[int]) -> Value:
     hit = value == choices[0]
     for choice in choices[1:]:
         hit |= value == choice

@@ -90,7 +90,9 @@ class LoadUnit(wiring.Component):
         ]
         return m
 
-    def _ask(self, m, queues, cam, offer):
+    def _ask(
+        self, m: Module, queues: list[wiring.PureInterface], cam: RequestCam, offer: RegisterSlice
+    ) -> None:
         """Take commands and offer requests."""
         p = self.params
         byte_bits = (p.line_bytes - 1).bit_length()
@@ -140,7 +142,7 @@ class LoadUnit(wiring.Component):
         with m.If(self.squash):
             m.d.sync += mores.eq(0)
 
-    def _sort(self, m, queues, cam):
+    def _sort(self, m: Module, queues: list[wiring.PureInterface], cam: RequestCam) -> None:
         """Write answers to their queues."""
         answer = self.response
         m.d.comb += [cam.search.eq(answer.valid), cam.key.eq(answer.tag)]

@@ -1,6 +1,6 @@
 """Loader: fetches one compressed tile and offers it to the pipeline step by step."""
 
-from amaranth import Cat, Const, Module, Mux, ResetInserter, Signal
+from amaranth import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -103,7 +103,7 @@ class Loader(wiring.Component):
         self._offer(m)
         return m
 
-    def _queues(self, m):
+    def _queues(self, m: Module) -> None:
         """Queues and readers of the three structures."""
         p, load = self.params, self.load_unit
         depths = {"mask": p.mask_queue_lines, "scale": p.scale_queue_lines, "data": p.sqq_lines}
@@ -136,7 +136,7 @@ class Loader(wiring.Component):
         connect(m, flipped(self.response), load.response)
         m.d.comb += self.spurious.eq(load.spurious)
 
-    def _fetch(self, m):
+    def _fetch(self, m: Module) -> None:
         """Take a command, check it and hand it to the load unit."""
         load, tile, fault = self.load_unit, self.next, self.next_fault
         self.fetch = state = Signal(_Fetch)
@@ -175,7 +175,7 @@ class Loader(wiring.Component):
                 reader.clear.eq(self.squash),
             ]
 
-    def _step(self, m):
+    def _step(self, m: Module) -> None:
         """Follow the tile whose steps leave."""
         state = Signal(_Steps)
         drained = Cat(reader.drained for reader in self.readers.values()).all()
@@ -204,11 +204,11 @@ class Loader(wiring.Component):
             *(reader.drain.eq(draining) for reader in self.readers.values()),
         ]
 
-    def _line_byte(self, name):
+    def _line_byte(self, name: str) -> Value:
         """Where in its first line a structure of the next tile starts."""
         return self.next[f"{name}_base"][: (self.params.line_bytes - 1).bit_length()]
 
-    def _cut_masks(self, m):
+    def _cut_masks(self, m: Module) -> None:
         """Bitmask lines to chunks; a register slice keeps the window logic's waits from here."""
         p, reader = self.params, self.readers["mask"]
         slice_ = RegisterSlice(word_layout(p.lanes + 1))
@@ -232,7 +232,7 @@ class Loader(wiring.Component):
             slice_.o.ready.eq(chunk.ready),
         ]
 
-    def _vet(self, m):
+    def _vet(self, m: Module) -> None:
         """v: a step that may leave as soon as its lines are here, or the end of a bad tile."""
         p = self.params
         # Waits end at this slice; without it they would reach through the whole window logic.
@@ -316,7 +316,7 @@ class Loader(wiring.Component):
         with m.If(self.squash):
             m.d.sync += ending.eq(0)
 
-    def _scales(self, m, w):
+    def _scales(self, m: Module, w: data.View) -> tuple:
         """Bytes of scales that a chunk needs, and whether its groups end with it."""
         config = self.tile.config
         lanes_log2 = (self.params.lanes - 1).bit_length()
@@ -333,7 +333,7 @@ class Loader(wiring.Component):
         m.d.sync += chunks_mask.eq(((1 << config.group_log2) - 1) >> lanes_log2)
         return need, (w.chunk | ~chunks_mask).all()
 
-    def _offer(self, m):
+    def _offer(self, m: Module) -> None:
         """o: a step with its codes and scales."""
         v, o = self.v, self.o
         codes, scales = self.readers["data"], self.readers["scale"]

@@ -1,6 +1,6 @@
 """DECA processing element: two loaders, one pipeline, two tile outputs."""
 
-from amaranth import Cat, Const, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import connect, flipped
 
 from tilewright.golden.params.deca import STRUCTURES, DecaParams
@@ -63,7 +63,9 @@ class DecaPE(Unit[DecaParams]):
         ]
         return m
 
-    def _commands(self, m, registers, loaders, prefetcher):
+    def _commands(
+        self, m: Module, registers: Registers, loaders: list[Loader], prefetcher: Prefetcher
+    ) -> None:
         """Ports and registers to the loaders; one command a cycle, for the prefetcher sees it."""
         m.d.comb += prefetcher.degree.eq(registers.degree)
         turn = Const(1)  # no loader before this one takes a command in this cycle
@@ -89,7 +91,9 @@ class DecaPE(Unit[DecaParams]):
                     ]
             turn = turn & ~takes
 
-    def _memory(self, m, loaders, prefetcher, registers):
+    def _memory(
+        self, m: Module, loaders: list[Loader], prefetcher: Prefetcher, registers: Registers
+    ) -> None:
         """Requests: the loaders in turn, then the prefetcher. Answers: by the tag's top bit."""
         out = self.mem_request
         free = Signal()
@@ -123,7 +127,9 @@ class DecaPE(Unit[DecaParams]):
             ]
         m.d.comb += registers.spurious.eq(Cat(loader.spurious for loader in loaders).any())
 
-    def _steps(self, m, loaders, pipeline, kill):
+    def _steps(
+        self, m: Module, loaders: list[Loader], pipeline: VectorPipeline, kill: Value
+    ) -> None:
         """The pipeline belongs to one loader for a whole tile; then the other one goes first."""
         owner = Signal(1)  # from a register, it steers wide multiplexers
         self.locked = locked = Signal()  # in the middle of a tile
@@ -144,7 +150,15 @@ class DecaPE(Unit[DecaParams]):
         with m.If(kill.bit_select(owner, 1)):
             m.d.sync += locked.eq(0)
 
-    def _results(self, m, registers, loaders, pipeline, touts, kill) -> Signal:
+    def _results(
+        self,
+        m: Module,
+        registers: Registers,
+        loaders: list[Loader],
+        pipeline: VectorPipeline,
+        touts: list[TileOut],
+        kill: Value,
+    ) -> Signal:
         """Chunks into TOut, the last one of a tile to ``done``; says which results are pending."""
         pending = Signal(len(loaders))  # the last step has left the loader, the tile is not done
         for k, (loader, tout) in enumerate(zip(loaders, touts, strict=True)):
@@ -174,7 +188,7 @@ class DecaPE(Unit[DecaParams]):
                 m.d.sync += [done.valid.eq(0), pending[k].eq(0)]
         return pending
 
-    def _rows(self, m, touts):
+    def _rows(self, m: Module, touts: list[TileOut]) -> None:
         """One read port for both tile outputs."""
         request, response = self.read_request, self.read_response
         step = Signal()

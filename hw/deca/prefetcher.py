@@ -1,6 +1,6 @@
 """Prefetcher: asks for the lines of tiles that no command has named yet."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -57,7 +57,8 @@ class Run(wiring.Component):
         stages = Signal(6)
         m.d.sync += stages.eq(Cat(self.observe, stages))
 
-        def register(shape, name):  # bytes and lines on their way need no reset, `stages` has one
+        def register(shape: ShapeLike, name: str) -> Signal:
+            # Bytes and lines on their way need no reset, `stages` has one.
             return Signal(shape, name=name, reset_less=True)
 
         base = register(p.address_bits, "base")
@@ -142,7 +143,7 @@ class Run(wiring.Component):
         return m
 
 
-def _short_distance(low, high, bits: int) -> tuple:
+def _short_distance(low: Value, high: Value, bits: int) -> tuple:
     """``high - low`` where it is 0 to 2**bits - 1, and whether it is.
 
     The upper parts are only compared, for equality and for a difference of one, which takes no

@@ -1,7 +1,9 @@
 """Control registers: how the core configures, starts and watches the processing element."""
 
+from collections.abc import Iterator
 from functools import reduce
 from operator import or_
+from types import SimpleNamespace
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -104,7 +106,7 @@ class Registers(wiring.Component):
             m.d.sync += [self.response.valid.eq(1), self.response.p.data.eq(self.lut_read_value)]
         return m
 
-    def _own(self, m, q, put):
+    def _own(self, m: Module, q: SimpleNamespace, put: Value) -> Iterator[tuple]:
         """The registers of the whole element: (selected, value, whether the request is taken)."""
         p = self.params
         spurious_seen = Signal()
@@ -125,7 +127,7 @@ class Registers(wiring.Component):
             m.d.sync += spurious_seen.eq(1)
         yield selected, spurious_seen, 1
 
-    def _loader(self, m, k, q, put):
+    def _loader(self, m: Module, k: int, q: SimpleNamespace, put: Value) -> Iterator[tuple]:
         """The same of loader ``k``'s registers: metadata, its command, its status."""
         base = Register.LOADER + k * LOADER_STRIDE
         command, status = self.command[k], self.status[k]
@@ -135,7 +137,7 @@ class Registers(wiring.Component):
         with m.If(command.ready | self.squashed[k]):
             m.d.sync += waiting.eq(0)
 
-        def selected(name):
+        def selected(name: str) -> Value:
             address = base + LoaderRegister[name.upper()]
             return _selected(m, f"{name}{k}", q.address == address)
 

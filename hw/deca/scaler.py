@@ -148,7 +148,7 @@ class _Lane(wiring.Component):
         m.d.comb += self.result.eq(values["y"])
         return m
 
-    def _multiply(self, m, x):
+    def _multiply(self, m: Module, x: SimpleNamespace) -> dict:
         value, scale = split(BF16, x.value, AMX_RULES.operand_subnormals), x.scale
         # Zero is a flag, its product is not looked at: every hidden bit is 1.
         row, other_row = carry_save_product(
@@ -165,6 +165,6 @@ class _Lane(wiring.Component):
             "nan": value.nan | scale.nan | invalid,
         }
 
-    def _add_rows(self, m, x):
+    def _add_rows(self, m: Module, x: SimpleNamespace) -> dict:
         product = (x.row + x.other_row)[: len(x.row)]
         return {**without(x, "row", "other_row"), "significand": product}

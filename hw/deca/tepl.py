@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from amaranth import Cat, Module, Mux, Signal, Value
-from amaranth.lib import enum, stream, wiring
+from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import Port
@@ -132,7 +132,7 @@ class TeplUnit(wiring.Component):
                 m.d.sync += port.state.eq(_State.IDLE)
         return m
 
-    def _queue(self, m, flushes, calm) -> SimpleNamespace:
+    def _queue(self, m: Module, flushes: Value, calm: Value) -> SimpleNamespace:
         """The entries, a ring: dispatch at the tail, leave at the head."""
         entries = self.params.tepl_entries
         flags = ("valid", "ready", "can_go", "finished", "younger")
@@ -162,7 +162,7 @@ class TeplUnit(wiring.Component):
         with m.If(dropped.any()):
             m.d.sync += tail.eq(oldest_dropped)
 
-        def metadata(payload):  # the last fields
+        def metadata(payload: data.View) -> Value:  # the last fields
             return payload.as_value()[-command.size :]
 
         for k in range(entries):
@@ -190,7 +190,9 @@ class TeplUnit(wiring.Component):
                     m.d.sync += [q.valid[k].eq(0), q.can_go[k].eq(0)]
         return q
 
-    def _issue(self, m, q, ports, quiet, calm):
+    def _issue(
+        self, m: Module, q: SimpleNamespace, ports: list[SimpleNamespace], quiet: Value, calm: Value
+    ) -> None:
         """The oldest entry that can go to a free port, by a register that both ports share."""
         offer = Signal.like(q.commands[0], name="offer", reset_less=True)
         offered = Signal(len(ports))  # which port offers it
@@ -231,7 +233,7 @@ class TeplUnit(wiring.Component):
                         port.asked.eq(0),
                     ]
 
-    def _rows(self, m, ports, quiet, calm):
+    def _rows(self, m: Module, ports: list[SimpleNamespace], quiet: Value, calm: Value) -> None:
         """Rows of tiles that are done, from the processing element to the tile registers."""
         ask, answer, write = self.read_request, self.read_response, self.tile_write
         dropped = Cat(port.dropped for port in ports)
@@ -305,7 +307,9 @@ class TeplUnit(wiring.Component):
             with m.If(writes & (read.tout == k) & (read.row == TILE_ROWS - 1)):
                 m.d.sync += port.state.eq(_State.FINISH)
 
-    def _complete(self, m, q, ports, quiet, calm):
+    def _complete(
+        self, m: Module, q: SimpleNamespace, ports: list[SimpleNamespace], quiet: Value, calm: Value
+    ) -> None:
         """Outcomes to the core; the port is free then."""
         o = self.complete
         free = Signal()
@@ -329,7 +333,7 @@ class TeplUnit(wiring.Component):
                         m.d.sync += q.finished[n].eq(1)
 
 
-def _chosen(select, values: list):
+def _chosen(select: Value, values: list) -> Value:
     """The value whose bit of ``select``, of which one is set, is set."""
     result = 0
     for bit, value in zip(select, values, strict=True):

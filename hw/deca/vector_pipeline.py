@@ -4,7 +4,7 @@ from functools import reduce
 from operator import or_
 from types import SimpleNamespace
 
-from amaranth import Cat, Const, Module, Mux, Signal, Value, ValueCastable
+from amaranth import Cat, Const, Module, Mux, ShapeLike, Signal, Value, ValueCastable
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -72,7 +72,7 @@ class VectorPipeline(wiring.Component):
         m = Module()
         p = self.params
 
-        def registered(name, valid, loader, values):
+        def registered(name: str, valid: Value, loader: Value, values: dict) -> tuple:
             """The next stage: its valid flag, its loader and its values."""
             v = Signal(name=f"{name}_valid")
             k = Signal.like(loader, name=f"{name}_loader")
@@ -218,5 +218,5 @@ def _wire(m: Module, name: str, value: Value) -> Signal:
     return signal
 
 
-def _shape(value):
+def _shape(value: Value | ValueCastable) -> ShapeLike:
     return value.shape() if isinstance(value, ValueCastable) else Value.cast(value).shape()

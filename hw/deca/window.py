@@ -1,6 +1,6 @@
 """Window logic of one loader: from the bitmask to the steps of its vector operations."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -53,7 +53,7 @@ class Window(wiring.Component):
 
         moves = Signal()  # every stage up to the count takes what the one before has
 
-        def register(name, valid, values):
+        def register(name: str, valid: Value, values: dict) -> tuple:
             """Register the values of the next stage."""
             held_valid = Signal(name=f"{name}_valid")
             held = {
@@ -140,12 +140,12 @@ class Window(wiring.Component):
             m.d.sync += self.o.valid.eq(0)
         return m
 
-    def _code_bits(self, count):
+    def _code_bits(self, count: Value) -> Value:
         """Bits of ``count`` codes; shorter than a multiplier, since a width is 1..8 or 16."""
         width = self.config.code_bits
         return Mux(width[4], count << 4, Mux(width[3], count << 3, count * width[:3]))
 
-    def _lookups(self, m) -> tuple[Signal, Signal, Signal]:
+    def _lookups(self, m: Module) -> tuple[Signal, Signal, Signal]:
         """Codes that one cycle looks up, their bits, and the clear bits that leave no more.
 
         Registered: the configuration is there long before the first chunk.

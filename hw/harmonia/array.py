@@ -1,9 +1,11 @@
 """The array: activations move through the columns, each column holds its operands."""
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
+from types import SimpleNamespace
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from tilewright.golden.params.arith import FloatConvertParams
@@ -51,7 +53,7 @@ class HarmoniaArray(Unit[HarmoniaArrayParams]):
         self._drain(m, completed)
         return m
 
-    def _memories(self, m: Module) -> list[Sram]:
+    def _memories(self, m: Module) -> Sequence[Sram | SimpleNamespace]:
         """One for each column, filled by ``load``."""
         p = self.params
         load = self.load.p
@@ -71,7 +73,7 @@ class HarmoniaArray(Unit[HarmoniaArrayParams]):
     def _operand_layout(self) -> data.StructLayout:
         return payload_layout(Port("operands", self.params.operand_fields))
 
-    def _admit(self, m: Module):
+    def _admit(self, m: Module) -> Value:
         """Whether a sum is taken now. Only the last one of a tile can have to wait."""
         p = self.params
         clear = Signal(range(p.columns))  # cycles until another tile may end
@@ -88,7 +90,9 @@ class HarmoniaArray(Unit[HarmoniaArrayParams]):
         m.d.sync += room.eq(room - Mux(ends, p.columns, 0) + left)
         return taken
 
-    def _column(self, m: Module, c: int, valid, beat, operand_bits) -> tuple:
+    def _column(
+        self, m: Module, c: int, valid: Value, beat: data.View, operand_bits: Value
+    ) -> tuple:
         """Elements of one column; whether they are complete, and their fp32 sums."""
         p = self.params
         operands = data.View(self._operand_layout, operand_bits)

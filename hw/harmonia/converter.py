@@ -45,7 +45,17 @@ class Converter(Unit[HarmoniaConverterParams]):
         """Bits that count the beats of the longer kind of block."""
         return (max(self.params.block_beats(spatial) for spatial in (False, True)) - 1).bit_length()
 
-    def _take(self, m, words, half, full, largest, spatial, short, saturated) -> Value:
+    def _take(
+        self,
+        m: Module,
+        words: Sram,
+        half: Value,
+        full: Value,
+        largest: list[Array],
+        spatial: Value,
+        short: Value,
+        saturated: Value,
+    ) -> Value:
         """Write beats down and keep each group's largest exponent; whether a block ends now."""
         p = self.params
         column, loop = Signal(range(max(p.columns, p.group))), Signal(range(p.loops))
@@ -84,7 +94,9 @@ class Converter(Unit[HarmoniaConverterParams]):
                             m.d.sync += kept.eq(grown)
         return wire(m, "filled", take & end)
 
-    def _keep_largest_of_column(self, m, largest, column, fresh, exponents) -> None:
+    def _keep_largest_of_column(
+        self, m: Module, largest: Array, column: Value, fresh: Value, exponents: list[Value]
+    ) -> None:
         """A tree over the rows, then one comparator with what earlier passes found."""
         while len(exponents) > 1:
             pairs = zip(exponents[0::2], exponents[1::2], strict=False)
@@ -92,7 +104,17 @@ class Converter(Unit[HarmoniaConverterParams]):
         of_rows = wire(m, "largest_of_rows", exponents[0])
         m.d.sync += largest[column].eq(Mux(fresh, of_rows, larger(largest[column], of_rows)))
 
-    def _give(self, m, words, from_half, full, largest, spatial, short, saturated) -> Value:
+    def _give(
+        self,
+        m: Module,
+        words: Sram,
+        from_half: Value,
+        full: Value,
+        largest: list[Array],
+        spatial: Value,
+        short: Value,
+        saturated: Value,
+    ) -> Value:
         """Read a whole block and align it; whether its last beat is read now."""
         p = self.params
         column, loop = Signal(range(max(p.columns, p.group))), Signal(range(p.loops))
@@ -138,14 +160,16 @@ class Converter(Unit[HarmoniaConverterParams]):
             ]
         return wire(m, "emptied", read & end)
 
-    def _place(self, m, name: str, column: Value, loop: Value, is_spatial: Value) -> Value:
+    def _place(self, m: Module, name: str, column: Value, loop: Value, is_spatial: Value) -> Value:
         """Where a beat lies in its half of the memory."""
         p = self.params
         place = Signal(self._place_bits, name=f"{name}_place")
         m.d.comb += place.eq(Mux(is_spatial, loop * p.columns + column, column))
         return place
 
-    def _aligned(self, m, row: int, pattern: Value, exponent: Value, is_short: Value) -> tuple:
+    def _aligned(
+        self, m: Module, row: int, pattern: Value, exponent: Value, is_short: Value
+    ) -> tuple:
         x = split(FP16, pattern, Subnormals.KEEP)
         distance = wire(m, f"distance_{row}", (exponent - x.biased)[: FP16.exponent_bits])
         mantissa = wire(m, f"aligned_{row}", (x.significand >> distance)[-ACTIVATION_BITS:])

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 from amaranth import Module, Mux, Signal, Value, signed
+from amaranth.lib import data
 
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams, Mode
@@ -84,26 +85,25 @@ class HarmoniaElement(ProcessingElement[HarmoniaPeParams]):
                     port.b_signs[lane].eq(beat.b_signs[pair]),
                     port.b[lane].eq(beat.b[pair]),
                 ]
+
+            def grown(carried: Value, product_sum: Value = port.sum) -> Value:
+                return carried + product_sum
+
             complete, total = self.accumulated(
-                m,
-                f"sub_{k}",
-                taken,
-                step_end,
-                signed(p.half_sum_bits),
-                lambda carried, port=port: carried + port.sum,  # type: ignore[misc]
+                m, f"sub_{k}", taken, step_end, signed(p.half_sum_bits), grown
             )
             sums.append(total)
         return complete, sums
 
-    def _step_facts(self, m: Module, ends: Value, beat) -> tuple:
+    def _step_facts(self, m: Module, ends: Value, beat: data.View) -> tuple:
         """What belongs to a step, registered with its sums: the units' exponents are ready."""
         p = self.params
         integer = wire(m, "integer", beat.mode == Mode.M8W4.code)
-        exponents = {
+        units = {
             f"exponent_{k}": _unit_exponent(beat.a_exponents[k], beat.b_exponents[k], integer)
             for k in range(p.sub_elements)
         }
-        _, pairs, last, scale, *exponents = self.registered(  # type: ignore[assignment]
+        _, pairs, last, scale, *exponents = self.registered(
             m,
             "step",
             ends & self.i.ready,
@@ -111,11 +111,20 @@ class HarmoniaElement(ProcessingElement[HarmoniaPeParams]):
             last=beat.last,
             # Other modes have no scale: one is exact.
             scale=Mux(integer, beat.scale, ONE),
-            **exponents,
+            **units,
         )
         return pairs, last, exponents, scale
 
-    def _serialise(self, m: Module, complete, sums, exponents, pairs, last, scale):
+    def _serialise(
+        self,
+        m: Module,
+        complete: Value,
+        sums: list[Value],
+        exponents: list[Value],
+        pairs: Value,
+        last: Value,
+        scale: Value,
+    ) -> SimpleNamespace:
         """One sum a cycle: the first as it is complete, the others from a queue."""
         p = self.params
         waiting = Signal(range(p.sub_elements))

@@ -40,7 +40,7 @@ class OffsetGenerator(Unit[HarmoniaOffsetParams]):
         self._apply(m, take & ~self.i.p.learn, step, chosen)
         return m
 
-    def _learn(self, m, learns, scanning, chosen) -> None:
+    def _learn(self, m: Module, learns: Value, scanning: Value, chosen: list[data.View]) -> None:
         """Per channel the value of largest magnitude; then all of them into the sorted list."""
         p = self.params
         m.submodules.maxima = maxima = Sram(p.channels, FP16.bits)
@@ -82,7 +82,7 @@ class OffsetGenerator(Unit[HarmoniaOffsetParams]):
             with m.If(arrived_channel == channel):
                 m.d.sync += [scanning.eq(0), scanned.eq(0)]
 
-    def _insert(self, m, chosen, channel: Value, value: Value) -> None:
+    def _insert(self, m: Module, chosen: list[data.View], channel: Value, value: Value) -> None:
         """Into the list, largest first; equal ones stay behind, so lower channels win."""
         empty = channel == 0  # the list of an earlier window is forgotten
         beats = [
@@ -102,7 +102,7 @@ class OffsetGenerator(Unit[HarmoniaOffsetParams]):
                     with m.Else():
                         m.d.sync += [held.channel.eq(channel), held.value.eq(value)]
 
-    def _apply(self, m, applies, step, chosen) -> None:
+    def _apply(self, m: Module, applies: Value, step: Value, chosen: list[data.View]) -> None:
         """Values less the offset of their channel; without one, unchanged."""
         hits = [(held.channel == self.i.p.channel) & held.value[:-1].any() for held in chosen]
         offset = Const(0, FP16.bits)

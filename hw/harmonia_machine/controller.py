@@ -1,5 +1,6 @@
 """Top controller: sizes and errors of the instructions, and the parts of a tiled GEMM."""
 
+from collections.abc import Callable
 from functools import partial
 
 from amaranth import Cat, Module, Mux, Signal, Value
@@ -44,6 +45,8 @@ class Controller(Sequencer):
         columns; one word where a vector instruction has no tensor. They hold while it runs.
     """
 
+    params: HarmoniaParams
+
     def __init__(self, params: HarmoniaParams):
         self.product = TiledGemmController(params)
         super().__init__(
@@ -60,10 +63,10 @@ class Controller(Sequencer):
             },
         )
 
-    def reset_formats(self):
+    def reset_formats(self) -> list:
         return [self.lanes.eq(~0), self.tokens.eq(0), self.row_major.eq(0)]
 
-    def configure(self):
+    def configure(self) -> list:
         configure = fields_of(Opcode.CONFIGURE, self.word)
         return [
             self.lanes.eq(configure.lanes),
@@ -71,23 +74,23 @@ class Controller(Sequencer):
             self.row_major.eq(configure.dataflow),
         ]
 
-    def next_word(self, m):
+    def next_word(self, m: Module) -> Value:
         m.d.comb += self.product.taken.eq(self.product.active)
         return Mux(self.product.active, self.product.word, self.fetched)
 
-    def next_number(self, number):
+    def next_number(self, number: Value) -> Value:
         """The number stays that of a tiled GEMM until its last part is done."""
         return number + ~self.product.active
 
-    def stalled(self):
+    def stalled(self) -> Value:
         """Beside a conversion in the background only gemms run."""
         runs_beside = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.TILED_GEMM)
         return self.converting & ~is_one_of(self.word[:OPCODE_BITS], runs_beside)
 
-    def background_idle(self):
+    def background_idle(self) -> Value:
         return self.dma_idle & ~self.converting
 
-    def dispatch(self, m, proceed):
+    def dispatch(self, m: Module, proceed: Callable[[], None]) -> None:
         with m.Case(Opcode.TILED_GEMM):
             m.d.comb += self.product.start.eq(1)
             m.next = "FETCH"
@@ -109,7 +112,7 @@ class Controller(Sequencer):
         ]
         return m
 
-    def check(self, m):
+    def check(self, m: Module) -> Value:
         ends = self._measure(m)
         p, word = self.params, self.word
         opcode = word[:OPCODE_BITS]
@@ -180,7 +183,7 @@ class Controller(Sequencer):
                 m.d.comb += error.eq(Error.OPCODE)
         return error
 
-    def _measure(self, m) -> dict[str, list[Signal]]:
+    def _measure(self, m: Module) -> dict[str, list[Signal]]:
         """Sizes, and by memory the row behind the last of every range, 0 where there is none."""
         p, word = self.params, self.word
         opcode = word[:OPCODE_BITS]

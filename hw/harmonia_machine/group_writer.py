@@ -180,7 +180,15 @@ class GroupWriter(wiring.Component):
         return signs, mantissas, exponents
 
     def _columns(
-        self, m, signs, mantissas, octet, is_values, second, taken_again, clearing
+        self,
+        m: Module,
+        signs: list[Value],
+        mantissas: list[Value],
+        octet: Value,
+        is_values: Value,
+        second: Value,
+        taken_again: Value,
+        clearing: Value,
     ) -> None:
         """What each column would be written: a token's group, or the gathered one of a channel."""
         p = self.params

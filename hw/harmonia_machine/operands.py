@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from amaranth import Module, Mux, Signal
+from amaranth import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -138,7 +138,7 @@ class OperandArray(HarmoniaArray):
             },
         )
 
-    def _memories(self, m: Module) -> list[SimpleNamespace]:  # type: ignore[override]
+    def _memories(self, m: Module) -> list[SimpleNamespace]:
         """What a column of the array reads, and the whole row for who else reads."""
         p = self.system
         memories, self._held = [], []
@@ -168,7 +168,9 @@ class OperandArray(HarmoniaArray):
             memories.append(asked)
         return memories
 
-    def _column(self, m: Module, c: int, valid, beat, operand_bits) -> tuple:
+    def _column(
+        self, m: Module, c: int, valid: Value, beat: data.View, operand_bits: Value
+    ) -> tuple:
         """The sums' operands are the column's words as signs and magnitudes."""
         column = self._held[c]
         m.d.comb += column.integers.eq(beat.mode == Mode.M8W4.code)

@@ -132,7 +132,7 @@ class TiledGemmController(wiring.Component):
             m.d.sync += state.eq(State.IDLE)
         return m
 
-    def _loads(self, m: Module, x: data.View, state: Value, last_number: Value):
+    def _loads(self, m: Module, x: data.View, state: Value, last_number: Value) -> tuple:
         """The memory and line of the load on offer, and whether it is the tile's last."""
         p = self.params
         source, weights = Signal(LINE_FIELD), Signal(LINE_FIELD)  # the tile's next line

@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth import Cat, Module, Mux
+from amaranth import Cat, Module, Mux, Value
 from amaranth.lib.wiring import connect
 
 from tilewright.golden.params.harmonia_machine import (
@@ -85,7 +85,7 @@ class Harmonia(Unit[HarmoniaParams]):
 
     # Instructions.
 
-    def _gemm(self, m, opcode):
+    def _gemm(self, m: Module, opcode: Value) -> None:
         controller = self.controller
         gemm = fields_of(Opcode.GEMM, controller.word)
         for unit in (self.feeder, self.results):
@@ -96,7 +96,7 @@ class Harmonia(Unit[HarmoniaParams]):
                 unit.gemm.row_major.eq(controller.row_major),
             ]
 
-    def _vector(self, m, opcode):
+    def _vector(self, m: Module, opcode: Value) -> None:
         controller, command = self.controller, self.vector.command
         vector = fields_of(Opcode.VECTOR, controller.word)
         m.d.comb += [
@@ -108,7 +108,7 @@ class Harmonia(Unit[HarmoniaParams]):
             command.to_scalar.eq(controller.reduces | controller.scalars_only),
         ]
 
-    def _conversion(self, m, opcode):
+    def _conversion(self, m: Module, opcode: Value) -> None:
         controller, command = self.controller, self.conversion.command
         kinds = (Opcode.CONVERT, Opcode.LEARN, Opcode.CLEAR)
         m.d.comb += [
@@ -133,7 +133,7 @@ class Harmonia(Unit[HarmoniaParams]):
 
     # Ports of the memories.
 
-    def _activation_ports(self, m):
+    def _activation_ports(self, m: Module) -> None:
         buffer, feeder, read, written = (
             self.activations,
             self.feeder,
@@ -156,7 +156,7 @@ class Harmonia(Unit[HarmoniaParams]):
                 ),
             ]
 
-    def _halves_ports(self, m):
+    def _halves_ports(self, m: Module) -> None:
         buffer, read, written = self.halves, self.dma.read, self.dma.written
         readers = self.conversion.read, self.vector.read
         m.d.comb += [
@@ -179,7 +179,7 @@ class Harmonia(Unit[HarmoniaParams]):
                     buffer.write.data.eq(port.data),
                 ]
 
-    def _operand_ports(self, m):
+    def _operand_ports(self, m: Module) -> None:
         """Rows from external memory, from the converter, and back to external memory."""
         p, array, read, written = self.params, self.array, self.dma.read, self.dma.written
         converted = self.conversion.write_operands
@@ -213,7 +213,7 @@ class Harmonia(Unit[HarmoniaParams]):
 
     # Counters.
 
-    def _count(self, m, opcode):
+    def _count(self, m: Module, opcode: Value) -> None:
         sums, memory = self.array.i, self.dma.written.memory
         line_read = self.mem_request.valid & self.mem_request.ready
         own = {

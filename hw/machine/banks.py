@@ -49,7 +49,7 @@ class Banks(wiring.Component):
             ]
         return m
 
-    def _bank(self):
+    def _bank(self) -> Sram:
         return Sram(self.depth, self.word)
 
 

@@ -1,7 +1,7 @@
 """How an accelerator's registers, controller and memory port are joined, and what is counted."""
 
 from collections.abc import Mapping
-from enum import IntEnum
+from typing import Any
 
 from amaranth import Module, Signal, Value
 from amaranth.lib import data
@@ -52,21 +52,21 @@ def count(
     registers: Registers,
     controller: Sequencer,
     is_gemm: Value,
-    own: Mapping[IntEnum, Value],
+    own: Mapping[Any, Value],
 ) -> None:
     """Counters that a start clears and that grow by their steps; ``own`` are the accelerator's."""
     codes = registers.counter_codes
     counters = Signal(data.ArrayLayout(COUNTER_BITS, len(codes)))
     running = controller.status.busy & ~controller.in_control & ~controller.in_memory
     steps = {
-        codes.CYCLES: controller.status.busy,
-        codes.INSTRUCTIONS: controller.finished,
-        codes.CONTROL: controller.in_control,
-        codes.MEMORY: controller.in_memory,
-        codes.GEMM: running & is_gemm,
-        codes.VECTOR: running & ~is_gemm,
-        codes.LINES_READ: accelerator.mem_request.valid & accelerator.mem_request.ready,
-        codes.LINES_WRITTEN: accelerator.mem_write.valid & accelerator.mem_write.ready,
+        codes["CYCLES"]: controller.status.busy,
+        codes["INSTRUCTIONS"]: controller.finished,
+        codes["CONTROL"]: controller.in_control,
+        codes["MEMORY"]: controller.in_memory,
+        codes["GEMM"]: running & is_gemm,
+        codes["VECTOR"]: running & ~is_gemm,
+        codes["LINES_READ"]: accelerator.mem_request.valid & accelerator.mem_request.ready,
+        codes["LINES_WRITTEN"]: accelerator.mem_write.valid & accelerator.mem_write.ready,
         **own,
     }
     m.d.comb += registers.counters.eq(counters)

@@ -6,8 +6,7 @@ from amaranth import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.golden.params.block import BlockParams
-from tilewright.golden.params.machine import ROW_FIELD, SIZE_FIELD
+from tilewright.golden.params.machine import ROW_FIELD, SIZE_FIELD, MachineParams
 from tilewright.hw.machine.sequencer import InstructionSet
 from tilewright.hw.stream.line_queue import LineQueue
 from tilewright.hw.unit import payload_layout
@@ -35,7 +34,7 @@ class Dma(wiring.Component):
         Asks for ``row`` of ``memory``, whose content is ``read_data`` in the next cycle.
     """
 
-    def __init__(self, params: BlockParams, instructions: InstructionSet):
+    def __init__(self, params: MachineParams, instructions: InstructionSet):
         self.params, self.memories, self.move = params, instructions.memories, instructions.move
         self.widest = max(params.row_bits(memory) for memory in self.memories)
         stored = max(params.row_bits(memory) for memory in self.memories if memory.stores)
@@ -79,7 +78,7 @@ class Dma(wiring.Component):
         m.d.comb += self.idle.eq(load_idle & store_idle)
         return m
 
-    def _load(self, m, move, rows_left, row, line):
+    def _load(self, m: Module, move: data.View, rows_left: Value, row: Value, line: Value) -> Value:
         p = self.params
         m.submodules.queue = queue = LineQueue(p.dma_lines, p.line_bits, sram=False)
         start = self.command.valid & self.idle & ~self.command.p.store
@@ -155,7 +154,9 @@ class Dma(wiring.Component):
             m.d.sync += [ready_rows.eq(0), part.eq(0)]
         return ~loading
 
-    def _store(self, m, move, rows_left, row, line):
+    def _store(
+        self, m: Module, move: data.View, rows_left: Value, row: Value, line: Value
+    ) -> Value:
         p = self.params
         stored = [memory for memory in self.memories if memory.stores]
         narrow = [memory for memory in stored if p.row_bits(memory) < p.line_bits]
@@ -239,7 +240,7 @@ class Dma(wiring.Component):
         return idle
 
 
-def lines_of(params: BlockParams, memory: IntEnum, rows: Value) -> Value:
+def lines_of(params: MachineParams, memory: IntEnum, rows: Value) -> Value:
     """Lines that hold ``rows`` rows."""
     bits = params.row_bits(memory)
     if bits >= params.line_bits:

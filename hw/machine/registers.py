@@ -6,13 +6,13 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.machine import (
     COUNTER_BITS,
     INSTRUCTION_BASE,
     INSTRUCTION_BITS,
     REGISTER_BITS,
     SCALARS,
+    MachineParams,
     Register,
 )
 from tilewright.hw.machine.sequencer import STATUS
@@ -32,7 +32,7 @@ class Registers(wiring.Component):
     request at a time. A program starts in the cycle after its request was taken.
     """
 
-    def __init__(self, params: BlockParams, counters: type[IntEnum]):
+    def __init__(self, params: MachineParams, counters: type[IntEnum]):
         self.params, self.counter_codes = params, counters
         ports = {p.name: payload_layout(p) for p in (*params.inputs, *params.outputs)}
         super().__init__(

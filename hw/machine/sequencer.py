@@ -12,7 +12,7 @@ from amaranth import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.golden.params.block import BlockParams, Field
+from tilewright.golden.params.block import Field
 from tilewright.golden.params.machine import (
     INSTRUCTION_BITS,
     LINE_FIELD,
@@ -21,6 +21,8 @@ from tilewright.golden.params.machine import (
     SIZE_FIELD,
     STATUS_FIELDS,
     Error,
+    MachineMemory,
+    MachineParams,
 )
 from tilewright.hw.unit import field_shape
 
@@ -43,7 +45,7 @@ class InstructionSet:
 
     opcodes: type[IntEnum]
     fields: Mapping[Any, tuple[Field, ...]]  # by opcode
-    memories: type[IntEnum]
+    memories: type[MachineMemory]
 
     def fields_of(self, opcode: IntEnum, word: Value) -> data.View:
         """The fields of an instruction word."""
@@ -83,7 +85,7 @@ class Sequencer(wiring.Component):
         them ``words``: the beats of a vector instruction.
     """
 
-    def __init__(self, params: BlockParams, instructions: InstructionSet, members: dict):
+    def __init__(self, params: MachineParams, instructions: InstructionSet, members: dict):
         self.params, self.instructions = params, instructions
         super().__init__(
             {
@@ -148,30 +150,30 @@ class Sequencer(wiring.Component):
         word = self.word
         opcode = word[:OPCODE_BITS]
         status = self.status
-        move = self.instructions.fields_of(opcodes.LOAD, word)
-        declared = [f.name for f in self.instructions.fields[opcodes.LOAD]]  # maybe no stride
+        move = self.instructions.fields_of(opcodes["LOAD"], word)
+        declared = [f.name for f in self.instructions.fields[opcodes["LOAD"]]]  # maybe no stride
         error = Signal(Error)
         background = Signal()
         m.d.comb += [
             error.eq(self.check(m)),
             self.fetch_address.eq(number),
-            background.eq((opcode == opcodes.LOAD) & self._in_background(move.memory)),
-            self.move.p.store.eq(opcode == opcodes.STORE),
+            background.eq((opcode == opcodes["LOAD"]) & self._in_background(move.memory)),
+            self.move.p.store.eq(opcode == opcodes["STORE"]),
             *(
                 self.move.p[name].eq(move[name] if name in declared else 1)
                 for name in ("memory", "stride", "row", "rows", "line")
             ),
         ]
 
-        def end():
+        def end() -> None:
             m.d.sync += [status.busy.eq(0), status.done.eq(1)]
             m.next = "IDLE"
 
-        def stop(code, where=number):
+        def stop(code: Value, where: Value = number) -> None:
             m.d.sync += [status.error.eq(code), status.instruction.eq(where)]
             m.next = "STOP"
 
-        def proceed():
+        def proceed() -> None:
             m.d.comb += self.finished.eq(1)
             following = self.next_number(number)
             m.d.sync += [number.eq(following), status.instruction.eq(following)]
@@ -206,12 +208,12 @@ class Sequencer(wiring.Component):
                         stop(error)
                     with m.Else():
                         with m.Switch(opcode):
-                            with m.Case(opcodes.CONFIGURE):
+                            with m.Case(opcodes["CONFIGURE"]):
                                 m.d.sync += self.configure()
                                 proceed()
-                            with m.Case(opcodes.LOAD, opcodes.STORE):
+                            with m.Case(opcodes["LOAD"], opcodes["STORE"]):
                                 m.next = "ISSUE"
-                            with m.Case(opcodes.WAIT, opcodes.HALT):
+                            with m.Case(opcodes["WAIT"], opcodes["HALT"]):
                                 m.next = "SETTLE"
                             self.dispatch(m, proceed)
                             with m.Default():
@@ -234,7 +236,7 @@ class Sequencer(wiring.Component):
                 with m.If(self.dma_idle):
                     with m.If(self.dma_failed):
                         stop(Error.BUS, move_number)
-                    with m.Elif(opcode == opcodes.HALT):
+                    with m.Elif(opcode == opcodes["HALT"]):
                         m.d.comb += self.finished.eq(1)
                         end()
                     with m.Else():

@@ -91,7 +91,7 @@ class VectorUnit(Unit[VectorParams]):
                 m.d.sync += [self.o.p.values[k].eq(row.results[j]) for j, k in enumerate(own)]
         return m
 
-    def _row(self):
+    def _row(self) -> "Row":
         return Row(self.params.row_lanes)
 
 
@@ -132,7 +132,7 @@ class Lane(wiring.Component):
     All registers move with ``step``; the running ones only for a valid beat of their operation.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(LANE)
 
     def elaborate(self, platform: object) -> Module:

@@ -30,7 +30,7 @@ class FpFp(ProcessingElement[FpFpParams]):
         pairs = zip(self.i.p.activation, self.i.p.weight, strict=True)
         products = [_product(m, k, a, w) for k, (a, w) in enumerate(pairs)]
         total = product_sum(m, self.params, products)
-        valid, last, *total = self.registered(  # type: ignore[assignment]  # the same, a step later
+        valid, last, *parts = self.registered(
             m, "products", valid, last=self.i.p.last, **total._asdict()
         )
         complete, result = self.accumulated(
@@ -39,7 +39,7 @@ class FpFp(ProcessingElement[FpFpParams]):
             valid,
             last,
             FP32.bits,
-            lambda carried: accumulated_sum(m, self.params, carried, Term(*total)),
+            lambda carried: accumulated_sum(m, self.params, carried, Term(*parts)),
         )
         self.give(m, complete, result)
 

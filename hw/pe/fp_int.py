@@ -29,7 +29,7 @@ class FpInt(ProcessingElement[FpIntParams]):
         ends = valid & beat.group_end
         ends, scale, last = self.registered(m, "ending", ends, scale=beat.scale, last=beat.last)
         _, scale, last = self.registered(m, "ended", ends, scale=scale, last=last)
-        valid, group_end, *total = self.registered(  # type: ignore[assignment]  # a step later
+        valid, group_end, *parts = self.registered(
             m, "products", valid, group_end=beat.group_end, **total._asdict()
         )
         complete, group = self.accumulated(
@@ -38,7 +38,7 @@ class FpInt(ProcessingElement[FpIntParams]):
             valid,
             group_end,
             FP32.bits,
-            lambda carried: accumulated_sum(m, self.params, carried, Term(*total)),
+            lambda carried: accumulated_sum(m, self.params, carried, Term(*parts)),
         )
         # Held at 0 while a group grows, so that the tail does not follow every step of it.
         shown = wire(m, "shown", Mux(complete, group, 0))

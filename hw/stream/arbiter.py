@@ -24,7 +24,7 @@ class Arbiter(Unit[ArbiterParams]):
     the input whose turn it is and all those above it; none set is the same as all.
     """
 
-    def __init__(self, params):
+    def __init__(self, params: ArbiterParams):
         super().__init__(params)
         self.turn = Signal(params.ways)
 

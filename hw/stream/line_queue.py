@@ -1,6 +1,6 @@
 """Lines that arrive in any order and leave in the order they were asked for."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -105,7 +105,9 @@ class LineQueue(wiring.Component):
             m.d.sync += [tail.eq(0), head.eq(1), used.eq(0), free.eq(1), arrived.eq(0)]
         return m
 
-    def _registers(self, m, line, head, here, leaves, released):
+    def _registers(
+        self, m: Module, line: Value, head: Value, here: Value, leaves: Value, released: Value
+    ) -> None:
         write = self.port.write
         m.d.comb += [
             self.o.valid.eq(here),
@@ -120,7 +122,7 @@ class LineQueue(wiring.Component):
             shown |= slot.as_value() & head[k].replicate(line.shape().size)
         m.d.comb += self.o.payload.eq(shown)
 
-    def _sram(self, m, line, here, leaves, released):
+    def _sram(self, m: Module, line: Value, here: Value, leaves: Value, released: Value) -> None:
         write, o = self.port.write, self.o
         m.submodules.slots = slots = Sram(self.lines, line.shape().size)
         address = Signal(range(self.lines))  # of the oldest line
@@ -147,5 +149,5 @@ class LineQueue(wiring.Component):
             m.d.sync += [address.eq(0), released.eq(0), read.eq(0), o.valid.eq(0)]
 
 
-def _following(slot, lines: int):
+def _following(slot: Value, lines: int) -> Value:
     return Mux(slot == lines - 1, 0, slot + 1)

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from amaranth import Module, Signal, Value, ValueCastable
+from amaranth import Module, ShapeLike, Signal, Value, ValueCastable
 from amaranth.lib import data
 
 from tilewright.golden.params.arith import PipelinedParams
@@ -16,7 +16,8 @@ P = TypeVar("P", bound=PipelinedParams)
 
 # A stage turns named values into named values; what it does not return is gone. A list of values
 # is a vector: its elements keep their own widths until they reach an output field.
-Stage = Callable[[Module, SimpleNamespace], dict[str, Value | ValueCastable | list]]
+Named: TypeAlias = "Value | ValueCastable | list[Value]"
+Stage = Callable[[Module, SimpleNamespace], dict[str, Named]]
 
 
 def register_counts(stages: int, latency: int) -> list[int]:
@@ -64,33 +65,36 @@ def _fields(view: data.View) -> dict:
     return {name: view[name] for name, _ in view.shape()}
 
 
-def _assign(target, value) -> list:
+def _assign(target: Any, value: Named) -> list:
     """``target.eq(value)``, element by element where ``value`` is a list."""
     if not isinstance(value, list):
         return [target.eq(value)]
     return [t.eq(v) for t, v in zip(target, value, strict=True)]
 
 
-def _signal(name: str, value) -> Signal | list[Signal]:
+def _signal(name: str, value: Named) -> Signal | list[Signal]:
     """A signal, or one per element, of the shape of ``value``."""
     if isinstance(value, list):
         return [_signal(f"{name}{k}", v) for k, v in enumerate(value)]
-    shape = value.shape() if isinstance(value, ValueCastable) else Value.cast(value).shape()
-    return Signal(shape, name=name)
+    return Signal(_shape(value), name=name)
 
 
-def _named(m: Module, name: str, value) -> Signal | list[Signal]:
+def _shape(value: Value | ValueCastable) -> ShapeLike:
+    return value.shape() if isinstance(value, ValueCastable) else Value.cast(value).shape()
+
+
+def _named(m: Module, name: str, value: Named) -> Signal | list[Signal]:
     """``value`` as a signal; one that already is a signal is handed on as it is."""
     if isinstance(value, list):
         return [_named(m, f"{name}{k}", v) for k, v in enumerate(value)]
     if isinstance(Value.cast(value), Signal):
         return value
-    signal = _signal(name, value)
-    m.d.comb += signal.eq(value)  # type: ignore[union-attr]  # lists are dealt with above
+    signal = Signal(_shape(value), name=name)
+    m.d.comb += signal.eq(value)
     return signal
 
 
-def _register(m: Module, name: str, valid, ready, values: dict) -> tuple:
+def _register(m: Module, name: str, valid: Value, ready: Value, values: dict) -> tuple:
     held_valid = Signal(name=f"{name}_valid")
     held_ready = Signal(name=f"{name}_ready")
     held = {n: _signal(f"{name}_{n}", v) for n, v in values.items()}

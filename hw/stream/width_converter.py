@@ -18,7 +18,7 @@ class WidthConverter(Unit[WidthConverterParams]):
     holds ``level`` granules of ``granule`` bits, and zeros above them.
     """
 
-    def __init__(self, params):
+    def __init__(self, params: WidthConverterParams):
         super().__init__(params)
         self.granule = gcd(params.input_width, params.output_width)
         self.put_granules = params.input_width // self.granule
