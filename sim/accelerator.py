@@ -26,7 +26,7 @@ from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.workload import Gemm
 
 __all__ = [
-    *("ACCELERATORS", "Accelerator", "Port", "ProductTime"),
+    *("ACCELERATORS", "Accelerator", "Port", "GemmTime"),
     *("anda", "baseline", "harmonia", "run"),
 ]
 
@@ -91,10 +91,10 @@ class Accelerator:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProductTime:
+class GemmTime:
     """One GEMM with its repetitions: times in cycles, traffic in bits."""
 
-    product: Gemm
+    gemm: Gemm
     compute: float
     transfer: float  # cycles in which external memory is busy
     first: float  # cycles until the first tile is there
@@ -114,41 +114,39 @@ class ProductTime:
         return "compute" if self.compute >= self.transfer else "memory"
 
 
-def run(machine: Accelerator, products: Iterable[Gemm]) -> list[ProductTime]:
+def run(machine: Accelerator, gemms: Iterable[Gemm]) -> list[GemmTime]:
     """Return the time of each GEMM on its own, one after the other."""
     return [
-        _attention(machine, p) if p.module == "attention" else _linear(machine, p) for p in products
+        _attention(machine, p) if p.module == "attention" else _linear(machine, p) for p in gemms
     ]
 
 
-def _linear(machine: Accelerator, product: Gemm) -> ProductTime:
-    module = product.module if product.module in machine.lengths else "qkv"
+def _linear(machine: Accelerator, gemm: Gemm) -> GemmTime:
+    module = gemm.module if gemm.module in machine.lengths else "qkv"
     length = machine.lengths[module]
     bits = machine.activation_bits(length)
-    groups = ceil(product.inner / machine.group)
-    lines, across = ceil(product.rows / machine.rows), ceil(product.outer / machine.columns)
+    groups = ceil(gemm.inner / machine.group)
+    lines, across = ceil(gemm.rows / machine.rows), ceil(gemm.outer / machine.columns)
     tiles = lines * across
     compute = tiles * max(groups * machine.cycles(length), machine.drain)
     compute += lines * machine.start(length)
     shape = TiledShape(
-        rows=product.rows,
-        inner=product.inner,
-        columns=product.outer,
-        tile_rows=_resident(machine.activation_buffer, product.inner * bits, product.rows),
-        tile_columns=_resident(machine.weight_buffer, product.inner * WEIGHT_BITS, product.outer),
+        rows=gemm.rows,
+        inner=gemm.inner,
+        columns=gemm.outer,
+        tile_rows=_resident(machine.activation_buffer, gemm.inner * bits, gemm.rows),
+        tile_columns=_resident(machine.weight_buffer, gemm.inner * WEIGHT_BITS, gemm.outer),
     )
     first = machine.group * (machine.rows * bits + machine.columns * WEIGHT_BITS)
     reads = tiles * groups * first
-    results = product.rows * product.outer
+    results = gemm.rows * gemm.outer
     if machine.port is None:
         order = min(Dataflow, key=lambda flow: shape.bits(flow, bits, WEIGHT_BITS))
         memory = shape.bits(order, bits, WEIGHT_BITS) + results * bits
-        return _times(machine, product, compute, memory, first, reads, order)
+        return _times(machine, gemm, compute, memory, first, reads, order)
     weight_bits = machine.port.weight_bits
     # As programs do it: a quarter of the weights, or half of their buffer, comes before the rest.
-    first = min(
-        product.inner * product.outer * weight_bits / LEAST_PARTS, 4 * machine.weight_buffer
-    )
+    first = min(gemm.inner * gemm.outer * weight_bits / LEAST_PARTS, 4 * machine.weight_buffer)
     written = results * machine.port.result_bits(bits)
     stored = 4 + FP16.bits / machine.group
     both = []
@@ -156,8 +154,8 @@ def _linear(machine: Accelerator, product: Gemm) -> ProductTime:
         memory = shape.bits(order, bits, weight_bits) + written
         alone = memory - shape.bits(order, 0, weight_bits)
         moved = shape.bits(order, bits, stored) + results * bits
-        time = _times(machine, product, compute, memory, first, reads, order, alone)
-        both.append(replace(time, memory_bits=product.count * moved))
+        time = _times(machine, gemm, compute, memory, first, reads, order, alone)
+        both.append(replace(time, memory_bits=gemm.count * moved))
     return min(both, key=lambda time: time.cycles)
 
 
@@ -166,50 +164,46 @@ def _resident(buffer: int, unit_bits: float, most: int) -> int:
     return max(1, min(most, int(4 * buffer // unit_bits)))
 
 
-def _attention(machine: Accelerator, product: Gemm) -> ProductTime:
-    keys, width = (
-        (product.outer, product.inner)
-        if product.name == "scores"
-        else (product.inner, product.outer)
-    )
-    compute = product.rows * product.inner * product.outer / machine.attention_rate(keys)
+def _attention(machine: Accelerator, gemm: Gemm) -> GemmTime:
+    keys, width = (gemm.outer, gemm.inner) if gemm.name == "scores" else (gemm.inner, gemm.outer)
+    compute = gemm.rows * gemm.inner * gemm.outer / machine.attention_rate(keys)
     cached = machine.cache_bits(keys, width) / 2  # keys or values
     # Queries that do not fit on chip at once meet the cache again; scores stay on chip.
     bits = machine.activation_bits(machine.lengths["qkv"])
-    passes = ceil(product.rows * width * bits / (4 * machine.activation_buffer))
-    memory = passes * cached + product.rows * width * bits
-    reads = product.rows * product.inner * bits + ceil(product.rows / machine.rows) * cached
-    return _times(machine, product, compute, memory, 0.0, reads, None)
+    passes = ceil(gemm.rows * width * bits / (4 * machine.activation_buffer))
+    memory = passes * cached + gemm.rows * width * bits
+    reads = gemm.rows * gemm.inner * bits + ceil(gemm.rows / machine.rows) * cached
+    return _times(machine, gemm, compute, memory, 0.0, reads, None)
 
 
 def _times(
     machine: Accelerator,
-    product: Gemm,
+    gemm: Gemm,
     compute: float,
     memory: float,
     first: float,
     reads: float,
     order: Dataflow | None,
     alone: float = 0.0,
-) -> ProductTime:
+) -> GemmTime:
     per_cycle = 8 * machine.bandwidth / machine.clock
-    return ProductTime(
-        product=product,
-        compute=product.count * compute,
-        transfer=product.count * memory / per_cycle,
-        first=product.count * first / per_cycle,
-        alone=product.count * alone / per_cycle,
-        memory_bits=product.count * memory,
-        buffer_bits=product.count * reads,
+    return GemmTime(
+        gemm=gemm,
+        compute=gemm.count * compute,
+        transfer=gemm.count * memory / per_cycle,
+        first=gemm.count * first / per_cycle,
+        alone=gemm.count * alone / per_cycle,
+        memory_bits=gemm.count * memory,
+        buffer_bits=gemm.count * reads,
         dataflow=order,
     )
 
 
-def energy(machine: Accelerator, times: Sequence[ProductTime]) -> dict[str, float]:
+def energy(machine: Accelerator, times: Sequence[GemmTime]) -> dict[str, float]:
     """Return joules by component; buffers and memory alone where no power is published."""
     parts: dict[str, float] = {}
     for time in times:
-        attention = time.product.module == "attention"
+        attention = time.gemm.module == "attention"
         for name, watts in (machine.attention_power if attention else machine.power).items():
             parts[name] = parts.get(name, 0.0) + watts * time.compute / machine.clock
     parts["buffers"] = sum(t.buffer_bits for t in times) * machine.buffer_pj_per_bit * 1e-12

@@ -48,7 +48,7 @@ def gemm_results(
         times = [
             xeon.gemm(target.xeon, target.engine, weights, gemm, target.deca) for gemm in gemms
         ]
-        return [_result(t.product, t.seconds, t.tile.utilisation, t.tile.bound) for t in times]
+        return [_result(t.gemm, t.seconds, t.tile.utilisation, t.tile.bound) for t in times]
     machine = target.accelerator(scheme)
     results = []
     for gemm, time in zip(gemms, run(machine, gemms), strict=True):
@@ -61,13 +61,13 @@ def _programs(
     gemms: Sequence[Gemm], params: AndaParams | HarmoniaParams, latency: int, scheme: str | None
 ) -> list[GemmResult]:
     # Imported here: most results need nothing of the accelerators' programs.
-    from tilewright.sim.programs import product_time
+    from tilewright.sim.programs import gemm_time
 
     length = _mantissa(params, scheme)
     clock = ANDA_CLOCK if isinstance(params, AndaParams) else HARMONIA_CLOCK
     results = []
     for gemm in gemms:
-        time = product_time(params, gemm, length=length, latency=latency)
+        time = gemm_time(params, gemm, length=length, latency=latency)
         use = {name: getattr(time, name) / time.cycles for name in ("gemm", "memory", "control")}
         bound = max(use, key=lambda name: use[name])
         seconds = gemm.count * time.cycles / clock

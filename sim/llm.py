@@ -173,7 +173,7 @@ def _on_xeon(
         joules, remark = _deca_energy(target, weights, share["vector"], time.seconds)
         energy |= joules
         remarks.append(remark)
-    parts = {p.product.name: 1e3 * p.seconds for p in (*time.products, time.head)}
+    parts = {p.gemm.name: 1e3 * p.seconds for p in (*time.products, time.head)}
     return _Step(
         scheme=scheme,
         seconds=time.seconds,
@@ -245,7 +245,7 @@ def _on_accelerator(
         seconds=cycles / machine.clock,
         utilisation=share,
         bound=max(share, key=lambda name: share[name]),
-        ms_by_part={t.product.name: 1e3 * t.cycles / machine.clock for t in times},
+        ms_by_part={t.gemm.name: 1e3 * t.cycles / machine.clock for t in times},
         joules_by_part=acc.energy(machine, times),
         weights=memory["weights"],
         cache=memory["cache"],

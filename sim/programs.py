@@ -17,11 +17,11 @@ import numpy as np
 
 from tilewright.golden.anda_machine import cycles as anda_cycles
 from tilewright.golden.anda_machine.isa import Formats
-from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaProduct
+from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaGemm
 from tilewright.golden.harmonia_machine import cycles as harmonia_cycles
 from tilewright.golden.harmonia_machine.attention import attention_program
 from tilewright.golden.harmonia_machine.isa import Instruction, Settings, expand
-from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaProduct
+from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaGemm
 from tilewright.golden.machine.instruction import BaseInstruction
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.params import anda_machine, harmonia_machine
@@ -37,7 +37,7 @@ from tilewright.sim.workload import Gemm, linear
 
 __all__ = [
     *("LATENCY", "ProgramResidual", "ProgramTime", "as_built", "attention_time"),
-    *("product_programs", "product_time", "residuals"),
+    *("gemm_programs", "gemm_time", "residuals"),
 ]
 
 AnyParams = AndaParams | HarmoniaParams
@@ -66,18 +66,18 @@ class ProgramTime:
         return cls(len(counters), *(total[name] for name in names))
 
 
-def product_programs(
+def gemm_programs(
     params: AnyParams, product: Gemm, flow: Dataflow, length: int = 8
-) -> AndaProduct | HarmoniaProduct:
+) -> AndaGemm | HarmoniaGemm:
     """One of ``product``'s repetitions, cut for the accelerator; ``length`` is Anda's mantissa."""
     size = {"tokens": product.rows, "inputs": product.inner, "outputs": product.outer}
     if isinstance(params, AndaParams):
         stay = flow is Dataflow.COLUMN_MAJOR
-        return AndaProduct(params=params, **size, mantissa=length, result=length, weights_stay=stay)
-    return HarmoniaProduct(params=params, **size, dataflow=flow)
+        return AndaGemm(params=params, **size, mantissa=length, result=length, weights_stay=stay)
+    return HarmoniaGemm(params=params, **size, dataflow=flow)
 
 
-def product_time(
+def gemm_time(
     params: AnyParams,
     product: Gemm,
     *,
@@ -101,7 +101,7 @@ def _time(
     params: AnyParams, rows: int, inner: int, outer: int, length: int, latency: int, flow: Dataflow
 ) -> ProgramTime:
     product = Gemm(name="product", module="other", rows=rows, inner=inner, outer=outer)
-    programs = product_programs(params, product, flow, length).programs()
+    programs = gemm_programs(params, product, flow, length).programs()
     return ProgramTime.of([program_counters(params, program, latency) for program in programs])
 
 
@@ -234,7 +234,7 @@ def residuals() -> list[ProgramResidual]:
             for port in PORTS:
                 params = params_type(**port)
                 exact = sum(
-                    product_time(params, p, length=machine.lengths[p.module]).cycles for p in layer
+                    gemm_time(params, p, length=machine.lengths[p.module]).cycles for p in layer
                 )
                 formula = sum(time.cycles for time in run(as_built(params), layer))
                 row = ProgramResidual(

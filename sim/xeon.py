@@ -206,14 +206,14 @@ def _feeding(rows: int, inner: int, *, reload: bool) -> float:
 class GemmTime:
     """A GEMM on all cores; ``seconds`` is for all its repetitions."""
 
-    product: Gemm
+    gemm: Gemm
     seconds: float
     tile: TileCost
 
     @property
     def tera_fma(self) -> float:
         """10^12 multiply-adds a second."""
-        return self.product.macs / self.seconds / 1e12
+        return self.gemm.macs / self.seconds / 1e12
 
 
 def gemm(
@@ -230,7 +230,7 @@ def gemm(
     cycles = ceil(tiles / machine.cores) * cost.cycles
     sync = 0.0 if engine == "optimal" else constant("sync_us") * 1e-6
     seconds = product.count * (cycles / machine.clock + sync)
-    return GemmTime(product=product, seconds=seconds, tile=cost)
+    return GemmTime(gemm=product, seconds=seconds, tile=cost)
 
 
 @dataclass(frozen=True, kw_only=True)

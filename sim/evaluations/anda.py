@@ -19,19 +19,19 @@ PREFILL = 2048
 
 
 @cache
-def _anda_run(model: str, printed: float) -> tuple[acc.Accelerator, list[acc.ProductTime]]:
+def _anda_run(model: str, printed: float) -> tuple[acc.Accelerator, list[acc.GemmTime]]:
     shape = resolve_model(model)
     machine = acc.anda(lengths_of_saving(shape, printed).lengths)
     return machine, acc.run(machine, linear(shape, PREFILL))
 
 
 @cache
-def _baseline_run(model: str, name: str) -> tuple[acc.Accelerator, list[acc.ProductTime]]:
+def _baseline_run(model: str, name: str) -> tuple[acc.Accelerator, list[acc.GemmTime]]:
     machine = acc.baseline(name)
     return machine, acc.run(machine, linear(resolve_model(model), PREFILL))
 
 
-def _cycles(times: list[acc.ProductTime]) -> float:
+def _cycles(times: list[acc.GemmTime]) -> float:
     return sum(time.cycles for time in times)
 
 

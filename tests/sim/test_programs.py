@@ -17,8 +17,8 @@ from tilewright.sim.accelerator import run
 from tilewright.sim.programs import (
     as_built,
     attention_time,
-    product_programs,
-    product_time,
+    gemm_programs,
+    gemm_time,
     residuals,
 )
 from tilewright.sim.workload import Gemm
@@ -77,7 +77,7 @@ def verilog_cycles(spec, shapes, latency, attention=False):
 def model_cycles(spec, shapes, latency):
     params = resolve(spec)
     return [
-        product_time(params, gemm(shape), length=LENGTH, latency=latency, flow=flow).cycles
+        gemm_time(params, gemm(shape), length=LENGTH, latency=latency, flow=flow).cycles
         for shape in shapes
         for flow in Dataflow
     ]
@@ -100,7 +100,7 @@ def head_time(spec, latency):
 @pytest.mark.parametrize("spec", SMALL)
 def test_shapes_ask_for_everything(spec):
     cut = [
-        product_programs(resolve(spec), gemm(shape), flow, LENGTH)
+        gemm_programs(resolve(spec), gemm(shape), flow, LENGTH)
         for shape in SMALL[spec]
         for flow in Dataflow
     ]
@@ -127,12 +127,12 @@ def test_a_head_of_attention_takes_the_cycles_of_its_program():
 
 def test_the_faster_order_is_taken():
     params, product = HarmoniaParams(), gemm((2048, 768, 768))
-    both = [product_time(params, product, flow=flow).cycles for flow in Dataflow]
-    assert product_time(params, product).cycles == min(both) < max(both)
+    both = [gemm_time(params, product, flow=flow).cycles for flow in Dataflow]
+    assert gemm_time(params, product).cycles == min(both) < max(both)
 
 
 def test_time_adds_up_by_what_the_controller_waits_for():
-    time = product_time(AndaParams(), gemm((64, 4096, 4096)))
+    time = gemm_time(AndaParams(), gemm((64, 4096, 4096)))
     assert time.cycles == time.control + time.memory + time.gemm + time.vector
     assert time.gemm > time.memory > time.control > time.vector == 0
 
@@ -164,7 +164,7 @@ def test_the_formula_has_the_ports_rate():
 def test_gemm_on_a_block(capsys):
     assert main(["gemm", "16", "512", "256", "--block", "anda", "--scheme", "5", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    assert row["cycles"] == product_time(AndaParams(), gemm((16, 512, 256)), length=5).cycles
+    assert row["cycles"] == gemm_time(AndaParams(), gemm((16, 512, 256)), length=5).cycles
     assert row["milliseconds"] == pytest.approx(1e3 * row["cycles"] / 285e6)
     assert main(["gemm", "16", "512", "256", "--block", "harmonia", "--latency", "1"]) == 0
     assert "memory" in capsys.readouterr().out
