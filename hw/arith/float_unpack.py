@@ -134,7 +134,8 @@ class FloatUnpack(PipelinedUnit[FloatUnpackParams]):
         fmt = self.params.format
         keep = self.params.operand_subnormals is Subnormals.KEEP
         operand = split(fmt, x.x, self.params.operand_subnormals)
-        number = ~present(either(operand.zero, operand.infinite, operand.nan))
+        special = either(operand.zero, operand.infinite, operand.nan)
+        number = ~special  # type: ignore[operator]  # `zero` is never None
         significand = wire(m, "ragged", operand.significand)
         zeros = wire(m, "zeros", count_leading_zeros(significand)) if keep else Const(0)
         return {
