@@ -52,6 +52,7 @@ nb_execution_mode = "force"  # what a notebook shows is what today's code gives
 nb_execution_raise_on_error = True
 myst_heading_anchors = 4  # links such as deca.md#registers, as code hosts make them
 
+add_module_names = False  # the section of a module has its name
 autodoc_member_order = "bysource"
 autodoc_default_options = {"undoc-members": True}
 autodoc_mock_imports = ["torch", "gguf", "distributed"]  # optional extras
