@@ -8,7 +8,7 @@
 3. A number with a unit says it: in its key or in the key of the object around it (``area_um2``,
    ``latency_ms``, ``energy_joules``), or as ``unit`` or ``KEY_unit`` beside it. Shares and ratios
    say that they are (``utilisation``, ``..._share``, ``..._gain``). The ``parameters`` of a block
-   keep the names of their fields.
+   keep the names of their fields, and ``counters`` those of the machine's registers.
 4. Text is text: a key has values of one type (or null) wherever it occurs in one list.
 """
 
@@ -41,6 +41,12 @@ FURTHER = [
     "tilewright roofsurface --explore",
     "tilewright sweep --frontier prefix_sum",
 ]
+LONG = [  # accelerators are compiled first
+    "tilewright simulate anda --block anda:small --latency 10",
+    "tilewright simulate deca.cycles --block deca:small --cases 70",
+    "tilewright simulate deca.gemm --block deca:small --m 40 --k 200 --n 5",
+    "tilewright simulate harmonia --block harmonia:small --latency 10",
+]
 CHECK_FAILED = {"doctor"}  # commands whose exit code may be 1, as it depends on the machine
 
 
@@ -51,7 +57,9 @@ def command_lines() -> list[str]:
     return [*lines, *FURTHER]
 
 
-@pytest.mark.parametrize("line", command_lines())
+@pytest.mark.parametrize(
+    "line", [*command_lines(), *(pytest.param(line, marks=pytest.mark.full) for line in LONG)]
+)
 def test_json_of_every_command(line, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
     name = line.split()[1]
@@ -107,7 +115,7 @@ UNITS = {
     *("ps", "ns", "us", "ms", "seconds", "cycles", "hz", "mhz", "ghz"),
     *("um2", "mm2", "bytes", "kib", "mib", "gib", "bits", "cells", "entries", "words", "lines"),
     *("fj", "pj", "nj", "uj", "mj", "joules", "nw", "uw", "mw", "watts"),
-    *("milliseconds", "millijoules", "utilisation", "parameters"),
+    *("milliseconds", "millijoules", "utilisation", "parameters", "counters"),
     *("per", "percent", "share", "ratio", "factor", "gain", "x", "speedup", "db", "tops"),
 }
 

@@ -34,8 +34,8 @@ def test_transformer_block(capsys):
     code, result = simulate(capsys, "anda")
     assert code == 0 and result["equal"]
     assert result["status"]["error"] == "none"
-    assert result["counters"] | result["golden"] == result["counters"]
-    assert set(result["golden"]) == set(result["counters"])
+    assert result["counters"] | result["golden_counters"] == result["counters"]
+    assert set(result["golden_counters"]) == set(result["counters"])
     assert result["counters"]["groups_compressed"] > 0
 
 

@@ -227,7 +227,7 @@ def test_every_combination(preset, capsys):
     """Format x density x alignment x stall x squash: a hole fails."""
     code, result = simulate(capsys, "deca.coverage", "--block", f"deca:{preset}")
     assert code == 0
-    assert Coverage.from_dict(result["blocks"][f"deca:{preset}"]).holes == []
+    assert Coverage.from_dict(result["coverage_by_block"][f"deca:{preset}"]).holes == []
 
 
 @pytest.mark.full

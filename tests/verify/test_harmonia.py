@@ -134,4 +134,4 @@ def test_attention_at_the_papers_size(capsys):
     code, result = simulate(capsys, "harmonia", "--block", "harmonia:paper")
     assert code == 0 and result["equal"]
     assert result["status"]["error"] == "none"
-    assert set(result["golden"]) == set(result["counters"])
+    assert set(result["golden_counters"]) == set(result["counters"])

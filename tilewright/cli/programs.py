@@ -58,10 +58,11 @@ def _print(done: "ProgramRun") -> None:
         f"{done.program} on {done.block}:"
         f" {ending} at instruction {done.status.instruction}, {verdict}\n"
     )
+    golden = done.golden_counters
     print_table(
         ("COUNTER", "VALUE", "GOLDEN"),
         [
-            (name, f"{value:,}", f"{done.golden[name]:,}" if name in done.golden else "-")
+            (name, f"{value:,}", f"{golden[name]:,}" if name in golden else "-")
             for name, value in done.counters.items()
         ],
     )

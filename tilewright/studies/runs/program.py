@@ -57,7 +57,7 @@ class ProgramRun:
     saturated: bool  # whether a value saturated in conversion
     equal: bool  # memory, status and, of a program that halts, events, counters and cycles
     counters: dict[str, int]
-    golden: dict[str, int]  # the same counters of the golden machine, none without a halt
+    golden_counters: dict[str, int]  # the same counters of the golden machine, none without a halt
 
     @property
     def halted(self) -> bool:
@@ -141,7 +141,7 @@ def run_program(
         saturated=numbers["saturated"],
         equal=bool(equal),
         counters=numbers["counters"],
-        golden=model if halted else {},
+        golden_counters=model if halted else {},
     )
 
 

@@ -27,14 +27,14 @@ def run(args: argparse.Namespace) -> int:
     if args.update_record and args.block:
         raise CommandError("--update-record measures every preset: leave out --block")
     found = cover_tiles(args.block, simulation=simulation_of(args))
-    record = {
-        "command": "tilewright simulate deca.coverage --update-record",
-        "seed": args.seed,
-        "blocks": {block: reached.as_dict() for block, reached in found.items()},
-    }
+    data = {block: reached.as_dict() for block, reached in found.items()}
     if args.update_record:
-        write_measured(RECORD, record)
-    print_json(record) if args.json else _print(found)
+        command = "tilewright simulate deca.coverage --update-record"
+        write_measured(RECORD, {"command": command, "seed": args.seed, "blocks": data})
+    if args.json:
+        print_json({"seed": args.seed, "coverage_by_block": data})
+    else:
+        _print(found)
     return 0
 
 

@@ -28,14 +28,13 @@ def run(args: argparse.Namespace) -> int:
     if args.update_record and args.block:
         raise CommandError("--update-record measures every preset: leave out --block")
     tables = measure_cycles(args.block, cases=args.cases, simulation=simulation_of(args))
-    record = {
-        "command": f"tilewright simulate deca.cycles --cases {args.cases} --update-record",
-        "seed": args.seed,
-        "blocks": tables,
-    }
     if args.update_record:
-        write_measured(RECORD, record)
-    print_json(record) if args.json else _print(tables)
+        command = f"tilewright simulate deca.cycles --cases {args.cases} --update-record"
+        write_measured(RECORD, {"command": command, "seed": args.seed, "blocks": tables})
+    if args.json:
+        print_json({"seed": args.seed, "cycles_by_block": tables})
+    else:
+        _print(tables)
     return 0
 
 
