@@ -17,7 +17,10 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 # More than a few seconds; other tests do the same on their way.
-LONG = ("tilewright report", "tilewright simulate deca")
+LONG = (
+    "tilewright report",
+    *(f"tilewright simulate {machine}" for machine in ("anda", "deca", "harmonia")),
+)
 
 
 def case(command, *values):
@@ -37,7 +40,7 @@ def test_examples_of_the_readme(examples, tmp_path, monkeypatch, capsys):
     ("command", "needs"),
     [
         case(command.EXAMPLE, command.EXAMPLE, getattr(command, "EXAMPLE_NEEDS", ""))
-        for command in map(cli.load_command, cli.command_names())
+        for command in (cli.load_command(*words) for words in cli.all_commands())
     ],
 )
 def test_examples_of_the_help_texts(command, needs, tmp_path, monkeypatch):
