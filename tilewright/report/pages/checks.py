@@ -20,7 +20,8 @@ POSITION = 60
 
 SEED = 20  # any number: the same operands on every run
 RTL_CASES = 300  # per block; seconds for all of them in Amaranth's simulator
-Operation = Callable[[FloatFormat, FloatFormat, FloatFormat, NDArray, NDArray], NDArray]
+Array = NDArray[Any]  # of patterns, or of the values that they stand for
+Operation = Callable[[FloatFormat, FloatFormat, FloatFormat, Array, Array], Array]
 Check = Callable[[int], dict[str, Any]]
 NATIVE = {FP16.name: np.float16, FP32.name: np.float32}  # formats that numpy computes with
 
@@ -85,7 +86,7 @@ def _table(rows: list[dict[str, Any]]) -> Markup:
     )
 
 
-def _row(what: str, ours: NDArray, theirs: NDArray, *inputs: NDArray) -> dict[str, Any]:
+def _row(what: str, ours: Array, theirs: Array, *inputs: Array) -> dict[str, Any]:
     """The outcome of one comparison of bit patterns, with the first difference in hexadecimal."""
     wrong = np.flatnonzero(ours != theirs)
     mismatch = None
@@ -96,11 +97,11 @@ def _row(what: str, ours: NDArray, theirs: NDArray, *inputs: NDArray) -> dict[st
     return {"what": what, "cases": len(ours), "mismatch": mismatch}
 
 
-def _floats(fmt: FloatFormat, bits: NDArray) -> NDArray:
+def _floats(fmt: FloatFormat, bits: Array) -> Array:
     return bits.view(NATIVE[fmt.name])
 
 
-def _patterns(fmt: FloatFormat, values: NDArray) -> NDArray:
+def _patterns(fmt: FloatFormat, values: Array) -> Array:
     bits = values.astype(NATIVE[fmt.name]).view(f"u{fmt.bits // 8}")
     return np.where(np.isnan(values), bits.dtype.type(fmt.nan_bits), bits)
 
