@@ -3,6 +3,7 @@
 A design with more to tell adds its own sections; see ``pages/deca.py``.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -47,7 +48,9 @@ def design_page(
     blocks = [describe(cls()) for cls in classes]
     records = design_records(context, [cls.block for cls in classes])
     stated = {claim.id: claim for claim in claims}
-    shown: dict[str, Any] = {"blocks": [asdict(block) for block in blocks], "synthesis": records}
+    # Through JSON and back: a page's data are plain JSON, which has no tuples.
+    described = json.loads(json.dumps([asdict(block) for block in blocks]))
+    shown: dict[str, Any] = {"blocks": described, "synthesis": records}
     shown |= data or {}
     if stated:
         shown["claims"] = {name: c.value for name, c in stated.items()}
