@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tilewright.cli import main
-from tilewright.verify.simulators import verilog
+from tilewright.studies.runs import bench
 
 # block, what to look for in its Verilog (the first place changes), what to put there, the finding
 MUTATIONS = {
@@ -30,14 +30,14 @@ MUTATIONS = {
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])
 @pytest.mark.parametrize(("block", "old", "new", "finding"), MUTATIONS.values(), ids=MUTATIONS)
 def test_planted_error_is_found(block, old, new, finding, simulator, monkeypatch, capsys):
-    original = verilog.block_verilog
+    original = bench.block_verilog
 
     def mutated(spec):
         text, count = re.subn(old, new, original(spec), count=1)
         assert count == 1, f"{block}: nothing looks like {old}"
         return text
 
-    monkeypatch.setattr(verilog, "block_verilog", mutated)
+    monkeypatch.setattr(bench, "block_verilog", mutated)
     assert main(["simulate", block, "--cases", "300", "--simulator", simulator]) == 1
     printed = capsys.readouterr().out
     assert "failed" in printed
