@@ -19,8 +19,8 @@ ARBITER = ArbiterParams(width=8)
     [
         (
             SLICE,
-            "word.eq(self.i.payload)",
-            "word.eq(~self.i.payload.as_value())",
+            "word.eq(given)",
+            "word.eq(~given)",
             "port o, case 0: got 0xff, expected 0x0",
         ),
         (

@@ -8,7 +8,7 @@ from tilewright.golden.params.resolve import resolve
 
 # Block, its parameters, and an expression of its source with what replaces it.
 ERRORS = {
-    "register_slice": ("register_slice", "word.eq(self.spare)", "word.eq(self.i.payload)"),
+    "register_slice": ("register_slice", "word.eq(self.spare)", "word.eq(given)"),
     "queue": ("queue:tiny", "level != depth", "level <= depth"),
     "fork": ("fork", "self.i.valid & ~served[k]", "self.i.valid"),
     "join": ("join", "self.o.valid & self.o.ready", "self.o.ready"),
