@@ -67,7 +67,7 @@ THIRD_SOURCES = {
     "pe_deca": ("test_pe::test_deca_lanes_are_numpy_sums",),
     "figna_aligner": (BFP, "test_pe::test_alignment_is_that_of_block_floating_point"),
     "harmonia": (
-        "test_harmonia_product::test_one_group_equals_exact_arithmetic",
+        "test_harmonia_gemm::test_one_group_equals_exact_arithmetic",
         "test_naive::test_harmonia_array_in_numpy_floats",
         "test_program_vector::test_arithmetic_is_ieee",
     ),
