@@ -4,8 +4,6 @@ Nothing is fetched while it is built and nothing while it is read: no links into
 inventories, no fonts or scripts from the web, and Sphinx's own search.
 """
 
-import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -24,7 +22,6 @@ from tilewright.report.reference.api import members_as_list, write_api_pages
 from tilewright.report.reference.assembly import AssemblyLexer
 from tilewright.report.reference.command_line import command_reference
 from tilewright.report.reference.declarations import TABLES
-from tilewright.verify.job import Job
 
 # The packages whose public classes and functions are documented.
 PACKAGES = ["golden", "hw", "sim", "synth", "kernels", "verify", "studies", "base"]
@@ -61,11 +58,6 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(abc|amaranth|ctypes|enum|torch)\..*"),  # base classes that others document
 ]
 toc_object_entries = False  # thousands of them would be copied into each page's navigation
-
-# Benches that run inside a simulator read what they shall do when they are imported.
-os.environ.setdefault("TILEWRIGHT_JOB", json.dumps(Job("deca:small").as_dict()))
-os.environ.setdefault("TILEWRIGHT_TASK", "{}")
-os.environ.setdefault("TILEWRIGHT_REPORT", os.devnull)
 
 
 def setup(app: Sphinx) -> None:

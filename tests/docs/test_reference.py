@@ -13,6 +13,7 @@ from tilewright.report.reference.api import (
     api_pages,
     members_as_list,
     public_names,
+    runs_in_simulator,
     write_api_pages,
 )
 from tilewright.report.reference.command_line import command_reference
@@ -35,6 +36,16 @@ def test_a_page_per_package_and_a_section_per_module():
     assert "## matrix\n\n```{eval-rst}\n.. automodule:: tilewright.golden.deca.matrix\n" in page
     (names,) = re.findall(r"deca\.matrix\n   :members: (.*)\n", page)
     assert "compress" in names.split(", ")
+
+
+def test_benches_that_only_a_simulator_can_import_have_no_page():
+    assert runs_in_simulator("JOB = job.load()")
+    assert runs_in_simulator("TASK = json.loads(os.environ['TILEWRIGHT_TASK'])")
+    assert not runs_in_simulator("def f():\n    return job.load()")
+    page = api_pages(["tilewright.verify"])["tilewright.verify.deca"]
+    assert "\n## memory\n" in page
+    for name in ("session", "results", "axi", "gemm"):
+        assert f"\n## {name}\n" not in page
 
 
 def test_pages_of_packages_that_are_gone_go_too(tmp_path):

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import tilewright
 
-__all__ = ["api_pages", "members_as_list", "public_names", "write_api_pages"]
+__all__ = ["api_pages", "members_as_list", "public_names", "runs_in_simulator", "write_api_pages"]
 
 ROOT = Path(tilewright.__file__).parent
+
+# What a bench of DECA does when it is imported: read its job or its task, or share a session.
+IN_SIMULATOR = re.compile(r"= job\.load\w*\(|environ\['TILEWRIGHT_|import.* Session\b")
 
 
 def public_names(source: str) -> list[str]:
@@ -33,12 +36,23 @@ def public_names(source: str) -> list[str]:
     return [name for name in names if not name.startswith("_")]
 
 
+def runs_in_simulator(source: str) -> bool:
+    """Whether a module is a bench that only a simulator can import: it reads its job at once."""
+    definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    at_once = [node for node in ast.parse(source).body if not isinstance(node, definitions)]
+    return any(IN_SIMULATOR.search(ast.unparse(node)) for node in at_once)
+
+
 def api_pages(packages: list[str]) -> dict[str, str]:
     """The Markdown of every page by its name, which is the package's."""
     pages: dict[str, str] = {}
     for package in packages:
         folder = ROOT.joinpath(*package.split(".")[1:])
-        modules = [f"{package}.{p.stem}" for p in sorted(folder.glob("*.py")) if p.stem[0] != "_"]
+        modules = [
+            f"{package}.{path.stem}"
+            for path in sorted(folder.glob("*.py"))
+            if path.stem[0] != "_" and not runs_in_simulator(path.read_text(encoding="utf-8"))
+        ]
         parts = [f"{package}.{p.parent.name}" for p in sorted(folder.glob("*/__init__.py"))]
         pages |= {package: _page(package, modules, parts), **api_pages(parts)}
     return pages
