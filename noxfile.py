@@ -56,7 +56,7 @@ def full(session: nox.Session) -> None:
 def torch(session: nox.Session) -> None:
     """What needs PyTorch, which the other sessions do not install."""
     install(session, "test,torch")
-    session.run("pytest", "tests/kernels/test_torch.py", "tests/tilewright/test_accuracy_torch.py")
+    session.run("pytest", "tests/kernels/test_torch.py", "tests/studies/test_accuracy_torch.py")
 
 
 @nox.session

@@ -243,7 +243,7 @@ def test_moves_in_closed_form():
     """One line: asked, answered, queued, its rows one a cycle; a store: two cycles a row."""
     assert load_cycles(SMALL, Memory.ACTIVATIONS, 16, latency=7) == 1 + 7 + 1 + 16 + 1
     assert load_cycles(PAPER, Memory.ACTIVATIONS, 1, latency=7) == 1 + 7 + 1 + 1 + 1 + 1
-    # A long load of whole lines is limited by the lines under way.
+    # A long load of whole lines is limited by the outstanding requests.
     many = load_cycles(PAPER, Memory.WEIGHTS, 400, 100) - load_cycles(
         PAPER, Memory.WEIGHTS, 200, 100
     )

@@ -148,7 +148,7 @@ def test_the_documented_programs_are_ours():
 
 
 def test_the_formula_has_the_ports_rate():
-    """Lines under way bound it where the memory is far."""
+    """Outstanding requests bound it where the memory is far."""
     near = as_built(AndaParams(), latency=6)
     far = as_built(AndaParams(), latency=30)
     assert near.bandwidth == 64 * near.clock == 4 * far.bandwidth
@@ -203,7 +203,7 @@ def test_refused_products_on_a_block(words, message, capsys):
 @pytest.mark.parametrize("spec", SMALL)
 @pytest.mark.parametrize(("latency", "port"), [(1, ""), (30, ""), (30, WIDE)])
 def test_products_behind_other_memories(spec, latency, port):
-    """Also lines of several rows, and more of them under way."""
+    """Also lines of several rows, and more outstanding requests."""
     asked = f"{spec},{port}" if port else spec
     assert verilog_cycles(asked, SMALL[spec], latency) == model_cycles(asked, SMALL[spec], latency)
 
