@@ -42,6 +42,7 @@ def test_benches_that_only_a_simulator_can_import_have_no_page():
     assert runs_in_simulator("JOB = job.load()")
     assert runs_in_simulator("TASK = json.loads(os.environ['TILEWRIGHT_TASK'])")
     assert not runs_in_simulator("def f():\n    return job.load()")
+    assert "\n## block\n" in api_pages(["tilewright.golden"])["tilewright.golden.llm"]
     page = api_pages(["tilewright.verify"])["tilewright.verify.deca"]
     assert "\n## memory\n" in page
     for name in ("session", "results", "axi", "gemm"):

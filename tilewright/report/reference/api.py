@@ -16,7 +16,7 @@ __all__ = ["api_pages", "members_as_list", "public_names", "runs_in_simulator", 
 ROOT = Path(tilewright.__file__).parent
 
 # What a bench of DECA does when it is imported: read its job or its task, or share a session.
-IN_SIMULATOR = re.compile(r"= job\.load\w*\(|environ\['TILEWRIGHT_|import.* Session\b")
+IN_SIMULATOR = re.compile(r"= job\.load\w*\(|environ\['TILEWRIGHT_|verify\.deca\.session import")
 
 
 def public_names(source: str) -> list[str]:
