@@ -32,7 +32,7 @@ CATALOG = {
     "max_tree": "tilewright.hw.arith.max_tree:MaxTree",
     "deca": "tilewright.hw.deca.pe:DecaPE",
     "deca_axi": "tilewright.hw.deca.axi:DecaAxi",
-    "deca_tepl": "tilewright.hw.deca.tepl_element:DecaTepl",
+    "deca_tepl": "tilewright.hw.deca.tepl_pe:DecaTepl",
     "anda": "tilewright.hw.anda_machine.top:Anda",
     "anda_vector": "tilewright.hw.machine.vector_unit:VectorUnit",
     "anda_compressor": "tilewright.hw.anda.compressor:Compressor",
@@ -51,7 +51,7 @@ CATALOG = {
     "harmonia_offset": "tilewright.hw.harmonia.offset:OffsetGenerator",
     "harmonia_array": "tilewright.hw.harmonia.array:HarmoniaArray",
     "int8_quantiser": "tilewright.hw.harmonia.int8_quantiser:Int8Quantiser",
-    "harmonia_pe": "tilewright.hw.harmonia.element:HarmoniaElement",
+    "harmonia_pe": "tilewright.hw.harmonia.pe:HarmoniaPE",
 }
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.arith import convert
-from tilewright.golden.harmonia import element
+from tilewright.golden.harmonia import pe
 from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import HarmoniaArrayParams
@@ -40,7 +40,7 @@ def results(params: HarmoniaArrayParams, loads: Columns, sums: Columns) -> NDArr
                 "b_exponents": operands["b_exponent"][:, np.newaxis],
                 "scale": operands["scale"],
             }
-            totals = element.results(params.element, beats)
+            totals = pe.results(params.pe, beats)
             given[:, column, row] = convert(FP32, FP16, totals)
     return given.reshape(-1, params.rows)
 

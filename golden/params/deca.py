@@ -299,7 +299,7 @@ class DecaParams(BlockParams):
         )
 
     @property
-    def element(self) -> "DecaParams":
+    def pe(self) -> "DecaParams":
         """The processing element alone."""
         return DecaParams(**{f.name: getattr(self, f.name) for f in fields(self)})
 
@@ -383,12 +383,12 @@ class DecaTeplParams(DecaParams):
     @property
     def inputs(self) -> tuple[Port, ...]:
         kept = ("mem_response", "mmio_request")
-        return (*self.tepl_inputs, *(p for p in self.element.inputs if p.name in kept))
+        return (*self.tepl_inputs, *(p for p in self.pe.inputs if p.name in kept))
 
     @property
     def outputs(self) -> tuple[Port, ...]:
         kept = ("mem_request", "mmio_response")
-        return (*self.tepl_outputs, *(p for p in self.element.outputs if p.name in kept))
+        return (*self.tepl_outputs, *(p for p in self.pe.outputs if p.name in kept))
 
     @property
     def wires(self) -> tuple[Wire, ...]:

@@ -30,7 +30,7 @@ class Mode(Enum):
 
     @property
     def passes(self) -> int:
-        """Sub-element sums that make one group's sum."""
+        """Sub-PE sums that make one group's sum."""
         return 2 if self is Mode.M8M8 else 1
 
 
@@ -117,7 +117,7 @@ class CacheParams:
         return BlockFormat(group=self.group, mantissa_bits=self.low_bits)
 
 
-# One sub-element multiplies 8-bit magnitudes with 4-bit ones, signs apart. An integer weight of
+# One sub-PE multiplies 8-bit magnitudes with 4-bit ones, signs apart. An integer weight of
 # -8..7 is a sign and a magnitude of 4 bits too; an 8-bit mantissa is two such operands.
 OPERAND_BITS = 4
 MODE_BITS = 2
@@ -125,16 +125,16 @@ MODE_BITS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class HarmoniaPeParams(BlockParams):
-    """The reconfigurable element: ``sub_elements`` dot products share one accumulator.
+    """The reconfigurable PE: ``sub_elements`` dot products share one accumulator.
 
-    Each sub-element sums ``group`` products, ``group / fold`` of them a cycle. A *step* is one sum
-    of every sub-element; it takes ``fold`` beats of ``i``, lanes in order. Sums go to the
-    accumulator one a cycle, sub-element 0 first, so a step takes ``sub_elements`` cycles if
+    Each sub-PE sums ``group`` products, ``group / fold`` of them a cycle. A *step* is one sum
+    of every sub-PE; it takes ``fold`` beats of ``i``, lanes in order. Sums go to the
+    accumulator one a cycle, sub-PE 0 first, so a step takes ``sub_elements`` cycles if
     ``fold`` is not larger than that.
 
     In M8M8 sums come in pairs, the high halves of a group and then the low ones: the even
-    sub-elements (the first wrapper) have the high halves, the odd ones the low halves; a single
-    sub-element takes them step by step. ``first`` and ``last`` mark the first and the last step of
+    sub-PEs (the first wrapper) have the high halves, the odd ones the low halves; a single
+    sub-PE takes them step by step. ``first`` and ``last`` mark the first and the last step of
     an output; ``a_exponents``, ``b_exponents`` and ``scale`` belong to a step's last beat. In M8W4
     ``b_exponents`` do not count, in the other modes ``scale`` does not.
     """
@@ -173,7 +173,7 @@ class HarmoniaPeParams(BlockParams):
 
     @property
     def lanes(self) -> int:
-        """Multipliers of one sub-element."""
+        """Multipliers of one sub-PE."""
         return self.group // self.fold
 
     @property
@@ -196,7 +196,7 @@ class HarmoniaPeParams(BlockParams):
                     Field("mode", MODE_BITS),
                     Field("first", 1),
                     Field("last", 1),
-                    Field("a_signs", 1, self.pairs),  # sub-element by sub-element
+                    Field("a_signs", 1, self.pairs),  # sub-PE by sub-PE
                     Field("a", ACTIVATION_BITS, self.pairs),
                     Field("b_signs", 1, self.pairs),
                     Field("b", OPERAND_BITS, self.pairs),
@@ -374,7 +374,7 @@ class HarmoniaArrayParams(BlockParams):
         HarmoniaNumerics(group=self.group, partial=self.partial)
 
     @property
-    def element(self) -> HarmoniaPeParams:
+    def pe(self) -> HarmoniaPeParams:
         """One sum a beat: the cheapest element that keeps the rate."""
         return HarmoniaPeParams(
             group=self.group, sub_elements=1, fold=1, partial=self.partial, result=FP32
@@ -423,7 +423,7 @@ class HarmoniaArrayParams(BlockParams):
     @property
     def latency(self) -> int:
         """Cycles from the last beat of a tile to its first column: into the column, its PE, out."""
-        return 1 + self.element.latency + 2
+        return 1 + self.pe.latency + 2
 
     @property
     def result_places(self) -> int:

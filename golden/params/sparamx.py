@@ -17,7 +17,7 @@ VECTOR_CHAINS = 4  # sums that the vector kernel keeps apart, to hide the latenc
 SEGMENT_TILES = 32  # of a strip, what one thread of the vector kernel takes at a time
 
 
-class Element(Enum):
+class ElementType(Enum):
     """What one weight is stored as."""
 
     BF16 = "bf16"
@@ -25,7 +25,7 @@ class Element(Enum):
 
     @property
     def bytes(self) -> int:
-        return 2 if self is Element.BF16 else 1
+        return 2 if self is ElementType.BF16 else 1
 
 
 class Order(Enum):
@@ -44,12 +44,13 @@ class Order(Enum):
 class WeightFormat:
     """The element type, and whether a bitmap stands for the zeros."""
 
-    element: Element = Element.BF16
+    element: ElementType = ElementType.BF16
     sparse: bool = True
 
     def __post_init__(self) -> None:
         require(
-            isinstance(self.element, Element), f"element must be an Element, not {self.element!r}"
+            isinstance(self.element, ElementType),
+            f"element must be an ElementType, not {self.element!r}",
         )
 
     @property

@@ -20,7 +20,7 @@ from tilewright.golden.params.sparamx import (
     SEGMENT_TILES,
     STRIP_OUTPUTS,
     VECTOR_CHAINS,
-    Element,
+    ElementType,
     Order,
     WeightFormat,
 )
@@ -94,7 +94,7 @@ def tile_rows(packed: PackedWeights) -> list[TileRows]:
 
 def row_masks(packed: PackedWeights) -> NDArray:
     """(strips, tiles, 16) bitmap rows as words of 32 or 64 bits."""
-    word = "<u4" if packed.format.element is Element.BF16 else "<u8"
+    word = "<u4" if packed.format.element is ElementType.BF16 else "<u8"
     return np.ascontiguousarray(packed.metadata).view(word)
 
 
@@ -122,7 +122,7 @@ def _row(core: Core, packed: PackedWeights, rows: TileRows, r: int) -> NDArray:
     if rows.masks is None:
         window = starts[:, np.newaxis] + np.arange(packed.format.row_elements)
         return core.load(packed.values[window])
-    expand = core.vpexpandw if packed.format.element is Element.BF16 else core.vpexpandb
+    expand = core.vpexpandw if packed.format.element is ElementType.BF16 else core.vpexpandb
     return expand(rows.masks[:, r], packed.values, starts)
 
 
@@ -130,7 +130,7 @@ def _by_tiles(core: Core, packed: PackedWeights, activations: NDArray) -> NDArra
     fmt = packed.format
     strips = len(packed.strip_starts) - 1
     batch, depth = len(activations), fmt.tile_depth
-    floats = fmt.element is Element.BF16
+    floats = fmt.element is ElementType.BF16
     sums = np.zeros((strips, batch, STRIP_OUTPUTS), np.uint32 if floats else np.int32)
     for k, rows in enumerate(tile_rows(packed)):
         if fmt.sparse:
@@ -151,7 +151,7 @@ def _by_tiles(core: Core, packed: PackedWeights, activations: NDArray) -> NDArra
 def _by_vectors(core: Core, packed: PackedWeights, activations: NDArray) -> NDArray:
     fmt = packed.format
     strips, batch = len(packed.strip_starts) - 1, len(activations)
-    floats = fmt.element is Element.BF16
+    floats = fmt.element is ElementType.BF16
     group = fmt.depths_per_row
     shape = (strips, batch, STRIP_OUTPUTS)
     if not floats:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import TILE_ROWS
-from tilewright.golden.params.sparamx import SEGMENT_TILES, STRIP_OUTPUTS, Element, WeightFormat
+from tilewright.golden.params.sparamx import SEGMENT_TILES, STRIP_OUTPUTS, ElementType, WeightFormat
 from tilewright.golden.tensorfile import TensorFile, TensorFileError, TensorFileWriter
 
-DTYPES: dict[Element, np.dtype] = {
-    Element.BF16: np.dtype(np.uint16),
-    Element.INT8: np.dtype(np.int8),
+DTYPES: dict[ElementType, np.dtype] = {
+    ElementType.BF16: np.dtype(np.uint16),
+    ElementType.INT8: np.dtype(np.int8),
 }
 
 
@@ -134,7 +134,7 @@ def check_weights(fmt: WeightFormat, weights: NDArray) -> None:
         weights.dtype == dtype,
         f"{fmt.element.value} weights are {dtype} here, not {weights.dtype}",
     )
-    if fmt.element is Element.BF16:
+    if fmt.element is ElementType.BF16:
         bad = np.argwhere((weights & 0x7F80) == 0x7F80)
         if len(bad):
             row, column = (int(k) for k in bad[0])
@@ -146,7 +146,7 @@ def check_weights(fmt: WeightFormat, weights: NDArray) -> None:
 
 def nonzero(fmt: WeightFormat, elements: NDArray) -> NDArray[np.bool_]:
     """Where a value is stored; a negative zero is none."""
-    return (elements & 0x7FFF) != 0 if fmt.element is Element.BF16 else elements != 0
+    return (elements & 0x7FFF) != 0 if fmt.element is ElementType.BF16 else elements != 0
 
 
 def pack(fmt: WeightFormat, weights: NDArray) -> PackedWeights:
@@ -194,7 +194,7 @@ def save(packed: PackedWeights, path: str | Path) -> None:
         names = [("metadata", metadata.ndim), ("values", values.ndim)]
         writer = TensorFileWriter(file, names, _METADATA_ROOM)
         writer.region("metadata", "U8", metadata.shape).write(metadata)
-        dtype = "BF16" if packed.format.element is Element.BF16 else "I8"
+        dtype = "BF16" if packed.format.element is ElementType.BF16 else "I8"
         writer.region("values", dtype, values.shape).write(values)
         writer.close({"sparamx": json.dumps(about)})
 
@@ -204,7 +204,7 @@ def load(path: str | Path) -> PackedWeights:
     with TensorFile(path) as file:
         try:
             about = json.loads(file.metadata["sparamx"])
-            fmt = WeightFormat(element=Element(about["element"]), sparse=bool(about["sparse"]))
+            fmt = WeightFormat(element=ElementType(about["element"]), sparse=bool(about["sparse"]))
             outputs, inputs = map(int, about["shape"])
             metadata = file.read("metadata").reshape(file.entries["metadata"].shape)
             values = file.read("values").view(DTYPES[fmt.element])

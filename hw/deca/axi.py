@@ -37,7 +37,7 @@ class DecaAxi(Unit[DecaAxiParams]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.pe = pe = DecaPE(self.params.element)
+        m.submodules.pe = pe = DecaPE(self.params.pe)
         self._master(m, pe)
         self._slave(m, pe)
         m.d.comb += self.irq.eq(pe.done0.valid | pe.done1.valid)

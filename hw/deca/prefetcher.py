@@ -163,7 +163,7 @@ class Prefetcher(wiring.Component):
     tiles it looks ahead, 0 to ``params.max_prefetch_degree``. Each structure has a :class:`Run` of
     its own; their lines are asked for in turn. A line inside the run of another structure is
     skipped: on the border of two structures, or where they alternate in memory, it would be asked
-    for twice. ``tilewright.golden.prefetch`` says which lines that gives.
+    for twice. ``tilewright.golden.deca.prefetch`` says which lines that gives.
 
     The paper draws a prefetcher per loader; two would both ask for the line on the border of two
     tiles that went to different loaders.

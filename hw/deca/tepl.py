@@ -71,7 +71,7 @@ class TeplUnit(wiring.Component):
 
     def __init__(self, params: DecaParams):
         self.params = params
-        element = params.element
+        element = params.pe
         to_element = ("read_request", *(f"command{k}" for k in range(params.loaders)))
         from_element = ("read_response", *(f"done{k}" for k in range(params.loaders)))
         inputs = [

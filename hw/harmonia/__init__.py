@@ -1,1 +1,1 @@
-"""Harmonia's hardware: the reconfigurable element and what surrounds it."""
+"""Harmonia's hardware: the reconfigurable PE and what surrounds it."""

@@ -14,7 +14,7 @@ from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaArrayParams
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.arith.float_unpack import wire
-from tilewright.hw.harmonia.element import HarmoniaElement
+from tilewright.hw.harmonia.pe import HarmoniaPE
 from tilewright.hw.shared import Shared
 from tilewright.hw.sram import Sram
 from tilewright.hw.stream.queue import Queue
@@ -24,12 +24,12 @@ __all__ = ["HarmoniaArray"]
 
 
 class HarmoniaArray(Unit[HarmoniaArrayParams]):
-    """``rows`` x ``columns`` elements, output stationary.
+    """``rows`` x ``columns`` PEs, output stationary.
 
     Numerics: :class:`tilewright.golden.params.harmonia.HarmoniaNumerics`.
     Timing: a sum a cycle. Column c works c cycles behind column 0, so a tile's columns complete
     one after the other; the last sum of a tile waits until the tile before it has left the
-    elements and until the result queue has place for a whole tile. The first column is offered
+    PEs and until the result queue has place for a whole tile. The first column is offered
     ``params.latency`` cycles after the tile's last sum was taken.
     """
 
@@ -99,7 +99,7 @@ class HarmoniaArray(Unit[HarmoniaArrayParams]):
         totals = []
         for r in range(p.rows):
             m.submodules[f"element_{r}_{c}"] = element = Shared(
-                p.element.slug, unit_signature(p.element), lambda: HarmoniaElement(p.element)
+                p.pe.slug, unit_signature(p.pe), lambda: HarmoniaPE(p.pe)
             )
             port = element.i.p
             lane, end = r * p.group, (r + 1) * p.group

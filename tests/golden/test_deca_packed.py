@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tilewright.golden.deca import NonFiniteWeightError, compress, resolve_scheme, restore, tiles
-from tilewright.golden.packed import MANIFEST, PackedModel, PackedWriter
+from tilewright.golden.deca.packed import MANIFEST, PackedModel, PackedWriter
 from tilewright.golden.tensorfile import TensorFile, TensorFileError
 
 MODEL = {

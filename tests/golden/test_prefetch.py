@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from tilewright.golden.deca.prefetch import predict_prefetches
 from tilewright.golden.params.deca import STRUCTURES, DecaParams
-from tilewright.golden.prefetch import predict_prefetches
 
 PARAMS = DecaParams()
 

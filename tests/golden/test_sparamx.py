@@ -10,7 +10,7 @@ from tilewright.golden.arith import add, fma
 from tilewright.golden.bits import decode, encode
 from tilewright.golden.params.arith import AMX_RULES
 from tilewright.golden.params.formats import BF16, FP32
-from tilewright.golden.params.sparamx import Element, Order, WeightFormat
+from tilewright.golden.params.sparamx import ElementType, Order, WeightFormat
 from tilewright.golden.sparamx import (
     Core,
     SparseCache,
@@ -59,7 +59,7 @@ def test_bitmap_and_values_are_the_tiles_in_order(fmt, shape):
 
 def test_tile_orders_are_the_papers():
     """Pairs of bf16 and quads of int8 side by side; 16 rows of 512 bits; one bit per weight."""
-    bf16, int8 = WeightFormat(), WeightFormat(element=Element.INT8)
+    bf16, int8 = WeightFormat(), WeightFormat(element=ElementType.INT8)
     assert bf16.row_elements == claim("sparamx.amx.bf16_per_row")
     assert int8.row_elements == claim("sparamx.amx.int8_per_row")
     assert bf16.tile_elements == 16 * bf16.row_elements == 512
@@ -164,7 +164,7 @@ def test_bad_activations_are_refused():
         multiply(packed, np.zeros((0, 8), np.uint16), Order.TILE)
     with pytest.raises(ValueError, match=r"^bf16 activations are uint16 here, not int8$"):
         multiply(packed, np.zeros((1, 8), np.int8), Order.TILE)
-    with pytest.raises(ValueError, match=r"^element must be an Element, not 'bf16'$"):
+    with pytest.raises(ValueError, match=r"^element must be an ElementType, not 'bf16'$"):
         WeightFormat(element="bf16")
 
 
@@ -197,7 +197,7 @@ def test_registers_of_other_sizes_are_refused():
         vpdpbusd(c, a, a)
 
 
-@pytest.mark.parametrize("element", list(Element))
+@pytest.mark.parametrize("element", list(ElementType))
 def test_the_papers_prefix_sum_finds_the_same_rows(element):
     fmt = WeightFormat(element=element)
     packed = pack(fmt, weights(fmt, (40, 200), 0.6))
@@ -208,7 +208,7 @@ def test_the_papers_prefix_sum_finds_the_same_rows(element):
         assert np.array_equal(got, rows.starts)
         # bf16: one register of 16 masks, four steps. int8: two of eight, three steps each.
         registers, steps = 1, claim("sparamx.sparse.prefix_steps")
-        if element is Element.INT8:
+        if element is ElementType.INT8:
             registers, steps = claim("sparamx.int8.metadata_registers"), 3
         assert core.counts == {
             "load": registers,
@@ -231,7 +231,7 @@ def test_kernels_on_the_plain_matrix(fmt, order, shape, batch):
     """One product at a time in the documented order, from the matrix before packing."""
     matrix, x = weights(fmt, shape, 0.5), activations(fmt, batch, shape[1])
     got = multiply(pack(fmt, matrix), x, order)
-    if fmt.element is Element.INT8:
+    if fmt.element is ElementType.INT8:
         assert np.array_equal(got, x.astype(np.int64) @ matrix.T.astype(np.int64))
         return
     depth = -(-shape[1] // 32) * 32
@@ -287,7 +287,7 @@ def test_instructions_of_a_tile():
     assert tile_instructions(dense, Order.TILE) == {"tileloadd": 2, "tdpbf16ps": 1}
     assert tile_instructions(bf16, Order.VECTOR, batch=3) == {"vpexpandw": 16, "vdpbf16ps": 48}
     assert tile_instructions(dense, Order.VECTOR) == {"load": 16, "vdpbf16ps": 16}
-    int8 = WeightFormat(element=Element.INT8)
+    int8 = WeightFormat(element=ElementType.INT8)
     assert tile_instructions(int8, Order.VECTOR) == {"vpexpandb": 16, "vpdpbusd": 16}
     core = Core()
     core.counts.update(tile_instructions(bf16, Order.TILE))

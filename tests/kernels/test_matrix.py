@@ -14,7 +14,7 @@ from tests.support.sparamx import FORMATS, SHAPES, activations, weights
 from tilewright.golden.bits import decode, encode
 from tilewright.golden.deca import compress, resolve_scheme
 from tilewright.golden.params.formats import BF16, FP32
-from tilewright.golden.params.sparamx import Element, Order, WeightFormat
+from tilewright.golden.params.sparamx import ElementType, Order, WeightFormat
 from tilewright.golden.sparamx import attend, pack, prune_cache
 from tilewright.golden.sparamx.attention import SparseCache
 from tilewright.golden.tensorfile import TensorFileError
@@ -214,7 +214,7 @@ def test_bad_weights_are_refused(matrix, text):
 
 def test_int8_takes_int8_only():
     with pytest.raises(ValueError, match=r"^int8 weights are int8 here, not float32$"):
-        Matrix.pack(WeightFormat(element=Element.INT8), NAN)
+        Matrix.pack(WeightFormat(element=ElementType.INT8), NAN)
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +258,7 @@ def test_read_only_output_is_refused(matrix):
 
 
 def test_int8_takes_no_bias():
-    int8 = Matrix.pack(WeightFormat(element=Element.INT8), np.ones((8, 32), np.int8))
+    int8 = Matrix.pack(WeightFormat(element=ElementType.INT8), np.ones((8, 32), np.int8))
     with pytest.raises(ValueError, match=r"^int8 weights give integer sums and take no bias$"):
         int8.multiply(np.ones((1, 32), np.int8), bias=np.zeros(8, np.float32))
 

@@ -12,7 +12,7 @@ import safetensors.numpy
 
 from tilewright import cli
 from tilewright.golden.deca import compress, resolve_scheme, restore, tiles
-from tilewright.golden.packed import PackedModel
+from tilewright.golden.deca.packed import PackedModel
 from tilewright.golden.tensorfile import TensorFileWriter
 from tilewright.studies.model_files import open_model
 from tilewright.studies.model_files.pack import pack_model
@@ -400,6 +400,6 @@ def test_an_interrupted_pack_leaves_nothing(tmp_path, model, monkeypatch, capsys
     def interrupted(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tilewright.golden.packed.PackedWriter.close", interrupted)
+    monkeypatch.setattr("tilewright.golden.deca.packed.PackedWriter.close", interrupted)
     assert run("pack", model, "--scheme", "bf8", "-o", tmp_path / "packed") == 130
     assert [path.name for path in tmp_path.iterdir()] == ["model.npz"]

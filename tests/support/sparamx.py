@@ -5,16 +5,16 @@ from numpy.typing import NDArray
 
 from tilewright.golden.bits import encode
 from tilewright.golden.params.formats import BF16
-from tilewright.golden.params.sparamx import Element, WeightFormat
+from tilewright.golden.params.sparamx import ElementType, WeightFormat
 
-FORMATS = [WeightFormat(element=e, sparse=s) for e in Element for s in (True, False)]
+FORMATS = [WeightFormat(element=e, sparse=s) for e in ElementType for s in (True, False)]
 SHAPES = [(1, 1), (1, 70), (19, 1), (16, 64), (17, 65), (40, 200)]
 
 
 def weights(fmt: WeightFormat, shape: tuple[int, int], sparsity: float, seed: int = 0) -> NDArray:
     """Random weights with exactly round(sparsity * all) zeros."""
     rng = np.random.default_rng(seed)
-    if fmt.element is Element.INT8:
+    if fmt.element is ElementType.INT8:
         values = rng.integers(1, 128, shape) * rng.choice([-1, 1], shape)
         values = values.astype(np.int8)
     else:
@@ -27,6 +27,6 @@ def weights(fmt: WeightFormat, shape: tuple[int, int], sparsity: float, seed: in
 
 def activations(fmt: WeightFormat, batch: int, inputs: int, seed: int = 1) -> NDArray:
     rng = np.random.default_rng(seed)
-    if fmt.element is Element.INT8:
+    if fmt.element is ElementType.INT8:
         return rng.integers(-128, 128, (batch, inputs), np.int8)
     return encode(BF16, rng.normal(0, 1, (batch, inputs))).astype(np.uint16)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.deca import compress, resolve_scheme
-from tilewright.golden.params.sparamx import Element, Order, WeightFormat
+from tilewright.golden.params.sparamx import ElementType, Order, WeightFormat
 from tilewright.golden.sparamx import tile_instructions
 from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
 from tilewright.golden.sparamx.software_deca import tile_instructions as deca_instructions
@@ -101,9 +101,9 @@ def rounded(data: Any) -> Any:
 def measure_packing(plan: Plan, threads: int) -> list[Row]:
     """Seconds to pack one layer, half of its weights zero, from float32 and from int8."""
     weights = random_weights(plan.curve_shape, 0.5)
-    sources: dict[Element, NDArray] = {
-        Element.BF16: (weights.astype(np.uint32) << 16).view(np.float32),
-        Element.INT8: int8_of(weights),
+    sources: dict[ElementType, NDArray] = {
+        ElementType.BF16: (weights.astype(np.uint32) << 16).view(np.float32),
+        ElementType.INT8: int8_of(weights),
     }
     rows = []
     for element, source in sources.items():
@@ -119,13 +119,13 @@ def measure_packing(plan: Plan, threads: int) -> list[Row]:
 def measure_layer(plan: Plan, shape: tuple[int, int], threads: int) -> list[Row]:
     """One layer at 50% zeros, batch 1, 16 and 32: every kernel we have, and stock PyTorch."""
     weights = random_weights(shape, 0.5)
-    bf16, int8 = WeightFormat(), WeightFormat(element=Element.INT8)
+    bf16, int8 = WeightFormat(), WeightFormat(element=ElementType.INT8)
     makers: dict[str, Callable[[], Contestant]] = {
         "sparse bf16": lambda: pack_copies(plan, bf16, weights, threads),
         "dense bf16": lambda: pack_copies(plan, WeightFormat(sparse=False), weights, threads),
         "sparse int8": lambda: pack_copies(plan, int8, int8_of(weights), threads),
         "dense int8": lambda: pack_copies(
-            plan, WeightFormat(element=Element.INT8, sparse=False), int8_of(weights), threads
+            plan, WeightFormat(element=ElementType.INT8, sparse=False), int8_of(weights), threads
         ),
     }
     stock = stock_copies(plan, weights, threads)
@@ -146,7 +146,7 @@ def measure_sparsity(plan: Plan, sparsity: float, threads: int) -> list[Row]:
     contestants = {
         "sparse bf16": pack_copies(plan, WeightFormat(), weights, threads),
         "sparse int8": pack_copies(
-            plan, WeightFormat(element=Element.INT8), int8_of(weights), threads
+            plan, WeightFormat(element=ElementType.INT8), int8_of(weights), threads
         ),
         "read": Read(plan.working_set, threads),
     }

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.params.block import require
-from tilewright.golden.params.sparamx import STRIP_OUTPUTS, Element, Order, WeightFormat
+from tilewright.golden.params.sparamx import STRIP_OUTPUTS, ElementType, Order, WeightFormat
 from tilewright.golden.sparamx import PackedWeights, load, save, unpack
 from tilewright.golden.sparamx.linear import check_activations
 from tilewright.golden.sparamx.packed import DTYPES, balance, segment_starts
@@ -170,7 +170,7 @@ def _bound(call: CCall, *alive: object) -> Callable[[], None]:
     return bound
 
 
-_ELEMENTS = {Element.BF16: 0, Element.INT8: 1}
+_ELEMENTS = {ElementType.BF16: 0, ElementType.INT8: 1}
 
 
 class Matrix(Multiplier):
@@ -215,7 +215,7 @@ class Matrix(Multiplier):
             weight_sums=None if sums is None else address(sums),
         )
         super().__init__(weights, None)
-        if packed.format.element is Element.INT8:
+        if packed.format.element is ElementType.INT8:
             self.result_dtype = np.dtype(np.int32)
             self._result_dtypes = (self.result_dtype,)
 
@@ -223,7 +223,7 @@ class Matrix(Multiplier):
     def pack(cls, fmt: WeightFormat, weights: NDArray, *, threads: int | None = None) -> Self:
         """Pack a matrix: bf16 patterns (uint16), float32 (rounded to bf16), or int8."""
         weights, threads = np.asarray(weights), checked_threads(threads)
-        float32 = weights.dtype == np.float32 and fmt.element is Element.BF16
+        float32 = weights.dtype == np.float32 and fmt.element is ElementType.BF16
         if not float32:
             check_type(fmt, weights)
         require(weights.ndim == 2, f"a weight matrix has 2 dimensions, not shape {weights.shape}")
@@ -233,7 +233,7 @@ class Matrix(Multiplier):
         strips, tiles = fmt.grid((weights.shape[0], weights.shape[1]))
         metadata = weight_bytes(strips * tiles * fmt.metadata_bytes)
         counts = np.empty(strips, np.int64)
-        int8 = fmt.element is Element.INT8
+        int8 = fmt.element is ElementType.INT8
         sums = np.zeros(strips * STRIP_OUTPUTS, np.int32) if int8 else None
 
         def run(starts: NDArray | None, values: NDArray | None) -> int:
@@ -360,7 +360,7 @@ def bind_all(
 def check_type(fmt: WeightFormat, weights: NDArray) -> None:
     """Refuse weights of another type than the format has."""
     dtype = DTYPES[fmt.element]
-    kinds = f"{dtype} or float32" if fmt.element is Element.BF16 else str(dtype)
+    kinds = f"{dtype} or float32" if fmt.element is ElementType.BF16 else str(dtype)
     require(
         weights.dtype == dtype, f"{fmt.element.value} weights are {kinds} here, not {weights.dtype}"
     )
@@ -386,7 +386,7 @@ def _refuse_not_finite(weights: NDArray, strip: int) -> None:
 
 
 def _weight_sums(packed: PackedWeights) -> NDArray[np.int32] | None:
-    if packed.format.element is not Element.INT8:
+    if packed.format.element is not ElementType.INT8:
         return None
     sums = np.zeros(packed.format.grid(packed.shape)[0] * STRIP_OUTPUTS, np.int32)
     sums[: packed.shape[0]] = unpack(packed).sum(axis=1, dtype=np.int32)

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tilewright.golden.params.sparamx import Element, WeightFormat
+from tilewright.golden.params.sparamx import ElementType, WeightFormat
 from tilewright.golden.sparamx import PackedWeights
 from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
 from tilewright.golden.sparamx.packed import DTYPES, strip_starts
@@ -44,7 +44,7 @@ def sparsify(
     """
     if not 0 <= sparsity <= 1:
         raise ValueError(f"sparsity must be 0..1, not {sparsity!r}")
-    kind = Element(element)
+    kind = ElementType(element)
     replaced = 0
     for name, parent, key, layer in _linear_layers(model):
         if name in skip:
@@ -87,7 +87,7 @@ class SparseLinear(nn.Module):
 
     @classmethod
     def of(
-        cls, layer: nn.Linear, sparsity: float, element: Element, threads: int | None = None
+        cls, layer: nn.Linear, sparsity: float, element: ElementType, threads: int | None = None
     ) -> SparseLinear:
         """The pruned and packed form of ``layer``; a ValueError says why there is none."""
         if type(layer) is not nn.Linear:
@@ -99,14 +99,14 @@ class SparseLinear(nn.Module):
             raise ValueError(f"its weights are {weight.dtype}")
         weight = prune(weight.to(torch.float32), sparsity)
         bias = None if layer.bias is None else layer.bias
-        if element is Element.BF16:
+        if element is ElementType.BF16:
             matrix = Matrix.pack(WeightFormat(), _numpy_bits(weight.to(torch.bfloat16)))
             return cls(matrix, None, bias, threads)
         if not torch.isfinite(weight).all():
             raise ValueError("a weight is NaN or infinite")
         scales = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / 127
         quantised = torch.round(weight / scales[:, None]).to(torch.int8)
-        matrix = Matrix.pack(WeightFormat(element=Element.INT8), quantised.numpy())
+        matrix = Matrix.pack(WeightFormat(element=ElementType.INT8), quantised.numpy())
         return cls(matrix, scales, bias, threads)
 
     @property
@@ -178,7 +178,7 @@ class SparseLinear(nn.Module):
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take over packed weights; arrays that contradict each other are refused."""
-        fmt = WeightFormat(element=Element(state["element"]))
+        fmt = WeightFormat(element=ElementType(state["element"]))
         outputs, inputs = state["shape"]
         if (outputs, inputs) != self._matrix.shape:
             raise ValueError(

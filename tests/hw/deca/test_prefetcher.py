@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.support.clocked import run
+from tilewright.golden.deca.prefetch import predict_prefetches
 from tilewright.golden.params.deca import STRUCTURES, TILE_BYTES, DecaParams
-from tilewright.golden.prefetch import predict_prefetches
 from tilewright.hw.deca.prefetcher import Prefetcher
 
 PARAMS = DecaParams()

@@ -23,7 +23,7 @@ __all__ = ["READERS", "Tensor", "Tensors", "open_model"]
 class Tensor:
     """One tensor of a model.
 
-    ``rows(start, stop)`` gives rows of its matrix (see ``tilewright.golden.packed.as_matrix``) as
+    ``rows(start, stop)`` gives rows of its matrix (see ``golden.deca.packed.as_matrix``) as
     floats of any numpy type; only float tensors have it. ``raw()`` gives all its bytes in pieces,
     in the type that ``dtype`` names as safetensors does.
     """

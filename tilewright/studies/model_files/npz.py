@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
-from tilewright.golden.packed import as_matrix
+from tilewright.golden.deca.packed import as_matrix
 from tilewright.studies.model_files import Tensor, Tensors
 
 __all__ = ["DTYPES", "open_tensors"]

@@ -17,8 +17,8 @@ from tilewright.golden.deca import (
     effective_scheme,
     resolve_scheme,
 )
+from tilewright.golden.deca.packed import PackedTensor, PackedWriter, as_matrix
 from tilewright.golden.deca.tiles import tile_columns
-from tilewright.golden.packed import PackedTensor, PackedWriter, as_matrix
 from tilewright.golden.params.deca import TILE_ROWS
 from tilewright.golden.tensorfile import DTYPE_BITS
 from tilewright.studies.model_files import Tensor, Tensors, open_model

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.bits import decode
-from tilewright.golden.packed import FORMAT, as_matrix
+from tilewright.golden.deca.packed import FORMAT, as_matrix
 from tilewright.golden.params.formats import E4M3, E5M2
 from tilewright.golden.tensorfile import DTYPE_BITS, TensorFile
 from tilewright.studies.model_files import Tensor, Tensors

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilewright.base.console import progress
 from tilewright.base.errors import CommandError
 from tilewright.golden.deca import restore
-from tilewright.golden.packed import PackedModel, PackedTensor
+from tilewright.golden.deca.packed import PackedModel, PackedTensor
 from tilewright.studies.model_files import Tensor, Tensors, open_model
 from tilewright.studies.model_files.write import create_model
 

@@ -25,7 +25,7 @@ from tilewright.golden.deca import (
     tile_cycles,
 )
 from tilewright.golden.deca.coding import decode_tiles
-from tilewright.golden.packed import as_matrix
+from tilewright.golden.deca.packed import as_matrix
 from tilewright.golden.params.deca import DecaParams
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.resolve import resolve

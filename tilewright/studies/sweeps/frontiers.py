@@ -136,7 +136,7 @@ FRONTIERS = {
         ),
         Frontier(
             name="harmonia",
-            title="Harmonia's PE: fold and sub-elements per accumulator",
+            title="Harmonia's PE: fold and sub-PEs per accumulator",
             specs=_all("harmonia_pe", "group=16,32", "sub_elements=1,2,4", "fold=1,2,4"),
             throughput=_macs_per_cycle,
             unit="MAC/cycle",

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from tilewright.golden import bfp
 from tilewright.golden.bits import decode, encode
 from tilewright.golden.harmonia import array, converter, int8_quantiser, offset_stream
-from tilewright.golden.harmonia.element import results, split_operand
+from tilewright.golden.harmonia.pe import results, split_operand
 from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import FP16, BlockFormat
 from tilewright.golden.params.harmonia import (

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from tilewright.golden.deca.prefetch import predict_prefetches
 from tilewright.golden.params.deca import Register, ScaleKind, TileConfig
-from tilewright.golden.prefetch import predict_prefetches
 from tilewright.verify.deca.session import JOB, PARAMS, Session, tile_test
 from tilewright.verify.deca.workload import (
     TileJob,

@@ -8,13 +8,13 @@ from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, Har
 from tilewright.hw.arith.adder_tree import tree_sum
 from tilewright.hw.arith.float_unpack import wire
 
-__all__ = ["SubElement", "Wrapper"]
+__all__ = ["SubPE", "Wrapper"]
 
 PRODUCT_BITS = ACTIVATION_BITS + OPERAND_BITS
 
 
 def sub_element_signature(params: HarmoniaPeParams) -> wiring.Signature:
-    """The ports of a sub-element."""
+    """The ports of a sub-PE."""
     lanes = params.lanes
     return wiring.Signature(
         {
@@ -27,7 +27,7 @@ def sub_element_signature(params: HarmoniaPeParams) -> wiring.Signature:
     )
 
 
-class SubElement(wiring.Component):
+class SubPE(wiring.Component):
     """Exact sum of ``lanes`` products of 8-bit and 4-bit magnitudes with their signs.
 
     A negative product enters as its one's complement; what that leaves out is the same for every
@@ -52,7 +52,7 @@ class SubElement(wiring.Component):
 
 
 class Wrapper(wiring.Component):
-    """The sub-elements that take the same half of an 8-bit operand in M8M8."""
+    """The sub-PEs that take the same half of an 8-bit operand in M8M8."""
 
     def __init__(self, params: HarmoniaPeParams, count: int):
         self.params = params
@@ -61,7 +61,7 @@ class Wrapper(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for k, port in enumerate(self.sub):
-            m.submodules[f"sub_{k}"] = unit = SubElement(self.params)
+            m.submodules[f"sub_{k}"] = unit = SubPE(self.params)
             for name in ("a_signs", "a", "b_signs", "b"):
                 m.d.comb += getattr(unit, name).eq(getattr(port, name))
             m.d.comb += port.sum.eq(unit.sum)

@@ -6,8 +6,8 @@ import pytest
 from tilewright.golden import bfp
 from tilewright.golden.arith import convert
 from tilewright.golden.harmonia import mixed
-from tilewright.golden.harmonia.element import results, sign_magnitude, split_operand
 from tilewright.golden.harmonia.gemm import gemm_stepwise, linear_stepwise
+from tilewright.golden.harmonia.pe import results, sign_magnitude, split_operand
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
 from tilewright.golden.weights import quantise

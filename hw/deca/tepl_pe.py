@@ -25,7 +25,7 @@ class DecaTepl(Unit[DecaTeplParams]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.tepl = tepl = TeplUnit(self.params)
-        m.submodules.pe = pe = DecaPE(self.params.element)
+        m.submodules.pe = pe = DecaPE(self.params.pe)
         for name in JOINED:
             connect(m, getattr(tepl, name), getattr(pe, name))
         for port in (*self.params.tepl_inputs, *self.params.tepl_outputs):

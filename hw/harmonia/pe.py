@@ -1,4 +1,4 @@
-"""The reconfigurable element: sub-elements in two wrappers, one accumulator for all."""
+"""The reconfigurable PE: sub-PEs in two wrappers, one accumulator for all."""
 
 from types import SimpleNamespace
 
@@ -8,11 +8,11 @@ from amaranth.lib import data
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaPeParams, Mode
 from tilewright.hw.arith.float_unpack import wire
-from tilewright.hw.harmonia.sub_element import Wrapper
+from tilewright.hw.harmonia.sub_pe import Wrapper
 from tilewright.hw.pe.aligned import rounded_sum
 from tilewright.hw.pe.common import ProcessingElement
 
-__all__ = ["HarmoniaElement"]
+__all__ = ["HarmoniaPE"]
 
 WRAPPERS = 2
 ONE = FP16.bias << FP16.mantissa_bits
@@ -20,7 +20,7 @@ ONE = FP16.bias << FP16.mantissa_bits
 LOWEST_EXPONENT, HIGHEST_EXPONENT = 1, FP16.max_exponent + FP16.bias
 
 
-class HarmoniaElement(ProcessingElement[HarmoniaPeParams]):
+class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
     """Dot products of block floating point in three modes.
 
     Numerics: :class:`tilewright.golden.params.harmonia.HarmoniaNumerics`.
