@@ -26,7 +26,7 @@ from tilewright.verify.job import Job
 from tilewright.verify.simulators import run_bench
 from tilewright.verify.simulators.verilog import block_verilog
 
-BENCH = "tilewright.verify.machine.products"
+BENCH = "tilewright.verify.machine.gemms"
 LENGTH = 5
 
 # Tokens, inputs, outputs: one tile; parts of the weights while others are used; several blocks of
@@ -49,7 +49,7 @@ def gemm(shape):
 
 
 def options(params, shape, flow):
-    """Of golden's product."""
+    """The options of golden's ``TiledGemm``."""
     size = dict(zip(("tokens", "inputs", "outputs"), shape, strict=True))
     if params.block == "anda":
         stay = flow is Dataflow.COLUMN_MAJOR
@@ -61,7 +61,7 @@ def verilog_cycles(spec, shapes, latency, attention=False):
     """Cycles of every shape in both dataflows, then of a head of attention."""
     params = resolve(spec)
     asked = [options(params, shape, flow) for shape in shapes for flow in Dataflow]
-    task = {"latency": latency, "products": asked, "attention": attention}
+    task = {"latency": latency, "gemms": asked, "attention": attention}
     result = run_bench(
         block_verilog(spec),
         params.slug,

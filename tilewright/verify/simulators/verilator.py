@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
@@ -29,6 +30,9 @@ LARGE_SOURCE = 2_000_000  # bytes of C++ from where compiling in parallel beats 
 BASE_FLAGS = ("-std=gnu++17", "-DVERILATOR=1", "-DVL_TIME_CONTEXT")
 # What every model and the main file include.
 HEADERS = ("cstdlib", "memory", "verilated.h", "verilated_dpi.h", "verilated_vpi.h")
+# Verilator 5.006 replaces names of over 127 characters, in its own spelling of two underscores, by
+# hashes, and then does not find a top module of such a name.
+LONGEST_TOP = 100
 
 
 def build_verilator(
@@ -48,6 +52,9 @@ def build_verilator(
         f"-DVM_TRACE_FST={int(waves == 'fst')}",
         f"-DINERTIAL_PUTS={int(has_inertial_puts(verilator))}",
     ]
+    if len(top) > LONGEST_TOP:
+        short = f"top_{sha256(top.encode()).hexdigest()[:16]}"
+        verilog, top = verilog.replace(top, short), short
     source = with_public_ports(verilog, top)
     ingredients = [
         source,

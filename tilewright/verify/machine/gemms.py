@@ -1,7 +1,7 @@
-"""Whole products and a head of attention on an accelerator, with transfers, cycle for cycle.
+"""Whole GEMMs and a head of attention on an accelerator, with transfers, cycle for cycle.
 
-``TILEWRIGHT_TASK`` has the memory's latency, products (sizes and options of the accelerator's
-``TiledGemm``) and whether a head of attention follows them. Programs of a product run one after the
+``TILEWRIGHT_TASK`` has the memory's latency, GEMMs (sizes and options of the accelerator's
+``TiledGemm``) and whether a head of attention follows them. Programs of a GEMM run one after the
 other without a reset; memory and counters are golden's. The report has the cycles of each.
 """
 
@@ -25,11 +25,11 @@ from tilewright.verify.machine.check import require_memory
 from tilewright.verify.machine.host import Host
 from tilewright.verify.streams import Harness
 
-__all__ = ["products"]
+__all__ = ["gemms"]
 
 
 @cocotb.test
-async def products(dut: Any) -> None:
+async def gemms(dut: Any) -> None:
     asked, task = job.load(), json.loads(os.environ["TILEWRIGHT_TASK"])
     params, clock, start = asked.params, Harness(dut), time.perf_counter()
     cycles = [
@@ -46,15 +46,15 @@ async def products(dut: Any) -> None:
 
 def _work(params: Any, task: dict[str, Any], seed: int) -> Iterator[tuple[list, np.ndarray]]:
     rng = np.random.default_rng(seed)
-    product_type = import_module(f"tilewright.golden.{params.block}_machine.product").Product
-    for options in task["products"]:
+    gemm_type = import_module(f"tilewright.golden.{params.block}_machine.tiled_gemm").TiledGemm
+    for options in task["gemms"]:
         if "dataflow" in options:
             options["dataflow"] = Dataflow(options["dataflow"])
-        product = product_type(params=params, **options)
-        values = heavy_tailed(rng, product.tokens, product.inputs)
-        weights = rng.standard_normal((product.outputs, product.inputs))
-        group = -(-product.inputs // params.group) * params.group
-        yield product.programs(), product.memory(values, quantise(weights, 4, group=group))
+        gemm = gemm_type(params=params, **options)
+        values = heavy_tailed(rng, gemm.tokens, gemm.inputs)
+        weights = rng.standard_normal((gemm.outputs, gemm.inputs))
+        group = -(-gemm.inputs // params.group) * params.group
+        yield gemm.programs(), gemm.memory(values, quantise(weights, 4, group=group))
     if task["attention"]:
         from tilewright.golden.harmonia_machine.attention import random_attention
 
