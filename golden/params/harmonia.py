@@ -140,7 +140,7 @@ class HarmoniaPeParams(BlockParams):
     """
 
     block: ClassVar[str] = "harmonia_pe"
-    summary: ClassVar[str] = "Harmonia PE: BFP x int4 and BFP x BFP dot products"
+    summary: ClassVar[str] = "Harmonia element: BFP x int4 and BFP x BFP dot products"
     PRESETS: ClassVar = {
         "paper": {},
         "single": {"sub_elements": 1, "fold": 1},
