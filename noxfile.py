@@ -89,7 +89,7 @@ def docs(session: nox.Session) -> None:
 
     They link to each other.
     """
-    install(session, "docs")
+    install(session, "docs,simulate")  # the API pages import the benches, which need cocotb
     build_site(session)
 
 
@@ -101,7 +101,7 @@ def build_site(session: nox.Session) -> None:
 @nox.session
 def screens(session: nox.Session) -> None:
     """Site and report in Chromium, on a phone and on a desktop; pictures in out/screens."""
-    install(session, "docs")
+    install(session, "docs,simulate")  # the API pages import the benches, which need cocotb
     build_site(session)
     session.run("python", "-m", "tests.docs.screens", *session.posargs)
 
