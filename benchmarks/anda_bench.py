@@ -1,4 +1,4 @@
-"""Speed of the Anda golden GeMM: a layer of a 7-billion-parameter model, every rounding step.
+"""Speed of the Anda golden GEMM: a layer of a 7-billion-parameter model, every rounding step.
 
     python -m benchmarks.anda_bench [--json] [--rows N] [--mantissa M]
 

@@ -60,11 +60,9 @@ def command_lines() -> list[str]:
 @pytest.mark.parametrize(
     "line", [*command_lines(), *(pytest.param(line, marks=pytest.mark.full) for line in LONG)]
 )
-def test_json_of_every_command(line, tmp_path, monkeypatch, capsys, request):
+def test_json_of_every_command(line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     name = line.split()[1]
-    if name == "simulate":
-        request.getfixturevalue("simulator")
     needs = getattr(cli.load_command(name), "EXAMPLE_NEEDS", None)
     if needs is not None:
         assert cli.main(shlex.split(needs)[1:]) == 0
@@ -72,17 +70,6 @@ def test_json_of_every_command(line, tmp_path, monkeypatch, capsys, request):
     code = cli.main([*shlex.split(line)[1:], "--json"])
     assert code == 0 or (code == 1 and name in CHECK_FAILED)
     assert violations(json.loads(capsys.readouterr().out, parse_constant=_refuse)) == []
-
-
-@pytest.fixture
-def simulator():
-    from tilewright.verify.simulators import default_simulator, require_simulator
-    from tilewright.verify.simulators.find import MissingToolError
-
-    try:
-        return require_simulator(default_simulator())
-    except MissingToolError as error:
-        pytest.skip(str(error))
 
 
 def test_report(tmp_path, monkeypatch, capsys):

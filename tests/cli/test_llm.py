@@ -104,7 +104,7 @@ def test_gemm_with_a_deca_of_another_size(capsys):
         as_json(capsys, *words, *more) for more in ((), ("--block", "deca,lanes=16,luts=4"))
     )
     assert small["bound"] == "vector"
-    # Dense 8-bit codes take 512 / 4 cycles a tile, on 56 cores at 2.5 GHz.
+    # Dense 8-bit codes take 512 / 4 cycles/tile, on 56 cores at 2.5 GHz.
     tiles = 8192 * 28672 / 512 / 56
     assert small["milliseconds"] == pytest.approx(1e3 * tiles * 128 / 2.5e9, rel=0.02)
     assert small["milliseconds"] > 1.4 * plain["milliseconds"]

@@ -77,7 +77,7 @@ def cycle_row(table, config, density):
 
 
 def test_cycles_of_dense_tiles():
-    """With data there: 64.0 cycles a tile of 8-bit codes, 16.0 of 4-bit ones."""
+    """With data there: 64.0 cycles/tile for 8-bit codes, 16.0 for 4-bit ones."""
     result = run_passing("deca:paper", only="cycles_equal_the_model", cases=300)
     table = result.numbers["cycle_table"]
     dense = claim("deca.cycles_per_tile.dense")

@@ -44,7 +44,7 @@ FEW = 20
 async def cycles_equal_the_model(s: Session) -> None:
     """A tile ends exactly as many cycles after the one before as golden says.
 
-    The core reads a row a cycle, 16 cycles a tile. Where the pipeline is faster than that, tiles
+    The core reads a row a cycle, 16 cycles/tile. Where the pipeline is faster than that, tiles
     come in pairs and the second one is measured; otherwise they follow each other on both loaders.
     """
     core = await s.core(latency=(1, 1))
