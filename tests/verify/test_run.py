@@ -60,6 +60,21 @@ def test_own_bench_reports(bench, simulator):
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
+def test_ports_of_thousands_of_bits_are_read_whole(bench, simulator):
+    """A line of 256 bytes beside its address is more than Verilator reads unless told so."""
+    module = bench(
+        "from cocotb.triggers import Timer\n"
+        "@cocotb.test\n"
+        "async def reads(dut):\n"
+        "    dut.a.value = (1 << 3000) - 1\n"
+        "    await Timer(1, 'ns')\n"
+        "    assert int(dut.y.value) == (1 << 3000) - 1\n"
+    )
+    verilog = "module wide(input [2999:0] a, output [2999:0] y);\n  assign y = a;\nendmodule\n"
+    assert run_bench(verilog, "wide", module, simulator=simulator).passed
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS)
 def test_no_test_is_an_error(bench, simulator):
     with pytest.raises(SimulationError, match=r"^bench own_bench (ran no test|died)"):
         run_bench(to_verilog(PARAMS), PARAMS.slug, bench(""), simulator=simulator)

@@ -26,8 +26,13 @@ RUNTIME = ("verilated", "verilated_vpi", "verilated_threads")
 WAVE_RUNTIME = {"vcd": "verilated_vcd_c", "fst": "verilated_fst_c"}
 LARGE_SOURCE = 2_000_000  # bytes of C++ from where compiling in parallel beats one unit
 
-# Time comes from the context, so that the main file and the runtime agree on one clock.
-BASE_FLAGS = ("-std=gnu++17", "-DVERILATOR=1", "-DVL_TIME_CONTEXT")
+# Time comes from the context, so that the main file and the runtime agree on one clock. Of a signal
+# of more words of 32 bits than this, a bench would read the lowest alone (Verilator's own: 64).
+MOST_WORDS = 1024
+BASE_FLAGS = (
+    *("-std=gnu++17", "-DVERILATOR=1", "-DVL_TIME_CONTEXT"),
+    f"-DVL_VALUE_STRING_MAX_WORDS={MOST_WORDS}",
+)
 # What every model and the main file include.
 HEADERS = ("cstdlib", "memory", "verilated.h", "verilated_dpi.h", "verilated_vpi.h")
 # Verilator 5.006 replaces names of over 127 characters, in its own spelling of two underscores, by
