@@ -18,10 +18,12 @@ VECTOR_FLAGS = (
 TILE_FLAGS = ("-mamx-tile", "-mamx-bf16", "-mamx-int8")
 
 # Each file has its own instructions; only what `interface.cpp` finds the processor to have is run.
-PORTABLE = {"portable.cpp": (), "pool.cpp": (), "interface.cpp": ("-O3",)}
+PORTABLE: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("portable.cpp", "pool.cpp", "openmp.cpp"), ()),
+    **dict.fromkeys(("elementwise.cpp", "interface.cpp"), ("-O3",)),
+}
 X86 = {
-    "portable.cpp": (),
-    "pool.cpp": (),
+    **PORTABLE,
     "interface.cpp": ("-O3", "-DTILEWRIGHT_X86=1"),
     "avx512.cpp": VECTOR_FLAGS,
     "amx.cpp": (*VECTOR_FLAGS, *TILE_FLAGS),
@@ -90,7 +92,7 @@ def _compile(
         _run([program, *COMMON_FLAGS, *flags, *extra, "-c", source, "-o", str(target)])
         objects.append(str(target))
     library = scratch / "kernels.so"
-    _run([program, "-shared", "-pthread", *extra, *objects, "-o", str(library)])
+    _run([program, "-shared", "-pthread", *extra, *objects, "-ldl", "-o", str(library)])
     return library
 
 

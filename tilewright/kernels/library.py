@@ -2,9 +2,11 @@
 
 import ctypes
 import os
-from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
+import sys
+from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
 from enum import IntEnum
 from functools import cache
+from pathlib import Path as FilePath
 
 from tilewright.kernels.build import build
 
@@ -52,7 +54,11 @@ class CProduct(Structure):
         ("y", c_void_p),
         ("y_pitch", c_int64),
         ("bias", c_void_p),
+        ("scales", c_void_p),
         ("y_bf16", c_int32),
+        ("gated", c_int32),
+        ("x_steps", c_void_p),  # these two are set by the library
+        ("halves", c_void_p),
     ]
 
 
@@ -69,11 +75,14 @@ class CCall(Structure):
 
 _SIGNATURES = {
     "tw_paths": (c_int32, []),
+    "tw_join_openmp": (c_int32, []),
     "tw_multiply": (None, [c_void_p]),
     "tw_pack": (
         c_int64,
         [c_int32, c_int32, c_int32, c_void_p, *[c_int64] * 5, *[c_void_p] * 5, c_int32],
     ),
+    "tw_norm": (None, [*[c_void_p] * 3, c_int64, c_int64, c_float, c_int32]),
+    "tw_rotate": (None, [*[c_void_p] * 3, *[c_int64] * 4, c_int32]),
     "tw_read": (c_int64, [c_void_p, c_int64, c_int32]),
     "tw_operations": (c_int64, [c_int32, c_int64, c_int32]),
 }
@@ -106,14 +115,55 @@ def checked_path(path: Path | None) -> Path:
     return path
 
 
+def shares_pool() -> bool:
+    """Whether kernels run on the threads of PyTorch, which they do once that is loaded.
+
+    Two pools of threads in one process would take the processors from each other.
+    """
+    return _joined("torch._C" in sys.modules)
+
+
 @cache
+def _joined(torch_is_loaded: bool) -> bool:
+    return torch_is_loaded and bool(library().tw_join_openmp())
+
+
 def default_threads() -> int:
-    """One per processor that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """As many as PyTorch uses, where it is loaded; else one per processor of this process."""
+    if shares_pool():
+        return int(sys.modules["torch"].get_num_threads())
+    return _processors()
+
+
+@cache
+def _processors() -> int:
+    """Processors that the process may run on and, in a control group, that it may keep busy."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    count = len(allowed) or os.cpu_count() or 1
+    return max(1, min(count, *(int(quota) for quota in _quotas())))
+
+
+def _quotas() -> list[float]:
+    """Limits of the control groups that this process is in, in processors."""
+    try:
+        lines = FilePath("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return [float(MAX_THREADS)]
+    group = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    folder = FilePath("/sys/fs/cgroup") / group.lstrip("/")
+    found = [float(MAX_THREADS)]
+    for level in (folder, *folder.parents):
+        try:
+            quota, period = (level / "cpu.max").read_text().split()
+            found.append(float(quota) / float(period))
+        except (OSError, ValueError):
+            pass  # not a control group, or "max": no limit
+    return found
 
 
 def checked_threads(threads: int | None) -> int:
     """The number of threads to use, all if None; what is out of range is refused."""
+    shares_pool()
     if threads is None:
         return default_threads()
     if not isinstance(threads, int) or not 1 <= threads <= MAX_THREADS:

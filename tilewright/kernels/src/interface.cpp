@@ -95,7 +95,8 @@ Layout layout_of(const Product &p, Kernel kernel) {
 #endif
     const int64_t tiles = p.weights ? p.weights->tiles : p.deca->tiles;
     const int64_t inputs = p.weights ? p.weights->inputs : p.deca->inputs;
-    return inputs * (int8 ? 1 : 2) == tiles * kRowBytes ? Layout::kRows : Layout::kPaddedRows;
+    const bool whole = inputs * (int8 ? 1 : 2) == tiles * kRowBytes && !p.scales;
+    return whole ? Layout::kRows : Layout::kPaddedRows;
 }
 
 // Activations laid out anew, by all threads together.
@@ -116,8 +117,29 @@ class Activations {
         to_ = reinterpret_cast<uint8_t *>((first + 63) & ~uintptr_t(63));
         p.x = to_;
         p.x_pitch = tiles_ * kRowBytes;
+        quantised_ = p.scales != nullptr;
+        if (quantised_) {
+            if (int64_t(steps_.size()) < batch_) steps_.resize(batch_);
+            p.x_steps = steps_.data();
+        }
         return true;
     }
+
+    // Before `fill`, where activations are to be quantised: what 1 stands for in each row.
+    void measure(int thread, int team) const {
+        if (layout_ == Layout::kRows || !quantised_) return;
+        for (int64_t row = thread; row < batch_; row += team) {
+            const int16_t *x = reinterpret_cast<const int16_t *>(from_ + row * from_pitch_);
+            int16_t largest = 0;  // bf16 patterns without their sign are ordered as numbers are
+            for (int64_t k = 0; k < bytes_; k++)
+                largest = std::max(largest, int16_t(x[k] & 0x7fff));
+            const float value = from_bf16(uint16_t(largest));
+            steps_[row] = std::isfinite(value) ? std::max(value, 1e-30f) / 127
+                                               : std::numeric_limits<float>::quiet_NaN();
+        }
+    }
+
+    bool quantised() const { return layout_ != Layout::kRows && quantised_; }
 
     // The share of one thread: some tiles of all rows.
     void fill(int thread, int threads) const {
@@ -129,14 +151,26 @@ class Activations {
             for (int64_t t = first; t < last; t++) {
                 uint8_t piece[kRowBytes] = {};
                 const int64_t left = t * kRowBytes;
-                if (row < batch_)
-                    std::memcpy(piece, from_ + row * from_pitch_ + left,
-                                std::min<int64_t>(kRowBytes, bytes_ - left));
+                const int64_t length = std::min<int64_t>(kRowBytes, bytes_ - left);
+                if (row < batch_ && quantised_)
+                    quantise(from_ + row * from_pitch_ + 2 * left, length, steps_[row], piece);
+                else if (row < batch_)
+                    std::memcpy(piece, from_ + row * from_pitch_ + left, length);
                 put(row, t, piece);
             }
     }
 
   private:
+    // To the nearest, ties to even: adding 1.5 * 2^23 leaves no bit behind the point.
+    static void quantise(const uint8_t *x, int64_t count, float step, uint8_t *piece) {
+        constexpr float kRound = 12582912.0f;
+        for (int64_t i = 0; i < count; i++) {
+            const float steps = from_bf16(load<uint16_t>(x + 2 * i)) / step;
+            const float whole = std::min(std::max(steps, -127.0f), 127.0f) + kRound;
+            piece[i] = uint8_t(load<int32_t>(&whole) - load<int32_t>(&kRound));
+        }
+    }
+
     void put(int64_t row, int64_t t, uint8_t *piece) const {
         uint8_t *tile = to_ + (row / kTileRows * tiles_ + t) * kTileBytes;
         switch (layout_) {
@@ -161,7 +195,9 @@ class Activations {
     const uint8_t *from_ = nullptr;
     uint8_t *to_ = nullptr;
     int64_t from_pitch_ = 0, batch_ = 0, tiles_ = 0, bytes_ = 0;
+    bool quantised_ = false;
     std::vector<uint8_t> memory_;
+    mutable std::vector<float> steps_;
 };
 
 // One product, in parts that threads take one by one.
@@ -173,6 +209,7 @@ struct Job {
     int64_t first_part;  // of all products, in one list
     int64_t first_strip;
     int64_t first_sums;  // by segments: of rows of sums, batch of them for each part
+    std::vector<float> halves;  // of a gated product
 
     int64_t parts() const { return strips_of(product) * segments; }
 };
@@ -192,18 +229,20 @@ struct alignas(kRowBytes) Sums {
 struct MultiplyTask final : Task {
     std::vector<Job> jobs;
     bool new_layout;        // of activations
+    bool quantised;         // some of them
     int64_t count;          // of products
     const int64_t *bounds;  // strips
     int threads;
     mutable std::atomic<int> waiting;
     mutable std::vector<Counter> next;  // of each thread's parts
     mutable std::vector<Counter> done;  // segments of each strip; 0 between calls
+    mutable std::vector<Counter> pairs;  // strips of each pair of a gated product, likewise
     mutable std::vector<Sums> sums;
 
     void prepare(const Product *products, int64_t number, const int64_t *strip_bounds,
                  int thread_count, Path path, Order order) {
         count = number, bounds = strip_bounds, threads = thread_count, waiting = 0;
-        new_layout = false;
+        new_layout = quantised = false;
         if (int64_t(jobs.size()) < count) jobs.resize(count);
         int64_t parts = 0, strips = 0, rows = 0;
         for (int64_t i = 0; i < count; i++) {
@@ -211,24 +250,35 @@ struct MultiplyTask final : Task {
             job.product = products[i];
             job.kernel = kernel_of(job.product, path, order);
             new_layout |= job.activations.start(job.product, job.kernel);
+            quantised |= job.activations.quantised();
+            if (job.product.gated) {
+                const size_t room = job.product.batch * strips_of(job.product) * kStripOutputs;
+                if (job.halves.size() < room) job.halves.resize(room);
+                job.product.halves = job.halves.data();
+            }
             job.segments = job.kernel.segment ? segments_of(*job.product.weights) : 1;
             job.first_part = parts, job.first_strip = strips, job.first_sums = rows;
             parts += job.parts(), strips += strips_of(job.product);
             if (job.kernel.segment) rows += job.parts() * job.product.batch;
         }
         if (int64_t(sums.size()) < rows) sums.resize(rows);
-        if (int64_t(done.size()) < strips) done = std::vector<Counter>(strips);
+        if (int64_t(done.size()) < strips) {
+            done = std::vector<Counter>(strips);
+            pairs = std::vector<Counter>(strips);
+        }
         if (int(next.size()) < threads) next = std::vector<Counter>(threads);
         for (int t = 0; t < threads; t++)
             next[t].value.store(part_of(bounds[t]), std::memory_order_relaxed);
     }
 
-    void run(int thread) const override {
+    void run(int thread, int team) const override {
+        if (quantised) {
+            for (int64_t i = 0; i < count; i++) jobs[i].activations.measure(thread, team);
+            meet(team);
+        }
         if (new_layout) {
-            for (int64_t i = 0; i < count; i++) jobs[i].activations.fill(thread, threads);
-            waiting.fetch_add(1, std::memory_order_acq_rel);
-            for (int looks = 0; waiting.load(std::memory_order_acquire) < threads; looks++)
-                wait_a_little(looks);
+            for (int64_t i = 0; i < count; i++) jobs[i].activations.fill(thread, team);
+            meet((1 + quantised) * team);
         }
         for (int k = 0; k < threads; k++) {
             const int owner = (thread + k) % threads;
@@ -242,6 +292,13 @@ struct MultiplyTask final : Task {
     }
 
   private:
+    // Until all threads of the team have come here, `arrivals` of them in all meetings so far.
+    void meet(int arrivals) const {
+        waiting.fetch_add(1, std::memory_order_acq_rel);
+        for (int looks = 0; waiting.load(std::memory_order_acquire) < arrivals; looks++)
+            wait_a_little(looks);
+    }
+
     // First part of a strip of the list of all strips.
     int64_t part_of(int64_t strip) const {
         const Job *job = &jobs[0];
@@ -254,7 +311,10 @@ struct MultiplyTask final : Task {
         while (job < &jobs[count - 1] && part >= job[1].first_part) job++;
         part -= job->first_part;
         const int64_t strip = part / job->segments, segment = part % job->segments;
-        if (job->kernel.strip) return job->kernel.strip(job->product, strip);
+        if (job->kernel.strip) {
+            job->kernel.strip(job->product, strip);
+            return pass_gate(*job, strip);
+        }
         job->kernel.segment(job->product, strip, segment,
                             &sums[job->first_sums + part * job->product.batch]);
         if (job->segments > 1) {
@@ -264,6 +324,27 @@ struct MultiplyTask final : Task {
         }
         if (job->product.weights->element == kBf16) add_up<float>(*job, strip);
         else add_up<int32_t>(*job, strip);
+        pass_gate(*job, strip);
+    }
+
+    // The thread that finishes the second strip of a pair computes the outputs of both. Roundings
+    // are those of a gate, its activation, a value and their product as tensors of bf16.
+    void pass_gate(const Job &job, int64_t strip) const {
+        const Product &p = job.product;
+        if (!p.gated) return;
+        std::atomic<int64_t> &finished = pairs[job.first_strip + strip / 2].value;
+        if (finished.fetch_add(1, std::memory_order_acq_rel) == 0) return;
+        finished.store(0, std::memory_order_relaxed);
+        const int64_t first = strip / 2 * kStripOutputs, pitch = strips_of(p) * kStripOutputs;
+        for (int64_t row = 0; row < p.batch; row++) {
+            const float *gate = p.halves + row * pitch + 2 * first, *value = gate + kStripOutputs;
+            uint16_t *y = static_cast<uint16_t *>(p.y) + row * p.y_pitch + first;
+            for (int n = 0; n < kStripOutputs; n++) {
+                const float x = from_bf16(to_bf16(gate[n]));
+                const float active = from_bf16(to_bf16(x / (1 + std::exp(-x))));
+                y[n] = to_bf16(active * from_bf16(to_bf16(value[n])));
+            }
+        }
     }
 
     // Segment after segment into y.
@@ -297,7 +378,6 @@ struct PackTask final : Task {
     uint8_t *values;
     int32_t *sums;          // first pass: of each output's int8 weights
     int64_t *first_bad;     // per thread: the first strip with a weight that is no number, or -1
-    int threads;
 
     template <class T>
     static bool nonzero(T value) {
@@ -385,8 +465,8 @@ struct PackTask final : Task {
         else count<T, Float32>(s, thread);
     }
 
-    void run(int thread) const override {
-        const int64_t first = strips * thread / threads, last = strips * (thread + 1) / threads;
+    void run(int thread, int team) const override {
+        const int64_t first = strips * thread / team, last = strips * (thread + 1) / team;
         for (int64_t s = first; s < last; s++) {
             if (element == kInt8) pass<int8_t, uint64_t, false>(s, thread);
             else if (float32) pass<uint16_t, uint32_t, true>(s, thread);
@@ -402,7 +482,7 @@ struct ReadTask final : Task {
     int64_t bytes;
     mutable std::atomic<int64_t> next{0}, total{0};
 
-    void run(int) const override {
+    void run(int, int) const override {
         int64_t sum = 0, first;
         while ((first = next.fetch_add(kPiece)) < bytes) {
             const int64_t length = std::min(kPiece, bytes - first);
@@ -421,12 +501,17 @@ struct ReadTask final : Task {
 struct OperationTask final : Task {
     int kind;
     int64_t rounds;
+    int threads;
     mutable std::atomic<int64_t> total{0};
 
-    void run(int) const override {
+    void run(int thread, int team) const override {
 #if TILEWRIGHT_X86
-        if (kind < 0) total += amx::operations(kind, rounds);
-        else total += avx512::operations(kind, rounds);
+        for (int k = thread; k < threads; k += team) {
+            if (kind < 0) total += amx::operations(kind, rounds);
+            else total += avx512::operations(kind, rounds);
+        }
+#else
+        (void)thread, (void)team;
 #endif
     }
 };
@@ -441,6 +526,9 @@ int32_t tw_paths() {
     for (Path path : {kPortable, kAvx512, kAmx}) found |= int32_t(has(path)) << path;
     return found;
 }
+
+// From now on work is done by the threads of PyTorch's OpenMP runtime; 0 where there is none.
+int32_t tw_join_openmp() { return join_openmp(); }
 
 // Everything in one structure: Python passes one argument faster than six.
 struct Call {
@@ -469,7 +557,7 @@ int64_t tw_pack(int32_t element, int32_t sparse, int32_t float32, const uint8_t 
     task.weights = weights, task.pitch = pitch, task.outputs = outputs, task.inputs = inputs;
     task.strips = strips, task.tiles = tiles, task.metadata = metadata, task.counts = counts;
     task.starts = starts, task.values = values, task.sums = sums;
-    task.first_bad = bad.data(), task.threads = threads;
+    task.first_bad = bad.data();
     run_in_pool(threads, task);
     for (int64_t strip : bad)
         if (strip >= 0) return strip;
@@ -488,7 +576,7 @@ int64_t tw_read(const uint8_t *from, int64_t bytes, int32_t threads) {
 // Kinds from 0 on are vector instructions (avx512.cpp), those below 0 of tiles (amx.cpp).
 int64_t tw_operations(int32_t kind, int64_t rounds, int32_t threads) {
     OperationTask task;
-    task.kind = kind, task.rounds = rounds;
+    task.kind = kind, task.rounds = rounds, task.threads = threads;
     run_in_pool(threads, task);
     return task.total;
 }

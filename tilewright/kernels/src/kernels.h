@@ -55,7 +55,12 @@ struct Product {
     void *y;                  // fp32, bf16 or int32
     int64_t y_pitch;          // elements from row to row
     const float *bias;        // of each output, or null
+    const float *scales;      // of each output of int8 weights: x is bf16 and y like that of floats
     int32_t y_bf16;           // round fp32 sums to bf16
+    int32_t gated;            // strips of gates and of values by turns: y = silu(gate) * value
+    // Set by the multiplication itself.
+    const float *x_steps;     // with `scales`: what 1 of each quantised row stands for
+    float *halves;            // with `gated`: sums, batch rows of all strips
 };
 
 inline int64_t strips_of(const Product &p) {
@@ -102,14 +107,32 @@ int64_t operations(int kind, int64_t rounds);
 
 constexpr int kMaxThreads = 1000;
 
+// Work for a team of threads, each of which calls `run` once with its number.
 struct Task {
-    virtual void run(int thread) const = 0;
+    virtual void run(int thread, int team) const = 0;
 };
-// Runs task.run(0 .. threads - 1) side by side and returns when all are done.
+// Runs a task on a team side by side and returns when all are done. The team has `threads` threads,
+// or fewer where the pool is another library's that has a limit of its own.
 void run_in_pool(int threads, const Task &task);
+// The pool of the OpenMP runtime that PyTorch has loaded, from now on; false where there is none.
+bool join_openmp();
+bool run_in_openmp(int threads, const Task &task);  // false where it was not joined
 // Between two looks at what another thread does; gives the processor away after a while, or at
 // once where there are more threads than processors.
 void wait_a_little(int looks);
+void spin_if_room(int threads);  // what decides between the two, for a team of another pool
+
+// What ThreadSanitizer cannot see in a runtime that was compiled without it: whatever a thread did
+// before `ends_before` is done when another one is past `starts_after`.
+#if defined(__SANITIZE_THREAD__)
+extern "C" void __tsan_acquire(void *);
+extern "C" void __tsan_release(void *);
+inline void starts_after(const void *point) { __tsan_acquire(const_cast<void *>(point)); }
+inline void ends_before(const void *point) { __tsan_release(const_cast<void *>(point)); }
+#else
+inline void starts_after(const void *) {}
+inline void ends_before(const void *) {}
+#endif
 
 // --- small pieces that every path uses
 
@@ -150,7 +173,9 @@ inline void put(const Product &p, int64_t outputs, int64_t row, int64_t strip, c
         for (int n = 0; n < count; n++) with_bias[n] = sums[n] + p.bias[first + n];
         sums = with_bias;
     }
-    if (p.y_bf16) {
+    if (p.gated) {
+        std::memcpy(p.halves + row * outputs + first, sums, 4 * count);
+    } else if (p.y_bf16) {
         uint16_t *y = static_cast<uint16_t *>(p.y) + row * p.y_pitch + first;
         for (int n = 0; n < count; n++) y[n] = to_bf16(sums[n]);
     } else {
@@ -162,6 +187,12 @@ inline void put(const Product &p, int64_t outputs, int64_t row, int64_t strip,
                 const int32_t *sums) {
     const int64_t first = strip * kStripOutputs;
     const int count = int(std::min<int64_t>(kStripOutputs, outputs - first));
+    if (p.scales) {
+        float values[kStripOutputs];
+        for (int n = 0; n < count; n++)
+            values[n] = float(sums[n]) * (p.x_steps[row] * p.scales[first + n]);
+        return put(p, outputs, row, strip, values);
+    }
     std::memcpy(static_cast<int32_t *>(p.y) + row * p.y_pitch + first, sums, 4 * count);
 }
 

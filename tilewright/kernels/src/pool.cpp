@@ -1,8 +1,10 @@
-// A pool of pinned threads that wait for work without sleeping at first.
+// A pool of threads that wait for work without sleeping at first, for processes without PyTorch.
 //
 // Layers of a model follow each other within microseconds; a thread that sleeps takes longer than
-// that to wake. The caller is thread 0 and is not pinned, since threads it starts later (those of
-// another library, say) would inherit its processor.
+// that to wake. Where the threads are as many as the processors, each has its own; fewer are not
+// pinned, since another process would choose the same processors for its own. The caller is thread
+// 0 and is not pinned, since threads it starts later (those of another library, say) would inherit
+// its processor.
 
 #include <pthread.h>
 #include <sched.h>
@@ -43,7 +45,7 @@ class Pool {
             round_.store(number << kThreadBits | uint32_t(threads), std::memory_order_release);
             round_.notify_all();
         }
-        task.run(0);
+        task.run(0, threads);
         for (int spins = 0; threads > 1 && running_.load(std::memory_order_acquire); spins++)
             wait_a_little(spins);
     }
@@ -59,10 +61,11 @@ class Pool {
                 if (CPU_ISSET(cpu, &allowed) && cpu != home_) others.push_back(cpu);
         }
         spinning = wanted <= int(others.size());
+        pinned_ = wanted == int(others.size());
         while (int(workers_) < wanted) {
             const uint32_t seen = round_.load();
             std::thread worker([this, seen, index = ++workers_] { work(index, seen); });
-            if (spinning) {
+            if (pinned_) {
                 cpu_set_t one;
                 CPU_ZERO(&one);
                 CPU_SET(others[workers_ - 1], &one);
@@ -75,7 +78,7 @@ class Pool {
     // The caller to the processor that no worker has: where it has been moved onto a worker's, one
     // of the two would wait for the other. It may be moved again, so this costs little otherwise.
     void go_home() {
-        if (!spinning || sched_getcpu() == home_) return;
+        if (!pinned_ || sched_getcpu() == home_) return;
         cpu_set_t mine, one;
         if (sched_getaffinity(0, sizeof mine, &mine) || !CPU_ISSET(home_, &mine)) return;
         CPU_ZERO(&one);
@@ -91,8 +94,9 @@ class Pool {
                 else round_.wait(seen);
             }
             seen = round_.load(std::memory_order_acquire);
-            if (index >= int(seen & ((1u << kThreadBits) - 1))) continue;
-            task_->run(index);
+            const int team = int(seen & ((1u << kThreadBits) - 1));
+            if (index >= team) continue;
+            task_->run(index, team);
             running_.fetch_sub(1, std::memory_order_release);
         }
     }
@@ -106,7 +110,8 @@ class Pool {
     const Task *task_ = nullptr;  // read with the round that it belongs to
     alignas(kApart) std::atomic<int> running_{0};
     alignas(kApart) int workers_ = 0;
-    int home_ = -1;  // the caller's processor
+    int home_ = -1;        // the caller's processor
+    bool pinned_ = false;  // the workers, to all others
 };
 
 Pool *pool_of_this_process() {
@@ -126,6 +131,17 @@ void wait_a_little(int looks) {
     else std::this_thread::yield();
 }
 
-void run_in_pool(int threads, const Task &task) { pool_of_this_process()->run(threads, task); }
+void spin_if_room(int threads) {
+    static const int processors = [] {
+        cpu_set_t allowed;
+        return sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
+    }();
+    spinning.store(threads <= processors, std::memory_order_relaxed);
+}
+
+void run_in_pool(int threads, const Task &task) {
+    if (threads == 1) return task.run(0, 1);
+    if (!run_in_openmp(threads, task)) pool_of_this_process()->run(threads, task);
+}
 
 }  // namespace tilewright
