@@ -1,28 +1,90 @@
-"""The shape of a language model, in the words of Hugging Face's ``config.json``."""
+"""The shape of a language model: what its parameters, its work and its cache follow from.
+
+:class:`LlmShape` is any decoder-only transformer of today; ``tilewright.sim.models`` reads it from
+Hugging Face's ``config.json``, whose words the fields have where it has one.
+"""
 
 from dataclasses import dataclass, field
 
 from tilewright.golden.params.block import require
 
-__all__ = ["MODEL_TYPES", "LlmShape"]
+__all__ = ["MODEL_TYPES", "Experts", "LatentAttention", "LlmShape"]
 
-MODEL_TYPES = ("opt", "llama", "mistral")
+# Families whose projections and norms have biases and whose feed-forward layer has no gate.
+PLAIN_TYPES = ("gpt2", "gpt_neox", "opt")
+# Families that learn a vector for every position instead of rotating queries and keys.
+LEARNED_POSITIONS = ("gpt2", "opt")
+MODEL_TYPES = (
+    *("deepseek_v2", "deepseek_v3", "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_neox"),
+    *("gpt_oss", "llama", "llama4_text", "mistral", "mixtral", "olmo", "olmo2", "olmo3", "olmoe"),
+    *("opt", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"),
+)
 LARGEST = 1 << 24  # no size is beyond it: a slip of the keyboard
 OPT_POSITION_OFFSET = 2  # OPT's table of positions starts two rows late
+QUERY_NORMS = ("", "head", "width")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experts:
+    """Feed-forward layers in which a router chooses a few of many experts for each token."""
+
+    layers: int  # layers that have experts; the others are dense
+    count: int  # experts of one layer that the router chooses from
+    per_token: int  # experts that it chooses for a token
+    width: int  # inner width of one expert
+    shared_width: int = 0  # inner width of those that every token uses, together
+    shared_gate: bool = False  # one more output of the router weighs the shared ones (Qwen)
+    router_bias: bool = False  # a value for each expert beside the router's weights
+    bias: bool = False  # the experts' projections have biases
+
+    def __post_init__(self) -> None:
+        for name, least in {"layers": 1, "count": 1, "per_token": 1, "width": 1}.items():
+            _require_size(name, getattr(self, name), least)
+        _require_size("shared_width", self.shared_width, 0)
+        require(
+            self.per_token <= self.count,
+            f"a token cannot use {self.per_token} of {self.count} experts",
+        )
+
+    def expected_distinct(self, tokens: int) -> float:
+        """Return how many experts of a layer ``tokens`` tokens use, if each chooses at random."""
+        unused = (1 - self.per_token / self.count) ** tokens
+        return self.count * (1 - unused)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentAttention:
+    """Multi-head latent attention (MLA): the cache has one short vector for all heads.
+
+    Keys and values of every head follow from ``kv_rank`` values of a token; ``rotary_dim`` more,
+    which all heads share, carry its position.
+    """
+
+    kv_rank: int
+    query_rank: int | None  # queries come through as many values; None: straight from the token
+    plain_dim: int  # channels of a head's query and key without position
+    rotary_dim: int
+    value_dim: int  # channels of a head's value
+
+    def __post_init__(self) -> None:
+        for name in ("kv_rank", "plain_dim", "rotary_dim", "value_dim"):
+            _require_size(name, getattr(self, name), 1)
+        if self.query_rank is not None:
+            _require_size("query_rank", self.query_rank, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LlmShape:
     """Sizes of one decoder-only transformer; everything else follows from them.
 
-    Two families. OPT has a plain feed-forward layer, layer norm, biases and learned positions;
-    LLaMA and Mistral have a gated feed-forward layer, RMS norm, rotary positions and no biases.
+    GPT-2, GPT-NeoX and OPT have a plain feed-forward layer, layer norm and biases everywhere; all
+    others have a gated feed-forward layer, RMS norm and only those biases that a field names.
     """
 
     model_type: str  # one of MODEL_TYPES
     name: str = field(default="", compare=False)
     hidden_size: int  # of a token between layers
-    intermediate_size: int  # inner width of the feed-forward layer
+    intermediate_size: int  # inner width of a dense feed-forward layer
     num_hidden_layers: int
     num_attention_heads: int
     num_key_value_heads: int  # each serves as many query heads
@@ -34,6 +96,17 @@ class LlmShape:
     rope_theta: float = 10000.0
     do_layer_norm_before: bool = True  # else there is no norm behind the last layer
     word_embed_proj_dim: int | None = None  # width of the embeddings where not ``hidden_size``
+    layer_norms: int = 2  # norms of ``hidden_size`` values in a layer
+    norm_weights: bool = True  # else norms have no parameters (OLMo)
+    query_norm: str = ""  # queries and keys are normalised: by "head", or over their "width"
+    query_bias: bool = False  # of queries, keys and values
+    output_bias: bool = False  # of attention's output
+    feed_forward_bias: bool = False
+    attention_sinks: bool = False  # one learned score for each head beside those of the keys
+    sliding_window: int | None = None  # tokens that the queries of some layers look back
+    sliding_layers: int = 0  # layers with that window; the others see the whole context
+    experts: Experts | None = None
+    latent: LatentAttention | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -44,12 +117,9 @@ class LlmShape:
             *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
             *("num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings"),
             *(("word_embed_proj_dim",) if self.word_embed_proj_dim is not None else ()),
+            *(("sliding_window",) if self.sliding_window is not None else ()),
         ):
-            value = getattr(self, name)
-            require(
-                isinstance(value, int) and 1 <= value <= LARGEST,
-                f"{name} must be 1..{LARGEST}, not {value!r}",
-            )
+            _require_size(name, getattr(self, name), 1)
         require(
             self.num_attention_heads % self.num_key_value_heads == 0,
             f"{self.num_attention_heads} heads cannot share"
@@ -59,21 +129,32 @@ class LlmShape:
             not self.rotary or self.head_dim % 2 == 0,
             f"head_dim must be even for rotary positions, not {self.head_dim}",
         )
+        require(
+            self.query_norm in QUERY_NORMS,
+            f"query_norm must be one of {QUERY_NORMS}, not {self.query_norm!r}",
+        )
+        windowed = self.num_hidden_layers if self.sliding_window is not None else 0
+        expert_layers = 0 if self.experts is None else self.experts.layers
+        for what, count, most in (
+            ("sliding_layers", self.sliding_layers, windowed),
+            ("layers with experts", expert_layers, self.num_hidden_layers),
+        ):
+            require(0 <= count <= most, f"{what} must be 0..{most}, not {count!r}")
 
     @property
     def gated(self) -> bool:
         """Whether the feed-forward layer has a gate beside its up projection (SwiGLU)."""
-        return self.model_type != "opt"
+        return self.model_type not in PLAIN_TYPES
 
     @property
     def rotary(self) -> bool:
         """Whether positions are rotations of queries and keys; else they are learned."""
-        return self.model_type != "opt"
+        return self.model_type not in LEARNED_POSITIONS
 
     @property
     def biased(self) -> bool:
-        """Whether projections and norms have biases."""
-        return self.model_type == "opt"
+        """Whether all projections and norms have biases."""
+        return self.model_type in PLAIN_TYPES
 
     @property
     def query_width(self) -> int:
@@ -86,11 +167,53 @@ class LlmShape:
         return self.num_key_value_heads * self.head_dim
 
     @property
+    def dense_layers(self) -> int:
+        """Layers without experts."""
+        return self.num_hidden_layers - (0 if self.experts is None else self.experts.layers)
+
+    @property
+    def attention_projections(self) -> dict[str, tuple[int, int]]:
+        """The weight matrices of one layer's attention by name: their inputs and outputs."""
+        hidden, heads = self.hidden_size, self.num_attention_heads
+        if self.latent is None:
+            return {
+                "q": (hidden, self.query_width),
+                "k": (hidden, self.kv_width),
+                "v": (hidden, self.kv_width),
+                "o": (self.query_width, hidden),
+            }
+        a = self.latent
+        queries = heads * (a.plain_dim + a.rotary_dim)
+        down = {} if a.query_rank is None else {"q_down": (hidden, a.query_rank)}
+        return down | {
+            "q": (a.query_rank or hidden, queries),
+            "kv_down": (hidden, a.kv_rank + a.rotary_dim),
+            "kv": (a.kv_rank, heads * (a.plain_dim + a.value_dim)),
+            "o": (heads * a.value_dim, hidden),
+        }
+
+    def feed_forward(self, width: int) -> dict[str, tuple[int, int]]:
+        """Return the weight matrices of a feed-forward layer of inner width ``width`` by name."""
+        gate = {"gate": (self.hidden_size, width)} if self.gated else {}
+        return gate | {"up": (self.hidden_size, width), "down": (width, self.hidden_size)}
+
+    @property
     def linear_weights(self) -> int:
         """Weights of the projections of all layers: what a compression scheme acts on."""
-        attention = self.hidden_size * (2 * self.query_width + 2 * self.kv_width)
-        feed_forward = (3 if self.gated else 2) * self.hidden_size * self.intermediate_size
-        return self.num_hidden_layers * (attention + feed_forward)
+        attention = self.num_hidden_layers * _weights(self.attention_projections)
+        total = attention + self.dense_layers * _weights(self.feed_forward(self.intermediate_size))
+        if self.experts is not None:
+            e = self.experts
+            total += e.layers * _weights(self.feed_forward(e.count * e.width + e.shared_width))
+        return total
+
+    @property
+    def router_weights(self) -> int:
+        """Weights with which all layers choose experts, which stay as they are."""
+        if self.experts is None:
+            return 0
+        outputs = self.experts.count + self.experts.shared_gate
+        return self.experts.layers * self.hidden_size * outputs
 
     @property
     def head_weights(self) -> int:
@@ -100,19 +223,87 @@ class LlmShape:
     @property
     def parameters(self) -> int:
         """Every number of a checkpoint."""
-        norms = 2 * self.num_hidden_layers + self.do_layer_norm_before
-        total = self.linear_weights + norms * self.hidden_size * (2 if self.biased else 1)
-        if self.biased:
-            attention = self.query_width + 2 * self.kv_width + self.hidden_size
-            feed_forward = self.intermediate_size + self.hidden_size
-            total += self.num_hidden_layers * (attention + feed_forward)
+        total = self.linear_weights + self.router_weights
+        total += self.num_hidden_layers * (self._norms_of_a_layer + self._attention_extras)
+        if self.norm_weights and self.do_layer_norm_before:
+            total += self.hidden_size * (2 if self.biased else 1)
+        if self.biased or self.feed_forward_bias:
+            total += self.dense_layers * (self.intermediate_size + self.hidden_size)
+        if self.experts is not None:
+            e = self.experts
+            total += e.layers * e.count * (e.router_bias + e.bias * self._expert_biases)
         total += self.head_weights * (1 if self.tie_word_embeddings else 2)
         if self.word_embed_proj_dim:  # to the hidden size and back
             total += 2 * self.word_embed_proj_dim * self.hidden_size
         if not self.rotary:
-            total += (self.max_position_embeddings + OPT_POSITION_OFFSET) * self.hidden_size
+            offset = OPT_POSITION_OFFSET if self.model_type == "opt" else 0
+            total += (self.max_position_embeddings + offset) * self.hidden_size
         return total
 
+    @property
+    def active_parameters(self) -> int:
+        """Numbers that one token meets: all but other experts and a table of embeddings.
+
+        A table that is also the output projection counts.
+        """
+        unused = 0
+        if self.experts is not None:
+            e = self.experts
+            each = _weights(self.feed_forward(e.width)) + e.bias * self._expert_biases
+            unused = e.layers * (e.count - e.per_token) * each
+        return self.parameters - unused - (0 if self.tie_word_embeddings else self.head_weights)
+
+    @property
+    def _norms_of_a_layer(self) -> int:
+        if not self.norm_weights:
+            return 0
+        total = self.layer_norms * self.hidden_size * (2 if self.biased else 1)
+        if self.query_norm == "head":
+            total += 2 * self.head_dim
+        elif self.query_norm == "width":
+            total += self.query_width + self.kv_width
+        if self.latent is not None:
+            total += self.latent.kv_rank + (self.latent.query_rank or 0)
+        return total
+
+    @property
+    def _attention_extras(self) -> int:
+        """Biases and sinks of one layer's attention."""
+        queries = self.query_width + 2 * self.kv_width if self.biased or self.query_bias else 0
+        output = self.hidden_size if self.biased or self.output_bias else 0
+        return queries + output + self.attention_sinks * self.num_attention_heads
+
+    @property
+    def _expert_biases(self) -> int:
+        """Values of the biases of one expert's gate, up and down projections."""
+        return 0 if self.experts is None else 2 * self.experts.width + self.hidden_size
+
+    @property
+    def cached_per_token(self) -> int:
+        """Values that a token leaves in the cache of one layer."""
+        if self.latent is not None:
+            return self.latent.kv_rank + self.latent.rotary_dim
+        return 2 * self.kv_width
+
+    def visible(self, tokens: int) -> list[tuple[int, int]]:
+        """Return how many layers see how many of the last ``tokens`` tokens: (layers, tokens)."""
+        if self.sliding_window is None or self.sliding_layers == 0 or tokens <= self.sliding_window:
+            return [(self.num_hidden_layers, tokens)]
+        whole = self.num_hidden_layers - self.sliding_layers
+        windowed = (self.sliding_layers, self.sliding_window)
+        return [(whole, tokens), windowed] if whole else [windowed]
+
     def kv_elements(self, tokens: int) -> int:
-        """Return the keys and values that ``tokens`` cached tokens leave in all layers."""
-        return 2 * self.num_hidden_layers * self.kv_width * tokens
+        """Return the values that ``tokens`` cached tokens leave in all layers."""
+        return self.cached_per_token * sum(n * seen for n, seen in self.visible(tokens))
+
+
+def _require_size(name: str, value: object, least: int) -> None:
+    require(
+        isinstance(value, int) and least <= value <= LARGEST,
+        f"{name} must be {least}..{LARGEST}, not {value!r}",
+    )
+
+
+def _weights(matrices: dict[str, tuple[int, int]]) -> int:
+    return sum(inner * outer for inner, outer in matrices.values())

@@ -49,7 +49,7 @@ def test_a_claim_has_the_types_of_its_fields(tmp_path):
         ([GOOD + "unit = 3"], "deca.x: unit cannot be 3"),
         (
             [GOOD + 'compare = "less"'],
-            "deca.x: unknown compare 'less'; did you mean less_than or at_least?",
+            "deca.x: unknown compare 'less'; did you mean less_than?",
         ),
         (
             [GOOD + 'evaluate = "f"'],

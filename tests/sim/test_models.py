@@ -4,13 +4,9 @@ import json
 
 import pytest
 
-from tilewright.sim.models import model_names, published_parameters, resolve_model
-
-NAMES = (
-    *("opt-125m", "opt-350m", "opt-1.3b", "opt-2.7b", "opt-6.7b", "opt-13b", "opt-30b", "opt-66b"),
-    *("llama-7b", "llama-13b", "llama-30b", "llama-2-7b", "llama-2-13b", "llama-2-70b"),
-    *("llama-3-8b", "llama-3.1-8b", "llama-3.2-1b", "llama-3.2-3b", "mistral-7b"),
-)
+from tilewright.golden.params.llm import Experts, LatentAttention, LlmShape
+from tilewright.sim.families import FAMILIES
+from tilewright.sim.models import model_names, published, resolve_model
 
 CONFIG = {
     "model_type": "llama",
@@ -27,17 +23,40 @@ CONFIG = {
 }
 
 
-def test_the_table_has_every_model():
-    assert model_names() == list(NAMES)
+def written(tmp_path, config):
+    """The model of a config.json with these fields; None leaves one out."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+    return resolve_model(str(path))
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_the_table_has_the_families_that_people_run():
+    assert len(model_names()) >= 100
+    assert {resolve_model(name).model_type for name in model_names()} == set(FAMILIES)
+
+
+@pytest.mark.parametrize("name", model_names())
 def test_parameters_are_the_published_ones(name):
-    ours, published = resolve_model(name).parameters, published_parameters(name)
-    if name == "opt-66b":  # published to three digits
-        assert round(ours, -8) == published
+    ours, known = resolve_model(name), published(name)
+    if known.digits is not None:
+        places = known.digits - len(str(known.parameters))
+        assert round(ours.parameters, places) == known.parameters
     else:
-        assert ours == published
+        assert ours.parameters == known.parameters
+    assert known.source.startswith("https://huggingface.co/")
+    if known.active_billions is not None:  # with the embeddings, or without
+        near = (ours.active_parameters, ours.active_parameters + ours.head_weights)
+        assert any(n / 1e9 == pytest.approx(known.active_billions, rel=0.025) for n in near)
+
+
+def test_counts_of_a_published_table_by_part():
+    """The model card of gpt-oss-20b: 19.12 billion in experts, 0.64 in attention."""
+    model = resolve_model("gpt-oss-20b")
+    attention = model.num_hidden_layers * sum(
+        a * b for a, b in model.attention_projections.values()
+    )
+    assert attention / 1e9 == pytest.approx(0.64, abs=0.005)
+    assert (model.linear_weights - attention) / 1e9 == pytest.approx(19.11, abs=0.005)
 
 
 def test_grouped_queries_share_keys():
@@ -47,10 +66,121 @@ def test_grouped_queries_share_keys():
     assert model.kv_elements(3) == 3 * 163840
 
 
+def test_latent_attention_caches_one_vector_for_all_heads():
+    """DeepSeek-V2's paper: 576 values a token and layer, not 128 heads of 192 and 128."""
+    model = resolve_model("deepseek-v2")
+    assert model.cached_per_token == 576
+    assert model.kv_elements(7) == 7 * 60 * 576
+
+
+def test_windows_bound_what_a_layer_keeps():
+    alternating = resolve_model("gemma-2-9b")  # 21 of 42 layers look back 4096 tokens
+    assert alternating.visible(4096) == [(42, 4096)]
+    assert alternating.visible(8192) == [(21, 8192), (21, 4096)]
+    five_of_six = resolve_model("gemma-3-27b")
+    assert five_of_six.visible(131072) == [(10, 131072), (52, 1024)]
+    everywhere = resolve_model("mistral-7b-v0.1")
+    assert everywhere.visible(10**6) == [(32, 4096)]
+    assert everywhere.kv_elements(10**6) == everywhere.kv_elements(4096)
+    assert resolve_model("llama-4-scout").visible(10**5) == [(12, 10**5), (36, 8192)]
+
+
+def test_distinct_experts_of_a_batch():
+    experts = resolve_model("mixtral-8x7b").experts
+    assert experts.expected_distinct(1) == 2
+    # Two tokens: 2 + 2 less the mean of those chosen by both, 2 * 2 / 8.
+    assert experts.expected_distinct(2) == pytest.approx(3.5)
+    assert experts.expected_distinct(10_000) == pytest.approx(8)
+
+
+def test_dense_first_layers_and_shared_experts():
+    model = resolve_model("deepseek-v3")
+    assert (model.dense_layers, model.experts.layers, model.experts.shared_width) == (3, 58, 2048)
+    assert resolve_model("llama-4-maverick").dense_layers == 24
+
+
 def test_a_config_file_gives_the_same_model_as_the_table(tmp_path):
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(CONFIG))
-    assert resolve_model(str(path)).parameters == published_parameters("llama-3.2-3b")
+    assert written(tmp_path, CONFIG) == resolve_model("llama-3.2-3b")
+    assert resolve_model(str(tmp_path)) == resolve_model("llama-3.2-3b")  # the folder with it
+
+
+COMPLETE = {
+    "deepseek-v3": {
+        **{"architectures": ["DeepseekV3ForCausalLM"], "attention_bias": False, "ep_size": 1},
+        **{"attention_dropout": 0.0, "auto_map": {"AutoModel": "m.M"}, "aux_loss_alpha": 0.001},
+        **{"bos_token_id": 0, "eos_token_id": 1, "first_k_dense_replace": 3, "hidden_act": "silu"},
+        **{"hidden_size": 7168, "initializer_range": 0.02, "intermediate_size": 18432},
+        **{"kv_lora_rank": 512, "max_position_embeddings": 163840, "model_type": "deepseek_v3"},
+        **{"moe_intermediate_size": 2048, "moe_layer_freq": 1, "n_group": 8},
+        **{"n_routed_experts": 256, "n_shared_experts": 1, "norm_topk_prob": True},
+        **{"num_attention_heads": 128, "num_experts_per_tok": 8, "num_hidden_layers": 61},
+        **{"num_key_value_heads": 128, "num_nextn_predict_layers": 1, "pretraining_tp": 1},
+        **{"q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64},
+        **{"quantization_config": {"quant_method": "fp8"}, "rms_norm_eps": 1e-6},
+        **{"rope_scaling": {"type": "yarn"}, "rope_theta": 10000, "routed_scaling_factor": 2.5},
+        **{"scoring_func": "sigmoid", "seq_aux": True, "tie_word_embeddings": False},
+        **{"topk_group": 4, "topk_method": "noaux_tc", "torch_dtype": "bfloat16"},
+        **{"use_cache": True, "v_head_dim": 128, "vocab_size": 129280},
+    },
+    "mixtral-8x7b": {
+        **{"architectures": ["MixtralForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1},
+        **{"eos_token_id": 2, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02},
+        **{"intermediate_size": 14336, "max_position_embeddings": 32768, "model_type": "mixtral"},
+        **{"num_attention_heads": 32, "num_experts_per_tok": 2, "num_hidden_layers": 32},
+        **{"num_key_value_heads": 8, "num_local_experts": 8, "output_router_logits": False},
+        **{"rms_norm_eps": 1e-5, "rope_theta": 1e6, "router_aux_loss_coef": 0.02},
+        **{"sliding_window": None, "tie_word_embeddings": False, "torch_dtype": "bfloat16"},
+        **{"transformers_version": "4.36.0.dev0", "use_cache": True, "vocab_size": 32000},
+    },
+    "qwen2.5-7b": {
+        **{"architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643},
+        **{"hidden_act": "silu", "hidden_size": 3584, "intermediate_size": 18944},
+        **{"max_position_embeddings": 131072, "max_window_layers": 28, "model_type": "qwen2"},
+        **{"num_attention_heads": 28, "num_hidden_layers": 28, "num_key_value_heads": 4},
+        **{"rms_norm_eps": 1e-6, "rope_theta": 1e6, "sliding_window": 131072, "use_cache": True},
+        **{"tie_word_embeddings": False, "use_mrope": False, "use_sliding_window": False},
+        **{"vocab_size": 152064},
+    },
+    # The language model of one that also sees; most of it is left to the family.
+    "gemma-3-4b": {
+        **{"architectures": ["Gemma3ForConditionalGeneration"], "boi_token_index": 255999},
+        **{"image_token_index": 262144, "mm_tokens_per_image": 256, "model_type": "gemma3"},
+        "text_config": {
+            **{"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text"},
+            **{"num_hidden_layers": 34, "sliding_window": 1024},
+            "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+        },
+        **{"vision_config": {"hidden_size": 1152}, "torch_dtype": "bfloat16"},
+    },
+    "gpt2": {
+        **{"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"]},
+        **{"attn_pdrop": 0.1, "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256},
+        **{"initializer_range": 0.02, "layer_norm_epsilon": 1e-5, "model_type": "gpt2"},
+        **{"n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024},
+        **{"resid_pdrop": 0.1, "summary_activation": None, "summary_first_dropout": 0.1},
+        **{"summary_proj_to_labels": True, "summary_type": "cls_index", "summary_use_proj": True},
+        **{"task_specific_params": {"text-generation": {}}, "vocab_size": 50257},
+    },
+}
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_a_complete_config_file_is_understood(tmp_path, name):
+    assert written(tmp_path, COMPLETE[name]) == resolve_model(name)
+
+
+def test_layers_may_be_named_one_by_one(tmp_path):
+    kinds = (["sliding_attention"] * 3 + ["full_attention"]) * 8
+    fields = {"model_type": "olmo3", "layer_types": kinds, "sliding_window": 4096}
+    model = written(tmp_path, COMPLETE_OLMO | fields)
+    assert model == resolve_model("olmo-3-7b")
+    assert model.sliding_layers == 24
+
+
+COMPLETE_OLMO = {
+    **{"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32},
+    **{"intermediate_size": 11008, "vocab_size": 100278, "max_position_embeddings": 65536},
+}
 
 
 def test_names_are_taken_in_any_case():
@@ -61,34 +191,57 @@ def test_names_are_taken_in_any_case():
     ("change", "message"),
     [
         ({"hidden_size": None}, "hidden_size is missing"),
+        ({"model_type": None}, "model_type is missing"),
         ({"num_hidden_layers": -3}, "num_hidden_layers must be a positive number, not -3"),
+        ({"num_hidden_layers": True}, "num_hidden_layers must be a positive number, not True"),
         ({"vocab_size": "many"}, "vocab_size must be a positive number, not 'many'"),
-        ({"model_type": "xyz"}, "unknown model_type 'xyz'; known: opt, llama, mistral"),
+        ({"vocab_size": [[[[]]]]}, r"vocab_size must be a positive number, not \[\[\[\[\]\]\]\]"),
+        ({"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false, not 'no'"),
         ({"num_key_value_heads": 7}, "24 heads cannot share 7 key-value heads"),
         ({"head_dim": 127}, "head_dim must be even for rotary positions, not 127"),
-        (
-            {"word_embed_proj_dim": "big"},
-            "word_embed_proj_dim must be a positive number",
-        ),
         ({"head_dim": None, "hidden_size": 3071}, "24 heads do not divide hidden_size 3071"),
+        ({"intermediate_size": 1 << 40}, "intermediate_size must be 1..16777216, not 10995116"),
+        # Fields of other families, or of none that is known.
+        ({"num_local_experts": 8}, "field num_local_experts is not understood in a model of type"),
+        ({"sliding_window": 4096}, "field sliding_window is not understood"),
+        ({"word_embed_proj_dim": "big"}, "field word_embed_proj_dim is not understood"),
+        ({"kv_sharing": 2}, "field kv_sharing is not understood"),
+        ({"model_type": "mistral", "sliding_window": "far"}, "sliding_window must be a number, 0"),
+        ({"model_type": "mistral", "layer_types": "full"}, "layer_types must be a list of words"),
+        ({"model_type": "mistral", "layer_types": ["full_attention"]}, "1 entries for 28 layers"),
         (
-            {"intermediate_size": 1 << 40},
-            "intermediate_size must be 1..16777216, not 10995116",
+            {"model_type": "mistral", "layer_types": ["linear_attention"] * 28},
+            "layer_types 'linear_attention' is not understood",
         ),
+        ({"model_type": "mixtral"}, "num_local_experts is missing"),
+        (
+            {"model_type": "mixtral", "num_local_experts": 2, "num_experts_per_tok": 4},
+            "a token cannot use 4 of 2 experts",
+        ),
+        ({"model_type": "gemma2", "attention_bias": True}, "attention_bias True is not understood"),
+        ({"model_type": "opt", "ffn_dim": 1, "word_embed_proj_dim": "big"}, "must be a positive"),
+        ({"model_type": "opt", "ffn_dim": 1, "word_embed_proj_dim": 0}, "must be a positive"),
+        ({"model_type": ["llama"]}, r"unknown model_type \['llama'\]; known: deepseek_v2, "),
+        ({"model_type": "xyz"}, "unknown model_type 'xyz'; known: deepseek_v2, deepseek_v3, gemma"),
+        ({"model_type": "mamba"}, "unknown model_type 'mamba'; known: "),
+        ({"model_type": "qwen4"}, "unknown model_type 'qwen4'; known: "),  # not qwen3, not qwen2
+        ({"model_type": "mixtrl"}, r"'mixtrl'; did you mean mixtral\? known: "),
+        ({"model_type": "mitsral"}, r"'mitsral'; did you mean mistral\? known: "),
     ],
 )
 def test_a_malformed_config_is_refused(tmp_path, change, message):
-    path = tmp_path / "config.json"
-    merged = {key: value for key, value in (CONFIG | change).items() if value is not None}
-    path.write_text(json.dumps(merged))
-    with pytest.raises(ValueError, match=message):
-        resolve_model(str(path))
+    with pytest.raises(ValueError, match=message) as refusal:
+        written(tmp_path, CONFIG | change)
+    assert str(refusal.value).startswith(str(tmp_path))
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[" * 100_000, "is not JSON"),
+        ('{"model_type":' * 100_000, "is not JSON"),
+        ('{"vocab_size": ' + "9" * 5000 + "}", "is not JSON"),
         ("{", "is not JSON"),
         ("[1]", "it holds a list"),
         ("\xff", "is not JSON"),
@@ -101,6 +254,40 @@ def test_a_file_that_is_no_config_is_refused(tmp_path, text, message):
         resolve_model(str(path))
 
 
-def test_an_unknown_model_names_its_neighbours():
-    with pytest.raises(ValueError, match=r"^unknown model 'opt-13'; did you mean opt-13b or"):
-        resolve_model("opt-13")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("opt-13", r"^unknown model 'opt-13'; did you mean opt-13b\?"),
+        ("mixtral", r"^unknown model 'mixtral'; did you mean mixtral-8x7b or mixtral-8x22b"),
+        ("gnr", r"^unknown model 'gnr'; known: opt-125m, "),
+        ("", r"^unknown model ''; known: opt-125m, "),
+    ],
+)
+def test_an_unknown_model_names_its_neighbours(name, message):
+    with pytest.raises(ValueError, match=message):
+        resolve_model(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "bert"}, "^model_type must be one of deepseek_v2, .*, not 'bert'$"),
+        ({"sliding_layers": 1}, "^sliding_layers must be 0..0, not 1$"),
+        ({"sliding_window": 8, "sliding_layers": 3}, "^sliding_layers must be 0..2, not 3$"),
+        ({"query_norm": "all"}, "^query_norm must be one of .*, not 'all'$"),
+        (
+            {"experts": Experts(layers=3, count=4, per_token=1, width=8)},
+            "^layers with experts must be 0..2, not 3$",
+        ),
+    ],
+)
+def test_a_shape_refuses_what_cannot_be(change, message):
+    sizes = dict.fromkeys(("hidden_size", "intermediate_size", "vocab_size", "head_dim"), 8)
+    sizes |= dict.fromkeys(("num_hidden_layers", "num_attention_heads", "num_key_value_heads"), 2)
+    with pytest.raises(ValueError, match=message):
+        LlmShape(**({"model_type": "llama", "max_position_embeddings": 16} | sizes | change))
+
+
+def test_latent_attention_refuses_an_empty_part():
+    with pytest.raises(ValueError, match=r"^rotary_dim must be 1..16777216, not 0$"):
+        LatentAttention(kv_rank=1, query_rank=None, plain_dim=1, rotary_dim=0, value_dim=1)

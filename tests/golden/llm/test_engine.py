@@ -213,7 +213,7 @@ def test_refusals(run, complaint):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"model_type": "gpt"}, "^model_type must be one of opt, llama, mistral, not 'gpt'$"),
+        ({"model_type": "gpt"}, "^model_type must be one of deepseek_v2, .*, not 'gpt'$"),
         ({"num_hidden_layers": 0}, r"^num_hidden_layers must be 1\.\.16777216, not 0$"),
         ({"num_attention_heads": 3}, "^3 heads cannot share 2 key-value heads$"),
         ({"head_dim": 15}, "^head_dim must be even for rotary positions, not 15$"),

@@ -1,0 +1,477 @@
+"""From the fields of a ``config.json`` to a shape, for every family of decoder models.
+
+Each family has a function that reads the fields which only it has, or which it reads in its own
+way. A field that nobody reads is refused unless it is known not to matter: a model whose sizes are
+not understood has no answer.
+"""
+
+from collections.abc import Callable, Mapping
+from reprlib import repr as _shorten
+from typing import Any
+
+from tilewright.golden.params.block import require
+from tilewright.golden.params.llm import Experts, LatentAttention, LlmShape
+
+__all__ = ["FAMILIES", "shape_of"]
+
+# Fields that change neither the number of parameters nor the work of a token: bookkeeping;
+# activations, dropout and training; positions and scaling of scores; how experts are chosen.
+HARMLESS = """
+    model_type architectures auto_map transformers_version torch_dtype dtype use_cache
+    _name_or_path is_decoder id2label label2id num_labels problem_type output_attentions
+    output_hidden_states return_dict return_dict_in_generate chunk_size_feed_forward prefix
+    bos_token_id eos_token_id pad_token_id unk_token_id sep_token_id decoder_start_token_id
+    bad_words_ids task_specific_params tokenizer_class quantization_config is_llama_config
+
+    activation activation_function hidden_act hidden_activation hidden_dropout dropout
+    activation_dropout attention_dropout attn_pdrop embd_pdrop resid_pdrop classifier_dropout
+    layerdrop summary_activation summary_first_dropout summary_proj_to_labels summary_type
+    summary_use_proj layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps initializer_range
+    initializer_factor init_std gradient_checkpointing pretraining_tp ep_size
+
+    rope_theta rope_scaling rope_parameters rope_local_base_freq rope_interleave rope_interleaved
+    rotary_pct rotary_emb_base partial_rotary_factor original_max_position_embeddings
+    no_rope_layers no_rope_layer_interval initial_context_length attn_temperature_tuning
+    attn_scale floor_scale query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping
+    cache_implementation scale_attn_by_inverse_layer_idx scale_attn_weights clip_qkv
+    reorder_and_upcast_attn use_parallel_residual n_special predict_special_tokens swiglu_limit
+
+    router_aux_loss_coef router_jitter_noise output_router_logits aux_loss_alpha seq_aux
+    norm_topk_prob routed_scaling_factor scoring_func topk_method topk_group n_group
+    num_nextn_predict_layers
+"""
+DO_NOT_MATTER = frozenset(HARMLESS.split())
+# The others of a model that also sees or hears: its language model is what runs here.
+NESTED = "text_config"
+UNIVERSAL = ("model_type", "max_position_embeddings", "tie_word_embeddings")
+WRAPPERS = {"gemma3": "gemma3_text", "llama4": "llama4_text", "mistral3": "mistral"}
+
+
+class Fields:
+    """The fields of one model; knows which of them have been read."""
+
+    def __init__(self, name: str, content: Mapping[str, Any]):
+        self.name = name
+        self._content = {key: value for key, value in content.items() if value is not None}
+        self._read: set[str] = set()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._content
+
+    def refuse(self, message: str) -> ValueError:
+        """Return the refusal of this model with ``message``."""
+        return ValueError(f"{self.name}: {message}")
+
+    def number(self, *keys: str, default: int | None = None, least: int = 1) -> int:
+        """Return the whole number of the first of ``keys`` that is given, or ``default``."""
+        for key in keys:
+            self._read.add(key)
+        given = [key for key in keys if key in self._content]
+        if not given:
+            if default is None:
+                raise self.refuse(f"it is not a config.json: {keys[0]} is missing")
+            return default
+        value = self._content[given[0]]
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            kind = "a positive number" if least else "a number, 0 or more"
+            raise self.refuse(f"{given[0]} must be {kind}, not {_shorten(value)}")
+        return value
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """Return whether ``key`` is true."""
+        self._read.add(key)
+        value = self._content.get(key, default)
+        if not isinstance(value, bool):
+            raise self.refuse(f"{key} must be true or false, not {_shorten(value)}")
+        return value
+
+    def numbers(self, key: str) -> list[int] | None:
+        """Return the list of whole numbers ``key``; None where it is not given."""
+        return self._items(key, int, "whole numbers")
+
+    def words(self, key: str) -> list[str] | None:
+        """Return the list of words ``key``; None where it is not given."""
+        return self._items(key, str, "words")
+
+    def _items(self, key: str, kind: type, what: str) -> list[Any] | None:
+        self._read.add(key)
+        value = self._content.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(type(item) is kind for item in value):
+            raise self.refuse(f"{key} must be a list of {what}, not {_shorten(value)}")
+        return value
+
+    def only(self, key: str, *values: Any) -> None:
+        """Refuse any other value of ``key`` than these: the model would be another."""
+        self._read.add(key)
+        value = self._content.get(key, values[0])
+        if value not in values:
+            raise self.refuse(f"{key} {_shorten(value)} is not understood")
+
+    def finish(self, family: str) -> None:
+        """Refuse a field that was not read and may matter."""
+        for key, value in self._content.items():
+            if key not in self._read and key not in DO_NOT_MATTER and value is not False:
+                raise self.refuse(
+                    f"field {key} is not understood in a model of type {family}; where it changes"
+                    " neither sizes nor work, take it out of the file"
+                )
+
+
+Read = dict[str, Any]  # arguments of LlmShape
+
+
+def shape_of(name: str, config: Mapping[str, Any]) -> LlmShape:
+    """Return the shape that the fields of a ``config.json`` describe; ``name`` is for messages."""
+    outer = config.get("model_type")
+    content = config.get(NESTED)
+    if isinstance(content, Mapping):
+        inner = content.get("model_type", WRAPPERS.get(str(outer), outer))
+        content = {key: config[key] for key in UNIVERSAL if key in config} | dict(content)
+        content["model_type"] = inner
+    else:
+        content = config
+    fields = Fields(name, content)
+    family = content.get("model_type")
+    if family is None:
+        raise fields.refuse("it is not a config.json: model_type is missing")
+    if family not in FAMILIES if isinstance(family, str) else True:
+        raise fields.refuse(_unknown_family(family))
+    try:
+        found = _common(fields, family) | FAMILIES[family](fields)
+        fields.finish(family)
+        return LlmShape(model_type=family, name=name, **found)
+    except ValueError as error:
+        text = str(error)
+        raise ValueError(text if text.startswith(name) else f"{name}: {text}") from None
+
+
+def _unknown_family(family: Any) -> str:
+    known = ", ".join(FAMILIES)
+    near = [name for name in FAMILIES if isinstance(family, str) and _is_slip(family.lower(), name)]
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"unknown model_type {_shorten(family)}; {hint}known: {known}"
+
+
+def _is_slip(typed: str, name: str) -> bool:
+    """Whether one letter is wrong, missing, too many or swapped; another version is no slip."""
+    digits = [char for char in typed if char.isdigit()]
+    if digits != [char for char in name if char.isdigit()] or typed == name:
+        return False
+    start = next((k for k, (a, b) in enumerate(zip(typed, name, strict=False)) if a != b), None)
+    if start is None:
+        return abs(len(typed) - len(name)) == 1
+    ends = (typed[start + 1 :], name[start + 1 :])
+    swapped = typed[start : start + 2] == name[start : start + 2][::-1]
+    return (
+        ends[0] == ends[1]
+        or typed[start:] == ends[1]
+        or ends[0] == name[start:]
+        or (swapped and typed[start + 2 :] == name[start + 2 :])
+    )
+
+
+def _common(fields: Fields, family: str) -> Read:
+    """What every family says, some in words of their own."""
+    known = DEFAULTS.get(family, {})
+    hidden = fields.number("hidden_size", "n_embd")
+    heads = fields.number("num_attention_heads", "n_head", default=known.get("heads"))
+    head_dim = known.get("head_dim")
+    if "head_dim" not in fields and head_dim is None and "kv_lora_rank" not in fields:
+        require(
+            hidden % heads == 0, f"{fields.name}: {heads} heads do not divide hidden_size {hidden}"
+        )
+    tied = fields.flag("tie_word_embeddings", bool(known.get("tied", False)))
+    inner = {"opt": "ffn_dim", "gpt2": "n_inner"}.get(family, "intermediate_size")
+    return {
+        "hidden_size": hidden,
+        "intermediate_size": fields.number(inner, default=4 * hidden if family == "gpt2" else None),
+        "num_hidden_layers": fields.number("num_hidden_layers", "n_layer"),
+        "num_attention_heads": heads,
+        "num_key_value_heads": fields.number(
+            "num_key_value_heads", default=known.get("kv_heads", heads)
+        ),
+        "head_dim": fields.number("head_dim", default=head_dim or max(1, hidden // heads)),
+        "vocab_size": fields.number("vocab_size", default=known.get("vocabulary")),
+        "max_position_embeddings": fields.number(
+            "max_position_embeddings", "n_positions", "n_ctx", default=known.get("positions")
+        ),
+        "tie_word_embeddings": tied,
+    }
+
+
+# What a family's configurations leave out, since it is the default of the family.
+DEFAULTS: dict[str, dict[str, int]] = {
+    "gemma": {"tied": 1, "head_dim": 256},
+    "gemma2": {"tied": 1, "head_dim": 256},
+    "gemma3_text": {
+        **{"tied": 1, "head_dim": 256, "heads": 8, "kv_heads": 4},
+        **{"vocabulary": 262208, "positions": 131072},
+    },
+    "gpt2": {"tied": 1, "vocabulary": 50257},
+    "gpt_oss": {"head_dim": 64},
+    "opt": {"tied": 1},
+    "smollm3": {"tied": 1},
+}
+
+
+def _llama(fields: Fields) -> Read:
+    bias = fields.flag("attention_bias")
+    return {
+        "query_bias": bias,
+        "output_bias": bias,
+        "feed_forward_bias": fields.flag("mlp_bias"),
+    }
+
+
+def _windowed(fields: Fields, *, use: bool = True, every: int = 1, first: int = 0) -> Read:
+    """Sliding windows in the layers that ``layer_types`` names.
+
+    Without it they are in those from ``first`` on, but for the last of every ``every`` layers where
+    that is more than 1.
+    """
+    kinds = fields.words("layer_types")
+    window = fields.number("sliding_window", default=0, least=0)
+    layers = fields.number("num_hidden_layers")
+    if kinds is not None:
+        known = ("full_attention", "sliding_attention", "chunked_attention")
+        for kind in kinds:
+            if kind not in known:
+                raise fields.refuse(f"layer_types {kind!r} is not understood")
+        if len(kinds) != layers:
+            raise fields.refuse(f"layer_types has {len(kinds)} entries for {layers} layers")
+        count = len(kinds) - kinds.count("full_attention")
+    elif use and window:
+        count = sum(every == 1 or (k + 1) % every != 0 for k in range(first, layers))
+    else:
+        count = 0
+    if count and not window:
+        raise fields.refuse("layers slide, but sliding_window is missing")
+    return {"sliding_window": window, "sliding_layers": count} if count else {}
+
+
+def _qwen_window(fields: Fields) -> Read:
+    """A window that a switch turns on, in the layers from ``max_window_layers`` on."""
+    layers = fields.number("num_hidden_layers")
+    first = fields.number("max_window_layers", default=layers, least=0)
+    return _windowed(fields, use=fields.flag("use_sliding_window"), first=min(first, layers))
+
+
+def _experts(fields: Fields, **more: Any) -> Experts:
+    """Routed experts; ``more`` says what the family has beside them."""
+    return Experts(
+        **{
+            "layers": fields.number("num_hidden_layers"),
+            "count": fields.number("num_local_experts", "num_experts", "n_routed_experts"),
+            "per_token": fields.number("num_experts_per_tok", "experts_per_token"),
+            "width": fields.number("moe_intermediate_size", "intermediate_size"),
+            **more,
+        }
+    )
+
+
+def _mixtral(fields: Fields) -> Read:
+    return {"experts": _experts(fields), **_windowed(fields)}
+
+
+def _qwen_experts(fields: Fields, **more: Any) -> Experts:
+    """In every ``decoder_sparse_step``-th layer but for those of a list."""
+    layers = fields.number("num_hidden_layers")
+    step = fields.number("decoder_sparse_step", default=1)
+    dense = set(fields.numbers("mlp_only_layers") or ())
+    count = sum((k + 1) % step == 0 and k not in dense for k in range(layers))
+    return _experts(fields, layers=count, **more)
+
+
+def _qwen2(fields: Fields) -> Read:
+    fields.only("attention_bias", True, False)  # its queries, keys and values always have biases
+    return {"query_bias": True, **_qwen_window(fields)}
+
+
+def _qwen2_moe(fields: Fields) -> Read:
+    shared = fields.number("shared_expert_intermediate_size")
+    experts = _qwen_experts(fields, shared_width=shared, shared_gate=True)
+    return {
+        "query_bias": fields.flag("qkv_bias", True),
+        "experts": experts,
+        **_qwen_window(fields),
+    }
+
+
+def _qwen3(fields: Fields) -> Read:
+    bias = fields.flag("attention_bias")
+    return {
+        "query_norm": "head",
+        "query_bias": bias,
+        "output_bias": bias,
+        **_qwen_window(fields),
+    }
+
+
+def _qwen3_moe(fields: Fields) -> Read:
+    return {**_qwen3(fields), "experts": _qwen_experts(fields)}
+
+
+def _gemma(fields: Fields) -> Read:
+    fields.only("attention_bias", False)
+    return {}
+
+
+def _gemma2(fields: Fields) -> Read:
+    return {**_gemma(fields), "layer_norms": 4, **_windowed(fields, every=2)}
+
+
+def _gemma3(fields: Fields) -> Read:
+    pattern = fields.number("sliding_window_pattern", "_sliding_window_pattern", default=6)
+    windows = _windowed(fields, every=pattern)
+    return {**_gemma(fields), "layer_norms": 4, "query_norm": "head", **windows}
+
+
+def _phi3(fields: Fields) -> Read:
+    fields.only("attention_bias", False)
+    for key in ("mlp_bias", "lm_head_bias"):
+        fields.only(key, False)
+    return _windowed(fields)
+
+
+def _deepseek(fields: Fields) -> Read:
+    fields.only("attention_bias", False)
+    layers = fields.number("num_hidden_layers")
+    dense = fields.number("first_k_dense_replace", default=0, least=0)
+    step = fields.number("moe_layer_freq", default=1)
+    width = fields.number("moe_intermediate_size")
+    rotary = fields.number("qk_rope_head_dim")
+    latent = LatentAttention(
+        kv_rank=fields.number("kv_lora_rank"),
+        query_rank=fields.number("q_lora_rank", default=0) or None,
+        plain_dim=fields.number("qk_nope_head_dim"),
+        rotary_dim=rotary,
+        value_dim=fields.number("v_head_dim"),
+    )
+    # DeepSeek-V2's modelling code ignores its head_dim; later files give that of the rotary part.
+    fields.number("head_dim", "qk_head_dim", default=rotary)
+    experts = _experts(
+        fields,
+        layers=sum(k >= dense and k % step == 0 for k in range(layers)),
+        shared_width=width * fields.number("n_shared_experts", default=0, least=0),
+    )
+    return {
+        "latent": latent,
+        "head_dim": latent.plain_dim + latent.rotary_dim,
+        "experts": experts,
+    }
+
+
+def _deepseek_v3(fields: Fields) -> Read:
+    found = _deepseek(fields)
+    # A correction of each expert's score keeps their load even; it is part of the checkpoint.
+    return {**found, "experts": _with(found["experts"], router_bias=True)}
+
+
+def _with(experts: Experts, **changes: Any) -> Experts:
+    return Experts(**(vars(experts) | changes))
+
+
+def _olmo(fields: Fields) -> Read:
+    fields.only("attention_bias", False)
+    return {"norm_weights": False}
+
+
+def _olmo2(fields: Fields) -> Read:
+    fields.only("attention_bias", False)
+    return {"query_norm": "width"}
+
+
+def _olmo3(fields: Fields) -> Read:
+    return {**_olmo2(fields), **_windowed(fields, every=4)}
+
+
+def _olmoe(fields: Fields) -> Read:
+    return {**_olmo2(fields), "experts": _experts(fields)}
+
+
+def _llama4(fields: Fields) -> Read:
+    """Three of four layers see the chunk of 8192 tokens that they are in: at most a window."""
+    fields.only("attention_bias", False)
+    layers = fields.number("num_hidden_layers")
+    fields.flag("use_qk_norm", True)  # without weights
+    rotary = fields.numbers("no_rope_layers") or []
+    interval = fields.number("no_rope_layer_interval", default=4)
+    chunk = fields.number("attention_chunk_size", default=0, least=0)
+    fields.words("layer_types")  # says the same of chunks once more
+    chunked = sum(rotary) if rotary else sum((k + 1) % interval != 0 for k in range(layers))
+    step = fields.number("interleave_moe_layer_step", default=1)
+    with_experts = fields.numbers("moe_layers")
+    count = layers // step if with_experts is None else len(with_experts)
+    width = fields.number("intermediate_size")
+    found: Read = {"sliding_window": chunk, "sliding_layers": chunked} if chunk else {}
+    return found | {
+        "experts": _experts(fields, layers=count, width=width, shared_width=width),
+        "intermediate_size": fields.number("intermediate_size_mlp", default=width),
+    }
+
+
+def _gpt_oss(fields: Fields) -> Read:
+    bias = fields.flag("attention_bias", True)
+    return {
+        "query_bias": bias,
+        "output_bias": bias,
+        "attention_sinks": True,
+        "experts": _experts(fields, router_bias=True, bias=True),
+        **_windowed(fields, every=2),
+    }
+
+
+def _smollm3(fields: Fields) -> Read:
+    return {**_llama(fields), **_qwen_window(fields)}
+
+
+def _gpt_neox(fields: Fields) -> Read:
+    fields.only("attention_bias", True)
+    return {}
+
+
+def _gpt2(fields: Fields) -> Read:
+    for key in ("n_ctx", "n_positions"):  # the same number, given twice
+        fields.number(key, default=1)
+    return {}
+
+
+def _opt(fields: Fields) -> Read:
+    hidden = fields.number("hidden_size")
+    embedding = fields.number("word_embed_proj_dim", default=hidden)
+    fields.only("enable_bias", True)
+    fields.only("layer_norm_elementwise_affine", True)
+    fields.only("_remove_final_layer_norm", False)
+    return {
+        "do_layer_norm_before": fields.flag("do_layer_norm_before", True),
+        "word_embed_proj_dim": None if embedding == hidden else embedding,
+    }
+
+
+FAMILIES: dict[str, Callable[[Fields], Read]] = {
+    "deepseek_v2": _deepseek,
+    "deepseek_v3": _deepseek_v3,
+    "gemma": _gemma,
+    "gemma2": _gemma2,
+    "gemma3_text": _gemma3,
+    "gpt2": _gpt2,
+    "gpt_neox": _gpt_neox,
+    "gpt_oss": _gpt_oss,
+    "llama": _llama,
+    "llama4_text": _llama4,
+    "mistral": _windowed,
+    "mixtral": _mixtral,
+    "olmo": _olmo,
+    "olmo2": _olmo2,
+    "olmo3": _olmo3,
+    "olmoe": _olmoe,
+    "opt": _opt,
+    "phi3": _phi3,
+    "qwen2": _qwen2,
+    "qwen2_moe": _qwen2_moe,
+    "qwen3": _qwen3,
+    "qwen3_moe": _qwen3_moe,
+    "smollm3": _smollm3,
+}
