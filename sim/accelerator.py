@@ -372,16 +372,12 @@ ACCELERATORS: dict[str, Callable[[], Accelerator]] = {
 }
 
 
-def footprint(machine: Accelerator, model: LlmShape, batch: int, context: int) -> dict[str, float]:
-    """Return bytes of weights (projections and head INT4, other tables fp16) and of the cache."""
+def stored_weights(model: LlmShape) -> float:
+    """Return the bytes of a model's weights: projections and head INT4, other tables fp16."""
     packed = model.linear_weights + model.head_weights
     rest = (
         model.parameters
         - model.linear_weights
         - (0 if model.tie_word_embeddings else model.head_weights)
     )
-    heads = batch * model.num_hidden_layers * model.num_key_value_heads
-    return {
-        "weights": (packed * WEIGHT_BITS + rest * FP16.bits) / 8,
-        "cache": heads * machine.cache_bits(context, model.head_dim) / 8,
-    }
+    return (packed * WEIGHT_BITS + rest * FP16.bits) / 8

@@ -1,25 +1,29 @@
 """One result for any system: latency, rates, what bounds it, energy and memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.block import BlockParams, require
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.names import unknown
 from tilewright.sim import accelerator as acc
 from tilewright.sim import xeon
+from tilewright.sim.kv_format import cache_bytes, resolve_kv_format
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import NoRecordError, deca_power_mw, deca_runs
 from tilewright.sim.scheme import DEFAULT_SCHEME, OTHER_NAMES, WeightScheme, resolve_weight_scheme
+from tilewright.sim.server import run_step
 from tilewright.sim.target import Target, resolve_target, system_names
-from tilewright.sim.workload import Gemm, decode, prefill
+from tilewright.sim.workload import Batch, work
 
 __all__ = ["PHASES", "LlmResult", "MemoryBytes", "answer", "answer_on", "compare_systems"]
 
 PHASES = ("decode", "prefill")
 HBM_PJ_PER_BIT = 3.9  # Anda and Harmonia papers; of the servers' memories none is published
 PACKAGE_WATTS = 350.0  # DECA paper, Section 7: design power
+DEFAULT_KV = "bf16"  # of the servers; an accelerator has a format of its own
 OTHER_KERNELS = "attention and small kernels"
+FITTED_SHARE = 0.5  # of a step's time, from which on a remark says what it rests on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +42,16 @@ class LlmResult:
 
     model: str
     parameters: int
+    active_parameters: int  # that one token meets
     system: str
     block: str | None  # the slug of the block, where one was asked for
     engine: str | None  # of a Xeon
     scheme: str
+    kv_format: str
     phase: str
     batch: int
-    context: int
+    context: int  # of the longest sequence
+    contexts: tuple[tuple[int, int], ...]  # sequences, and tokens of each of them
     latency_ms: float
     tokens_per_second: float
     joules_per_token: float
@@ -61,6 +68,7 @@ class _Step:
     """What differs between the kinds of system."""
 
     scheme: str
+    kv_format: str
     seconds: float
     utilisation: dict[str, float]
     bound: str
@@ -80,16 +88,20 @@ def answer(
     engine: str | None = None,
     block: BlockParams | None = None,
     latency: int | None = None,
-    batch: int = 1,
+    batch: int | Batch = 1,
     context: int = 1024,
     phase: str = "decode",
+    kv: str | None = None,
 ) -> LlmResult:
     """Return the result of one step: a token for every sequence, or the whole prompt.
 
-    ``block`` and ``latency`` are those of :func:`tilewright.sim.target.resolve_target`.
+    ``batch`` sequences have ``context`` tokens each; a :class:`tilewright.sim.workload.Batch` says
+    itself how many each has. ``block`` and ``latency`` are those of
+    :func:`tilewright.sim.target.resolve_target`, ``kv`` is one of
+    ``tilewright.sim.kv_format.KV_FORMATS``.
     """
     target = resolve_target(system, engine=engine, block=block, latency=latency)
-    return answer_on(target, model, scheme=scheme, batch=batch, context=context, phase=phase)
+    return answer_on(target, model, scheme=scheme, batch=batch, context=context, phase=phase, kv=kv)
 
 
 def answer_on(
@@ -97,30 +109,33 @@ def answer_on(
     model: LlmShape,
     *,
     scheme: str | None = None,
-    batch: int = 1,
+    batch: int | Batch = 1,
     context: int = 1024,
     phase: str = "decode",
+    kv: str | None = None,
 ) -> LlmResult:
     """Return the same for a target that is already resolved."""
     if phase not in PHASES:
         raise ValueError(unknown("phase", phase, PHASES))
-    gemms = (decode if phase == "decode" else prefill)(model, batch, context)
-    if target.xeon is not None:
-        step = _on_xeon(model, target, scheme or DEFAULT_SCHEME, batch, context, phase)
-    else:
-        step = _on_accelerator(model, target, scheme, gemms, batch, context)
-    tokens = batch * (1 if phase == "decode" else context)
+    sequences = batch if isinstance(batch, Batch) else Batch(((batch, context),))
+    prompt = phase == "prefill"
+    run = _on_accelerator if target.xeon is None else _on_xeon
+    step = run(model, target, scheme, sequences, prompt, kv)
+    tokens = sequences.tokens if prompt else sequences.sequences
     needed = step.weights + step.cache
     return LlmResult(
         model=model.name,
         parameters=model.parameters,
+        active_parameters=model.active_parameters,
         system=target.system,
         block=None if target.block is None else target.block.slug,
         engine=target.engine,
         scheme=step.scheme,
+        kv_format=step.kv_format,
         phase=phase,
-        batch=batch,
-        context=context,
+        batch=sequences.sequences,
+        context=sequences.longest,
+        contexts=sequences.groups,
         latency_ms=1e3 * step.seconds,
         tokens_per_second=tokens / step.seconds,
         joules_per_token=sum(step.joules_by_part.values()) / tokens,
@@ -134,8 +149,16 @@ def answer_on(
             capacity=step.capacity,
             fits=needed <= step.capacity,
         ),
-        remarks=(*step.remarks, *_size_remarks(model, context, needed, step.capacity)),
+        remarks=(*step.remarks, *_size_remarks(model, sequences.longest, needed, step.capacity)),
     )
+
+
+def _by_name(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Add what has the same name: products of several shapes, such as those of experts."""
+    found: dict[str, float] = {}
+    for name, value in parts:
+        found[name] = found.get(name, 0.0) + value
+    return found
 
 
 def _size_remarks(model: LlmShape, context: int, needed: float, capacity: float) -> Iterator[str]:
@@ -146,17 +169,30 @@ def _size_remarks(model: LlmShape, context: int, needed: float, capacity: float)
 
 
 def _on_xeon(
-    model: LlmShape, target: Target, scheme: str, batch: int, context: int, phase: str
+    model: LlmShape,
+    target: Target,
+    scheme: str | None,
+    batch: Batch,
+    prompt: bool,
+    kv: str | None,
 ) -> _Step:
-    machine, weights = xeon.SYSTEMS[target.system], resolve_weight_scheme(scheme)
-    engine = target.engine or ""
-    run = xeon.token if phase == "decode" else xeon.first_token
-    time = run(machine, engine, weights, model, batch, context, target.deca)
-    remarks = [] if phase == "decode" else ["no published figure holds a prefill of this system"]
+    machine, name = xeon.SYSTEMS[target.system], scheme or DEFAULT_SCHEME
+    weights, kept, engine = resolve_weight_scheme(name), kv or DEFAULT_KV, target.engine or ""
+    kv_format = resolve_kv_format(kept)
+    time = run_step(
+        machine, engine, weights, model, batch, prompt=prompt, kv=kv_format, params=target.deca
+    )
+    remarks = ["no published figure holds a prefill of this system"] if prompt else []
+    by_matrix = prompt or model.latent is not None
+    remarks += _fitted_remarks(time.kernels + (0 if by_matrix else time.attention), time.seconds)
+    if model.latent is not None:
+        remarks.append("no published figure holds latent attention, which is matrix products here")
     stored = weights.bytes_of(model.linear_weights)
     tables = (model.parameters - model.linear_weights) * xeon.ACTIVATION_BYTES
-    cache = float(batch * model.kv_elements(context) * xeon.ACTIVATION_BYTES)
-    read = stored + model.head_weights * xeon.ACTIVATION_BYTES + cache
+    cache = cache_bytes(model, batch, kv_format.bits)
+    # Of experts, those are read that a token of this step chose.
+    read = weights.bytes_of(sum(p.gemm.matrix for p in time.products)) + cache
+    read += sum(p.gemm.matrix for p in time.plain) * xeon.ACTIVATION_BYTES
     # Use over the whole step: what GEMMs keep busy, over the time of everything.
     share = {
         name: sum(p.seconds * p.tile.utilisation[name] for p in time.products) / time.seconds
@@ -173,19 +209,32 @@ def _on_xeon(
         joules, remark = _deca_energy(target, weights, share["vector"], time.seconds)
         energy |= joules
         remarks.append(remark)
-    parts = {p.gemm.name: 1e3 * p.seconds for p in (*time.products, time.head)}
+    if kept != DEFAULT_KV:
+        remarks.append(f"the cache in {kept} takes less memory; its conversion is not counted")
+    parts = _by_name((p.gemm.name, 1e3 * p.seconds) for p in (*time.products, *time.plain))
+    others = {"small kernels": time.kernels, "attention": time.attention, "cache": time.cache}
     return _Step(
-        scheme=scheme,
+        scheme=name,
+        kv_format=kept,
         seconds=time.seconds,
         utilisation=share,
-        bound=longest.tile.bound if time.gemm_seconds >= time.rest else OTHER_KERNELS,
-        ms_by_part=parts | {OTHER_KERNELS: 1e3 * time.rest},
+        bound=longest.tile.bound if time.product_seconds >= time.rest else OTHER_KERNELS,
+        ms_by_part=parts | {part: 1e3 * seconds for part, seconds in others.items()},
         joules_by_part=energy,
         weights=stored + tables,
         cache=cache,
         capacity=machine.capacity,
         remarks=tuple(remarks),
     )
+
+
+def _fitted_remarks(fitted: float, seconds: float) -> Iterator[str]:
+    """Say so where most of a step is constants that were fitted to other models."""
+    if fitted > FITTED_SHARE * seconds:
+        yield (
+            f"{100 * fitted / seconds:.0f}% of the time rests on constants for attention and small"
+            " kernels, fitted to Llama-2-70B and OPT-66B at 32 to 192 tokens of context"
+        )
 
 
 def _deca_energy(
@@ -224,12 +273,14 @@ def _on_accelerator(
     model: LlmShape,
     target: Target,
     scheme: str | None,
-    gemms: Sequence[Gemm],
-    batch: int,
-    context: int,
+    batch: Batch,
+    prompt: bool,
+    kv: str | None,
 ) -> _Step:
     machine = target.accelerator(scheme)
-    times = acc.run(machine, gemms)
+    own = "harmonia" if machine.name == "harmonia" else "fp16"
+    require(kv in (None, own), f"{target.system} keeps keys and values in {own}; leave {kv!r} out")
+    times = acc.run(machine, work(model, batch, prompt=prompt))
     cycles = sum(t.cycles for t in times)
     share = {
         "compute": sum(t.compute for t in times) / cycles,
@@ -239,16 +290,16 @@ def _on_accelerator(
     if target.built is not None:
         remarks.append(f"memory behind the port of {target.built.slug}, as built")
     lengths = "/".join(str(length) for length in machine.lengths.values())
-    memory = acc.footprint(machine, model, batch, context)
     return _Step(
         scheme=lengths if machine.name in ("anda", "harmonia") else "fp16",
+        kv_format=own,
         seconds=cycles / machine.clock,
         utilisation=share,
         bound=max(share, key=lambda name: share[name]),
-        ms_by_part={t.gemm.name: 1e3 * t.cycles / machine.clock for t in times},
+        ms_by_part=_by_name((t.gemm.name, 1e3 * t.cycles / machine.clock) for t in times),
         joules_by_part=acc.energy(machine, times),
-        weights=memory["weights"],
-        cache=memory["cache"],
+        weights=acc.stored_weights(model),
+        cache=cache_bytes(model, batch, machine.cache_bits),
         capacity=machine.capacity,
         remarks=tuple(remarks),
     )

@@ -9,15 +9,25 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as shorten
 
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 
-__all__ = ["Gemm", "decode", "linear", "prefill", "read_csv", "total_macs"]
+__all__ = [
+    *("EXPERT", "Batch", "Gemm", "attention", "decode", "head", "linear", "prefill", "read_csv"),
+    *("total_macs", "work"),
+]
 
-LARGEST = 1 << 31  # no dimension, batch or context is beyond it: a slip of the keyboard
+# Beyond these a number is a slip of the keyboard.
+LARGEST = 1 << 31  # of a dimension of a GEMM
+LARGEST_MATRIX = 1 << 42  # values of a matrix; the largest models have some 2^41 in all
+LARGEST_GEMM = 1 << 62  # multiply-adds
+MOST_SEQUENCES, LONGEST_CONTEXT, MOST_TOKENS = 1 << 16, 1 << 24, 1 << 30
 LONGEST_NUMBER = 20  # characters of a number in a table
-MODULES = ("qkv", "o", "u", "d", "head", "attention", "other")
+MODULES = ("qkv", "o", "u", "d", "head", "router", "attention", "other")
+EXPERT = "expert "  # begins the names of products with experts that a router chose
+MODULE_OF = {"o": "o", "gate": "u", "up": "u", "down": "d"}  # by projection; the others are qkv
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,68 +35,167 @@ class Gemm:
     """``count`` GEMMs of the same shape."""
 
     name: str
-    module: str  # which activation feeds it, in the words of the Anda paper; or attention, head
+    module: str  # which activation feeds it, in the words of the Anda paper; or one of MODULES
     rows: int
     inner: int
     outer: int
-    count: int = 1
+    count: float = 1  # a mean where it depends on which experts tokens choose
 
     def __post_init__(self) -> None:
-        for field in ("rows", "inner", "outer", "count"):
+        for field in ("rows", "inner", "outer"):
             value = getattr(self, field)
             require(
                 1 <= value <= LARGEST, f"{self.name}: {field} must be 1..{LARGEST}, not {value!r}"
             )
+        require(
+            0 < self.count <= LARGEST,
+            f"{self.name}: count must be 1..{LARGEST}, not {self.count!r}",
+        )
+        require(
+            self.inner * self.outer <= LARGEST_MATRIX
+            and self.rows * self.inner * self.outer <= LARGEST_GEMM,
+            f"{self.name}: {self.rows} x {self.inner} x {self.outer} is larger than any product of"
+            " a model",
+        )
 
     @property
-    def macs(self) -> int:
+    def macs(self) -> float:
         """Multiply-adds of all ``count`` repetitions."""
         return self.count * self.rows * self.inner * self.outer
 
     @property
-    def matrix(self) -> int:
+    def matrix(self) -> float:
         """Values of the matrices of all ``count`` repetitions."""
         return self.count * self.inner * self.outer
 
 
-def linear(model: LlmShape, rows: int) -> list[Gemm]:
-    """The projections of all layers for ``rows`` tokens at once; without the output head."""
-    gated = [("gate", "u", model.hidden_size, model.intermediate_size)] if model.gated else []
-    shapes = [
-        ("q", "qkv", model.hidden_size, model.query_width),
-        ("k", "qkv", model.hidden_size, model.kv_width),
-        ("v", "qkv", model.hidden_size, model.kv_width),
-        ("o", "o", model.query_width, model.hidden_size),
-        *gated,
-        ("up", "u", model.hidden_size, model.intermediate_size),
-        ("down", "d", model.intermediate_size, model.hidden_size),
-    ]
-    return [
-        Gemm(
-            name=name,
-            module=module,
-            rows=rows,
-            inner=inner,
-            outer=outer,
-            count=model.num_hidden_layers,
+@dataclass(frozen=True)
+class Batch:
+    """Sequences that are worked on together: pairs of how many, and how many tokens each has."""
+
+    groups: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        require(bool(self.groups), "a batch has at least one sequence")
+        for sequences, tokens in self.groups:
+            require(
+                1 <= sequences <= MOST_SEQUENCES,
+                f"batch must be 1..{MOST_SEQUENCES}, not {sequences!r}",
+            )
+            require(
+                1 <= tokens <= LONGEST_CONTEXT,
+                f"context must be 1..{LONGEST_CONTEXT} tokens, not {tokens!r}",
+            )
+        require(
+            self.sequences <= MOST_SEQUENCES and self.tokens <= MOST_TOKENS,
+            f"a batch of {self.sequences} sequences with {self.tokens} tokens in all is beyond"
+            f" {MOST_SEQUENCES} sequences or {MOST_TOKENS} tokens",
         )
-        for name, module, inner, outer in shapes
-    ]
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of the whole batch."""
+        return sum(sequences for sequences, _ in self.groups)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all sequences."""
+        return sum(sequences * tokens for sequences, tokens in self.groups)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence."""
+        return max(tokens for _, tokens in self.groups)
+
+    def longer(self, tokens: int) -> "Batch":
+        """Return the batch after as many more tokens of every sequence."""
+        return Batch(tuple((sequences, length + tokens) for sequences, length in self.groups))
+
+
+def linear(model: LlmShape, rows: int) -> list[Gemm]:
+    """The projections of all layers for ``rows`` tokens at once; without the output head.
+
+    Of experts those are read that one of the tokens chose, if each chose at random.
+    """
+
+    def of(
+        matrices: dict[str, tuple[int, int]], prefix: str, rows: int, count: float
+    ) -> Iterator[Gemm]:
+        for name, (inner, outer) in matrices.items():
+            yield Gemm(
+                name=prefix + name,
+                module=MODULE_OF.get(name, "qkv"),
+                rows=rows,
+                inner=inner,
+                outer=outer,
+                count=count,
+            )
+
+    found = [*of(model.attention_projections, "", rows, model.num_hidden_layers)]
+    if model.dense_layers:
+        dense = model.feed_forward(model.intermediate_size)
+        found += of(dense, "", rows, model.dense_layers)
+    if model.experts is None:
+        return found
+    e = model.experts
+    router = Gemm(
+        name="router",
+        module="router",
+        rows=rows,
+        inner=model.hidden_size,
+        outer=e.count + e.shared_gate,
+        count=e.layers,
+    )
+    found.append(router)
+    for count, tokens in _tokens_of_experts(e.expected_distinct(rows), rows * e.per_token):
+        found += of(model.feed_forward(e.width), EXPERT, tokens, e.layers * count)
+    if e.shared_width:
+        found += of(model.feed_forward(e.shared_width), "shared ", rows, e.layers)
+    return found
+
+
+def _tokens_of_experts(distinct: float, uses: int) -> Iterator[tuple[float, int]]:
+    """Spread ``uses`` over ``distinct`` experts as evenly as whole tokens allow: (experts, tokens).
+
+    Both sums are kept: every chosen expert's weights are read once, every use is a row.
+    """
+    fewer = max(1, int(uses / distinct))
+    with_more = min(distinct, max(0.0, uses - fewer * distinct))
+    for experts, tokens in ((distinct - with_more, fewer), (with_more, fewer + 1)):
+        if experts > 1e-9 * distinct:
+            yield experts, tokens
 
 
 def attention(model: LlmShape, sequences: int, tokens: int, keys: int) -> list[Gemm]:
     """Scores and weighted values: ``tokens`` queries of each sequence meet ``keys`` cached tokens.
 
     The query heads that share a key-value head make up the rows of one GEMM. Every query meets
-    every key: the mask of a causal model is not used to skip work, as in the papers.
+    every key that its layer's window lets it see: the mask of a causal model is not used to skip
+    work, as in the papers. Where the cache has one vector for all heads (MLA), a single query
+    meets these vectors themselves; a prompt makes the keys and values of every head of them.
     """
-    rows = tokens * (model.num_attention_heads // model.num_key_value_heads)
-    count = model.num_hidden_layers * model.num_key_value_heads * sequences
-    width = model.head_dim
-    return [
-        Gemm(name="scores", module="attention", rows=rows, inner=width, outer=keys, count=count),
-        Gemm(name="values", module="attention", rows=rows, inner=keys, outer=width, count=count),
-    ]
+    heads, sharing = (
+        model.num_key_value_heads,
+        model.num_attention_heads // model.num_key_value_heads,
+    )
+    key_width = value_width = model.head_dim
+    if model.latent is not None:
+        a = model.latent
+        if tokens == 1:
+            heads, sharing = 1, model.num_attention_heads
+            key_width, value_width = a.kv_rank + a.rotary_dim, a.kv_rank
+        else:
+            value_width = a.value_dim
+    rows, found = tokens * sharing, []
+    for layers, seen in model.visible(keys):
+        count = layers * heads * sequences
+        for name, inner, outer in (("scores", key_width, seen), ("values", seen, value_width)):
+            found.append(
+                Gemm(
+                    name=name, module="attention", rows=rows, inner=inner, outer=outer, count=count
+                )
+            )
+    return found
 
 
 def head(model: LlmShape, rows: int) -> Gemm:
@@ -95,23 +204,22 @@ def head(model: LlmShape, rows: int) -> Gemm:
     return Gemm(name="head", module="head", rows=rows, inner=inner, outer=model.vocab_size)
 
 
+def work(model: LlmShape, batch: Batch, *, prompt: bool) -> list[Gemm]:
+    """One more token for each sequence of ``batch``, or with ``prompt`` all of their tokens."""
+    found = linear(model, batch.tokens if prompt else batch.sequences)
+    for sequences, tokens in batch.groups:
+        found += attention(model, sequences, tokens if prompt else 1, tokens)
+    return [*found, head(model, batch.sequences)]
+
+
 def decode(model: LlmShape, batch: int, context: int) -> list[Gemm]:
     """One more token for each of ``batch`` sequences that have ``context`` tokens."""
-    _check(model, batch, context)
-    parts = [*linear(model, batch), *attention(model, batch, 1, context)]
-    return [*parts, head(model, batch)]
+    return work(model, Batch(((batch, context),)), prompt=False)
 
 
 def prefill(model: LlmShape, batch: int, context: int) -> list[Gemm]:
     """All of ``context`` tokens of each of ``batch`` sequences at once."""
-    _check(model, batch, context)
-    parts = [*linear(model, batch * context), *attention(model, batch, context, context)]
-    return [*parts, head(model, batch)]
-
-
-def _check(model: LlmShape, batch: int, context: int) -> None:
-    require(1 <= batch <= 1 << 16, f"batch must be 1..{1 << 16}, not {batch!r}")
-    require(1 <= context <= 1 << 24, f"context must be 1..{1 << 24} tokens, not {context!r}")
+    return work(model, Batch(((batch, context),)), prompt=True)
 
 
 def read_csv(path: Path) -> list[Gemm]:
@@ -126,29 +234,38 @@ def read_csv(path: Path) -> list[Gemm]:
 def _rows(path: Path, table: "csv.DictReader[str]") -> Iterator[Gemm]:
     wanted = ("name", "rows", "inner", "outer")
     given = table.fieldnames or ()
+    other = [column for column in given if column not in (*wanted, "count")]
     missing = [column for column in wanted if column not in given]
     require(bool(given), f"{path} is empty; its first line names columns: {', '.join(wanted)}")
     require(
         not missing,
         f"{path}: no column {', '.join(missing)}; its first line names {', '.join(given)}",
     )
+    require(
+        not other and len(set(given)) == len(given),
+        f"{path}: columns are {', '.join(wanted)} and count, each once, not {', '.join(given)}",
+    )
     empty = True
     for row in table:
         empty = False
+        require(None not in row, f"{path}, line {table.line_num}: more cells than columns")
         numbers = {}
         for column in ("rows", "inner", "outer", "count"):
             text = row.get(column) or ("1" if column == "count" else "")
             require(
                 text.strip().isascii() and text.strip().isdigit() and len(text) < LONGEST_NUMBER,
-                f"{path}, line {table.line_num}: {column} must be a number, not {text!r}",
+                f"{path}, line {table.line_num}: {column} must be a number, not {shorten(text)}",
             )
             numbers[column] = int(text)
-        name = row["name"]
-        require(bool(name.strip()), f"{path}, line {table.line_num}: the name is empty")
-        yield Gemm(name=name, module="other", **numbers)
+        name = (row["name"] or "").strip()
+        require(bool(name), f"{path}, line {table.line_num}: the name is empty")
+        try:
+            yield Gemm(name=name, module="other", **numbers)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {table.line_num}: {error}") from None
     require(not empty, f"{path} has no rows")
 
 
-def total_macs(products: Sequence[Gemm]) -> int:
+def total_macs(products: Sequence[Gemm]) -> float:
     """Return the multiply-adds of all of these GEMMs."""
     return sum(product.macs for product in products)

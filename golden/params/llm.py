@@ -48,6 +48,8 @@ class Experts:
 
     def expected_distinct(self, tokens: int) -> float:
         """Return how many experts of a layer ``tokens`` tokens use, if each chooses at random."""
+        if tokens == 1:
+            return float(self.per_token)  # without rounding
         unused = (1 - self.per_token / self.count) ** tokens
         return self.count * (1 - unused)
 

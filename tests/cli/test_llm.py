@@ -177,7 +177,7 @@ def test_compare_llm_has_every_system(capsys):
     ("argv", "message"),
     [
         (["llm", "llama-2-71b"], "unknown model 'llama-2-71b'; did you mean llama-2-7b"),
-        (["llm", "opt-125m", "--system", "spr"], "unknown system 'spr'; did you mean spr-hbm"),
+        (["llm", "opt-125m", "--system", "spr"], "unknown system 'spr'; did you mean spr-ddr or"),
         (["llm", "opt-125m", "--scheme", "mxfp5"], "unknown scheme 'mxfp5'; did you mean mxfp4"),
         (["llm", "opt-125m", "--engine", "avx"], "unknown engine 'avx'; did you mean more-avx"),
         (["llm", "opt-125m", "--phase", "train"], "unknown phase 'train'; known: decode, prefill"),

@@ -1,0 +1,123 @@
+"""A step of a model on a Xeon: a token for every sequence of a batch, or their whole prompts.
+
+GEMMs are those of ``tilewright.sim.xeon``. The rest, which no scheme touches, has the same
+constants as ``tilewright.sim.xeon.token``, which answers the same question for a batch of equal
+contexts without windows, experts and formats of the cache; tests hold the two together.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilewright.golden.params.deca import DecaParams, TileConfig
+from tilewright.golden.params.llm import LlmShape
+from tilewright.sim.calibration import constant
+from tilewright.sim.kv_format import KvFormat, cache_bytes
+from tilewright.sim.scheme import WeightScheme
+from tilewright.sim.workload import EXPERT, Batch, Gemm, attention, head, linear
+from tilewright.sim.xeon import PAPER_DECA, GemmTime, Xeon, gemm, tile_cost
+
+__all__ = ["ServerStep", "run_step"]
+
+PLAIN = WeightScheme(name="bf16", config=TileConfig(code_bits=16))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerStep:
+    """Time of one step, in seconds."""
+
+    products: tuple[GemmTime, ...]  # with compressed weights
+    plain: tuple[GemmTime, ...]  # with bf16 weights: routers and the output head
+    kernels: float  # small ones between the GEMMs: a constant per layer and per token
+    attention: float  # scores, softmax and weighted values
+    cache: float  # every cached key and value passes once
+
+    @property
+    def product_seconds(self) -> float:
+        """Time of the compressed projections."""
+        return sum(part.seconds for part in self.products)
+
+    @property
+    def rest(self) -> float:
+        """Time of everything that is no GEMM with weights."""
+        return self.kernels + self.attention + self.cache
+
+    @property
+    def seconds(self) -> float:
+        """Time of everything."""
+        return self.product_seconds + sum(part.seconds for part in self.plain) + self.rest
+
+
+def run_step(
+    machine: Xeon,
+    engine: str,
+    scheme: WeightScheme,
+    model: LlmShape,
+    batch: Batch,
+    *,
+    prompt: bool,
+    kv: KvFormat,
+    params: DecaParams = PAPER_DECA,
+) -> ServerStep:
+    """Return the time of one more token for each sequence, or with ``prompt`` of all of theirs.
+
+    The output head and routers stay bf16.
+    """
+    rows = batch.tokens if prompt else batch.sequences
+    parts = [*_grouped(model, linear(model, rows))]
+    plain = [part for part in parts if part.module == "router"] + [head(model, batch.sequences)]
+    per_row = constant("layer_us_per_sequence") * 1e-6
+    if prompt or model.latent is not None:
+        meeting = _matrix_attention(machine, model, batch, prompt=prompt)
+    else:
+        meeting = _token_attention(model, batch)
+    return ServerStep(
+        products=tuple(
+            gemm(machine, engine, scheme, part, params) for part in parts if part.module != "router"
+        ),
+        plain=tuple(gemm(machine, "software", PLAIN, part) for part in plain),
+        kernels=model.num_hidden_layers * (constant("layer_us") * 1e-6 + rows * per_row),
+        attention=meeting,
+        cache=cache_bytes(model, batch, kv.bits) / (machine.bandwidth * constant(machine.stream)),
+    )
+
+
+def _grouped(model: LlmShape, parts: list[Gemm]) -> Iterator[Gemm]:
+    """Make one product of the chosen experts of a layer: cores need not meet after each of them."""
+    for part in parts:
+        if model.experts is None or not part.name.startswith(EXPERT):
+            yield part
+            continue
+        layers = model.experts.layers
+        outer = max(1, round(part.outer * part.count / layers))
+        yield replace(part, outer=outer, count=layers)
+
+
+def _token_attention(model: LlmShape, batch: Batch) -> float:
+    """A constant for each multiply-add: half of one for scores and half of one for values."""
+    pairs = sum(
+        part.macs
+        for sequences, tokens in batch.groups
+        for part in attention(model, sequences, 1, tokens)
+    )
+    return pairs / 2 * constant("attention_ps_per_query_element") * 1e-12
+
+
+def _matrix_attention(machine: Xeon, model: LlmShape, batch: Batch, *, prompt: bool) -> float:
+    """Matrix products in bf16, without softmax.
+
+    So for prompts, of which a token meets those before it or as many as a window has, and for
+    single tokens whose heads all meet the same vectors (MLA), which makes up the rows of a tile.
+    """
+    total = 0.0
+    for sequences, tokens in batch.groups:
+        for part in attention(model, sequences, tokens if prompt else 1, tokens):
+            seen = part.outer if part.name == "scores" else part.inner
+            share = 1 - seen / (2 * tokens) if prompt else 1.0
+            total += share * _matrix_seconds(machine, part)
+    return total
+
+
+def _matrix_seconds(machine: Xeon, product: Gemm) -> float:
+    """Tiles of all repetitions at the rate of a large product, spread over the cores."""
+    cost = tile_cost(machine, "software", PLAIN, product.rows, inner=product.inner)
+    return product.matrix / PLAIN.tile_weights * cost.cycles / (machine.cores * machine.clock)

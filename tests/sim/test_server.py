@@ -1,0 +1,109 @@
+"""Steps on a Xeon: the same as the paper's model where both answer, and what only these have."""
+
+import pytest
+
+from tilewright.sim import xeon
+from tilewright.sim.calibration import constant
+from tilewright.sim.kv_format import KV_FORMATS, cache_bytes, resolve_kv_format
+from tilewright.sim.models import resolve_model
+from tilewright.sim.scheme import resolve_weight_scheme
+from tilewright.sim.server import run_step
+from tilewright.sim.workload import Batch
+
+HBM = xeon.SYSTEMS["spr-hbm"]
+MXFP4 = resolve_weight_scheme("mxfp4")
+BF16 = KV_FORMATS["bf16"]
+
+
+def step(name, batch, *, prompt=False, kv=BF16, engine="deca"):
+    model = resolve_model(name)
+    return run_step(HBM, engine, MXFP4, model, Batch(batch), prompt=prompt, kv=kv)
+
+
+@pytest.mark.parametrize("engine", ["deca", "software"])
+@pytest.mark.parametrize(("batch", "context"), [(1, 32), (16, 192)])
+def test_equals_the_model_of_the_papers_tables(engine, batch, context):
+    for name in ("llama-2-70b", "opt-66b"):
+        shape = resolve_model(name)
+        token = xeon.token(HBM, engine, MXFP4, shape, batch, context)
+        ours = step(name, ((batch, context),), engine=engine)
+        assert ours.seconds == pytest.approx(token.seconds, rel=1e-12)
+        first = xeon.first_token(HBM, engine, MXFP4, shape, batch, context)
+        ours = step(name, ((batch, context),), prompt=True, engine=engine)
+        assert ours.seconds == pytest.approx(first.seconds, rel=1e-12)
+
+
+def test_contexts_add_up():
+    parts = [step("llama-3.1-8b", ((n, tokens),)) for n, tokens in ((3, 100), (1, 5000))]
+    both = step("llama-3.1-8b", ((3, 100), (1, 5000)))
+    assert both.attention == pytest.approx(sum(part.attention for part in parts))
+    assert both.cache == pytest.approx(sum(part.cache for part in parts))
+    assert both.product_seconds == step("llama-3.1-8b", ((4, 1),)).product_seconds
+
+
+def test_a_window_bounds_attention_and_cache():
+    near, far = (step("mistral-7b-v0.1", ((1, tokens),)) for tokens in (4096, 16384))
+    assert near == far
+    half = step("gemma-2-9b", ((1, 8192),)).attention
+    assert half == pytest.approx(1.5 * step("gemma-2-9b", ((1, 4096),)).attention)
+
+
+def test_prompts_meet_what_came_before_or_their_window():
+    """Without a window half of the square; with a short one all of a band."""
+    model = resolve_model("mistral-7b")
+    whole, band = (step(n, ((1, 16384),), prompt=True) for n in ("mistral-7b", "mistral-7b-v0.1"))
+    assert model.sliding_window is None
+    # 4096 of 16384 keys, of which the first tokens see fewer: 1/4 * (1 - 1/8) against 1/2.
+    assert band.attention / whole.attention == pytest.approx(0.25 * 7 / 8 / 0.5, rel=1e-6)
+
+
+def test_the_chosen_experts_of_a_layer_are_one_product():
+    experts = resolve_model("qwen3-30b-a3b").experts
+    found = {p.gemm.name: p for p in step("qwen3-30b-a3b", ((1, 100),)).products}
+    gate = found["expert gate"].gemm
+    assert (gate.rows, gate.outer, gate.count) == (1, 8 * 768, experts.layers)
+    assert found["expert gate"].seconds >= 48 * constant("sync_us") * 1e-6
+    # Of 16 tokens 128 uses: 82.4 distinct experts, some with one token and some with two.
+    gates = [p.gemm for p in step("qwen3-30b-a3b", ((16, 100),)).products]
+    gates = [g for g in gates if g.name == "expert gate"]
+    assert sum(g.rows * g.outer for g in gates) == pytest.approx(128 * 768, rel=1e-4)
+    assert sum(g.outer for g in gates) == pytest.approx(82.42 * 768, rel=1e-3)
+
+
+def test_routers_and_head_stay_plain():
+    names = [p.gemm.name for p in step("mixtral-8x7b", ((1, 100),)).plain]
+    assert names == ["router", "head"]
+
+
+@pytest.mark.parametrize(
+    ("name", "per_token"),
+    [
+        ("bf16", 2 * 128 * 2),
+        ("fp8", 2 * 128),
+        ("int8", 2 * (128 + 2)),
+        ("int4", 2 * 128 * (4 + 0.5) / 8),
+    ],
+)
+def test_formats_of_the_cache(name, per_token):
+    model = resolve_model("llama-3.1-8b")
+    bits = resolve_kv_format(name).bits
+    assert cache_bytes(model, Batch(((2, 1000),)), bits) == 2 * 1000 * 32 * 8 * per_token
+
+
+def test_harmonias_format_nears_a_third_of_bf16():
+    """Harmonia paper: 3.05 at 4096 tokens."""
+    model, batch = resolve_model("llama-3.1-8b"), Batch(((1, 4096),))
+    plain, packed = (cache_bytes(model, batch, KV_FORMATS[n].bits) for n in ("bf16", "harmonia"))
+    assert plain / packed == pytest.approx(3.05, abs=0.01)
+
+
+def test_the_cache_of_latent_attention_and_of_windows():
+    latent, window = resolve_model("deepseek-v3"), resolve_model("gemma-3-1b")
+    assert cache_bytes(latent, Batch(((1, 10),)), BF16.bits) == 61 * 10 * 576 * 2
+    # 4 of 26 layers see all, the others 512; one head of 256.
+    assert cache_bytes(window, Batch(((1, 4096),)), BF16.bits) == (4 * 4096 + 22 * 512) * 512 * 2
+
+
+def test_an_unknown_format_is_refused():
+    with pytest.raises(ValueError, match=r"^unknown KV format 'int9'; did you mean int"):
+        resolve_kv_format("int9")
