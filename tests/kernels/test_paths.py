@@ -24,6 +24,10 @@ def test_overflow_underflow_and_cancellation():
     kernel_paths.compare_wide_range(available_paths())
 
 
+def test_coded_weights():
+    kernel_paths.compare_coded(available_paths(), ("bf8", "mxfp4"), ((17, 70), (1, 2100)), 2000)
+
+
 def run_apart(**environment):
     """All comparisons in a fresh process; the paths it compared."""
     done = subprocess.run(

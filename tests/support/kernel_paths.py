@@ -14,8 +14,8 @@ from tilewright.golden.bits import encode
 from tilewright.golden.deca import compress, gemm, resolve_scheme
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.sparamx import Order
-from tilewright.golden.sparamx import multiply, pack
-from tilewright.kernels import DecaMatrix, Matrix, Path, available_paths
+from tilewright.golden.sparamx import coded, multiply, pack
+from tilewright.kernels import CodedMatrix, DecaMatrix, Matrix, Path, available_paths
 
 SCHEMES = (
     *("bf8", "mxfp4", "bf16", "e4m3", "mxfp8_e4m3", "mxfp6_e3m2", "nf4", "mxfp4,group=16"),
@@ -93,11 +93,35 @@ def compare_schemes(paths):
                         assert same(deca.multiply(x, path=path), first), (name, density, path)
 
 
+CODED = ("bf8", "mxfp4", "e4m3", "mxfp8_e4m3", "int8,scale=none", "int3,scale=none")
+
+
+def compare_coded(paths, schemes=CODED, shapes=((40, 100), (17, 64), (3, 2100)), golden=4300):
+    """Coded weights in both orders, against golden on the smaller ones."""
+    rng = np.random.default_rng(6)
+    for name in schemes:
+        for density in (None, 0.5, 0.05):
+            for shape in shapes:
+                matrix = rng.normal(0, 0.05, shape).astype(np.float32)
+                weights = coded.pack(compress(matrix, resolve_scheme(name), density))
+                packed = CodedMatrix(weights)
+                for batch in (1, 3, 6, 37):
+                    x = encode(BF16, rng.normal(0, 1, (batch, shape[1]))).astype(np.uint16)
+                    for order in Order:
+                        first = packed.multiply(x, path=Path.PORTABLE, order=order, threads=1)
+                        if batch <= 3 and np.prod(shape) < golden:
+                            assert same(first, coded.multiply(weights, x, order)), (name, shape)
+                        for path in paths:
+                            got = packed.multiply(x, path=path, order=order, threads=3)
+                            assert same(got, first), (name, density, shape, batch, order, path)
+
+
 def main() -> None:
     paths = available_paths()
     compare_formats(paths)
     compare_wide_range(paths)
     compare_schemes(paths)
+    compare_coded(paths)
     print(" ".join(path.name for path in paths))
 
 

@@ -26,6 +26,7 @@ X86 = {
     **PORTABLE,
     "interface.cpp": ("-O3", "-DTILEWRIGHT_X86=1"),
     "avx512.cpp": VECTOR_FLAGS,
+    "coded.cpp": VECTOR_FLAGS,
     "amx.cpp": (*VECTOR_FLAGS, *TILE_FLAGS),
 }
 

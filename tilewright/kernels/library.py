@@ -42,6 +42,16 @@ class CDecaWeights(Structure):
     ]
 
 
+class CCodedWeights(Structure):
+    """Coded weights, as the C++ sources declare them."""
+
+    _fields_ = [
+        *((n, c_int32) for n in ("code_bits", "sparse", "scaled", "low_mask", "plain_scales")),
+        *((name, c_int64) for name in ("outputs", "inputs", "strips", "tiles")),
+        *((name, c_void_p) for name in ("stream", "segment_starts", "table")),
+    ]
+
+
 class CProduct(Structure):
     """One GEMM: weights, activations, results and their pitches."""
 
@@ -59,6 +69,7 @@ class CProduct(Structure):
         ("gated", c_int32),
         ("x_steps", c_void_p),  # these two are set by the library
         ("halves", c_void_p),
+        ("coded", POINTER(CCodedWeights)),
     ]
 
 

@@ -16,6 +16,7 @@ from tilewright.golden.sparamx.linear import check_activations
 from tilewright.golden.sparamx.packed import DTYPES, balance, segment_starts
 from tilewright.kernels.library import (
     CCall,
+    CCodedWeights,
     CDecaWeights,
     CProduct,
     CWeights,
@@ -40,17 +41,24 @@ class Prepared(NamedTuple):
 
 
 class Multiplier:
-    """What ``Matrix`` and ``DecaMatrix`` share: GEMMs and how threads divide them."""
+    """What all matrices here share: GEMMs and how threads divide them."""
 
     shape: tuple[int, int]
     costs: NDArray[np.int64]  # (strips + 1,) bytes before each strip
 
-    def __init__(self, c_weights: CWeights | None, c_deca: CDecaWeights | None):
+    def __init__(
+        self,
+        c_weights: CWeights | None = None,
+        c_deca: CDecaWeights | None = None,
+        c_coded: CCodedWeights | None = None,
+    ):
         self._product = CProduct()  # what all products with this matrix have in common
         if c_weights is not None:
             self._product.weights = pointer(c_weights)
         if c_deca is not None:
             self._product.deca = pointer(c_deca)
+        if c_coded is not None:
+            self._product.coded = pointer(c_coded)
         self._bounds: dict[int, tuple[NDArray[np.int64], int]] = {}
 
     result_dtype: np.dtype = np.dtype(np.uint32)  # fp32 patterns; int32 of int8 weights

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "coded_rows.h"
 #include "kernels.h"
 #include "prefetch.h"
 
@@ -180,10 +181,9 @@ void strip_sums(const Weights &w, int64_t strip, const uint8_t *x) {
     }
 }
 
-template <int Element, bool Sparse>
-void all_rows(const Product &p, int64_t strip) {
-    using Sum = std::conditional_t<Element == kBf16, float, int32_t>;
-    const Weights &w = *p.weights;
+// Up to 64 rows of x at a time: `sums_of(blocks, x)` leaves their sums in registers 0 to 3.
+template <class Sum, class SumsOf>
+void by_blocks(const Product &p, int64_t tiles, int64_t outputs, int64_t strip, SumsOf sums_of) {
     alignas(64) Sum sums[kTileRows][kStripOutputs];
     for (int64_t top = 0; top < p.batch; top += kRowsAtOnce) {
         const int rows = int(std::min<int64_t>(kRowsAtOnce, p.batch - top));
@@ -195,21 +195,29 @@ void all_rows(const Product &p, int64_t strip) {
         for (int full : {4, 5, 6}) config.tile(full, kTileRows, kRowBytes);
         config.tile(7, last_rows, kRowBytes);
         _tile_loadconfig(&config);
-        const uint8_t *x = p.x + top * w.tiles * kRowBytes;  // in tiles, see interface.cpp
+        sums_of(blocks, p.x + top * tiles * kRowBytes);  // x is in tiles, see interface.cpp
+        for (int m = 0; m < blocks; m++) {
+            store_sums(m, sums);
+            const int count = m == blocks - 1 ? last_rows : kTileRows;
+            for (int b = 0; b < count; b++)
+                put(p, outputs, top + m * kTileRows + b, strip, sums[b]);
+        }
+    }
+    _tile_release();
+}
+
+template <int Element, bool Sparse>
+void all_rows(const Product &p, int64_t strip) {
+    using Sum = std::conditional_t<Element == kBf16, float, int32_t>;
+    const Weights &w = *p.weights;
+    by_blocks<Sum>(p, w.tiles, w.outputs, strip, [&](int blocks, const uint8_t *x) {
         switch (blocks) {
             case 1: strip_sums<Element, Sparse, 1>(w, strip, x); break;
             case 2: strip_sums<Element, Sparse, 2>(w, strip, x); break;
             case 3: strip_sums<Element, Sparse, 3>(w, strip, x); break;
             case 4: strip_sums<Element, Sparse, 4>(w, strip, x); break;
         }
-        for (int m = 0; m < blocks; m++) {
-            store_sums(m, sums);
-            const int count = m == blocks - 1 ? last_rows : kTileRows;
-            for (int b = 0; b < count; b++)
-                put(p, w.outputs, top + m * kTileRows + b, strip, sums[b]);
-        }
-    }
-    _tile_release();
+    });
 }
 
 }  // namespace
@@ -419,6 +427,88 @@ void deca(const Product &p, int64_t strip) {
         case 6: return deca_table<2>(p, strip);
         default: return deca_table<1>(p, strip);
     }
+}
+
+// --- coded weights: tiles of the second operand again, as in Order.TILE above
+
+namespace {
+
+// Elements times powers of two that keep them normal, one for both words of each output.
+struct ScaledRows {
+    __m512i exponents;
+
+    explicit ScaledRows(const uint8_t *scales) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(scales));
+        const __m512i low =
+            _mm512_sub_epi32(_mm512_cvtepu8_epi32(bytes), _mm512_set1_epi32(127));
+        const __m512i moved = _mm512_slli_epi32(low, 7);
+        exponents = _mm512_or_si512(_mm512_and_si512(moved, _mm512_set1_epi32(0xffff)),
+                                    _mm512_slli_epi32(low, 23));
+    }
+
+    __m512i row(__m512i elements) const {
+        const __mmask32 nonzero = _mm512_test_epi16_mask(elements, _mm512_set1_epi16(0x7f80));
+        return _mm512_maskz_add_epi16(nonzero, elements, exponents);
+    }
+};
+
+template <class Kind>
+class CodedSource {
+  public:
+    CodedSource(const CodedWeights &w, int64_t strip)
+        : stream_(w, w.segment_starts[strip * segments_of(w)]) {}
+
+    [[gnu::always_inline]] void expand(int first, int last, uint8_t *tile) {  // even numbers
+        if (first == 0) stream_.next();
+        if constexpr (Kind::kScaled) {
+            const ScaledRows scaled(stream_.scales());
+#pragma GCC unroll 8
+            for (int pair = first / 2; pair < last / 2; pair++) {
+                const RowPair rows = stream_.rows(pair);
+                put(tile, pair, {scaled.row(rows.even), scaled.row(rows.odd)});
+            }
+        } else {
+#pragma GCC unroll 8
+            for (int pair = first / 2; pair < last / 2; pair++) put(tile, pair, stream_.rows(pair));
+        }
+        if (last == kTileRows) stream_.end_of_tile();
+    }
+
+  private:
+    static void put(uint8_t *tile, int pair, RowPair rows) {
+        _mm512_store_si512(tile + 2 * pair * kRowBytes, rows.even);
+        _mm512_store_si512(tile + (2 * pair + 1) * kRowBytes, rows.odd);
+    }
+
+    typename Kind::Stream stream_;
+};
+
+template <class Kind, int Blocks>
+void coded_sums(const CodedWeights &w, int64_t strip, const uint8_t *x) {
+    alignas(64) Buffers buffers;
+    Ahead tiles(CodedSource<Kind>(w, strip), w.tiles, buffers);
+    for (int m = 0; m < Blocks; m++) TILEWRIGHT_FOR_BLOCK(m, TILEWRIGHT_ZERO)
+    for (int64_t t = 0; t < w.tiles; t++, x += kTileBytes) {
+        _tile_loadd(4, tiles.next(), kRowBytes);
+        multiply_all<kBf16, Blocks>(x, w.tiles * kTileBytes, tiles);
+    }
+}
+
+}  // namespace
+
+void coded_tiles(const Product &p, int64_t strip) {
+    const CodedWeights &w = *p.coded;
+    with_kind(w, [&](auto kind) {
+        using K = decltype(kind);
+        by_blocks<float>(p, w.tiles, w.outputs, strip, [&](int blocks, const uint8_t *x) {
+            switch (blocks) {
+                case 1: coded_sums<K, 1>(w, strip, x); break;
+                case 2: coded_sums<K, 2>(w, strip, x); break;
+                case 3: coded_sums<K, 3>(w, strip, x); break;
+                case 4: coded_sums<K, 4>(w, strip, x); break;
+            }
+        });
+    });
 }
 
 // --- measurement

@@ -61,6 +61,10 @@ Kernel kernel_of(const Product &p, Path path, Order order) {
             p.deca->scale_kind == 0 ||
             (p.deca->scale_kind == 1 && p.deca->group == 32 && p.deca->plain_scales);
         if (path == kAmx && vectorised) return {amx::deca};
+    } else if (p.coded) {
+        if (order == kVectorOrder && path >= kAvx512) return {nullptr, avx512::coded_vectors};
+        const bool vectorised = !p.coded->scaled || p.coded->plain_scales;
+        if (order == kTileOrder && path == kAmx && vectorised) return {amx::coded_tiles};
     } else if (order == kVectorOrder) {
         if (path >= kAvx512) return {nullptr, avx512::vector_order};
     } else if (path == kAmx) {
@@ -70,6 +74,8 @@ Kernel kernel_of(const Product &p, Path path, Order order) {
     (void)path;
 #endif
     if (p.deca) return {portable::deca};
+    if (p.coded && order == kTileOrder) return {portable::coded_tiles};
+    if (p.coded) return {nullptr, portable::coded_vectors};
     if (order == kTileOrder) return {portable::tile_order};
     return {nullptr, portable::vector_order};
 }
@@ -88,14 +94,12 @@ Layout layout_of(const Product &p, Kernel kernel) {
 #if TILEWRIGHT_X86
     if (kernel.strip == amx::deca) return Layout::kPairs;
     // Rows far apart in memory share cache sets, so that 16 of them do not stay there together.
-    if (kernel.strip == amx::tile_order) return Layout::kTiles;
+    if (kernel.strip == amx::tile_order || kernel.strip == amx::coded_tiles) return Layout::kTiles;
     if (kernel.segment == avx512::vector_order && int8) return Layout::kShifted;
 #else
     (void)kernel;
 #endif
-    const int64_t tiles = p.weights ? p.weights->tiles : p.deca->tiles;
-    const int64_t inputs = p.weights ? p.weights->inputs : p.deca->inputs;
-    const bool whole = inputs * (int8 ? 1 : 2) == tiles * kRowBytes && !p.scales;
+    const bool whole = inputs_of(p) * (int8 ? 1 : 2) == tiles_of(p) * kRowBytes && !p.scales;
     return whole ? Layout::kRows : Layout::kPaddedRows;
 }
 
@@ -108,8 +112,8 @@ class Activations {
         if (layout_ == Layout::kRows) return false;
         const bool int8 = p.weights && p.weights->element == kInt8;
         from_ = p.x, from_pitch_ = p.x_pitch, batch_ = p.batch;
-        tiles_ = p.weights ? p.weights->tiles : p.deca->tiles;
-        bytes_ = (p.weights ? p.weights->inputs : p.deca->inputs) * (int8 ? 1 : 2);
+        tiles_ = tiles_of(p);
+        bytes_ = inputs_of(p) * (int8 ? 1 : 2);
         const bool blocks = layout_ == Layout::kTiles || layout_ == Layout::kPairs;
         const int64_t rows = blocks ? (batch_ + kTileRows - 1) / kTileRows * kTileRows : batch_;
         memory_.resize(rows * tiles_ * kRowBytes + 64);
@@ -256,7 +260,10 @@ struct MultiplyTask final : Task {
                 if (job.halves.size() < room) job.halves.resize(room);
                 job.product.halves = job.halves.data();
             }
-            job.segments = job.kernel.segment ? segments_of(*job.product.weights) : 1;
+            job.segments = 1;
+            if (job.kernel.segment)
+                job.segments = job.product.coded ? segments_of(*job.product.coded)
+                                                 : segments_of(*job.product.weights);
             job.first_part = parts, job.first_strip = strips, job.first_sums = rows;
             parts += job.parts(), strips += strips_of(job.product);
             if (job.kernel.segment) rows += job.parts() * job.product.batch;
@@ -322,7 +329,7 @@ struct MultiplyTask final : Task {
             if (finished.fetch_add(1, std::memory_order_acq_rel) < job->segments - 1) return;
             finished.store(0, std::memory_order_relaxed);
         }
-        if (job->product.weights->element == kBf16) add_up<float>(*job, strip);
+        if (job->product.coded || job->product.weights->element == kBf16) add_up<float>(*job, strip);
         else add_up<int32_t>(*job, strip);
         pass_gate(*job, strip);
     }
@@ -360,7 +367,7 @@ struct MultiplyTask final : Task {
                 const Sum *more = first + (segment * rows + row) * kStripOutputs;
                 for (int n = 0; n < kStripOutputs; n++) total[n] = plus(total[n], more[n]);
             }
-            put(job.product, job.product.weights->outputs, row, strip, total);
+            put(job.product, outputs_of(job.product), row, strip, total);
         }
     }
 };

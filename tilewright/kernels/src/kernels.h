@@ -18,6 +18,8 @@ constexpr int kRowBytes = 64;
 constexpr int kTileBytes = kTileRows * kRowBytes;
 constexpr int kChains = 4;         // sums that Order.VECTOR keeps apart
 constexpr int kSegmentTiles = 32;  // what it adds up before it goes on to another part of a strip
+constexpr int kCodedSegmentTiles = 64;  // the same of coded weights, whose tiles are smaller
+constexpr int kMaskBytes = 64, kScaleBytes = 16;  // in the record of a coded tile
 
 enum Element : int32_t { kBf16 = 0, kInt8 = 1 };
 enum Order : int32_t { kTileOrder = 0, kVectorOrder = 1 };
@@ -46,10 +48,21 @@ struct DecaWeights {
     const uint16_t *lut;                   // 256 bf16 patterns
 };
 
+// tilewright.golden.sparamx.coded.CodedWeights, likewise.
+struct CodedWeights {
+    int32_t code_bits, sparse, scaled, low_mask;
+    int32_t plain_scales;  // as above
+    int64_t outputs, inputs;
+    int64_t strips, tiles;
+    const uint8_t *stream;          // 256 readable bytes follow the last record
+    const int64_t *segment_starts;  // of every strip's segments, and the end
+    const uint16_t *table;          // 256 bf16 patterns
+};
+
 // One multiplication: y = x * weights. Strips of several products form one list for the threads.
 struct Product {
     const Weights *weights;
-    const DecaWeights *deca;  // this or `weights`, the other is null
+    const DecaWeights *deca;  // one of `weights`, this and `coded`; the others are null
     const uint8_t *x;         // batch rows of bf16 or int8
     int64_t batch, x_pitch;   // bytes from row to row
     void *y;                  // fp32, bf16 or int32
@@ -61,14 +74,34 @@ struct Product {
     // Set by the multiplication itself.
     const float *x_steps;     // with `scales`: what 1 of each quantised row stands for
     float *halves;            // with `gated`: sums, batch rows of all strips
+    const CodedWeights *coded;
 };
 
+// What all kinds of weights have: `member` of the one that the product is of.
+template <class Get>
+inline int64_t of_weights(const Product &p, Get get) {
+    if (p.weights) return get(*p.weights);
+    return p.deca ? get(*p.deca) : get(*p.coded);
+}
+
 inline int64_t strips_of(const Product &p) {
-    return p.weights ? p.weights->strips : p.deca->strips;
+    return of_weights(p, [](const auto &w) { return w.strips; });
+}
+inline int64_t tiles_of(const Product &p) {
+    return of_weights(p, [](const auto &w) { return w.tiles; });
+}
+inline int64_t inputs_of(const Product &p) {
+    return of_weights(p, [](const auto &w) { return w.inputs; });
+}
+inline int64_t outputs_of(const Product &p) {
+    return of_weights(p, [](const auto &w) { return w.outputs; });
 }
 
 inline int64_t segments_of(const Weights &w) {
     return (w.tiles + kSegmentTiles - 1) / kSegmentTiles;
+}
+inline int64_t segments_of(const CodedWeights &w) {
+    return (w.tiles + kCodedSegmentTiles - 1) / kCodedSegmentTiles;
 }
 
 // Tiles [first, last) of a strip, and where their values begin.
@@ -78,6 +111,11 @@ struct Segment {
     Segment(const Weights &w, int64_t strip, int64_t segment)
         : strip(strip), first(segment * kSegmentTiles),
           last(std::min<int64_t>(w.tiles, first + kSegmentTiles)),
+          start(w.segment_starts[strip * segments_of(w) + segment]) {}
+
+    Segment(const CodedWeights &w, int64_t strip, int64_t segment)
+        : strip(strip), first(segment * kCodedSegmentTiles),
+          last(std::min<int64_t>(w.tiles, first + kCodedSegmentTiles)),
           start(w.segment_starts[strip * segments_of(w) + segment]) {}
 };
 
@@ -90,16 +128,20 @@ namespace portable {
 void tile_order(const Product &, int64_t);
 void vector_order(const Product &, int64_t, int64_t, void *);
 void deca(const Product &, int64_t);
+void coded_tiles(const Product &, int64_t);
+void coded_vectors(const Product &, int64_t, int64_t, void *);
 int64_t read_all(const uint8_t *, int64_t bytes);
 }  // namespace portable
 namespace avx512 {
 void vector_order(const Product &, int64_t, int64_t, void *);
+void coded_vectors(const Product &, int64_t, int64_t, void *);
 int64_t read_all(const uint8_t *, int64_t bytes);
 int64_t operations(int kind, int64_t rounds);
 }  // namespace avx512
 namespace amx {
 void tile_order(const Product &, int64_t);
 void deca(const Product &, int64_t);
+void coded_tiles(const Product &, int64_t);
 int64_t operations(int kind, int64_t rounds);
 }  // namespace amx
 

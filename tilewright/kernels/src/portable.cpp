@@ -222,6 +222,121 @@ void deca(const Product &p, int64_t strip) {
     }
 }
 
+// --- coded weights
+
+namespace {
+
+// The tiles of a segment one after the other: unscaled elements, and what each output is scaled by.
+class CodedStrip {
+  public:
+    CodedStrip(const CodedWeights &w, int64_t start) : w_(w), from_(w.stream + start) {}
+
+    const uint16_t (*next())[32] {
+        const uint8_t *mask = from_;
+        if (w_.sparse) from_ += kMaskBytes;
+        scales_ = from_;
+        if (w_.scaled) from_ += kScaleBytes;
+        const int64_t kept = count(mask), half = (kept + 1) / 2;
+        int64_t taken = 0;
+        for (int slot = 0; slot < 512; slot++) {
+            // Eight words of a row, then eight of the next one: see golden/sparamx/coded.py.
+            const int row = slot / 64 * 2 + slot / 8 % 2, word = slot / 16 % 4 * 8 + slot % 8;
+            uint16_t element = 0;
+            if (!w_.sparse || mask[slot / 8] >> slot % 8 & 1) {
+                element = w_.table[code(row, word, taken, half)];
+                taken++;
+            }
+            tile_[row][word] = element;
+        }
+        from_ += w_.code_bits == 8 ? kept : half;
+        return tile_;
+    }
+
+    // Of an output of the last tile.
+    uint8_t scale(int output) const { return scales_[output]; }
+
+  private:
+    int64_t count(const uint8_t *mask) const {
+        if (!w_.sparse) return 512;
+        int64_t bits = 0;
+        for (int i = 0; i < kMaskBytes; i++) bits += __builtin_popcount(mask[i]);
+        return bits;
+    }
+
+    int code(int row, int word, int64_t taken, int64_t half) const {
+        if (w_.code_bits == 8) return from_[taken];
+        if (w_.sparse)
+            return taken < half ? from_[taken] & 15 : from_[taken - half] >> 4;
+        return load<uint16_t>(from_ + row / 4 * kRowBytes + 2 * word) >> row % 4 * 4 & 15;
+    }
+
+    const CodedWeights &w_;
+    const uint8_t *from_, *scales_ = nullptr;
+    uint16_t tile_[kTileRows][32];
+};
+
+}  // namespace
+
+void coded_tiles(const Product &p, int64_t strip) {
+    const CodedWeights &w = *p.coded;
+    uint16_t scaled[kTileRows][32];
+    float sums[kRowsAtOnce][kStripOutputs];
+    for (int64_t top = 0; top < p.batch; top += kRowsAtOnce) {
+        const int rows = int(std::min<int64_t>(kRowsAtOnce, p.batch - top));
+        const uint8_t *x = p.x + top * p.x_pitch;
+        CodedStrip tiles(w, w.segment_starts[strip * segments_of(w)]);
+        std::memset(sums, 0, sizeof sums);
+        for (int64_t t = 0; t < w.tiles; t++) {
+            const uint16_t(*tile)[32] = tiles.next();
+            if (w.scaled) {
+                for (int r = 0; r < kTileRows; r++)
+                    for (int i = 0; i < 32; i++)
+                        scaled[r][i] =
+                            bf16_product(tile[r][i], std::ldexp(1.0, tiles.scale(i / 2) - 127));
+                tile = scaled;
+            }
+            for (int b = 0; b < rows; b++)
+                tile_step(sums[b], row_of<uint16_t>(x, p.x_pitch, b, t), tile);
+        }
+        for (int b = 0; b < rows; b++) put(p, w.outputs, top + b, strip, sums[b]);
+    }
+}
+
+void coded_vectors(const Product &p, int64_t strip, int64_t segment_index, void *all_sums) {
+    const CodedWeights &w = *p.coded;
+    const Segment segment(w, strip, segment_index);
+    float(*sums)[kStripOutputs] = static_cast<float(*)[kStripOutputs]>(all_sums);
+    float chains[kChains][kStripOutputs];
+    const auto joined = [&](int n) {
+        return plus(plus(chains[0][n], chains[1][n]), plus(chains[2][n], chains[3][n]));
+    };
+    for (int64_t b = 0; b < p.batch; b++) {
+        CodedStrip tiles(w, segment.start);
+        std::memset(chains, 0, sizeof chains);
+        std::memset(sums[b], 0, sizeof sums[b]);
+        for (int64_t t = segment.first; t < segment.last; t++) {
+            const uint16_t(*tile)[32] = tiles.next();
+            const uint16_t *pairs = row_of<uint16_t>(p.x, p.x_pitch, int(b), t);
+            for (int r = 0; r < kTileRows; r++) {
+                float *sum = chains[r % kChains];
+                const float x0 = operand(pairs[2 * r]), x1 = operand(pairs[2 * r + 1]);
+                for (int n = 0; n < kStripOutputs; n++) {
+                    sum[n] = fused(x1, operand(tile[r][2 * n + 1]), sum[n]);
+                    sum[n] = fused(x0, operand(tile[r][2 * n]), sum[n]);
+                }
+            }
+            if (!w.scaled) continue;
+            for (int n = 0; n < kStripOutputs; n++) {
+                const uint32_t power = uint32_t(tiles.scale(n)) << 23;
+                sums[b][n] = fused(joined(n), load<float>(&power), sums[b][n]);
+            }
+            std::memset(chains, 0, sizeof chains);
+        }
+        if (!w.scaled)
+            for (int n = 0; n < kStripOutputs; n++) sums[b][n] = joined(n);
+    }
+}
+
 int64_t read_all(const uint8_t *from, int64_t bytes) {
     uint64_t sum[8] = {};
     for (int64_t i = 0; i + 64 <= bytes; i += 64)

@@ -1,0 +1,327 @@
+"""Compressed weights re-laid for processors: codes in the order in which vectors look them up.
+
+DECA's tiles are the order of its hardware. A processor that decompresses in its vector registers
+does it with fewer instructions if codes lie where the look-up wants them, and if 8-bit codes are
+renamed so that one permutation of bytes decodes them:
+
+- Codes of up to 4 bits: a word has four of them; shifted by 0, 4, 8 or 12 bits it is an index of
+  VPERMW, which ignores all but its low five bits, so that a table of the 16 values, twice, decodes
+  32 codes. Where zeros are left out, codes are spread to bytes, expanded by VPEXPANDB, and decoded
+  by two VPERMB, one for each byte of a bf16.
+- Codes of 5 to 8 bits become 8-bit ones whose high bits *are* the low byte of the bf16 (few of
+  these bits differ from zero), and whose low 6 bits are the index of the high byte for VPERMB. A
+  code is renamed according to its value; whether all values that occur fit is known when packing.
+
+A strip is 16 outputs, a tile of it 32 inputs, as in ``tilewright.golden.params.sparamx``. A tile
+is one record: 64 bytes of bitmap where zeros are left out, 16 scales (one of each output) where
+there are scales, and codes. Records follow each other in one stream.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.golden.arith import add, fma
+from tilewright.golden.deca.coding import decode_tiles
+from tilewright.golden.deca.matrix import CompressedMatrix
+from tilewright.golden.deca.tiles import grid
+from tilewright.golden.params.arith import AMX_RULES
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import TILE_ROWS, ScaleKind
+from tilewright.golden.params.formats import FP32
+from tilewright.golden.params.sparamx import STRIP_OUTPUTS, VECTOR_CHAINS, Order, WeightFormat
+from tilewright.golden.sparamx.core import Core
+from tilewright.golden.sparamx.linear import check_activations
+from tilewright.golden.sparamx.linear import multiply as multiply_packed
+from tilewright.golden.sparamx.packed import pack as pack_elements
+
+__all__ = ["SEGMENT_TILES", "SLACK", "CodedWeights", "elements", "multiply", "pack", "tile_counts"]
+
+SEGMENT_TILES = 64  # what one thread takes at a time; its sums are added up afterwards
+SLACK = 256  # bytes of the stream behind the last record, which kernels may read
+ELEMENTS = 512
+ROW = 32
+MASK_BYTES, SCALE_BYTES = ELEMENTS // 8, STRIP_OUTPUTS
+INDEX_BITS = 6  # of VPERMB
+NIBBLE = 4
+_DENSE = WeightFormat(sparse=False)
+
+
+@dataclass(frozen=True)
+class CodedWeights:
+    """A (outputs, inputs) matrix as one stream of records."""
+
+    shape: tuple[int, int]
+    code_bits: int  # 4 or 8
+    sparse: bool
+    scaled: bool
+    low_mask: int  # 8-bit codes: which of their bits are the low byte of the bf16
+    table: NDArray[np.uint16]  # (256,) bf16 pattern of every code, before its scale
+    stream: NDArray[np.uint8]  # with ``SLACK`` bytes at its end
+    tile_starts: NDArray[np.int64]  # (strips * tiles + 1,) offsets of the records
+
+    @property
+    def tiles(self) -> tuple[int, int]:
+        """Strips, and tiles of each."""
+        return _DENSE.grid(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Bytes that a multiplication reads of it."""
+        return int(self.tile_starts[-1])
+
+    @property
+    def segment_starts(self) -> NDArray[np.int64]:
+        """Offsets of the first record of every segment of every strip, and of the end."""
+        strips, along = self.tiles
+        first = np.arange(strips)[:, np.newaxis] * along + np.arange(0, along, SEGMENT_TILES)
+        return self.tile_starts[np.append(first.reshape(-1), strips * along)]
+
+
+def slot_order() -> NDArray[np.int64]:
+    """(512,) element of a tile, row by row as the processor takes it, of every byte of codes.
+
+    VPUNPCKLBW and VPUNPCKHBW interleave within 16 bytes: eight words of a row, then eight of the
+    next one.
+    """
+    pair, lane, row, word = np.meshgrid(*map(np.arange, (8, 4, 2, 8)), indexing="ij")
+    return ((2 * pair + row) * ROW + 8 * lane + word).reshape(-1)
+
+
+def pack(compressed: CompressedMatrix) -> CodedWeights:
+    """Lay a compressed matrix out anew; refused where its scheme has no such layout."""
+    config, name = compressed.scheme.config, compressed.scheme.name
+    require(not config.int8, f"{name}: int8 tiles have no look-up kernel")
+    require(config.code_bits <= 8, f"{name}: 16-bit elements need no look-up")
+    require(
+        config.scale is ScaleKind.NONE or (config.scale is ScaleKind.E8M0 and config.group == ROW),
+        f"{name}: {config.scale.value} scales of groups of {config.group} have no look-up kernel",
+    )
+    tiles = decode_tiles(compressed.tiles)
+    count, (strips, along) = len(tiles.codes), grid(config, compressed.shape)
+    require(count == strips * along, f"{count} tiles are not those of {compressed.shape}")
+    # Outputs by inputs to rows of pairs of inputs, each for all outputs.
+    blocks = (count, STRIP_OUTPUTS, TILE_ROWS, 2)
+    by_rows = tiles.codes.astype(np.uint8).reshape(blocks).transpose(0, 2, 1, 3)
+    codes = by_rows.reshape(count, ELEMENTS)
+    mask = tiles.mask.reshape(blocks).transpose(0, 2, 1, 3).reshape(count, ELEMENTS)
+    book = np.array(compressed.scheme.book, np.uint16)
+    if config.code_bits <= NIBBLE:
+        bits, low_mask = NIBBLE, 0
+        table = np.zeros(256, np.uint16)
+        table[: len(book)] = book
+    else:
+        bits = 8
+        codes, table, low_mask = _renamed(name, book, codes, mask)
+    order = slot_order()
+    heads = []
+    if config.sparse:
+        mask = mask[:, order]
+        heads.append(np.packbits(mask, axis=1, bitorder="little"))
+        codes = codes[:, order]
+        kept = np.count_nonzero(mask, axis=1).astype(np.int64)
+        lengths = kept if bits == 8 else -(-kept // 2)
+        data = codes[mask] if bits == 8 else _halves(codes[mask], kept)
+    else:
+        lengths = np.full(count, ELEMENTS * bits // 8, np.int64)
+        data = (codes[:, order] if bits == 8 else _nibbles(codes)).reshape(-1)
+    scaled = config.scale is ScaleKind.E8M0
+    if scaled:
+        heads.append(compressed.tiles.scales.reshape(count, SCALE_BYTES))
+    head = np.concatenate(heads, axis=1) if heads else np.zeros((count, 0), np.uint8)
+    starts = np.concatenate([[0], np.cumsum(lengths + head.shape[1])]).astype(np.int64)
+    stream = np.zeros(int(starts[-1]) + SLACK, np.uint8)
+    stream[starts[:-1, np.newaxis] + np.arange(head.shape[1])] = head
+    if config.sparse:
+        places = np.arange(len(data)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        stream[np.repeat(starts[:-1] + head.shape[1], lengths) + places] = data
+    else:
+        rows = stream[: starts[-1]].reshape(count, -1)
+        rows[:, head.shape[1] :] = data.reshape(count, -1)
+    return CodedWeights(
+        compressed.shape, bits, config.sparse, scaled, low_mask, table, stream, starts
+    )
+
+
+def _nibbles(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """(tiles, 512) codes to words of four: word w of 64 bytes j has rows 4j to 4j + 3."""
+    rows = codes.reshape(len(codes), 4, 4, ROW).astype(np.uint16)
+    words = sum(rows[:, :, k] << np.uint16(NIBBLE * k) for k in range(4))
+    return np.asarray(words, "<u2").reshape(len(codes), -1).view(np.uint8)
+
+
+def _halves(codes: NDArray[np.uint8], kept: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Two codes a byte, a tile's first half in the low bits: each half is a run of codes again."""
+    half = -(-kept // 2)
+    first = np.cumsum(kept) - kept
+    places = np.arange(int(half.sum())) - np.repeat(np.cumsum(half) - half, half)
+    low = np.repeat(first, half) + places
+    high = low + np.repeat(half, half)
+    there = places + np.repeat(half, half) < np.repeat(kept, half)
+    upper = np.where(there, codes[np.minimum(high, len(codes) - 1)] if len(codes) else 0, 0)
+    return (codes[low] | upper << NIBBLE).astype(np.uint8)
+
+
+def _renamed(
+    name: str, book: NDArray[np.uint16], codes: NDArray[np.uint8], mask: NDArray[np.bool_]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint16], int]:
+    """Codes under their new names, the table of these, and the bits that are the low byte."""
+    values = np.where(book & 0x7FFF, book, 0)
+    used = np.zeros(len(book), np.bool_)
+    used[np.unique(codes[mask])] = True
+    wanted = np.unique(values[used])
+    low_bits = 2
+    while np.any(wanted & (0xFF >> low_bits)):
+        low_bits += 1
+    low_mask = 0xFF & ~(0xFF >> low_bits)
+    room = 1 << 8 - low_bits  # high bytes for each value of the bits that both parts have
+    names: dict[tuple[int, int], int] = {(0, 0): 0}
+    taken = Counter({0: 1})
+    table, new = np.zeros(256, np.uint16), np.zeros(len(book), np.uint8)
+    for value in wanted.tolist():
+        low, high = value & 0xFF, value >> 8
+        shared = low & (1 << INDEX_BITS) - 1
+        if value and (shared, high) not in names:
+            names[shared, high] = taken[shared]
+            taken[shared] += 1
+        index = names[shared, high] if value else 0
+        require(
+            index < room and low_bits <= INDEX_BITS,
+            f"{name}: the values of this matrix have too many high bytes for one permutation;"
+            " DecaMatrix takes it",
+        )
+        code = low | index
+        table[code] = value
+        new[values == value] = code
+    return new[codes], table, low_mask
+
+
+# --- the way back, and the kernels
+
+
+def elements(coded: CodedWeights) -> tuple[NDArray[np.uint16], NDArray[np.uint8] | None]:
+    """(tiles, 16 rows, 32) bf16 patterns before their scale, and (tiles, 16) e8m0 scales."""
+    count, order = len(coded.tile_starts) - 1, slot_order()
+    codes = np.zeros((count, ELEMENTS), np.uint8)
+    kept = np.ones((count, ELEMENTS), np.bool_)
+    scales = np.zeros((count, SCALE_BYTES), np.uint8)
+    for k, start in enumerate(coded.tile_starts[:-1]):
+        record = coded.stream[start : coded.tile_starts[k + 1]]
+        if coded.sparse:
+            bits, record = record[:MASK_BYTES], record[MASK_BYTES:]
+            kept[k, order] = np.unpackbits(bits, bitorder="little").view(np.bool_)
+        if coded.scaled:
+            scales[k], record = record[:SCALE_BYTES], record[SCALE_BYTES:]
+        if coded.sparse:
+            if coded.code_bits == NIBBLE:
+                record = np.concatenate([record & 0xF, record >> NIBBLE])
+            in_order = kept[k, order]
+            codes[k, order[in_order]] = record[: np.count_nonzero(in_order)]
+        elif coded.code_bits == 8:
+            codes[k, order] = record
+        else:
+            words = record.view("<u2").reshape(4, ROW)
+            rows = [words >> np.uint16(NIBBLE * r) & 0xF for r in range(4)]
+            codes[k] = np.stack(rows, axis=1).reshape(-1)
+    values = np.where(kept, coded.table[codes], 0).astype(np.uint16)
+    return values.reshape(count, TILE_ROWS, ROW), scales if coded.scaled else None
+
+
+def multiply(coded: CodedWeights, activations: NDArray[np.uint16], order: Order) -> NDArray:
+    """(batch, outputs) fp32 patterns of (batch, inputs) bf16 ones.
+
+    ``Order.TILE``: scales are applied to the elements, and TDPBF16PS goes over the tiles, as in
+    ``golden.deca.gemm``. ``Order.VECTOR``: VDPBF16PS over rows, row r of a tile to sum r mod 4.
+    Without scales the four sums run over a segment of ``SEGMENT_TILES`` tiles and are added as
+    (0 + 1) + (2 + 3). With scales they begin at +0 in every tile, are added in the same way, and a
+    fused multiplication by the scales adds them to the segment's sum. Segments are added from the
+    first one on.
+    """
+    check_activations(_DENSE, coded.shape, activations)
+    strips, along = coded.tiles
+    batch = len(activations)
+    tiles, scales = elements(coded)
+    tiles = tiles.reshape(strips, along, TILE_ROWS, ROW)
+    if order is Order.TILE:
+        if scales is not None:
+            tiles = _scaled(tiles, scales.reshape(strips, along, 1, STRIP_OUTPUTS, 1))
+        matrix = tiles.reshape(strips, along, TILE_ROWS, STRIP_OUTPUTS, 2)
+        dense = matrix.transpose(0, 3, 1, 2, 4).reshape(strips * STRIP_OUTPUTS, -1)
+        packed = pack_elements(_DENSE, dense[: coded.shape[0], : coded.shape[1]])
+        return multiply_packed(packed, activations, order)
+    core = Core()
+    padded = np.pad(activations, [(0, 0), (0, along * ROW - coded.shape[1])])
+    x = padded.reshape(batch, along, TILE_ROWS, 2)
+    shape = (strips, batch, STRIP_OUTPUTS)
+    total = None
+    for first in range(0, along, SEGMENT_TILES):
+        segment = np.zeros(shape, np.uint32)
+        chains = np.zeros((VECTOR_CHAINS, *shape), np.uint32)
+        for t in range(first, min(along, first + SEGMENT_TILES)):
+            for r in range(TILE_ROWS):
+                left = np.tile(x[:, t, r], (1, STRIP_OUTPUTS))
+                right = tiles[:, t, r][:, np.newaxis]
+                chains[r % VECTOR_CHAINS] = core.vdpbf16ps(chains[r % VECTOR_CHAINS], left, right)
+            if scales is not None:
+                power = scales.reshape(strips, along, 1, STRIP_OUTPUTS)[:, t].astype(np.uint32)
+                factor = np.broadcast_to(power << 23, shape)
+                args = (FP32, FP32, FP32, FP32, _joined(chains), factor, segment)
+                segment = fma(*args, AMX_RULES).astype(np.uint32)
+                chains[...] = 0
+        if scales is None:
+            segment = _joined(chains)
+        total = segment if total is None else _plus(total, segment)
+    return np.asarray(total).swapaxes(0, 1).reshape(batch, -1)[:, : coded.shape[0]]
+
+
+def _plus(a: NDArray, b: NDArray) -> NDArray:
+    return add(FP32, FP32, FP32, a, b, AMX_RULES)
+
+
+def _joined(chains: NDArray) -> NDArray:
+    return _plus(_plus(chains[0], chains[1]), _plus(chains[2], chains[3]))
+
+
+def _scaled(tiles: NDArray[np.uint16], scales: NDArray[np.uint8]) -> NDArray[np.uint16]:
+    """Elements times powers of two that keep them normal: an addition to their exponents."""
+    shape = (*tiles.shape[:-1], STRIP_OUTPUTS, 2)
+    parts = tiles.reshape(shape)
+    moved = parts + ((scales.astype(np.int32) - 127) << 7)
+    return np.where(parts & 0x7F80, moved & 0xFFFF, 0).astype(np.uint16).reshape(tiles.shape)
+
+
+def scales_are_plain(coded: CodedWeights, scales: NDArray[np.uint8]) -> bool:
+    """Whether scaling is an addition to the exponent for every entry and every scale."""
+    exponents = (coded.table >> 7 & 0xFF).astype(np.int64)
+    normal = exponents[exponents > 0]
+    if not scales.size or not normal.size:
+        return True
+    low, high = int(scales.min()) - 127, int(scales.max()) - 127
+    return bool(normal.min() + low >= 1 and normal.max() + high <= 254)
+
+
+def tile_counts(code_bits: int, sparse: bool, scaled: bool, order: Order) -> Counter[str]:
+    """Vector and tile instructions of one tile at batch 1, as the kernels execute them."""
+    counts: Counter[str] = Counter()
+    pairs = TILE_ROWS // 2
+    if code_bits == NIBBLE and not sparse:
+        counts.update({"load": 4, "vpmultishiftqb": 12, "vpermw": 16})
+    elif code_bits == NIBBLE:
+        # Both halves of 192 bytes of codes are spread to bytes in the first-level cache.
+        counts.update({"load": 3, "vpand": 6, "vpsrlw": 3, "store": 6})
+        counts.update({"vpexpandb": pairs, "vpermb": 2 * pairs, "vpunpckbw": 2 * pairs})
+    else:
+        counts.update({"vpexpandb" if sparse else "load": pairs})
+        counts.update({"vpermb": pairs, "vpand": pairs, "vpunpckbw": 2 * pairs})
+    if order is Order.VECTOR:
+        counts["vdpbf16ps"] = TILE_ROWS
+        if scaled:
+            counts.update({"vpmovzxbd": 1, "vpsrlw": 1, "vaddps": 3, "vfmadd": 1})
+        return counts
+    counts.update({"store": TILE_ROWS, "tileloadd": 2, "tdpbf16ps": 1})
+    if scaled:
+        counts.update({"vpmovzxbd": 1, "vpadd": 2, "vpsrlw": 2})
+        counts.update({"vptestmw": TILE_ROWS, "vmovdqu16": TILE_ROWS})  # the masked addition
+    return counts

@@ -1,0 +1,219 @@
+// Coded weights (golden/sparamx/coded.py) decoded in vector registers: two rows of a tile at a time.
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels.h"
+#include "prefetch.h"
+
+namespace tilewright {
+
+struct RowPair {
+    __m512i even, odd;  // 32 bf16 each: pairs of inputs of 16 outputs
+};
+
+// Up to 4 bits: four codes in a word, each the index of VPERMW where it is shifted down to. What
+// stands above an index does not count, so nothing is masked. VPMULTISHIFTQB shifts on the same
+// port as the permutation, and leaves the other one to the dot products.
+class NibbleDecoder {
+  public:
+    explicit NibbleDecoder(const CodedWeights &w) {
+        alignas(64) uint16_t twice[32];
+        alignas(64) uint8_t shifts[64];
+        for (int i = 0; i < 32; i++) twice[i] = w.table[i % 16];
+        table_ = _mm512_load_si512(twice);
+        for (int k = 1; k < 4; k++) {
+            for (int i = 0; i < 64; i++) shifts[i] = uint8_t((i % 8 / 2 * 16 + 4 * k + i % 2 * 8) % 64);
+            shifts_[k - 1] = _mm512_load_si512(shifts);
+        }
+    }
+
+    static constexpr int64_t kBytes = 256;
+
+    void begin(const uint8_t *codes) { codes_ = codes; }
+
+    [[gnu::always_inline]] RowPair rows(int pair) {
+        const __m512i words = _mm512_loadu_si512(codes_ + pair / 2 * kRowBytes);
+        if (pair % 2 == 0) return {row(words), row(shifted(0, words))};
+        return {row(shifted(1, words)), row(shifted(2, words))};
+    }
+
+    const uint8_t *end() const { return codes_ + kBytes; }
+
+  private:
+    __m512i row(__m512i index) const { return _mm512_permutexvar_epi16(index, table_); }
+    __m512i shifted(int k, __m512i words) const {
+        return _mm512_multishift_epi64_epi8(shifts_[k], words);
+    }
+
+    const uint8_t *codes_ = nullptr;
+    __m512i table_, shifts_[3];
+};
+
+// The bytes of words: low ones from one register, high ones from the other.
+inline RowPair interleaved(__m512i low, __m512i high) {
+    return {_mm512_unpacklo_epi8(low, high), _mm512_unpackhi_epi8(low, high)};
+}
+
+// 8 bits: the low byte of a bf16 is part of the code, the high one is looked up by its low 6 bits.
+// Code 0 is zero, so that expansion needs no mask afterwards.
+template <bool Sparse>
+class ByteDecoder {
+  public:
+    explicit ByteDecoder(const CodedWeights &w) : low_(_mm512_set1_epi8(char(w.low_mask))) {
+        alignas(64) uint8_t high[64] = {};
+        for (int code = 0; code < 256; code++)
+            if (w.table[code]) high[code % 64] = uint8_t(w.table[code] >> 8);
+        high_ = _mm512_load_si512(high);
+    }
+
+    void begin(const uint8_t *mask, const uint8_t *codes) { mask_ = mask, codes_ = codes; }
+
+    [[gnu::always_inline]] RowPair rows(int pair) {
+        __m512i codes;
+        if constexpr (Sparse) {
+            const uint64_t bits = load<uint64_t>(mask_ + 8 * pair);
+            codes = _mm512_maskz_expandloadu_epi8(bits, codes_);
+            codes_ += __builtin_popcountll(bits);
+        } else {
+            codes = _mm512_loadu_si512(codes_);
+            codes_ += 64;
+        }
+        return interleaved(_mm512_and_si512(codes, low_), _mm512_permutexvar_epi8(codes, high_));
+    }
+
+    const uint8_t *end() const { return codes_; }
+
+  private:
+    const uint8_t *mask_ = nullptr, *codes_ = nullptr;
+    __m512i low_, high_;
+};
+
+// Up to 4 bits without the zeros: codes are spread to bytes in a buffer, one tile ahead of their
+// expansion, which would otherwise wait until they have reached the cache.
+class SparseNibbleDecoder {
+  public:
+    explicit SparseNibbleDecoder(const CodedWeights &w) {
+        alignas(64) uint8_t low[64], high[64];
+        for (int i = 0; i < 64; i++) low[i] = uint8_t(w.table[i % 16]), high[i] = uint8_t(w.table[i % 16] >> 8);
+        low_ = _mm512_load_si512(low), high_ = _mm512_load_si512(high);
+    }
+
+    // Spreads a tile; returns where its codes end.
+    [[gnu::always_inline]] const uint8_t *spread(const uint8_t *mask, const uint8_t *codes, uint8_t *buffer) const {
+        int64_t kept = 0;
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++) kept += __builtin_popcountll(load<uint64_t>(mask + 8 * i));
+        const int64_t half = (kept + 1) / 2;
+        const __m512i nibble = _mm512_set1_epi8(15);
+        // A third of a register to spare, so that about as many codes always take the same turns.
+        const int64_t turns = (half + 95) / 64;
+        for (int64_t i = 0; i < turns; i++)
+            _mm512_storeu_si512(buffer + 64 * i,
+                                _mm512_and_si512(_mm512_loadu_si512(codes + 64 * i), nibble));
+        for (int64_t i = 0; i < turns; i++) {
+            const __m512i both = _mm512_loadu_si512(codes + 64 * i);
+            _mm512_storeu_si512(buffer + half + 64 * i,
+                                _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble));
+        }
+        return codes + half;
+    }
+
+    void begin(const uint8_t *mask, const uint8_t *spread) { mask_ = mask, codes_ = spread; }
+
+    [[gnu::always_inline]] RowPair rows(int pair) {
+        const uint64_t bits = load<uint64_t>(mask_ + 8 * pair);
+        const __m512i codes = _mm512_maskz_expandloadu_epi8(bits, codes_);
+        codes_ += __builtin_popcountll(bits);
+        // Code 0 may stand for another value than zero.
+        return interleaved(_mm512_maskz_permutexvar_epi8(bits, codes, low_),
+                           _mm512_maskz_permutexvar_epi8(bits, codes, high_));
+    }
+
+    static constexpr int kBufferBytes = 1024;  // 512 codes and what whole registers write behind
+
+  private:
+    const uint8_t *mask_ = nullptr, *codes_ = nullptr;
+    __m512i low_, high_;
+};
+
+// The records of a segment or strip one after the other, with any decoder.
+template <int Bits, bool Sparse, bool Scaled>
+class CodedStream {
+  public:
+    CodedStream(const CodedWeights &w, int64_t start)
+        : decoder_(w), from_(w.stream + start) {
+        Prefetcher first_lines(from_);
+        if constexpr (kSpread) next_end_ = spread();
+    }
+
+    // Go on to the next tile.
+    [[gnu::always_inline]] void next() {
+        const uint8_t *record = from_, *mask = from_;
+        const uint8_t *codes = record + kHead;
+        scales_ = record + (Sparse ? kMaskBytes : 0);
+        if constexpr (kSpread) {
+            decoder_.begin(mask, buffers_[turn_ % 2]);
+            from_ = next_end_, turn_++;
+            next_end_ = spread();
+        } else if constexpr (Bits == 4) {
+            decoder_.begin(codes);
+            from_ = codes + NibbleDecoder::kBytes;
+        } else {
+            decoder_.begin(mask, codes);
+        }
+    }
+
+    [[gnu::always_inline]] RowPair rows(int pair) { return decoder_.rows(pair); }
+
+    // After the last pair of a tile: the lines that are to be read `kAhead` bytes later.
+    [[gnu::always_inline]] void end_of_tile() {
+        const uint8_t *begin = scales_ - (Sparse ? kMaskBytes : 0);
+        if constexpr (Bits == 8) from_ = decoder_.end();
+        const char *ahead = reinterpret_cast<const char *>(begin) + Prefetcher::kAhead;
+        const int64_t bytes = from_ - begin;
+        for (int64_t i = 0; i < bytes; i += 64) Prefetcher::ask(ahead + i);
+    }
+
+    const uint8_t *scales() const { return scales_; }
+
+  private:
+    static constexpr bool kSpread = Bits == 4 && Sparse;
+    static constexpr int64_t kHead = (Sparse ? kMaskBytes : 0) + (Scaled ? kScaleBytes : 0);
+    using Decoder = std::conditional_t<
+        Bits == 8, ByteDecoder<Sparse>,
+        std::conditional_t<Sparse, SparseNibbleDecoder, NibbleDecoder>>;
+
+    const uint8_t *spread() {
+        return decoder_.spread(from_, from_ + kHead, buffers_[turn_ % 2]);
+    }
+
+    Decoder decoder_;
+    const uint8_t *from_, *next_end_ = nullptr, *scales_ = nullptr;
+    unsigned turn_ = 0;
+    alignas(64) uint8_t buffers_[kSpread ? 2 : 1][kSpread ? SparseNibbleDecoder::kBufferBytes : 1];
+};
+
+// Calls `run` with the kind of stream that the weights are, as a value of type Kind.
+template <int Bits, bool Sparse, bool Scaled>
+struct Kind {
+    using Stream = CodedStream<Bits, Sparse, Scaled>;
+    static constexpr bool kScaled = Scaled;
+};
+
+template <class Run>
+void with_kind(const CodedWeights &w, Run run) {
+    const int kind = (w.code_bits == 8) * 4 + bool(w.sparse) * 2 + bool(w.scaled);
+    switch (kind) {
+        case 0: return run(Kind<4, false, false>());
+        case 1: return run(Kind<4, false, true>());
+        case 2: return run(Kind<4, true, false>());
+        case 3: return run(Kind<4, true, true>());
+        case 4: return run(Kind<8, false, false>());
+        case 5: return run(Kind<8, false, true>());
+        case 6: return run(Kind<8, true, false>());
+        case 7: return run(Kind<8, true, true>());
+    }
+}
+
+}  // namespace tilewright
