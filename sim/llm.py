@@ -233,7 +233,7 @@ def _fitted_remarks(fitted: float, seconds: float) -> Iterator[str]:
     if fitted > FITTED_SHARE * seconds:
         yield (
             f"{100 * fitted / seconds:.0f}% of the time rests on constants for attention and small"
-            " kernels, fitted to Llama-2-70B and OPT-66B at 32 to 192 tokens of context"
+            " kernels, fitted to models of 66 and 70 billion parameters at short contexts"
         )
 
 

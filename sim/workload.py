@@ -6,6 +6,7 @@ keys or values of one sequence that one key-value head keeps.
 """
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ LARGEST = 1 << 31  # of a dimension of a GEMM
 LARGEST_MATRIX = 1 << 42  # values of a matrix; the largest models have some 2^41 in all
 LARGEST_GEMM = 1 << 62  # multiply-adds
 MOST_SEQUENCES, LONGEST_CONTEXT, MOST_TOKENS = 1 << 16, 1 << 24, 1 << 30
+GROUP = re.compile(r"([0-9]{1,12})x([0-9]{1,12})")
 LONGEST_NUMBER = 20  # characters of a number in a table
 MODULES = ("qkv", "o", "u", "d", "head", "router", "attention", "other")
 EXPERT = "expert "  # begins the names of products with experts that a router chose
@@ -106,6 +108,20 @@ class Batch:
     def longest(self) -> int:
         """Tokens of the longest sequence."""
         return max(tokens for _, tokens in self.groups)
+
+    @classmethod
+    def parse(cls, text: str) -> "Batch":
+        """Return the batch that ``SEQUENCESxTOKENS,...`` describes, such as ``8x128,2x4096``."""
+        groups = []
+        for part in text.split(","):
+            found = GROUP.fullmatch(part.strip())
+            require(
+                found is not None,
+                f"contexts are SEQUENCESxTOKENS,..., such as 8x128,2x4096, not {shorten(text)}",
+            )
+            assert found is not None
+            groups.append((int(found[1]), int(found[2])))
+        return cls(tuple(groups))
 
     def longer(self, tokens: int) -> "Batch":
         """Return the batch after as many more tokens of every sequence."""

@@ -36,8 +36,11 @@ FURTHER = [
     "tilewright compare pe --tech asap7",
     "tilewright list",
     "tilewright list deca",
+    "tilewright list models",
+    "tilewright list systems",
     "tilewright gemm 16 512 256 --block anda",
     "tilewright llm llama-2-7b --phase prefill --context 512 --block anda",
+    "tilewright llm mixtral-8x7b --prompt 64 --tokens 3 --sweep batch=1,2",
     "tilewright roofsurface --explore",
     "tilewright sweep --frontier prefix_sum",
 ]

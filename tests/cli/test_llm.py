@@ -1,5 +1,6 @@
 """The commands of the performance model as a user meets them."""
 
+import csv
 import json
 
 import pytest
@@ -168,9 +169,83 @@ def test_claims_give_numbers_to_programs(capsys):
 def test_compare_llm_has_every_system(capsys):
     rows = as_json(capsys, "compare", "llm", "opt-1.3b", "--batch", "4")
     assert {row["system"] for row in rows} >= {"spr-ddr", "spr-hbm", "anda", "harmonia", "fp-fp"}
-    code, out, _ = run(capsys, "compare", "llm", "opt-1.3b")
+    code, out, err = run(capsys, "compare", "llm", "opt-1.3b")
     assert code == 0
     assert "TOKENS/S" in out
+    # Energy, as its help says, and what kind of figure it is.
+    place = out.splitlines()[0].index("J/TOKEN")
+    assert all(float(line[place : place + 7]) > 0 for line in out.splitlines()[1:])
+    assert "energy is a bound: the package at its design power" in err
+    code, out, _ = run(capsys, "compare", "llm", "opt-1.3b", "--csv")
+    assert (code, len(out.splitlines())) == (0, 1 + len(rows))
+
+
+def test_a_prompt_with_its_answer(capsys):
+    words = ("llm", "llama-3.2-1b", "--prompt", "128", "--tokens", "4", "--batch", "2")
+    found = as_json(capsys, *words)
+    assert found["total_ms"] == pytest.approx(found["first_token_ms"] + 3 * found["token_ms"])
+    code, out, _ = run(capsys, *words)
+    assert code == 0
+    assert "first token" in out
+    assert "new tokens/s" in out
+
+
+def test_contexts_of_several_lengths(capsys):
+    found = as_json(capsys, "llm", "opt-125m", "--context", "3x64,1x512")
+    assert (found["batch"], found["context"], found["contexts"]) == (4, 512, [[3, 64], [1, 512]])
+    _, out, _ = run(capsys, "llm", "opt-125m", "--context", "3x64,1x512")
+    assert "batch 4, context 3x64,1x512" in out
+
+
+def test_the_largest_batch_within_a_time(capsys):
+    code, out, err = run(capsys, "llm", "opt-125m", "--within", "20")
+    assert code == 0
+    assert "is the largest within 20 ms" in err
+    assert "decode, batch " in out
+
+
+def test_a_sweep_is_a_table_json_or_csv(capsys):
+    words = ("llm", "opt-125m", "--sweep", "batch=1..4*2", "--sweep", "kv=bf16,int8")
+    rows = as_json(capsys, *words)
+    assert [(row["batch"], row["kv_format"]) for row in rows] == [
+        (batch, kv) for batch in (1, 2, 4) for kv in ("bf16", "int8")
+    ]
+    code, out, err = run(capsys, *words, "--csv")
+    table = list(csv.DictReader(out.splitlines()))
+    assert code == 0
+    assert [float(row["latency_ms"]) for row in table] == [row["latency_ms"] for row in rows]
+    assert "energy is a bound" in err  # beside the table, not in it
+    code, out, _ = run(capsys, *words)
+    assert (code, len(out.splitlines())) == (0, 7)
+
+
+def test_a_config_that_is_not_understood_is_one_line(capsys, tmp_path):
+    """Faults that were: tracebacks, and experts that were left out without a word."""
+    path = tmp_path / "config.json"
+    names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+    llama = {"model_type": "llama", **dict.fromkeys(names, 64), "max_position_embeddings": 64}
+    for config, message in (
+        (None, "is not JSON"),
+        (llama, "intermediate_size is missing"),
+        (llama | {"intermediate_size": 64, "num_local_experts": 8}, "field num_local_experts is"),
+        (llama | {"model_type": "opt", "ffn_dim": 9, "word_embed_proj_dim": "big"}, "not 'big'"),
+        ({"model_type": {"deep": [[]]}}, "unknown model_type {'deep': [[]]}; known: "),
+    ):
+        text = "[" * 100_000 if config is None else json.dumps(config)
+        path.write_text(text)
+        code, out, err = run(capsys, "llm", str(path))
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert message in err
+
+
+def test_list_has_models_and_systems(capsys):
+    models = {row["name"]: row for row in as_json(capsys, "list", "models")}
+    assert models["mixtral-8x7b"]["experts"]["count"] == 8
+    assert models["deepseek-v3"]["latent"]["kv_rank"] == 512
+    _, out, _ = run(capsys, "list", "models")
+    assert "64 heads, 8 of 64 cached, 12 layers see 128" in out
+    assert {row["system"] for row in as_json(capsys, "list", "systems")} > {"spr-hbm", "anda"}
+    assert run(capsys, "list", "systems")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -215,6 +290,53 @@ def test_compare_llm_has_every_system(capsys):
         (
             ["llm", "opt-125m", "--block", "deca", "--latency", "3"],
             "latency is that of block anda or harmonia; leave it out",
+        ),
+        (
+            ["llm", "opt-125m", "--block", "harmonia", "--latency", "9" * 23],
+            "latency must be 1..1048576, not 999",
+        ),
+        (
+            ["llm", "opt-125m", "--batch", "65536", "--context", "16777216"],
+            "a batch of 65536 sequences with 1099511627776 tokens in all is beyond",
+        ),
+        (
+            ["gemm", "2147483648", "2147483648", "2147483648"],
+            "product: 2147483648 x 2147483648 x 2147483648 is larger than any product of a model",
+        ),
+        (["llm", "opt-125m", "--system", "gnr"], "unknown system 'gnr'; known: spr-ddr, spr-hbm,"),
+        (["llm", "opt-125m", "--system", "tpu"], "unknown system 'tpu'; known: spr-ddr, spr-hbm,"),
+        (["llm", "mixtral"], "unknown model 'mixtral'; did you mean mixtral-8x7b or mixtral-8x22b"),
+        (["llm", ""], "give a MODEL; tilewright list models names those that are known"),
+        (["llm", "opt-125m", "--context", "y"], "--context takes tokens, or 8x128,2x4096, not 'y'"),
+        (["llm", "opt-125m", "--context", "2x"], "contexts are SEQUENCESxTOKENS,..., such as"),
+        (
+            ["llm", "opt-125m", "--context", "2x8", "--batch", "2"],
+            "a context like 8x128,2x4096 says how many sequences there are; leave batch and",
+        ),
+        (["llm", "opt-125m", "--kv", "int9"], "unknown KV format 'int9'; did you mean int8 or"),
+        (
+            ["llm", "opt-125m", "--system", "anda", "--kv", "int8"],
+            "anda keeps keys and values in fp16; leave 'int8' out",
+        ),
+        (["llm", "opt-125m", "--prompt", "9"], "a prompt comes with tokens that follow it"),
+        (["llm", "opt-125m", "--tokens", "9"], "tokens follow a prompt; say how long it is"),
+        (
+            ["llm", "opt-125m", "--prompt", "9", "--tokens", "9", "--context", "9"],
+            "context does not go with prompt and tokens",
+        ),
+        (["llm", "opt-125m", "--within", "nan"], "a bound must be above 0 ms, not nan"),
+        (["llm", "opt-125m", "--within", "0.1"], "one sequence takes 3.3"),
+        (["llm", "opt-125m", "--within", "9", "--batch", "2"], "batch does not go with a bound"),
+        (["llm", "opt-66b", "--scheme", "bf16", "--within", "9"], "opt-66b does not fit in spr-hb"),
+        (["llm", "opt-125m", "--csv", "--json"], "--csv does not go with --json"),
+        (["compare", "llm", "opt-125m", "--csv", "--json"], "--csv does not go with --json"),
+        (
+            ["llm", "opt-125m", "--sweep", "batch=1", "--batch", "2"],
+            "batch is both given and swept; give it once",
+        ),
+        (
+            ["llm", "opt-125m", "--sweep", "batch=1", "--sweep", "batch=2"],
+            "--sweep names batch more than once",
         ),
         (["gemm", "1", "2"], "give ROWS INNER OUTER, or --csv FILE"),
         (["gemm", "1", "0", "2"], "product: inner must be 1..2147483648, not 0"),

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from tilewright.golden.params.resolve import resolve
 
 if TYPE_CHECKING:
+    from tilewright.golden.params.block import BlockParams
     from tilewright.sim.target import Target
 
-__all__ = ["add_target_arguments", "target_of"]
+__all__ = ["add_target_arguments", "block_of", "target_of"]
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,9 +40,15 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def block_of(args: argparse.Namespace) -> "BlockParams | None":
+    """Return the block that the options name."""
+    return None if args.block is None else resolve(args.block)
+
+
 def target_of(args: argparse.Namespace) -> "Target":
     """Return the machine that the options name."""
     from tilewright.sim.target import resolve_target
 
-    block = None if args.block is None else resolve(args.block)
-    return resolve_target(args.system, engine=args.engine, block=block, latency=args.latency)
+    return resolve_target(
+        args.system, engine=args.engine, block=block_of(args), latency=args.latency
+    )

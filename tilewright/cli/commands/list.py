@@ -7,19 +7,26 @@ from tilewright.golden.params.describe import BlockDescription, describe, family
 from tilewright.golden.params.resolve import BLOCKS, resolve
 
 NAME = "list"
-HELP = "list the blocks with their presets, or the fields, ports and timing of one"
+HELP = "list the blocks, the models or the systems; or the fields, ports and timing of a block"
 EXAMPLE = "tilewright list float_mul:fp16"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "block", nargs="?", metavar="BLOCK", help="NAME[:PRESET][,FIELD=VALUE]... to describe"
+        "block",
+        nargs="?",
+        metavar="WHAT",
+        help="NAME[:PRESET][,FIELD=VALUE]... of a block to describe, or models, or systems",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     if args.block is None:
         _print_all(args.json)
+    elif args.block in ("models", "systems"):
+        from tilewright.cli.listings import print_models, print_systems
+
+        (print_models if args.block == "models" else print_systems)(args.json)
     else:
         _print_one(describe(resolve(args.block)), args.json)
     return 0

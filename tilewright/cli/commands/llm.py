@@ -1,13 +1,18 @@
 """``tilewright llm``: how fast a model runs on one of the modelled systems."""
 
 import argparse
+from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, print_table, remark
-from tilewright.cli.targets import add_target_arguments, target_of
+from tilewright.base.console import print_json, progress
+from tilewright.base.errors import CommandError
+from tilewright.cli.llm_answer import print_answer
+from tilewright.cli.llm_tables import print_csv, print_rows, show_remarks
+from tilewright.cli.targets import add_target_arguments, block_of
 
 if TYPE_CHECKING:
-    from tilewright.sim.llm import LlmResult
+    from tilewright.sim.serving import Question
+    from tilewright.sim.workload import Batch
 
 NAME = "llm"
 HELP = "latency, tokens a second, bounds, energy and memory of a model on a system"
@@ -15,63 +20,99 @@ EXAMPLE = "tilewright llm llama-2-70b --system spr-hbm --scheme mxfp4 --batch 1 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a model's name, or a config.json")
+    parser.add_argument(
+        "model",
+        nargs="?",
+        default="",
+        metavar="MODEL",
+        help="a name (tilewright list models), or a config.json",
+    )
     add_target_arguments(parser)
-    parser.add_argument("--batch", type=int, default=1, metavar="N", help="sequences [1]")
     parser.add_argument(
-        "--context", type=int, default=1024, metavar="C", help="tokens of each sequence [1024]"
+        "--kv", metavar="F", help="keys and values of a Xeon in bf16, fp8, int8, ... [bf16]"
+    )
+    parser.add_argument("--batch", type=int, metavar="N", help="sequences [1]")
+    parser.add_argument(
+        "--context", metavar="C", help="tokens of each sequence, or of several: 8x128,2x4096 [1024]"
+    )
+    parser.add_argument("--phase", help="decode (one more token) or prefill [decode]")
+    parser.add_argument(
+        "--prompt", metavar="P", help="tokens of a prompt that --tokens follow; instead of a step"
+    )
+    parser.add_argument("--tokens", type=int, metavar="N", help="that follow the prompt")
+    parser.add_argument(
+        "--within", type=float, metavar="MS", help="the largest batch that takes no longer"
     )
     parser.add_argument(
-        "--phase", default="decode", help="decode (one more token) or prefill [decode]"
+        "--sweep",
+        action="append",
+        metavar="NAME=VALUES",
+        help="a row for each value of batch, context, prompt, tokens, model, system, engine,"
+        " scheme, kv or phase, such as batch=1..64 or 1..64*2 or 1,8; repeatable",
     )
+    parser.add_argument("--csv", action="store_true", help="print a table for other programs")
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.sim.llm import answer_on
-    from tilewright.sim.models import resolve_model
+    from tilewright.sim.serving import ask
+    from tilewright.sim.sweep import parse_axis, sweep
 
-    found = answer_on(
-        target_of(args),
-        resolve_model(args.model),
-        scheme=args.scheme,
-        batch=args.batch,
-        context=args.context,
-        phase=args.phase,
-    )
-    if args.json:
-        print_json(found)
+    if args.csv and args.json:
+        raise CommandError("--csv does not go with --json")
+    question = _question(args)
+    axes: dict[str, tuple[int | str, ...]] = {}
+    for name, values in map(parse_axis, args.sweep or ()):
+        if name in axes:
+            raise CommandError(f"--sweep names {name} more than once")
+        axes[name] = values
+    if not question.model and "model" not in axes:
+        raise CommandError("give a MODEL; tilewright list models names those that are known")
+    if not axes:
+        found = [ask(question)]
     else:
-        _print(found)
+        with progress("sweep", prod(map(len, axes.values()))) as tick:
+            found = sweep(question, axes, tick)
+    if args.csv:
+        print_csv(found)
+        show_remarks(found)
+    elif args.json:
+        print_json(found if axes else found[0])
+    elif axes:
+        print_rows(found)
+        show_remarks(found)
+    else:
+        print_answer(found[0])
     return 0
 
 
-def _print(found: "LlmResult") -> None:
-    memory = found.memory_bytes
-    use = ", ".join(f"{name} {100 * share:.0f}%" for name, share in found.utilisation.items())
-    energy = ", ".join(f"{name} {joules:.3g} J" for name, joules in found.joules_by_part.items())
-    engine = f" with {found.engine}" if found.engine else ""
-    rows = [
-        ("model", f"{found.model}, {found.parameters / 1e9:.2f} billion parameters"),
-        ("system", f"{found.system}{engine}, scheme {found.scheme}"),
-        *([("block", found.block)] if found.block else []),
-        ("work", f"{found.phase}, batch {found.batch}, context {found.context}"),
-        ("latency", _duration(found.latency_ms)),
-        ("rate", f"{found.tokens_per_second:.2f} tokens/s"),
-        ("use", use),
-        ("bound by", found.bound),
-        ("memory", f"weights {memory.weights / 1e9:.2f} GB, cache {memory.cache / 1e9:.3f} GB"),
-        ("energy of a step", energy or "not modelled"),
-    ]
-    print_table(("WHAT", "VALUE"), rows)
-    print()
-    parts = found.ms_by_part.items()
-    print_table(("PART", "MS"), [(name, f"{value:.3f}") for name, value in parts])
-    for line in found.remarks:
-        remark(f"tilewright: {line}")
+def _question(args: argparse.Namespace) -> "Question":
+    from tilewright.sim.serving import Question
+
+    return Question(
+        model=args.model,
+        system=args.system,
+        engine=args.engine,
+        scheme=args.scheme,
+        block=block_of(args),
+        latency=args.latency,
+        kv=args.kv,
+        batch=args.batch,
+        context=_tokens("--context", args.context),
+        phase=args.phase,
+        prompt=_tokens("--prompt", args.prompt),
+        tokens=args.tokens,
+        within_ms=args.within,
+    )
 
 
-def _duration(milliseconds: float) -> str:
-    """In seconds from ten of them on."""
-    if milliseconds < 1e4:
-        return f"{milliseconds:.2f} ms"
-    return f"{milliseconds / 1e3:.1f} s"
+def _tokens(option: str, text: str | None) -> "int | Batch | None":
+    from tilewright.sim.workload import Batch
+
+    if text is None:
+        return None
+    if "x" in text:
+        return Batch.parse(text)
+    try:
+        return int(text)
+    except ValueError:
+        raise CommandError(f"{option} takes tokens, or 8x128,2x4096, not {text[:40]!r}") from None

@@ -2,7 +2,9 @@
 
 import argparse
 
-from tilewright.base.console import print_json, print_table
+from tilewright.base.console import print_json
+from tilewright.base.errors import CommandError
+from tilewright.cli.llm_tables import print_csv, print_rows, show_remarks
 
 NAME = "llm"
 HELP = "one model on every modelled system: latency, rate, energy, what bounds it"
@@ -17,30 +19,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--context", type=int, default=1024, metavar="C", help="tokens of each sequence [1024]"
     )
     parser.add_argument("--phase", default="decode", help="decode or prefill [decode]")
+    parser.add_argument("--csv", action="store_true", help="print a table for other programs")
 
 
 def run(args: argparse.Namespace) -> int:
     from tilewright.sim.llm import compare_systems
 
+    if args.csv and args.json:
+        raise CommandError("--csv does not go with --json")
     found = compare_systems(args.model, args.scheme, args.batch, args.context, args.phase)
     if args.json:
         print_json(found)
-        return 0
-    print_table(
-        ("SYSTEM", "ENGINE", "SCHEME", "MS", "TOKENS/S", "J/TOKEN", "BOUND", "MEMORY GB", "FITS"),
-        [
-            (
-                row.system,
-                row.engine or "-",
-                row.scheme,
-                f"{row.latency_ms:.2f}",
-                f"{row.tokens_per_second:.2f}",
-                f"{row.joules_per_token:.3g}",
-                row.bound,
-                f"{(row.memory_bytes.weights + row.memory_bytes.cache) / 1e9:.2f}",
-                "yes" if row.memory_bytes.fits else "no",
-            )
-            for row in found
-        ],
-    )
+    elif args.csv:
+        print_csv(found)
+    else:
+        print_rows(found)
+    if not args.json:
+        show_remarks(found)
     return 0

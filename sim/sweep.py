@@ -1,0 +1,107 @@
+"""Sweeps: one question for every combination of values of some of its fields."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from itertools import product
+from math import prod
+from typing import Any
+
+from tilewright.golden.params.block import require
+from tilewright.golden.params.names import unknown
+from tilewright.sim.llm import LlmResult
+from tilewright.sim.serving import GenerationResult, Question, ask
+
+__all__ = ["parse_axis", "row_of", "sweep"]
+
+NUMBERS = ("batch", "context", "prompt", "tokens")
+WORDS = ("model", "system", "engine", "scheme", "kv", "phase")
+MOST_POINTS = 100_000
+
+
+def parse_axis(text: str) -> tuple[str, tuple[int | str, ...]]:
+    """Return the field and the values of ``NAME=VALUE,...``.
+
+    Among the values of a number ``1..64`` stands for all from 1 to 64, ``1..64*2`` for 1, 2, 4 to
+    64, and ``0..64+8`` for steps of 8.
+    """
+    name, equals, values = text.partition("=")
+    if not name or not equals or not all(values.split(",")):
+        raise ValueError(f"a sweep is NAME=VALUE,..., such as batch=1..64*2, not {text!r}")
+    if name in WORDS:
+        found: list[int | str] = list(values.split(","))
+    elif name in NUMBERS:
+        found = [number for part in values.split(",") for number in _numbers(name, part)]
+    else:
+        raise ValueError(unknown("name of a sweep", name, (*NUMBERS, *WORDS)))
+    require(len(set(found)) == len(found), f"a value of {name} is given twice in {values!r}")
+    return name, tuple(found)
+
+
+def _numbers(name: str, text: str) -> Sequence[int]:
+    low, dots, rest = text.partition("..")
+    sign = next((s for s in "*+" if s in rest), "")
+    high, _, step = rest.partition(sign) if sign else (rest, "", "1")
+    words = (low, high, step) if dots else (low,)
+    require(
+        all(word.isascii() and word.isdigit() and len(word) < 12 for word in words),
+        f"values of {name} are numbers or LOW..HIGH, LOW..HIGH*FACTOR, LOW..HIGH+STEP, not"
+        f" {text[:40]!r}",
+    )
+    if not dots:
+        return [int(low)]
+    first, last, by = int(low), int(high), int(step)
+    require(
+        first <= last and by >= (2 if sign == "*" else 1) and (sign != "*" or first > 0),
+        f"{text!r} is no range: it must grow",
+    )
+    if sign != "*":
+        require((last - first) // by < MOST_POINTS, f"{text!r} has more than {MOST_POINTS} values")
+        return range(first, last + 1, by)
+    found = [first]
+    while found[-1] * by <= last:
+        found.append(found[-1] * by)
+    return found
+
+
+def sweep(
+    question: Question,
+    axes: Mapping[str, Sequence[int | str]],
+    tick: Callable[[str], None] = lambda doing: None,
+) -> list[LlmResult | GenerationResult]:
+    """Return the answers for every combination of ``axes``, the last of which varies fastest.
+
+    Fields that are swept are None in ``question``; a swept model is an empty name. ``tick`` is
+    called after each, with what it was.
+    """
+    points = prod(len(values) for values in axes.values())
+    require(points <= MOST_POINTS, f"a sweep of {points} points is beyond {MOST_POINTS}")
+    for name in axes:
+        require(name in (*NUMBERS, *WORDS), f"{name!r} cannot be swept")
+        require(
+            getattr(question, name) in (None, ""),
+            f"{name} is both given and swept; give it once",
+        )
+    found = []
+    for values in product(*axes.values()):
+        point: dict[str, Any] = dict(zip(axes, values, strict=True))
+        found.append(ask(replace(question, **point)))
+        tick(" ".join(f"{name}={value}" for name, value in point.items()))
+    return found
+
+
+def row_of(found: LlmResult | GenerationResult) -> dict[str, str | int | float | None]:
+    """Return an answer as one row of a table: its plain fields, and those of memory."""
+    plain = {
+        field.name: getattr(found, field.name)
+        for field in fields(found)
+        if isinstance(getattr(found, field.name), str | int | float | None)
+    }
+    groups = ",".join(f"{sequences}x{tokens}" for sequences, tokens in found.contexts)
+    memory = found.memory_bytes
+    return plain | {
+        "contexts": groups,
+        "weight_bytes": memory.weights,
+        "cache_bytes": memory.cache,
+        "capacity_bytes": memory.capacity,
+        "fits": memory.fits,
+    }

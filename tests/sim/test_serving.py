@@ -1,0 +1,180 @@
+"""Questions about serving: what is added up, what is looked for, and what is swept."""
+
+import pytest
+
+from tilewright.sim import serving
+from tilewright.sim.llm import answer
+from tilewright.sim.models import resolve_model
+from tilewright.sim.serving import GenerationResult, Question, ask
+from tilewright.sim.sweep import parse_axis, row_of, sweep
+from tilewright.sim.workload import Batch
+
+SMALL = "llama-3.2-1b"
+
+
+def latency(**settings):
+    return answer(resolve_model(SMALL), **settings).latency_ms
+
+
+def test_a_prompt_and_its_answer_are_the_sum_of_their_steps():
+    found = ask(Question(model=SMALL, batch=3, prompt=100, tokens=5))
+    first = latency(batch=3, context=100, phase="prefill")
+    others = [latency(batch=3, context=context) for context in (101, 102, 103, 104)]
+    assert isinstance(found, GenerationResult)
+    assert found.first_token_ms == pytest.approx(first)
+    assert found.token_ms == pytest.approx(sum(others) / 4)
+    assert found.last_token_ms == pytest.approx(others[-1])
+    assert found.total_ms == pytest.approx(first + sum(others))
+    assert found.tokens_per_second == pytest.approx(15e3 / found.total_ms)
+    model = resolve_model(SMALL)
+    assert found.memory_bytes.cache == 3 * model.kv_elements(104) * 2
+
+
+def test_one_token_comes_out_of_the_prompt():
+    found = ask(Question(model=SMALL, prompt=100, tokens=1))
+    assert (found.token_ms, found.total_ms) == (0.0, found.first_token_ms)
+
+
+@pytest.mark.parametrize("model", [SMALL, "gemma-3-1b"])  # a window of 512 fills on the way
+def test_long_answers_are_counted_at_some_steps(monkeypatch, model):
+    question = Question(model=model, prompt=300, tokens=400)
+    found = ask(question).total_ms
+    monkeypatch.setattr(serving, "EXACT", 1000)
+    assert found == pytest.approx(ask(question).total_ms, rel=1e-9)
+
+
+def test_prompts_of_several_lengths():
+    mixed = ask(Question(model=SMALL, prompt=Batch(((2, 64), (1, 512))), tokens=3))
+    assert (mixed.batch, mixed.prompt, mixed.contexts) == (3, 512, ((2, 64), (1, 512)))
+    short, long = (ask(Question(model=SMALL, batch=3, prompt=p, tokens=3)) for p in (64, 512))
+    assert short.total_ms < mixed.total_ms < long.total_ms
+
+
+@pytest.mark.parametrize("system", ["spr-hbm", "harmonia"])
+def test_the_largest_batch_is_the_last_that_is_fast_enough(system):
+    question = Question(model=SMALL, system=system, within_ms=60, context=512)
+    found = ask(question)
+    assert found.batch > 1
+    assert found.latency_ms <= 60 < latency(system=system, batch=found.batch + 1, context=512)
+    assert found.remarks[0].endswith("time bounds it")
+
+
+def test_memory_bounds_a_batch_too():
+    found = ask(Question(model="opt-6.7b", within_ms=1e6, context=2048))
+    assert found.memory_bytes.fits
+    bigger = answer(resolve_model("opt-6.7b"), batch=found.batch + 1, context=2048)
+    assert not bigger.memory_bytes.fits
+    assert found.remarks[0].endswith("memory bounds it")
+
+
+def test_the_largest_batch_of_all():
+    found = ask(Question(model="opt-125m", system="spr-ddr", within_ms=1e9, context=1))
+    assert found.batch == 65536
+
+
+def test_formats_of_the_cache_change_its_time_and_size():
+    plain, packed = (
+        answer(resolve_model("llama-2-70b"), batch=16, context=4096, kv=kv) for kv in (None, "int8")
+    )
+    assert (plain.kv_format, packed.kv_format) == ("bf16", "int8")
+    ratio = (8 + 16 / 128) / 16
+    assert packed.memory_bytes.cache == pytest.approx(ratio * plain.memory_bytes.cache)
+    assert packed.ms_by_part["cache"] == pytest.approx(ratio * plain.ms_by_part["cache"])
+
+
+@pytest.mark.parametrize("system", ["spr-ddr", "anda", "harmonia"])
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v2-lite", "gemma-2-2b", "gpt-oss-20b"])
+@pytest.mark.parametrize("phase", ["decode", "prefill"])
+def test_every_kind_of_model_runs_on_every_kind_of_system(system, name, phase):
+    """More tokens of context and more sequences never take less time, nor less memory."""
+    model = resolve_model(name)
+    steps = [
+        answer(model, system, batch=batch, context=context, phase=phase)
+        for batch, context in ((1, 64), (1, 8192), (3, 8192))
+    ]
+    times = [step.latency_ms for step in steps]
+    assert times == sorted(times)
+    sizes = [step.memory_bytes.cache for step in steps]
+    assert sizes == sorted(sizes)
+    for step in steps:
+        assert sum(step.ms_by_part.values()) == pytest.approx(step.latency_ms)
+
+
+def test_experts_make_a_token_cheaper_than_a_dense_model_of_their_size():
+    sparse, dense = (answer(resolve_model(n), "spr-ddr") for n in ("mixtral-8x7b", "llama-2-70b"))
+    assert sparse.active_parameters < dense.active_parameters / 5
+    experts = {name: ms for name, ms in sparse.ms_by_part.items() if name.startswith("expert")}
+    assert sum(experts.values()) < sum(dense.ms_by_part[n] for n in ("gate", "up", "down")) / 4
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("batch=4", (4,)),
+        ("batch=1..4,8", (1, 2, 3, 4, 8)),
+        ("context=128..1024*2", (128, 256, 512, 1024)),
+        ("context=0..100+40", (0, 40, 80)),
+        ("scheme=bf8_30%,mxfp4", ("bf8_30%", "mxfp4")),
+    ],
+)
+def test_axes(text, values):
+    assert parse_axis(text) == (text.partition("=")[0], values)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("batch", "a sweep is NAME=VALUE,..., such as batch=1..64*2, not 'batch'"),
+        ("batch=1,,2", "a sweep is NAME=VALUE"),
+        ("bach=1", "unknown name of a sweep 'bach'; did you mean batch?"),
+        ("batch=many", "values of batch are numbers or LOW..HIGH"),
+        ("batch=1..4*x", "values of batch are numbers or LOW..HIGH"),
+        ("batch=4..1", "'4..1' is no range: it must grow"),
+        ("batch=1..4*1", "'1..4*1' is no range: it must grow"),
+        ("batch=0..4*2", "'0..4*2' is no range: it must grow"),
+        ("batch=1..4+0", "'1..4+0' is no range: it must grow"),
+        ("batch=1,1..3", "a value of batch is given twice in '1,1..3'"),
+        ("batch=1..99999999999", "has more than 100000 values"),
+    ],
+)
+def test_axes_that_are_none(text, message):
+    with pytest.raises(ValueError) as refusal:
+        parse_axis(text)
+    assert message in str(refusal.value)
+
+
+def test_a_sweep_has_every_combination():
+    done = []
+    axes = {"batch": (1, 2), "scheme": ("bf8", "mxfp4")}
+    found = sweep(Question(model=SMALL), axes, done.append)
+    assert [(row.batch, row.scheme) for row in found] == [
+        *((1, "bf8"), (1, "mxfp4"), (2, "bf8"), (2, "mxfp4"))
+    ]
+    assert done[1] == "batch=1 scheme=mxfp4"
+    assert found[1].latency_ms == latency(scheme="mxfp4")
+    row = row_of(found[1])
+    assert (row["latency_ms"], row["fits"], row["contexts"]) == (
+        *(found[1].latency_ms, True),
+        "1x1024",
+    )
+
+
+def test_a_sweep_over_prompts_and_models():
+    axes = {"model": ("opt-125m", "gpt2"), "prompt": (16, 32)}
+    found = sweep(Question(model="", tokens=2), axes)
+    assert [(row.model, row.prompt) for row in found] == [
+        *(("opt-125m", 16), ("opt-125m", 32), ("gpt2", 16), ("gpt2", 32))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({"batch": [1], "model": ["x"]}, "model is both given and swept; give it once"),
+        ({"batch": range(400), "context": range(400)}, "a sweep of 160000 points is beyond 100000"),
+        ({"block": ["deca"]}, "'block' cannot be swept"),
+    ],
+)
+def test_sweeps_that_are_refused(axes, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        sweep(Question(model=SMALL), axes)
