@@ -6,117 +6,23 @@ not understood has no answer.
 """
 
 from collections.abc import Callable, Mapping
-from reprlib import repr as _shorten
+from reprlib import repr as shorten
 from typing import Any
 
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import Experts, LatentAttention, LlmShape
+from tilewright.sim.config_fields import Fields
 
 __all__ = ["FAMILIES", "shape_of"]
 
-# Fields that change neither the number of parameters nor the work of a token: bookkeeping;
-# activations, dropout and training; positions and scaling of scores; how experts are chosen.
-HARMLESS = """
-    model_type architectures auto_map transformers_version torch_dtype dtype use_cache
-    _name_or_path is_decoder id2label label2id num_labels problem_type output_attentions
-    output_hidden_states return_dict return_dict_in_generate chunk_size_feed_forward prefix
-    bos_token_id eos_token_id pad_token_id unk_token_id sep_token_id decoder_start_token_id
-    bad_words_ids task_specific_params tokenizer_class quantization_config is_llama_config
-
-    activation activation_function hidden_act hidden_activation hidden_dropout dropout
-    activation_dropout attention_dropout attn_pdrop embd_pdrop resid_pdrop classifier_dropout
-    layerdrop summary_activation summary_first_dropout summary_proj_to_labels summary_type
-    summary_use_proj layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps initializer_range
-    initializer_factor init_std gradient_checkpointing pretraining_tp ep_size
-
-    rope_theta rope_scaling rope_parameters rope_local_base_freq rope_interleave rope_interleaved
-    rotary_pct rotary_emb_base partial_rotary_factor original_max_position_embeddings
-    no_rope_layers no_rope_layer_interval initial_context_length attn_temperature_tuning
-    attn_scale floor_scale query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping
-    cache_implementation scale_attn_by_inverse_layer_idx scale_attn_weights clip_qkv
-    reorder_and_upcast_attn use_parallel_residual n_special predict_special_tokens swiglu_limit
-
-    router_aux_loss_coef router_jitter_noise output_router_logits aux_loss_alpha seq_aux
-    norm_topk_prob routed_scaling_factor scoring_func topk_method topk_group n_group
-    num_nextn_predict_layers
-"""
-DO_NOT_MATTER = frozenset(HARMLESS.split())
-# The others of a model that also sees or hears: its language model is what runs here.
+# Where a model that also sees or hears has its language model, which alone is answered for.
 NESTED = "text_config"
 UNIVERSAL = ("model_type", "max_position_embeddings", "tie_word_embeddings")
-WRAPPERS = {"gemma3": "gemma3_text", "llama4": "llama4_text", "mistral3": "mistral"}
-
-
-class Fields:
-    """The fields of one model; knows which of them have been read."""
-
-    def __init__(self, name: str, content: Mapping[str, Any]):
-        self.name = name
-        self._content = {key: value for key, value in content.items() if value is not None}
-        self._read: set[str] = set()
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._content
-
-    def refuse(self, message: str) -> ValueError:
-        """Return the refusal of this model with ``message``."""
-        return ValueError(f"{self.name}: {message}")
-
-    def number(self, *keys: str, default: int | None = None, least: int = 1) -> int:
-        """Return the whole number of the first of ``keys`` that is given, or ``default``."""
-        for key in keys:
-            self._read.add(key)
-        given = [key for key in keys if key in self._content]
-        if not given:
-            if default is None:
-                raise self.refuse(f"it is not a config.json: {keys[0]} is missing")
-            return default
-        value = self._content[given[0]]
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            kind = "a positive number" if least else "a number, 0 or more"
-            raise self.refuse(f"{given[0]} must be {kind}, not {_shorten(value)}")
-        return value
-
-    def flag(self, key: str, default: bool = False) -> bool:
-        """Return whether ``key`` is true."""
-        self._read.add(key)
-        value = self._content.get(key, default)
-        if not isinstance(value, bool):
-            raise self.refuse(f"{key} must be true or false, not {_shorten(value)}")
-        return value
-
-    def numbers(self, key: str) -> list[int] | None:
-        """Return the list of whole numbers ``key``; None where it is not given."""
-        return self._items(key, int, "whole numbers")
-
-    def words(self, key: str) -> list[str] | None:
-        """Return the list of words ``key``; None where it is not given."""
-        return self._items(key, str, "words")
-
-    def _items(self, key: str, kind: type, what: str) -> list[Any] | None:
-        self._read.add(key)
-        value = self._content.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, list) or not all(type(item) is kind for item in value):
-            raise self.refuse(f"{key} must be a list of {what}, not {_shorten(value)}")
-        return value
-
-    def only(self, key: str, *values: Any) -> None:
-        """Refuse any other value of ``key`` than these: the model would be another."""
-        self._read.add(key)
-        value = self._content.get(key, values[0])
-        if value not in values:
-            raise self.refuse(f"{key} {_shorten(value)} is not understood")
-
-    def finish(self, family: str) -> None:
-        """Refuse a field that was not read and may matter."""
-        for key, value in self._content.items():
-            if key not in self._read and key not in DO_NOT_MATTER and value is not False:
-                raise self.refuse(
-                    f"field {key} is not understood in a model of type {family}; where it changes"
-                    " neither sizes nor work, take it out of the file"
-                )
+# Other names of a family, those of models around a language model among them.
+ALIASES = {
+    **{"gemma3": "gemma3_text", "llama4": "llama4_text"},
+    **{"ministral": "mistral", "ministral3": "mistral", "mistral3": "mistral"},
+}
 
 
 Read = dict[str, Any]  # arguments of LlmShape
@@ -124,20 +30,16 @@ Read = dict[str, Any]  # arguments of LlmShape
 
 def shape_of(name: str, config: Mapping[str, Any]) -> LlmShape:
     """Return the shape that the fields of a ``config.json`` describe; ``name`` is for messages."""
-    outer = config.get("model_type")
-    content = config.get(NESTED)
-    if isinstance(content, Mapping):
-        inner = content.get("model_type", WRAPPERS.get(str(outer), outer))
-        content = {key: config[key] for key in UNIVERSAL if key in config} | dict(content)
-        content["model_type"] = inner
-    else:
-        content = config
+    content = dict(config)
+    if isinstance(config.get(NESTED), Mapping):
+        content = {key: config[key] for key in UNIVERSAL if key in config} | dict(config[NESTED])
     fields = Fields(name, content)
-    family = content.get("model_type")
-    if family is None:
+    named = content.get("model_type")
+    if named is None:
         raise fields.refuse("it is not a config.json: model_type is missing")
-    if family not in FAMILIES if isinstance(family, str) else True:
-        raise fields.refuse(_unknown_family(family))
+    family = ALIASES.get(named, named) if isinstance(named, str) else None
+    if family is None or family not in FAMILIES:
+        raise fields.refuse(_unknown_family(named))
     try:
         found = _common(fields, family) | FAMILIES[family](fields)
         fields.finish(family)
@@ -151,7 +53,7 @@ def _unknown_family(family: Any) -> str:
     known = ", ".join(FAMILIES)
     near = [name for name in FAMILIES if isinstance(family, str) and _is_slip(family.lower(), name)]
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"unknown model_type {_shorten(family)}; {hint}known: {known}"
+    return f"unknown model_type {shorten(family)}; {hint}known: {known}"
 
 
 def _is_slip(typed: str, name: str) -> bool:
@@ -195,7 +97,8 @@ def _common(fields: Fields, family: str) -> Read:
         "head_dim": fields.number("head_dim", default=head_dim or max(1, hidden // heads)),
         "vocab_size": fields.number("vocab_size", default=known.get("vocabulary")),
         "max_position_embeddings": fields.number(
-            "max_position_embeddings", "n_positions", "n_ctx", default=known.get("positions")
+            *("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length"),
+            default=known.get("positions"),
         ),
         "tie_word_embeddings": tied,
     }
@@ -225,14 +128,17 @@ def _llama(fields: Fields) -> Read:
     }
 
 
-def _windowed(fields: Fields, *, use: bool = True, every: int = 1, first: int = 0) -> Read:
+def _windowed(
+    fields: Fields, window: int = 0, *, use: bool = True, every: int = 1, first: int = 0
+) -> Read:
     """Sliding windows in the layers that ``layer_types`` names.
 
     Without it they are in those from ``first`` on, but for the last of every ``every`` layers where
-    that is more than 1.
+    that is more than 1. ``window`` is the family's where a file does not mention it.
     """
     kinds = fields.words("layer_types")
-    window = fields.number("sliding_window", default=0, least=0)
+    given = fields.number("sliding_window", "sliding_window_size", default=0, least=0)
+    window = given if fields.mentions("sliding_window") or given else window
     layers = fields.number("num_hidden_layers")
     if kinds is not None:
         known = ("full_attention", "sliding_attention", "chunked_attention")
@@ -269,6 +175,10 @@ def _experts(fields: Fields, **more: Any) -> Experts:
             **more,
         }
     )
+
+
+def _mistral(fields: Fields) -> Read:
+    return _windowed(fields, 4096)
 
 
 def _mixtral(fields: Fields) -> Read:
@@ -319,19 +229,20 @@ def _gemma(fields: Fields) -> Read:
 
 
 def _gemma2(fields: Fields) -> Read:
-    return {**_gemma(fields), "layer_norms": 4, **_windowed(fields, every=2)}
+    return {**_gemma(fields), "layer_norms": 4, **_windowed(fields, 4096, every=2)}
 
 
 def _gemma3(fields: Fields) -> Read:
     pattern = fields.number("sliding_window_pattern", "_sliding_window_pattern", default=6)
-    windows = _windowed(fields, every=pattern)
+    windows = _windowed(fields, 4096, every=pattern)
     return {**_gemma(fields), "layer_norms": 4, "query_norm": "head", **windows}
 
 
 def _phi3(fields: Fields) -> Read:
     fields.only("attention_bias", False)
-    for key in ("mlp_bias", "lm_head_bias"):
-        fields.only(key, False)
+    for key, value in {"mlp_bias": False, "lm_head_bias": False, "full_attn_mod": 1}.items():
+        fields.only(key, value)
+    fields.only("interpolate_factor", 1)
     return _windowed(fields)
 
 
@@ -384,7 +295,7 @@ def _olmo2(fields: Fields) -> Read:
 
 
 def _olmo3(fields: Fields) -> Read:
-    return {**_olmo2(fields), **_windowed(fields, every=4)}
+    return {**_olmo2(fields), **_windowed(fields, 4096, every=4)}
 
 
 def _olmoe(fields: Fields) -> Read:
@@ -419,7 +330,7 @@ def _gpt_oss(fields: Fields) -> Read:
         "output_bias": bias,
         "attention_sinks": True,
         "experts": _experts(fields, router_bias=True, bias=True),
-        **_windowed(fields, every=2),
+        **_windowed(fields, 128, every=2),
     }
 
 
@@ -433,8 +344,6 @@ def _gpt_neox(fields: Fields) -> Read:
 
 
 def _gpt2(fields: Fields) -> Read:
-    for key in ("n_ctx", "n_positions"):  # the same number, given twice
-        fields.number(key, default=1)
     return {}
 
 
@@ -461,7 +370,7 @@ FAMILIES: dict[str, Callable[[Fields], Read]] = {
     "gpt_oss": _gpt_oss,
     "llama": _llama,
     "llama4_text": _llama4,
-    "mistral": _windowed,
+    "mistral": _mistral,
     "mixtral": _mixtral,
     "olmo": _olmo,
     "olmo2": _olmo2,

@@ -152,6 +152,21 @@ COMPLETE = {
         },
         **{"vision_config": {"hidden_size": 1152}, "torch_dtype": "bfloat16"},
     },
+    "llama-4-maverick": {
+        **{"architectures": ["Llama4ForConditionalGeneration"], "model_type": "llama4"},
+        "text_config": {
+            **{"_attn_implementation_autoset": True, "attention_bias": False, "head_dim": 128},
+            **{"attention_chunk_size": 8192, "for_llm_compressor": False, "hidden_size": 5120},
+            **{"interleave_moe_layer_step": 2, "intermediate_size": 8192, "vocab_size": 202048},
+            **{"intermediate_size_mlp": 16384, "max_position_embeddings": 1048576},
+            **{"model_type": "llama4_text", "no_rope_layers": [1, 1, 1, 0] * 12},
+            **{"num_attention_heads": 40, "num_experts_per_tok": 1, "num_hidden_layers": 48},
+            **{"num_key_value_heads": 8, "num_local_experts": 128, "output_router_logits": False},
+            **{"rms_norm_eps": 1e-5, "rope_theta": 5e5, "router_aux_loss_coef": 0.001},
+            **{"router_jitter_noise": 0.0, "use_qk_norm": False, "attn_temperature_tuning": True},
+        },
+        **{"tie_word_embeddings": False, "vision_config": {"hidden_size": 1408}},
+    },
     "gpt2": {
         **{"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"]},
         **{"attn_pdrop": 0.1, "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256},
@@ -167,6 +182,15 @@ COMPLETE = {
 @pytest.mark.parametrize("name", COMPLETE)
 def test_a_complete_config_file_is_understood(tmp_path, name):
     assert written(tmp_path, COMPLETE[name]) == resolve_model(name)
+
+
+@pytest.mark.parametrize(
+    ("mentioned", "window"), [({}, 4096), ({"sliding_window": None}, None)], ids=["not", "null"]
+)
+def test_a_window_that_is_not_mentioned_is_the_familys(tmp_path, mentioned, window):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG | {"model_type": "mistral"} | mentioned))
+    assert resolve_model(str(path)).sliding_window == window
 
 
 def test_layers_may_be_named_one_by_one(tmp_path):
