@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from random import Random
 
+from tilewright.golden.deca.memory import L2Memory
 from tilewright.golden.params.deca import DecaParams
 
-__all__ = ["Memory", "Store"]
+__all__ = ["BelowL2", "Memory", "Store"]
 
 
 class Store:
@@ -118,3 +119,34 @@ class Memory:
 
     def response_word(self, tag: int, error: bool = False, data: int = 0) -> int:
         return tag | int(error) << self.params.tag_bits | data << (self.params.tag_bits + 1)
+
+
+class BelowL2:
+    """The memory of ``tilewright.golden.deca.memory`` at the ports of the PE."""
+
+    def __init__(self, params: DecaParams, read_line: Callable[[int], bytes], model: L2Memory):
+        self.params, self.read_line, self.model = params, read_line, model
+        self.waiting: dict[int, tuple[int, int]] = {}  # cycle of the answer -> line, tag
+        self.requests: list[tuple[int, int, int]] = []  # cycle, line, loader or -1 for a prefetch
+
+    def request(self, now: int, word: int) -> int | None:
+        """Take a request; the loader it comes from, None for a prefetch."""
+        p = self.params
+        line, word = word & ((1 << p.line_address_bits) - 1), word >> p.line_address_bits
+        tag, prefetch = word & ((1 << p.tag_bits) - 1), word >> p.tag_bits
+        if prefetch:
+            self.requests.append((now, line, -1))
+            self.model.prefetch(now, line)
+            return None
+        loader = tag >> (p.tag_bits - 1)
+        self.requests.append((now, line, loader))
+        self.waiting[self.model.request(now, line)] = (line, tag)
+        return loader
+
+    def answer(self, now: int) -> int | None:
+        """The response word of this cycle."""
+        entry = self.waiting.pop(now, None)
+        if entry is None:
+            return None
+        line, tag = entry
+        return tag | int.from_bytes(self.read_line(line), "little") << (self.params.tag_bits + 1)

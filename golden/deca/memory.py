@@ -1,0 +1,140 @@
+"""The memory below a DECA: an L2 in front of a memory with a latency and a share of bandwidth.
+
+Every request has the cycle of its answer the moment it is taken, and all times are whole numbers,
+so that a bench and a model that send the same requests in the same cycles see the same answers.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import ROW_BYTES
+
+__all__ = ["L2Memory", "MemoryParams", "Prefetch"]
+
+Prefetch = Literal["none", "l2", "deca"]
+MOST_CYCLES = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryParams:
+    """What a DECA sees below its memory port; times in its own cycles."""
+
+    l2_latency: int = 14  # from a request to its line, when the L2 has it
+    latency: int = 261  # more where the L2 has to ask the memory, whose channel is free
+    bytes_per_cycle: Fraction | None = None  # this core's share of the bandwidth; None: all of it
+    misses: int = 48  # lines that the L2 can have on their way; a prefetch beyond is dropped
+    l2_prefetch: bool = False  # the L2 has a prefetcher that sees DECA's requests
+    page_lines: int = 64  # of a physical page, which the L2's prefetcher does not leave
+    training_lines: int = 8  # of a page that it watches before it asks for any
+    ahead_lines: int = 8  # how far it then is ahead of the request
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("l2_latency", 1),
+            ("latency", 0),
+            ("misses", 1),
+            ("page_lines", 1),
+            ("training_lines", 0),
+            ("ahead_lines", 1),
+        ):
+            value = getattr(self, name)
+            require(
+                least <= value <= MOST_CYCLES, f"{name} must be {least}..{MOST_CYCLES}, not {value}"
+            )
+        share = self.bytes_per_cycle
+        require(share is None or share > 0, f"bytes_per_cycle must be above 0, not {share}")
+
+
+class L2Memory:
+    """Answers requests for lines; one answer a cycle.
+
+    - A line that the L2 has, or that is on its way to it, is answered ``l2_latency`` cycles after
+      the request, or after it has come. It stays in the L2: weights that stream by are read once,
+      the lines on the border of two tiles twice, both long before the L2 would give them up.
+    - Any other line is asked of the memory. Its channel starts one line after the other, each
+      takes 64 bytes of the share, and the line is in the L2 ``latency`` cycles after its start.
+      While ``misses`` lines are on their way, a request waits for the first of them, and a
+      prefetch is dropped.
+    - The L2's own prefetcher counts the requests for new lines in every physical page. From the
+      first one behind ``training_lines`` on, a request is followed by prefetches of the lines up
+      to ``ahead_lines`` behind it, in the same page.
+    - Where two answers fall into one cycle, that of the request taken first has it and the other
+      one comes in the next free cycle.
+    """
+
+    def __init__(self, params: MemoryParams):
+        self.params = params
+        share = params.bytes_per_cycle
+        # The channel counts in parts of a cycle, of which a line takes a whole number.
+        self._parts = share.numerator if share else 1
+        self._line_parts = ROW_BYTES * share.denominator if share else 0
+        self._free = 0  # when the channel can start the next line, in parts
+        self._here: dict[int, int] = {}  # line -> cycle from which the L2 has it
+        self._coming: deque[int] = deque()  # when those on their way arrive, in order
+        self._answers: set[int] = set()  # cycles that have an answer
+        self._pages: dict[int, int] = {}  # page -> lines of it that were requested
+        self._seen: set[int] = set()  # lines requested, for the L2's prefetcher
+        self.read = 0  # requests
+        self.missed = 0  # of those, for lines neither in the L2 nor on their way
+        self.prefetched = 0  # lines that prefetches have brought
+        self.dropped = 0  # prefetches for which the L2 had no place
+
+    def request(self, cycle: int, line: int) -> int:
+        """Take a load in ``cycle``; return the cycle of its answer."""
+        self.read += 1
+        here = self._here.get(line)
+        if here is None:
+            self.missed += 1
+            here = self._fetch(cycle, line)
+        if self.params.l2_prefetch:
+            self._follow(cycle, line)
+        answer = max(cycle, here) + self.params.l2_latency
+        answers = self._answers
+        while answer in answers:
+            answer += 1
+        answers.add(answer)
+        if len(answers) > 4096:
+            self._answers = {due for due in answers if due > cycle}
+        return answer
+
+    def prefetch(self, cycle: int, line: int) -> None:
+        """Take a prefetch in ``cycle``; it has no answer."""
+        if line in self._here:
+            return
+        coming = self._coming
+        while coming and coming[0] <= cycle:
+            coming.popleft()
+        if len(coming) >= self.params.misses:
+            self.dropped += 1
+            return
+        self.prefetched += 1
+        self._fetch(cycle, line)
+
+    def _fetch(self, cycle: int, line: int) -> int:
+        """Ask the memory for a line; return the cycle from which the L2 has it."""
+        coming = self._coming
+        while coming and coming[0] <= cycle:
+            coming.popleft()
+        if len(coming) >= self.params.misses:
+            cycle = coming[-self.params.misses]
+        start = max(cycle * self._parts, self._free)
+        self._free = start + self._line_parts
+        here = self._here[line] = -(-start // self._parts) + self.params.latency
+        coming.append(here)
+        return here
+
+    def _follow(self, cycle: int, line: int) -> None:
+        """What the L2's own prefetcher does about a request."""
+        if line in self._seen:
+            return
+        self._seen.add(line)
+        p = self.params
+        page = line // p.page_lines
+        count = self._pages[page] = self._pages.get(page, 0) + 1
+        if count > p.training_lines:
+            end = min(line + p.ahead_lines, (page + 1) * p.page_lines - 1)
+            for follower in range(line + 1, end + 1):
+                self.prefetch(cycle, follower)

@@ -1,0 +1,116 @@
+"""What of a tile decides how long it takes: its lines in memory and the steps of its operations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.golden.deca.coding import CompressedTiles, decode_tiles
+from tilewright.golden.deca.image import lay_out
+from tilewright.golden.pack import Columns
+from tilewright.golden.params.deca import STRUCTURES, DecaParams, TileConfig
+
+__all__ = ["CROSSES", "ENDS", "WANTED", "Tile", "tiles_at", "tiles_in_order"]
+
+# Flags of a piece of a structure that one step takes.
+CROSSES = 1  # it goes on in the next line
+ENDS = 2  # it uses up its line
+WANTED = 4  # it is not empty
+
+
+@dataclass(slots=True)
+class Tile:
+    """What of a tile decides its time: its lines, and the steps of its vector operations."""
+
+    bases: tuple[int, int, int]
+    lengths: tuple[int, int, int]
+    lines: tuple[tuple[int, int], ...]  # first line and number of lines of each structure
+    mask_cuts: list[int]  # of each chunk of the bitmask: 1 where it needs the next line, 2 uses up
+    chunks: list[int]  # steps of each vector operation
+    steps: list[tuple[int, int, int, int]]  # rows touched; cuts of codes, of scales; rows completed
+
+
+def _cuts(position: int, needs: Sequence[int], size: int) -> list[int]:
+    """Of pieces that follow each other: 1 where one goes on in the next line, 2 where it ends it.
+
+    4 is added where the piece is not empty.
+    """
+    found = []
+    for need in needs:
+        end = position + need
+        found.append((end > size) | (end >= size) << 1 | (need > 0) << 2)
+        position = end % size
+    return found
+
+
+def tiles_at(
+    params: DecaParams,
+    config: TileConfig,
+    windows: NDArray[np.int64],
+    commands: Columns,
+) -> list[Tile]:
+    """Tiles with so many codes in each vector operation, at the places that commands name."""
+    line_bytes, lookups = params.line_bytes, params.lookups(config.code_bits)
+    columns = {name: column.tolist() for name, column in commands.items()}
+    operations = params.chunks(config)
+    rows = [_rows_of(params, config, chunk) for chunk in range(operations)]
+    ends = [mine & ~after for mine, after in zip(rows, [*rows[1:], 0], strict=True)]
+    scales = max(1, params.lanes // config.group) * config.scale.bytes
+    chunks_of_group = max(1, config.group // params.lanes)
+    found = []
+    for tile, counts in enumerate(windows.tolist()):
+        bases = tuple(columns[f"{name}_base"][tile] for name in STRUCTURES)
+        lengths = tuple(columns[f"{name}_length"][tile] for name in STRUCTURES)
+        lines = tuple(
+            (base // line_bytes, -(-(base % line_bytes + length) // line_bytes) if length else 0)
+            for base, length in zip(bases, lengths, strict=True)
+        )
+        chunks = [max(1, -(-count // lookups)) for count in counts]
+        needs: list[int] = []
+        for count, steps in zip(counts, chunks, strict=True):
+            needs += [lookups] * (steps - 1) + [count - lookups * (steps - 1)]
+        bits = [need * config.code_bits for need in needs]
+        code_cuts = _cuts(bases[2] % line_bytes * 8, bits, 8 * line_bytes)
+        scale_cuts = []
+        position = bases[1] % line_bytes
+        for chunk in range(operations):
+            end = position + scales
+            group_ends = chunk % chunks_of_group == chunks_of_group - 1
+            cut = (end > line_bytes) | (end >= line_bytes and group_ends) << 1 | (scales > 0) << 2
+            scale_cuts += [0] * (chunks[chunk] - 1) + [int(cut)]
+            if group_ends:
+                position = end % line_bytes
+        touched, completed = [], []
+        for chunk, steps in enumerate(chunks):
+            touched += [rows[chunk]] * steps
+            completed += [0] * (steps - 1) + [ends[chunk]]
+        mask = [params.lanes // 8] * operations if config.sparse else []
+        found.append(
+            Tile(
+                bases,  # type: ignore[arg-type]
+                lengths,  # type: ignore[arg-type]
+                lines,
+                _cuts(bases[0] % line_bytes, mask, line_bytes),
+                chunks,
+                list(zip(touched, code_cuts, scale_cuts, completed, strict=True)),
+            )
+        )
+    return found
+
+
+def _rows_of(params: DecaParams, config: TileConfig, chunk: int) -> int:
+    """Rows of TOut that a chunk touches, one bit per row."""
+    size = params.lanes * (1 if config.int8 else 2)
+    first, last = chunk * size // params.line_bytes, (chunk * size + size - 1) // params.line_bytes
+    return (1 << last + 1) - (1 << first)
+
+
+def tiles_in_order(
+    params: DecaParams, tiles: CompressedTiles, base: int = 0, alignment: int = 1
+) -> list[Tile]:
+    """Tiles one after the other as ``tilewright.golden.deca.lay_out`` places them."""
+    config = tiles.config
+    mask = decode_tiles(tiles).mask
+    windows = mask.reshape(len(mask), params.chunks(config), params.lanes).sum(axis=-1)
+    return tiles_at(params, config, windows, lay_out(tiles, base, alignment).commands)
