@@ -19,12 +19,17 @@ class CoreParams:
     """Cycles of a core's own."""
 
     matrix_cycles: int = 16  # of the products that use one tile
-    way: int = 3  # between the core and its DECA, for each of a store, its end, a load, its rows
     registers: int = 1 << TILE_REGISTER_BITS  # tile registers that TEPLs name in turn
+    # Of a core that starts tiles by stores: one way of a store, one way of a load, and what passes
+    # from a tile's result to the first cycle in which the load can read it.
+    store_way: int = 3
+    load_way: int = 3
+    result_delay: int = 0
 
     def __post_init__(self) -> None:
-        require(self.matrix_cycles >= 1, f"matrix_cycles must be at least 1, not {self}")
-        require(self.way >= 1, f"way must be at least 1, not {self.way!r}")
+        for name in ("matrix_cycles", "registers", "store_way", "load_way"):
+            require(getattr(self, name) >= 1, f"{name} must be at least 1")
+        require(self.result_delay >= 0, "result_delay must be at least 0")
 
 
 class TeplCore:
@@ -59,6 +64,14 @@ class TeplCore:
             before < len(self.product_ends) and self.product_ends[before] <= cycle
         )
 
+    def next_event(self, cycle: int) -> int:
+        """The first cycle after ``cycle`` in which the core can do anything by itself."""
+        n = self.dispatched
+        before = n - self.params.registers
+        if n >= self.tiles or before >= len(self.product_ends):
+            return NEVER
+        return cycle + 1 if before < 0 else max(self.product_ends[before], cycle + 1)
+
     @property
     def finished(self) -> bool:
         """Whether every tile was used."""
@@ -77,7 +90,7 @@ class StoreCore:
     def __init__(self, params: CoreParams, tiles: int, loaders: int = 2):
         self.params, self.tiles, self.loaders = params, tiles, loaders
         self.stored = self.loaded = 0  # tiles whose store was taken, whose load has ended
-        self.store_at = params.way  # the next store is on offer from this cycle on
+        self.store_at = params.store_way  # the next store is on offer from this cycle on
         self.load_at: int | None = None  # the load under way can be answered from this cycle on
         self.row = 0  # rows asked for
         self.done: dict[int, int] = {}  # tile -> cycle in which its result was taken
@@ -100,7 +113,7 @@ class StoreCore:
         self._fence(cycle)
 
     def _fence(self, cycle: int) -> None:
-        self.load_at = cycle + 2 * self.params.way  # its answer comes, the load goes
+        self.load_at = cycle + self.params.store_way + self.params.load_way  # back, and there
 
     def result(self, cycle: int, loader: int) -> int:
         """The result of a loader's tile was taken in ``cycle``; return the tile."""
@@ -111,7 +124,7 @@ class StoreCore:
 
     def read(self, cycle: int) -> tuple[int, int] | None:
         """Return tile and row of the request on offer in ``cycle``."""
-        ready = self.done.get(self.loaded, cycle) < cycle
+        ready = self.done.get(self.loaded, cycle) + self.params.result_delay < cycle
         if self.load_at is None or cycle < self.load_at or not ready or self.row == TILE_ROWS:
             return None
         return self.loaded, self.row
@@ -121,21 +134,22 @@ class StoreCore:
         self.row += 1
         if self.row < TILE_ROWS:
             return
-        end = cycle + 1 + self.params.way + self.params.matrix_cycles
+        end = cycle + 1 + self.params.load_way + self.params.matrix_cycles
         self.product_ends.append(end)
         self.row, self.load_at = 0, None
         self.loaded += 1
         if self.stored < self.tiles:
-            self.store_at = end + self.params.way
+            self.store_at = end + self.params.store_way
         elif self.loaded < self.tiles:
-            self._fence(end - 2 * self.params.way)  # no store, and nothing to wait for
+            self.load_at = end + self.params.load_way  # no store, and no fence to wait for
 
     def next_event(self, cycle: int) -> int:
         """The first cycle after ``cycle`` in which the core can do anything by itself."""
         found = self.store_at if self.stored < self.tiles else NEVER
         if self.load_at is not None and self.loaded in self.done:
-            found = min(found, self.load_at)
-        return found
+            readable = self.done[self.loaded] + self.params.result_delay + 1
+            found = min(found, max(self.load_at, readable))
+        return max(found, cycle + 1)
 
     @property
     def finished(self) -> bool:

@@ -82,7 +82,9 @@ class _Queue:
         return moved
 
 
-_IDLE, _CHECK, _START, _WAIT = range(4)  # of the fetch: takes a command .. waits for the tile before
+_IDLE, _CHECK, _START, _WAIT = range(
+    4
+)  # of the fetch: takes a command .. waits for the tile before
 _NONE, _RUN, _DRAIN = range(3)  # of the steps: no tile, its steps leave, its lines are given up
 
 
@@ -181,9 +183,7 @@ class _Loader:
             self.o, self.o_step, self.o_tile = fire, v, tile
         accepts = False
         if v < 0 or takes:
-            accepts = (
-                self.slice > 0 and not self.ending and not full & steps[self.vetted][0]
-            )
+            accepts = self.slice > 0 and not self.ending and not full & steps[self.vetted][0]
             self.v = self.vetted if accepts else -1
             if accepts:
                 moved = True
@@ -297,9 +297,7 @@ class _Run:
         """What an observed tile changes: whether it starts a run, its first line, the one behind
         it, and the one behind the last tile expected."""
         distance = base - self.base
-        continues = (
-            self.running and length > 0 and 0 <= distance <= params.max_prefetch_stride
-        )
+        continues = self.running and length > 0 and 0 <= distance <= params.max_prefetch_stride
         stride = distance if continues else 0
         self.base, self.running = base, length > 0
         size = params.line_bytes
@@ -432,10 +430,10 @@ class PE:
         for k, loader in enumerate(loaders):
             if loader.awake or k in results or cycle >= loader.wake_at:
                 loader.step(cycle, k == owner, self.full[k], k in results)
-        if ends or (not self.locked and not offers[owner]):
-            if offers[1 - owner]:
-                self.owner = 1 - owner
-                loaders[1 - owner].awake = True
+        between = ends or (not self.locked and not offers[owner])
+        if between and offers[1 - owner]:
+            self.owner = 1 - owner
+            loaders[1 - owner].awake = True
         if offers[owner]:
             self.locked = not ends
 

@@ -25,7 +25,7 @@ class MemoryParams:
     l2_latency: int = 14  # from a request to its line, when the L2 has it
     latency: int = 261  # more where the L2 has to ask the memory, whose channel is free
     bytes_per_cycle: Fraction | None = None  # this core's share of the bandwidth; None: all of it
-    misses: int = 48  # lines that the L2 can have on their way; a prefetch beyond is dropped
+    prefetch_lines: int = 96  # lines on their way with which a further prefetch is dropped
     l2_prefetch: bool = False  # the L2 has a prefetcher that sees DECA's requests
     page_lines: int = 64  # of a physical page, which the L2's prefetcher does not leave
     training_lines: int = 8  # of a page that it watches before it asks for any
@@ -35,7 +35,7 @@ class MemoryParams:
         for name, least in (
             ("l2_latency", 1),
             ("latency", 0),
-            ("misses", 1),
+            ("prefetch_lines", 1),
             ("page_lines", 1),
             ("training_lines", 0),
             ("ahead_lines", 1),
@@ -56,8 +56,7 @@ class L2Memory:
       the lines on the border of two tiles twice, both long before the L2 would give them up.
     - Any other line is asked of the memory. Its channel starts one line after the other, each
       takes 64 bytes of the share, and the line is in the L2 ``latency`` cycles after its start.
-      While ``misses`` lines are on their way, a request waits for the first of them, and a
-      prefetch is dropped.
+      While ``prefetch_lines`` lines are on their way a prefetch is dropped.
     - The L2's own prefetcher counts the requests for new lines in every physical page. From the
       first one behind ``training_lines`` on, a request is followed by prefetches of the lines up
       to ``ahead_lines`` behind it, in the same page.
@@ -107,7 +106,7 @@ class L2Memory:
         coming = self._coming
         while coming and coming[0] <= cycle:
             coming.popleft()
-        if len(coming) >= self.params.misses:
+        if len(coming) >= self.params.prefetch_lines:
             self.dropped += 1
             return
         self.prefetched += 1
@@ -118,8 +117,6 @@ class L2Memory:
         coming = self._coming
         while coming and coming[0] <= cycle:
             coming.popleft()
-        if len(coming) >= self.params.misses:
-            cycle = coming[-self.params.misses]
         start = max(cycle * self._parts, self._free)
         self._free = start + self._line_parts
         here = self._here[line] = -(-start // self._parts) + self.params.latency

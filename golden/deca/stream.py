@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tilewright.golden.deca.core import NEVER, CoreParams, StoreCore
+from tilewright.golden.deca.core import NEVER, CoreParams, StoreCore, TeplCore
 from tilewright.golden.deca.machine import PE
 from tilewright.golden.deca.memory import L2Memory, MemoryParams
+from tilewright.golden.deca.tepl import TeplUnit
 from tilewright.golden.deca.tile_timing import Tile
 from tilewright.golden.params.deca import TILE_ROWS, DecaParams
 
-__all__ = ["StreamTimes", "stream_by_stores"]
+__all__ = ["StreamTimes", "stream_by_stores", "stream_by_tepls"]
 
 
 @dataclass
@@ -26,11 +27,13 @@ class StreamTimes:
 
     @property
     def interval(self) -> float:
-        """Mean cycles between products in the second half of the stream."""
-        half = len(self.product_ends) // 2
-        return (self.product_ends[-1] - self.product_ends[half - 1]) / (
-            len(self.product_ends) - half
-        )
+        """Mean cycles between products, of the stream without its first third and last eighth.
+
+        In the last tiles nothing that follows takes bandwidth any more.
+        """
+        tiles = len(self.product_ends)
+        first, last = tiles // 3, tiles - 1 - tiles // 8
+        return (self.product_ends[last] - self.product_ends[first]) / (last - first)
 
 
 def stream_by_stores(
@@ -67,5 +70,37 @@ def stream_by_stores(
                 times.last_row.append(cycle + 1)
             host.row_asked(cycle)
         cycle = max(cycle + 1, min(pe.next_event(cycle), host.next_event(cycle)))
-        assert cycle < NEVER, "the stream waits for nothing"
+        assert cycle < NEVER or host.finished, "the stream waits for nothing"
+    return times
+
+
+def stream_by_tepls(
+    params: DecaParams,
+    tiles: Sequence[Tile],
+    memory: MemoryParams,
+    core: CoreParams,
+    degree: int = 0,
+) -> StreamTimes:
+    """Tiles that TEPLs start."""
+    pe = PE(params, L2Memory(memory), degree, ahead=params.loaders)
+    unit = TeplUnit(params, pe)
+    host = TeplCore(core, len(tiles))
+    times = StreamTimes(pe.memory, requests=pe.requests, product_ends=host.product_ends)
+    times.ended = [0] * len(tiles)
+    cycle = 0
+    while not host.finished:
+        dispatched = None
+        if unit.ready and host.dispatches(cycle):
+            number = host.dispatched
+            dispatched = (number, tiles[number])
+            host.dispatched += 1
+            times.started.append(cycle)
+        completed = unit.step(cycle, dispatched)
+        if completed is not None:
+            times.ended[completed] = cycle
+            host.complete(cycle, completed)
+        cycle = max(cycle + 1, min(unit.next_event(cycle), host.next_event(cycle)))
+        assert cycle < NEVER or host.finished, "the stream waits for nothing"
+    times.first_row = [unit.first_row[n] for n in range(len(tiles))]
+    times.last_row = [unit.last_row[n] for n in range(len(tiles))]
     return times

@@ -74,10 +74,10 @@ class TeplHost(StreamHost):
 
     def step(self, cycle: int) -> bool:
         moved = super().step(cycle)
-        if self.start_cycle is not None and not self.offered:
-            if self.core.dispatches(self.stream_cycle + 1):
-                self._dispatch()
-                self.drivers["dispatch"].step(cycle)
+        waiting = self.start_cycle is not None and not self.offered
+        if waiting and self.core.dispatches(self.stream_cycle + 1):
+            self._dispatch()
+            self.drivers["dispatch"].step(cycle)
         return moved
 
     def _dispatch(self) -> None:
@@ -201,11 +201,13 @@ async def run_case(s: Session, case: StreamCase) -> dict[str, Any]:
     start = host.now
     host.start_cycle = start
     # A full queue of a slow channel takes longer than what a bench usually waits.
-    await s.clock.run(lambda: host.core.finished, patience=100_000)
+    await s.clock.run(lambda: host.core.finished, patience=20_000)
+    end = host.now
     await host.cycles(2)  # the last row is on its way
-    requests = [[cycle - start, line, k] for cycle, line, k in memory.requests]
+    requests = [[cycle - start, line, k] for cycle, line, k in memory.requests if cycle < end]
     return {
         **host.events,
+        "product_ends": host.core.product_ends,
         "requests": requests if case.keep_requests else [],
         "read": model.read,
         "missed": model.missed,

@@ -1,6 +1,6 @@
 """A stream of tiles that a bench and the golden model run alike."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any, Self
 
@@ -27,8 +27,8 @@ class StreamCase:
     degree: int = 5  # tiles that the PE prefetches ahead
     base: int = 1 << 32
     alignment: int = 1  # bytes
-    memory: MemoryParams = MemoryParams()
-    core: CoreParams = CoreParams()
+    memory: MemoryParams = field(default_factory=MemoryParams)
+    core: CoreParams = field(default_factory=CoreParams)
     keep_requests: bool = False  # every request for a line is in the result
 
     def __post_init__(self) -> None:

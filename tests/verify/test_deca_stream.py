@@ -1,0 +1,57 @@
+"""The golden cycle model of core, DECA and memory is the RTL, on every event of every tile."""
+
+from fractions import Fraction
+from random import Random
+
+import pytest
+
+from tilewright.golden.deca import SCHEMES
+from tilewright.golden.deca.core import CoreParams
+from tilewright.golden.deca.memory import MemoryParams
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.runs.deca_stream import measure_streams
+from tilewright.verify.deca.stream_case import StreamCase
+
+SHARES = (None, Fraction(850, 140), Fraction(260, 140))  # HBM and DDR over 56 cores at 2.5 GHz
+
+
+def random_cases(block: str, seed: int, count: int, tiles: int) -> list[StreamCase]:
+    """Any scheme, density, place, memory and core."""
+    rng, params, cases = Random(seed), resolve(block), []
+    while len(cases) < count:
+        case = StreamCase(
+            scheme=rng.choice(list(SCHEMES)),
+            density=rng.choice([None, -1, 0.05, 0.2, 0.5]),
+            tiles=tiles,
+            seed=rng.randrange(1000),
+            degree=rng.randrange(16),
+            alignment=rng.choice([1, 1, 8, 64]),
+            memory=MemoryParams(
+                latency=rng.choice([0, rng.randrange(10, 400)]),
+                bytes_per_cycle=rng.choice([*SHARES, Fraction(rng.randrange(15, 640), 10)]),
+                prefetch_lines=rng.choice([16, 48, 96]),
+                l2_prefetch=rng.random() < 0.2,
+            ),
+            core=CoreParams(
+                matrix_cycles=rng.choice([4, 16, 64]),
+                store_way=rng.randint(1, 3),
+                load_way=rng.choice([1, 3, 14]),
+                result_delay=rng.choice([0, 14]),
+            ),
+        )
+        if params.supports(case.config):
+            cases.append(case)
+    return cases
+
+
+@pytest.mark.parametrize("block", ["deca"])
+def test_the_model_is_the_rtl(block):
+    for run in measure_streams(block, random_cases(block, 1, 6, 30)):
+        assert run.equal, run.case
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", ["deca", "deca:small", "deca:large"])
+def test_the_model_is_the_rtl_on_many_streams(block):
+    for run in measure_streams(block, random_cases(block, 2, 40, 100)):
+        assert run.equal, run.case
