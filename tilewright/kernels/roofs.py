@@ -18,7 +18,8 @@ from tilewright.kernels.memory import address, weight_bytes
 # Kinds of `operations` in src/avx512.cpp; those below 0 are of src/amx.cpp.
 INSTRUCTIONS = (
     *("vpadd", "vpexpandw", "vpexpandb", "vdpbf16ps", "vpdpbusd", "store", "vpermw", "vpermi2w"),
-    *("vpmovzxbw", "vptestmw", "vmovdqu16", "vpermb", "vpmultishiftqb", "load"),
+    *("vpmovzxbw", "vptestmw", "vmovdqu16", "vpermb", "vpmultishiftqb", "load", "vpunpckbw"),
+    *("vpsrlw", "vfmadd", "vpmovzxbd", "vpbroadcastw"),
 )
 PER_ROUND = 16
 MATRIX_PER_ROUND = 4

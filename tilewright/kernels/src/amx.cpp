@@ -515,7 +515,9 @@ void coded_tiles(const Product &p, int64_t strip) {
 
 // `rounds` rounds of 4 independent instructions: multiplications (-1), loads of a tile (-2), or
 // multiplications that each load a tile of x first (-3), from 512 KB, which the second-level cache
-// holds: 64 rows of 4096 bf16.
+// holds: 64 rows of 4096 bf16. From -4 on: what a tile costs on its way through memory, 16 stores
+// and, two tiles later, its load, with a multiplication by a tile of x: one row of it (-4), all of
+// it from the first-level cache (-5), or from 128 KB (-6), which the second-level cache holds.
 int64_t operations(int kind, int64_t rounds) {
     constexpr int64_t kActivations = 512 * kTileBytes;
     static thread_local std::vector<uint8_t> memory(kActivations + kRowBytes);
@@ -523,10 +525,25 @@ int64_t operations(int kind, int64_t rounds) {
     uint8_t *from = reinterpret_cast<uint8_t *>(start & -uintptr_t(kRowBytes));
     Config config;
     for (int k = 0; k < 8; k++) config.tile(k, kTileRows, kRowBytes);
+    if (kind == -4) config.tile(0, 1, kRowBytes), config.tile(7, 1, kRowBytes);
     _tile_loadconfig(&config);
     for (int m = 0; m < kMaxBlocks; m++) TILEWRIGHT_FOR_BLOCK(m, TILEWRIGHT_ZERO)
     _tile_loadd(4, from, kRowBytes);
     _tile_loadd(5, from, kRowBytes);
+    if (kind <= -4) {
+        alignas(64) Buffers buffers = {};
+        const int64_t area = kind == -6 ? 128 * kTileBytes : kTileBytes;
+        const __m512i row = _mm512_set1_epi16(1);
+        for (int64_t i = 0; i < 4 * rounds; i++) {
+            _tile_loadd(4, buffers[i % kBuffers], kRowBytes);
+            _tile_loadd(7, from + i * kTileBytes % area, kRowBytes);
+            _tile_dpbf16ps(0, 7, 4);
+            uint8_t *tile = buffers[(i + kAhead) % kBuffers];
+#pragma GCC unroll 16
+            for (int r = 0; r < kTileRows; r++) _mm512_store_si512(tile + r * kRowBytes, row);
+            written();
+        }
+    }
     for (int64_t i = 0; i < rounds && kind == -1; i++) {
         _tile_dpbf16ps(0, 4, 5);
         _tile_dpbf16ps(1, 4, 5);

@@ -221,6 +221,14 @@ int64_t operations(int kind, int64_t rounds) {
         case 11: TILEWRIGHT_REPEAT(r = _mm512_permutexvar_epi8(one, r));
         case 12: TILEWRIGHT_REPEAT(r = _mm512_multishift_epi64_epi8(one, r));
         case 13: TILEWRIGHT_REPEAT(asm volatile("vmovdqu64 %1, %0" : "=v"(r) : "m"(*to)));
+        case 14: TILEWRIGHT_REPEAT(r = _mm512_unpacklo_epi8(r, one));
+        case 15: TILEWRIGHT_REPEAT(r = _mm512_srli_epi16(r, 4));
+        case 16:
+            TILEWRIGHT_REPEAT(r = _mm512_castps_si512(
+                                  _mm512_fmadd_ps(_mm512_castsi512_ps(r), _mm512_castsi512_ps(one),
+                                                  _mm512_castsi512_ps(one))));
+        case 17: TILEWRIGHT_REPEAT(r = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(r)));
+        case 18: TILEWRIGHT_REPEAT(r = _mm512_set1_epi16(short(i)));
     }
     r0 = _mm512_add_epi64(_mm512_add_epi64(r0, r1), _mm512_add_epi64(r2, r3));
     r4 = _mm512_add_epi64(_mm512_add_epi64(r4, r5), _mm512_add_epi64(r6, r7));
