@@ -314,6 +314,21 @@ def test_attention_has_goldens_bits(tail, order):
         cache.attend(queries, late[0])
 
 
+def test_attention_refusals():
+    cache = Cache(*np.ones((2, 2, 20, 16), np.float32))
+    for queries, text in [
+        (np.zeros((3, 16), np.uint16), r"^queries \(3, 16\) do not fall into 2 groups of heads of"),
+        (np.zeros((4, 15), np.uint16), r"^queries \(4, 15\) do not fall into 2 groups of heads of"),
+        (np.zeros((4, 16), np.int16), r"^bf16 queries are uint16 here, not int16$"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            cache.attend(queries)
+    with pytest.raises(ValueError, match=r"^out must be a contiguous array of fp32 or bf16 of"):
+        cache.attend(np.zeros((4, 16), np.uint16), out=np.zeros((4, 15), np.uint16))
+    with pytest.raises(ValueError, match=r"^keys \(1, 1, 16\) do not fit a tail of 2 heads of 16$"):
+        cache.append(*np.zeros((2, 1, 1, 16), np.uint16))
+
+
 # --- building
 
 

@@ -28,6 +28,10 @@ def test_coded_weights():
     kernel_paths.compare_coded(available_paths(), ("bf8", "mxfp4"), ((17, 70), (1, 2100)), 2000)
 
 
+def test_attention_with_a_growing_tail():
+    kernel_paths.compare_attention(available_paths(), ((2, 3, 40, 40, 33),))
+
+
 def run_apart(**environment):
     """All comparisons in a fresh process; the paths it compared."""
     done = subprocess.run(

@@ -14,8 +14,8 @@ from tilewright.golden.bits import encode
 from tilewright.golden.deca import compress, gemm, resolve_scheme
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.sparamx import Order
-from tilewright.golden.sparamx import coded, multiply, pack
-from tilewright.kernels import CodedMatrix, DecaMatrix, Matrix, Path, available_paths
+from tilewright.golden.sparamx import SparseCache, attend, coded, multiply, pack, prune_cache
+from tilewright.kernels import Cache, CodedMatrix, DecaMatrix, Matrix, Path, available_paths
 
 SCHEMES = (
     *("bf8", "mxfp4", "bf16", "e4m3", "mxfp8_e4m3", "mxfp6_e3m2", "nf4", "mxfp4,group=16"),
@@ -116,12 +116,35 @@ def compare_coded(paths, schemes=CODED, shapes=((40, 100), (17, 64), (3, 2100)),
                             assert same(got, first), (name, density, shape, batch, order, path)
 
 
+def compare_attention(paths, sizes=((2, 4, 50, 32, 3), (2, 3, 600, 40, 70), (1, 16, 33, 64, 40))):
+    """Heads, queries of each, tokens, dim and later tokens; both orders against golden."""
+    rng = np.random.default_rng(4)
+    for heads, group, tokens, dim, late in sizes:
+        keys, values = rng.standard_normal((2, heads, tokens, dim)).astype(np.float32)
+        queries = encode(BF16, rng.standard_normal((heads * group, dim))).astype(np.uint16)
+        tail = encode(BF16, rng.standard_normal((2, heads, late, dim))).astype(np.uint16)
+        golden = SparseCache.of(prune_cache(keys, 0.3), prune_cache(values, 0.5))
+        cache = Cache(keys, values)
+        for k in range(late):
+            cache.append(tail[0][:, k : k + 1], tail[1][:, k : k + 1])
+        assert all(map(np.array_equal, cache.tail.keys_and_values(), tail))
+        for order in Order:
+            expected = attend(golden, queries, SparseCache.of(*tail, sparse=False), order=order)
+            for path in paths:
+                got = cache.attend(queries, order=order, threads=2, path=path)
+                assert same(got, expected), (heads, tokens, order, path)
+            narrow = np.zeros(queries.shape, np.uint16)
+            cache.attend(queries, order=order, threads=2, out=narrow)
+            assert np.array_equal(narrow, encode(BF16, expected.view(np.float32)))
+
+
 def main() -> None:
     paths = available_paths()
     compare_formats(paths)
     compare_wide_range(paths)
     compare_schemes(paths)
     compare_coded(paths)
+    compare_attention(paths)
     print(" ".join(path.name for path in paths))
 
 

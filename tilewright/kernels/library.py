@@ -73,6 +73,18 @@ class CProduct(Structure):
     ]
 
 
+class CAttention(Structure):
+    """Attention for one token, as ``src/attention.cpp`` declares it."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("keys", "values", "tail_keys", "tail_values")),
+        *((name, c_int64) for name in ("heads", "rows", "dim", "tokens", "tail_tokens")),
+        ("queries", c_void_p),
+        ("out", c_void_p),
+        *((name, c_int32) for name in ("out_bf16", "threads", "path")),
+    ]
+
+
 class CCall(Structure):
     """What one call of the library computes, and with which threads."""
 
@@ -88,6 +100,7 @@ _SIGNATURES = {
     "tw_paths": (c_int32, []),
     "tw_join_openmp": (c_int32, []),
     "tw_multiply": (None, [c_void_p]),
+    "tw_attend": (None, [c_void_p]),
     "tw_pack": (
         c_int64,
         [c_int32, c_int32, c_int32, c_void_p, *[c_int64] * 5, *[c_void_p] * 5, c_int32],

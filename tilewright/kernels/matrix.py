@@ -299,6 +299,11 @@ class Matrix(Multiplier):
         return twin
 
     @property
+    def c_weights(self) -> CWeights:
+        """The weights as the library sees them; valid while this matrix is alive."""
+        return self._product.weights.contents
+
+    @property
     def format(self) -> WeightFormat:
         """The format of the weights."""
         return self.packed.format

@@ -232,6 +232,62 @@ void tile_order(const Product &p, int64_t strip) {
     }
 }
 
+// --- attention: few rows of x, short strips one after the other
+
+namespace {
+
+Config attention_config(int rows) {
+    Config config;
+    config.tile(0, rows, kRowBytes);
+    config.tile(4, kTileRows, kRowBytes);
+    config.tile(7, rows, kRowBytes);
+    return config;
+}
+
+// All strips in one run: the tiles of one follow those of the other without a stop.
+template <bool Sparse>
+void score_strips(const Weights &w, int64_t first, int64_t last, const uint8_t *x, int rows,
+                  float *scores, int64_t pitch) {
+    alignas(64) Buffers buffers;
+    auto tiles = [&] {
+        if constexpr (Sparse)
+            return Ahead(SparseSource<kBf16>(w, first), (last - first) * w.tiles, buffers);
+        else return DenseTiles<kBf16>(w, first);
+    }();
+    for (int64_t strip = first; strip < last; strip++) {
+        _tile_zero(0);
+        for (int64_t t = 0; t < w.tiles; t++) {
+            _tile_loadd(4, tiles.next(), kRowBytes);
+            _tile_loadd(7, x + t * rows * kRowBytes, kRowBytes);
+            _tile_dpbf16ps(0, 7, 4);
+            tiles.expand(0, kTileRows);
+        }
+        _tile_stored(0, scores + strip * kStripOutputs, pitch * 4);
+    }
+}
+
+}  // namespace
+
+void key_scores(const Weights &w, int64_t first, int64_t last, const uint8_t *x, int rows,
+                float *scores, int64_t pitch) {
+    const Config config = attention_config(rows);
+    _tile_loadconfig(&config);
+    if (w.sparse) score_strips<true>(w, first, last, x, rows, scores, pitch);
+    else score_strips<false>(w, first, last, x, rows, scores, pitch);
+    _tile_release();
+}
+
+void value_sums(const Weights &w, int64_t strip, const uint8_t *x, int rows,
+                float (*sums)[kStripOutputs]) {
+    const Config config = attention_config(rows);
+    _tile_loadconfig(&config);
+    // One strip, whose results begin at `sums`.
+    float *start = &sums[0][0] - strip * kStripOutputs;
+    if (w.sparse) score_strips<true>(w, strip, strip + 1, x, rows, start, kStripOutputs);
+    else score_strips<false>(w, strip, strip + 1, x, rows, start, kStripOutputs);
+    _tile_release();
+}
+
 // --- DECA's tiles: decompressed in software, first operand of the multiplication
 
 namespace {

@@ -42,11 +42,20 @@ bool cpu_has_amx() { return false; }
 
 #endif
 
+}  // namespace
+
+namespace tilewright {
+
 bool has(Path path) {
     static const bool avx512 = cpu_has_avx512();
     static const bool amx = avx512 && cpu_has_amx();
     return path == kPortable || (path == kAvx512 && avx512) || (path == kAmx && amx);
 }
+
+}  // namespace tilewright
+
+namespace {
+
 
 // One of the two: strips are computed as wholes, or by segments that are added up afterwards.
 struct Kernel {

@@ -124,7 +124,23 @@ using StripKernel = void (*)(const Product &, int64_t strip);
 // A segment kernel leaves the sums of one segment, batch rows of 16 floats or int32, to the caller.
 using SegmentKernel = void (*)(const Product &, int64_t strip, int64_t segment, void *sums);
 
+// Attention for one token, both GEMMs in tile order (attention.cpp). x is in tiles of `rows` rows
+// of 64 bytes, at most 16; results are `pitch` floats apart.
+using KeyKernel = void (*)(const Weights &, int64_t first_strip, int64_t last_strip,
+                           const uint8_t *x, int rows, float *scores, int64_t pitch);
+using ValueKernel = void (*)(const Weights &, int64_t strip, const uint8_t *x, int rows,
+                             float (*sums)[kStripOutputs]);
+// exp((score - largest) * factor) of `count` scores, doubles; returns 8 sums, of every eighth one.
+using PowerKernel = void (*)(const float *scores, int64_t count, float largest, double factor,
+                             double *powers, double *sums);
+// Powers times `factor`, rounded to bf16 once.
+using RoundKernel = void (*)(const double *powers, int64_t count, double factor, uint16_t *out);
+
 namespace portable {
+void key_scores(const Weights &, int64_t, int64_t, const uint8_t *, int, float *, int64_t);
+void value_sums(const Weights &, int64_t, const uint8_t *, int, float (*)[kStripOutputs]);
+void powers(const float *, int64_t, float, double, double *, double *);
+void round_powers(const double *, int64_t, double, uint16_t *);
 void tile_order(const Product &, int64_t);
 void vector_order(const Product &, int64_t, int64_t, void *);
 void deca(const Product &, int64_t);
@@ -133,17 +149,24 @@ void coded_vectors(const Product &, int64_t, int64_t, void *);
 int64_t read_all(const uint8_t *, int64_t bytes);
 }  // namespace portable
 namespace avx512 {
+void powers(const float *, int64_t, float, double, double *, double *);
+void round_powers(const double *, int64_t, double, uint16_t *);
 void vector_order(const Product &, int64_t, int64_t, void *);
 void coded_vectors(const Product &, int64_t, int64_t, void *);
 int64_t read_all(const uint8_t *, int64_t bytes);
 int64_t operations(int kind, int64_t rounds);
 }  // namespace avx512
 namespace amx {
+void key_scores(const Weights &, int64_t, int64_t, const uint8_t *, int, float *, int64_t);
+void value_sums(const Weights &, int64_t, const uint8_t *, int, float (*)[kStripOutputs]);
 void tile_order(const Product &, int64_t);
 void deca(const Product &, int64_t);
 void coded_tiles(const Product &, int64_t);
 int64_t operations(int kind, int64_t rounds);
 }  // namespace amx
+
+// Paths are found once, and with them whether the system grants the tile registers.
+bool has(Path path);
 
 // --- the pool
 
@@ -195,6 +218,11 @@ inline float from_bf16(uint16_t bits) {
     uint32_t word = uint32_t(bits) << 16;
     return load<float>(&word);
 }
+
+// 1 / 9!, ... 1 / 0!: exp between -ln(2) / 2 and ln(2) / 2.
+constexpr double kExpTerms[] = {1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120,
+                                1.0 / 24,     1.0 / 6,     0.5,        1.0,       1.0};
+constexpr int kExpCount = 10;
 
 constexpr float kSmallestNormal = std::numeric_limits<float>::min();
 

@@ -154,6 +154,78 @@ void vector_order(const Product &p, int64_t strip, int64_t segment, void *sums) 
         bf16_segment(p, tiles, static_cast<float(*)[kStripOutputs]>(sums));
 }
 
+// --- attention
+
+namespace {
+
+const uint16_t *compact_row(const uint8_t *x, int rows, int row, int64_t tile) {
+    return reinterpret_cast<const uint16_t *>(x + (tile * rows + row) * kRowBytes);
+}
+
+void strip_of_attention(const Weights &w, int64_t strip, const uint8_t *x, int rows,
+                        float (*sums)[kStripOutputs]) {
+    std::memset(sums, 0, rows * sizeof *sums);
+    Strip<uint16_t, uint32_t> tiles(w, strip);
+    for (int64_t t = 0; t < w.tiles; t++) {
+        const auto *tile = tiles.next();
+        for (int b = 0; b < rows; b++) tile_step(sums[b], compact_row(x, rows, b, t), tile);
+    }
+}
+
+}  // namespace
+
+void key_scores(const Weights &w, int64_t first, int64_t last, const uint8_t *x, int rows,
+                float *scores, int64_t pitch) {
+    float sums[kTileRows][kStripOutputs];
+    for (int64_t strip = first; strip < last; strip++) {
+        strip_of_attention(w, strip, x, rows, sums);
+        for (int b = 0; b < rows; b++)
+            std::memcpy(scores + b * pitch + strip * kStripOutputs, sums[b], sizeof sums[b]);
+    }
+}
+
+void value_sums(const Weights &w, int64_t strip, const uint8_t *x, int rows,
+                float (*sums)[kStripOutputs]) {
+    strip_of_attention(w, strip, x, rows, sums);
+}
+
+namespace {
+
+// exp of what is not positive, with plain additions and multiplications of doubles, so that every
+// path has the same bits: the relative error is below 1e-11, of a result that is rounded to 8 bits.
+double power(double x) {
+    x = std::max(x, -700.0);
+    const double magic = 0x1.8p52;  // its last bit is worth 1
+    const double moved = x * 0x1.71547652b82fep0 + magic, k = moved - magic;
+    const double r = x - k * 0x1.62e42fefa39efp-1;
+    double sum = kExpTerms[0];
+    for (int i = 1; i < kExpCount; i++) sum = sum * r + kExpTerms[i];
+    const uint64_t bits = load<uint64_t>(&sum) + (load<uint64_t>(&moved) << 52);
+    return load<double>(&bits);
+}
+
+}  // namespace
+
+void powers(const float *scores, int64_t count, float largest, double factor, double *out,
+            double *sums) {
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = power((double(scores[i]) - double(largest)) * factor);
+        sums[i % 8] += out[i];
+    }
+}
+
+void round_powers(const double *powers, int64_t count, double factor, uint16_t *out) {
+    for (int64_t i = 0; i < count; i++) {
+        const double value = powers[i] * factor;
+        uint64_t bits = load<uint64_t>(&value);
+        bits = (bits + ((uint64_t(1) << 44) - 1) + (bits >> 45 & 1)) >> 45 << 45;
+        const double rounded = load<double>(&bits);
+        // Tile multiplications count subnormal numbers as zero.
+        const float narrow = rounded < double(kSmallestNormal) ? 0.0f : float(rounded);
+        out[i] = uint16_t(load<uint32_t>(&narrow) >> 16);
+    }
+}
+
 // --- DECA's tiles
 
 namespace {
