@@ -126,8 +126,9 @@ def round_pack(
             if not 0 <= extreme < 1 << significand_bits:
                 raise ValueError(f"significand {extreme:#x} is not a {significand_bits}-bit number")
         lowest = exponent.astype(np.int64) - (significand_bits - 1)
-        leading = lowest + bit_length(words) - 1
-        binade = np.maximum(leading, fmt.min_exponent)
+        binade = lowest + bit_length(words) - 1
+        if rules.result_subnormals is Subnormals.KEEP:  # else as if the exponent had no lower limit
+            binade = np.maximum(binade, fmt.min_exponent)
         drop = binade - fmt.mantissa_bits - lowest
         aligned = words << np.clip(-drop, 0, fmt.significand_bits)
         kept = _round_off(aligned, np.clip(drop, 0, 63), sticky.astype(bool), rules.rounding)
@@ -163,6 +164,11 @@ def shorten(
     below_sign = bits_dtype(src).type((1 << (src.bits - 1)) - 1)
     dst_sign = 1 << (dst.bits - 1)
     infinity = _infinity_or_max(src)
+    # The first magnitude that is not flushed: in the binade below the smallest normal, what is cut
+    # off is half as large as above it, and half of that rounds up to the smallest normal.
+    smallest = 1 << src.mantissa_bits
+    if rules.rounding is Rounding.NEAREST_EVEN:
+        smallest -= (1 << int(drop)) // 4
 
     def piece(words: NDArray) -> NDArray:
         magnitude = words & below_sign
@@ -174,7 +180,7 @@ def shorten(
         if rules.operand_subnormals is Subnormals.FLUSH:
             kept[magnitude < 1 << src.mantissa_bits] &= dst_sign
         if rules.result_subnormals is Subnormals.FLUSH:
-            kept[kept & (dst_sign - 1) < 1 << dst.mantissa_bits] &= dst_sign
+            kept[magnitude < smallest] &= dst_sign
         if magnitude.max() > infinity:
             kept[magnitude > infinity] = dst.nan_bits
         return kept
@@ -287,13 +293,14 @@ def _finish(
     nan: Flags,
 ) -> NDArray:
     """Patterns of rounded ``magnitude`` patterns that know no limit: overflow, flush, specials."""
+    cut = rules.rounding is Rounding.TOWARD_ZERO  # which never leaves the finite magnitudes
     saturate = rules.overflow is Overflow.SATURATE
     overflow = magnitude > fmt.max_finite_bits
     if fmt.specials is Specials.NAN_ONLY and not saturate:
-        nan = nan | overflow | infinite
+        nan = nan | infinite if cut else nan | infinite | overflow
     infinity = _infinity_or_max(fmt)
     # Writing through a mask costs next to nothing where it is rarely set; np.where always pays.
-    magnitude[overflow] = fmt.max_finite_bits if saturate else infinity
+    magnitude[overflow] = fmt.max_finite_bits if saturate or cut else infinity
     if rules.result_subnormals is Subnormals.FLUSH:
         magnitude[magnitude < 1 << fmt.mantissa_bits] = 0
     magnitude[infinite] = infinity

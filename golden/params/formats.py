@@ -22,11 +22,14 @@ class Rounding(Enum):
 
 
 class Overflow(Enum):
-    """What a finite result above the largest finite magnitude becomes, whatever the rounding.
+    """What a finite result becomes that lies above the largest finite magnitude when rounded.
 
     ``INFINITY`` means the format's own answer: infinity, NaN where there is no infinity (e4m3),
     and saturation where there is neither (6- and 4-bit formats). Infinite *operands* follow the
     same rule, except that ``SATURATE`` keeps infinity in formats that have it.
+
+    That is for rounding to nearest. Rounded toward zero, a finite result is never more than the
+    largest finite magnitude, so it saturates in either case, as IEEE 754 has it.
     """
 
     INFINITY = "infinity"
@@ -36,8 +39,10 @@ class Overflow(Enum):
 class Subnormals(Enum):
     """``FLUSH``: a subnormal counts as (operand) or becomes (result) zero of its own sign.
 
-    A result is subnormal if it is so *after* rounding with the full exponent range of a subnormal,
-    that is, exactly when its encoded exponent field would be zero.
+    A result is rounded to the format's full precision as if the exponent had no lower limit, and is
+    flushed if its magnitude is then below the smallest normal. So what lies half a last place or
+    less below the smallest normal, at the precision of the binade below it, becomes the smallest
+    normal. AMX does so, and x86 with flush-to-zero set.
     """
 
     KEEP = "keep"

@@ -48,7 +48,8 @@ class Rounder:
         self.max_left = min(leading_zeros, max(0, room))
         self.flush = rules.result_subnormals is Subnormals.FLUSH
         self.nearest = rules.rounding is Rounding.NEAREST_EVEN
-        self.stays_ragged = leading_zeros > self.max_left
+        # A shifter moves to the top what will be flushed, too; a one-place shift may not.
+        self.stays_ragged = leading_zeros > self.max_left and not (self.flush and self.max_left > 1)
         # Whether a leading one can lie below the normal range.
         self.below_range = lowest - leading_zeros < 1
         self.denormalises = not self.flush and lowest < 1
@@ -114,6 +115,7 @@ class Rounder:
             ones=ones,
             guard=narrow[0] if self.rounds_up else None,
             sticky=sticky if self.rounds_up else None,
+            second_guard=self._second_guard(x),
             sign=x.sign,
             **{name: v for name, v in vars(x).items() if name in ("zero", "infinite", "nan")},
             **self._exponent_field(x),
@@ -126,6 +128,16 @@ class Rounder:
             return Cat(Const(0, -surplus), significand), getattr(x, "sticky", None)
         tail = significand[:surplus].any()
         return significand[surplus:], either(tail, getattr(x, "sticky", None))
+
+    def _second_guard(self, x: SimpleNamespace) -> Value | None:
+        """The bit below the guard bit, where a leading one below the normal range stays in place.
+
+        Such a value is rounded to full precision like any other, and its own guard bit is this one.
+        """
+        if not (self.flush and self.stays_ragged and self.rounds_up):
+            return None
+        place = self.width - self._narrow_bits - 1 - self.max_left
+        return x.significand[place] if place >= 0 else Const(0)
 
     def _exponent_field(self, x: SimpleNamespace) -> dict[str, Value]:
         """Exponent field of the result, and where it stands: in range, at an end, or beyond."""
@@ -145,7 +157,8 @@ class Rounder:
             results["last"] = settled(lambda field: field == last)
         if self.flush and self.below_range:
             results["under"] = settled(lambda field: field < 1)
-            results["first"] = settled(lambda field: field == 0)
+            if self.rounds_up:
+                results["first"] = settled(lambda field: field == 0)
         return results
 
     def _round(self, m: Module, x: SimpleNamespace) -> dict[str, Value]:
@@ -175,15 +188,15 @@ class Rounder:
             overflow = x.over | (x.last & too_large)
             overflow = overflow if always_normal else overflow & hidden
         if self.flush and self.below_range:
+            # One binade below the normal range only a fraction of ones that is rounded up becomes
+            # normal. Its last bit is 1, so that the guard bit alone decides.
             tiny, tiny_pattern = x.under, Const(0)
-            if self.stays_ragged:
-                tiny |= ~hidden & ~carry
-            if self.nearest:
-                # One binade below the normal range a subnormal has one bit less: its guard bit
-                # is the last bit here, and only a fraction of ones can still become normal.
-                border = x.first & ones
-                border = border if always_normal else border & hidden
+            if self.rounds_up:
+                border = x.first & ones & x.guard
+                border = border & hidden if self.stays_ragged else border
                 tiny_pattern = Cat(Const(0, len(fraction)), border)
+            if self.stays_ragged:
+                tiny |= ~hidden & ~(carry & getattr(x, "second_guard", 0))
         return {"y": self._select(x, rounded, overflow, tiny, tiny_pattern)}
 
     def _select(
@@ -200,9 +213,12 @@ class Rounder:
         infinity = fmt.max_finite_bits if fmt.infinity_bits is None else fmt.infinity_bits
         saturates = self.rules.overflow is Overflow.SATURATE
         if fmt.specials is Specials.NAN_ONLY and not saturates:
-            number = either(zero, tiny)
-            real_overflow = overflow if number is None or overflow is None else overflow & ~number
-            nan, infinite, overflow = either(nan, infinite, real_overflow), None, None
+            nan, infinite = either(nan, infinite), None
+            if self.nearest:
+                number = either(zero, tiny)
+                real = overflow if number is None or overflow is None else overflow & ~number
+                nan, overflow = either(nan, real), None
+        saturates |= not self.nearest  # toward zero: no finite value becomes infinite
         magnitude = rounded[: fmt.bits - 1]
         for flag, value in (
             (overflow, fmt.max_finite_bits if saturates else infinity),

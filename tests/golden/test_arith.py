@@ -290,14 +290,17 @@ def test_subnormal_operands_count_as_zero_when_flushed():
     assert fma(FP16, FP16, FP16, FP16, ONE, ONE, 0x03FF, rules) == ONE
 
 
-def test_subnormal_after_rounding_decides_the_flush():
-    """(2 - 2^-7) * 2^-127 lies below bf16's smallest normal; its rounding to 8 bits decides."""
+def test_subnormal_after_rounding_to_full_precision_decides_the_flush():
+    """(2 - 2^-7) * 2^-127 has 8 bits and is flushed; (2 - 2^-8) * 2^-127 rounds up, as a tie."""
     just_below_two, below = 0x3FFF, 0x3FFE
     half_of_smallest = 0x0040  # 2^-127, as a subnormal operand; keep it for this test
     rules = FloatRules(result_subnormals=Subnormals.FLUSH)
-    assert multiply(BF16, BF16, BF16, just_below_two, half_of_smallest, rules) == 0x0080
-    assert multiply(BF16, BF16, BF16, below, half_of_smallest, rules) == 0x0000
+    assert multiply(BF16, BF16, BF16, just_below_two, half_of_smallest, rules) == 0x0000
+    assert multiply(BF16, BF16, BF16, just_below_two, half_of_smallest) == 0x0080
     assert multiply(BF16, BF16, BF16, below, half_of_smallest) == 0x007F
+    tie = 0x3FFF8000  # 2 - 2^-8 in fp32
+    assert multiply(FP32, BF16, BF16, tie, half_of_smallest, rules) == 0x0080
+    assert multiply(FP32, BF16, BF16, tie - 1, half_of_smallest, rules) == 0x0000
 
 
 def test_amx_rules_flush_operands_and_results():
@@ -313,12 +316,13 @@ def test_overflow_of_sums_and_products():
 
 
 def test_toward_zero_results():
-    """A tie that nearest-even rounds up, a difference just below 1, an overflow."""
+    """A tie that nearest-even rounds up, a difference just below 1, no overflow."""
     assert add(FP16, FP16, FP16, 0x3C01, 0x1000, TOWARD_ZERO) == 0x3C01
     assert add(FP16, FP16, FP16, 0x3C01, 0x1000) == 0x3C02
     assert add(FP16, FP16, FP16, ONE, 0x8001, TOWARD_ZERO) == 0x3BFF  # 1 - tiny is below 1
     assert add(FP16, FP16, FP16, ONE, 0x8001) == ONE
-    assert multiply(FP16, FP16, FP16, LARGEST, LARGEST, TOWARD_ZERO) == INF
+    assert multiply(FP16, FP16, FP16, LARGEST, LARGEST, TOWARD_ZERO) == LARGEST
+    assert multiply(E4M3, E4M3, E4M3, 0x7E, 0xFE, TOWARD_ZERO) == 0xFE
 
 
 def test_scale_operands_multiply_exactly():

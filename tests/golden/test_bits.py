@@ -160,6 +160,7 @@ def test_encode_under_all_rules(fmt, rules):
 def test_round_pack_against_fractions(fmt, rules):
     """Significands of every width with leading zeros and sticky tails."""
     rng = np.random.default_rng(6)
+    flush = rules.result_subnormals is Subnormals.FLUSH
     for width in (1, 2, 5, 24, 53, 62):
         cases = 40
         significand = rng.integers(1, 1 << width, cases) >> rng.integers(0, width, cases)
@@ -171,20 +172,19 @@ def test_round_pack_against_fractions(fmt, rules):
         for k in range(cases):
             lsb = Fraction(2) ** int(exponent[k] - (width - 1))
             tail = lsb / 2**200 * int(sticky[k])  # far below half of anything
-            want = nearest_to_fraction(fmt, int(significand[k]) * lsb + tail, rules.rounding)
+            exact = int(significand[k]) * lsb + tail
+            want = nearest_to_fraction(fmt, exact, rules.rounding, flush)
             want = finish(fmt, want, int(sign[k]), rules)
             assert got[k] == want, (width, significand[k], exponent[k], sign[k], sticky[k])
 
 
 def finish(fmt, magnitude, sign, rules):
-    """Sign, overflow and flushing of a magnitude as the parameter enums describe them."""
+    """Sign and overflow of a magnitude as the parameter enums describe them."""
     negative = sign << (fmt.bits - 1)
     if magnitude > fmt.max_finite_bits:
         if rules.overflow is Overflow.SATURATE or fmt in (E3M2, E2M1):
             return fmt.max_finite_bits | negative
         return fmt.nan_bits if fmt is E4M3 else fmt.infinity_bits | negative
-    if rules.result_subnormals is Subnormals.FLUSH and magnitude < 1 << fmt.mantissa_bits:
-        return negative
     return magnitude | negative
 
 
@@ -286,10 +286,10 @@ def test_subnormals_are_kept():
     assert decode(FP16, [1, 0x3FF]).tolist() == [2.0**-24, 1023 * 2.0**-24]
 
 
-def test_results_flush_if_subnormal_after_rounding():
-    """The largest value that rounds up to the smallest normal survives; one step below goes."""
+def test_results_flush_if_subnormal_after_rounding_to_full_precision():
+    """The smallest value that rounds up to the smallest normal survives; one step below goes."""
     smallest = 2.0**-14
-    tie = smallest - 2.0**-25  # midway between the largest subnormal and the smallest normal
+    tie = smallest - 2.0**-26  # midway between it and what 11 bits have below it
     inputs = [smallest, tie, -tie, np.nextafter(tie, 0), -np.nextafter(tie, 0)]
     assert encode(FP16, inputs, FLUSH_RESULTS).tolist() == [0x400, 0x400, 0x8400, 0, 0x8000]
     cut = FloatRules(rounding=Rounding.TOWARD_ZERO, result_subnormals=Subnormals.FLUSH)
@@ -307,11 +307,14 @@ def test_overflow_saturates_on_demand():
     assert encode(E4M3, [480.0, -1e9], SATURATE).tolist() == [0x7E, 0xFE]
 
 
-def test_toward_zero_never_grows_but_overflow_is_still_infinite():
-    inputs = [1.9999999, -1.9999999, 65535.0, 65536.0]
-    assert encode(FP16, inputs, TOWARD_ZERO).tolist() == [0x3FFF, 0xBFFF, 0x7BFF, 0x7C00]
+def test_toward_zero_never_grows_not_even_to_infinity():
+    inputs = [1.9999999, -1.9999999, 65535.0, 65536.0, -1e300]
+    assert encode(FP16, inputs, TOWARD_ZERO).tolist() == [0x3FFF, 0xBFFF, 0x7BFF, 0x7BFF, 0xFBFF]
+    assert encode(E4M3, [480.0, -1e9, 1e300], TOWARD_ZERO).tolist() == [0x7E, 0xFE, 0x7E]
     saturating = FloatRules(rounding=Rounding.TOWARD_ZERO, overflow=Overflow.SATURATE)
-    assert encode(FP16, [65536.0, np.inf], saturating).tolist() == [0x7BFF, 0x7C00]
+    for rules in (TOWARD_ZERO, saturating):
+        assert encode(FP16, [65536.0, np.inf], rules).tolist() == [0x7BFF, 0x7C00]
+    assert encode(E4M3, [np.inf, -np.inf], TOWARD_ZERO).tolist() == [0x7F, 0x7F]
 
 
 def test_scale_decode_every_byte_as_ml_dtypes_does():

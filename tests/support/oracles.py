@@ -92,16 +92,20 @@ def nearest(fmt: FloatFormat, exact: NDArray[np.float64], rules: FloatRules) -> 
     magnitude = np.abs(exact)
     finite = np.isfinite(exact)
     _, exponent = np.frexp(np.where(finite, magnitude, 0.0))  # magnitude < 2^exponent
-    step = np.maximum(exponent - 1, fmt.min_exponent) - fmt.mantissa_bits
+    flush = rules.result_subnormals is Subnormals.FLUSH
+    # Results that flush are rounded as if the exponent had no lower limit.
+    step = exponent - 1 if flush else np.maximum(exponent - 1, fmt.min_exponent)
+    step -= fmt.mantissa_bits
     to_whole = np.rint if rules.rounding is Rounding.NEAREST_EVEN else np.trunc
     grid = np.ldexp(to_whole(np.ldexp(np.where(finite, magnitude, 0.0), -step)), step)
-    if rules.result_subnormals is Subnormals.FLUSH:
+    if flush:
         grid = np.where(grid < 2.0**fmt.min_exponent, 0.0, grid)
     largest = values(fmt, np.array([fmt.max_finite_bits]))[0]
     no_infinity = largest if fmt.specials is Specials.NONE else np.nan
     infinity = np.inf if fmt.specials is Specials.IEEE else no_infinity
     beyond = largest if rules.overflow is Overflow.SATURATE else infinity
-    grid = np.where(grid > largest, beyond, grid)
+    toward_zero = rules.rounding is Rounding.TOWARD_ZERO
+    grid = np.where(grid > largest, largest if toward_zero else beyond, grid)
     if fmt.specials is Specials.IEEE:
         grid = np.where(np.isinf(exact), np.inf, grid)
     else:
@@ -118,16 +122,33 @@ def fraction(fmt: FloatFormat, bits: int) -> Fraction:
     return Fraction(float(values(fmt, np.array([bits]))[0]))
 
 
-def nearest_to_fraction(fmt: FloatFormat, exact: Fraction, rounding: Rounding) -> int:
+def without_limits(fmt: FloatFormat, exact: Fraction, rounding: Rounding) -> Fraction:
+    """``exact`` > 0 at the precision of ``fmt``, as if its exponent had no limits."""
+    exponent = exact.numerator.bit_length() - exact.denominator.bit_length()
+    if exact < Fraction(2) ** exponent:
+        exponent -= 1
+    step = Fraction(2) ** (exponent - fmt.mantissa_bits)
+    toward_zero = rounding is Rounding.TOWARD_ZERO
+    return step * (exact // step if toward_zero else round(exact / step))  # a tie: to even
+
+
+def nearest_to_fraction(
+    fmt: FloatFormat, exact: Fraction, rounding: Rounding, flush: bool = False
+) -> int:
     """Pattern of the magnitude nearest to ``exact`` >= 0, found by bisection over all patterns.
 
-    The pattern above the largest finite one counts as if it went on in the same steps; getting it
-    (or anything above) means overflow and gives ``max_finite_bits + 1``.
+    The pattern above the largest finite one counts as if it went on in the same steps; rounding to
+    it (or to anything above) means overflow and gives ``max_finite_bits + 1``. To ``flush``, what is
+    below the smallest normal when rounded :func:`without_limits` becomes 0.
     """
+    if flush and exact:
+        exact = without_limits(fmt, exact, rounding)
+        if exact < Fraction(2) ** fmt.min_exponent:
+            return 0
     top = fmt.max_finite_bits
     beyond = 2 * fraction(fmt, top) - fraction(fmt, top - 1)
     if exact >= beyond:
-        return top + 1
+        return top if rounding is Rounding.TOWARD_ZERO else top + 1
     low, high = 0, top + 1  # value(low) <= exact < value(high)
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""AMX instructions on the processor that runs the tests, where it has them."""
+"""Instructions of the processor that runs the tests, where it has them: AMX, FMA that flushes."""
 
 import platform
 import shutil
@@ -9,18 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 SOURCE = Path(__file__).with_name("amx.c")
+FMA_SOURCE = Path(__file__).with_name("fma.c")
 FLAGS = {"amx_tile", "amx_bf16", "amx_int8"}
 
 
-def why_not() -> str | None:
-    """Why AMX cannot be tried here, or None where it can."""
+def why_not(name: str = "AMX", flags: set[str] = FLAGS) -> str | None:
+    """Why instructions cannot be tried here, or None where they can."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
-        return "AMX needs Linux on x86-64"
-    if not set(Path("/proc/cpuinfo").read_text().split()) >= FLAGS:
-        return "this processor has no AMX"
+        return f"{name} needs Linux on x86-64"
+    if not set(Path("/proc/cpuinfo").read_text().split()) >= flags:
+        return f"this processor has no {name}"
     if shutil.which("cc") is None:
         return "no C compiler"
     return None
+
+
+def fma_that_flushes(c: NDArray, a: NDArray, b: NDArray, folder: Path) -> NDArray[np.uint32]:
+    """a * b + c of fp32 patterns by the processor, flush-to-zero and denormals-are-zero set."""
+    program = folder / "fma"
+    subprocess.run(["cc", "-O2", "-mfma", str(FMA_SOURCE), "-o", str(program)], check=True)
+    stream = np.stack([x.ravel() for x in (c, a, b)], axis=1).astype(np.uint32).tobytes()
+    done = subprocess.run([program], input=stream, stdout=subprocess.PIPE, check=True)
+    return np.frombuffer(done.stdout, np.uint32).reshape(c.shape)
 
 
 class Amx:

@@ -7,10 +7,18 @@ namespace {
 
 float operand(uint16_t bits) { return flush(from_bf16(bits)); }
 
-// Fused multiply-add of bf16 factors to fp32, subnormals flushed, as AMX and VDPBF16PS do it. The
-// product of two 8-bit significands is exact in double, and 53 bits are more than 2 * 24 + 2, so
-// rounding the sum to double first and then to float gives what one rounding would.
-float fused(float a, float b, float sum) { return flush(float(double(sum) + double(a) * double(b))); }
+// fp32 of a double. Results are rounded to 24 bits as if the exponent had no lower limit and then
+// flushed if subnormal; a float would round on the subnormals' coarser grid instead. 24 bits end at
+// 2^-150 below the smallest normal, and half of that, a tie, still rounds up to it.
+float rounded(double value) {
+    constexpr double kSmallestKept = 0x1p-126 - 0x1p-151;
+    return std::fabs(value) < kSmallestKept ? float(std::copysign(0.0, value)) : float(value);
+}
+
+// Fused multiply-add of bf16 factors to fp32, as AMX and VDPBF16PS do it. The product of two 8-bit
+// significands is exact in double, and 53 bits are no fewer than 2 * 24 + 2, so rounding the sum to
+// double first and then to 24 bits gives what one rounding would.
+float fused(float a, float b, float sum) { return rounded(double(sum) + double(a) * double(b)); }
 
 // One row of a tile, dense, from a stream of nonzeros; returns how many it took.
 template <class T, class Mask>
@@ -230,7 +238,7 @@ void round_powers(const double *powers, int64_t count, double factor, uint16_t *
 
 namespace {
 
-// bf16 of an exact product, to nearest even, subnormal results flushed.
+// bf16 of an exact product, to nearest even; what is subnormal when rounded to 8 bits is flushed.
 uint16_t bf16_product(uint16_t element, double scale) {
     const double value = double(operand(element)) * scale;
     if (std::isnan(value)) return 0x7fc0;
@@ -238,15 +246,9 @@ uint16_t bf16_product(uint16_t element, double scale) {
     int exponent = 0;
     const double fraction = std::frexp(value, &exponent);  // 0.5 <= |fraction| < 1
     if (value == 0 || std::isinf(value)) return uint16_t(to_bf16(float(value)));
-    const double rounded = std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8);
-    if (std::fabs(rounded) < double(kSmallestNormal)) {
-        // Subnormal unless it rounds up to the smallest normal on the subnormals' own grid.
-        const double grid = std::ldexp(std::nearbyint(std::ldexp(value, 133)), -133);
-        if (std::fabs(grid) < double(kSmallestNormal)) return value < 0 ? 0x8000 : 0;
-        return to_bf16(float(grid));
-    }
-    if (std::fabs(rounded) > 3.4e38) return uint16_t(to_bf16(float(rounded)));  // infinity
-    return to_bf16(float(rounded));
+    const double shortened = std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8);
+    if (std::fabs(shortened) < double(kSmallestNormal)) return value < 0 ? 0x8000 : 0;
+    return to_bf16(float(shortened));  // infinity beyond float's range
 }
 
 double scale_value(const DecaWeights &w, int64_t index) {
