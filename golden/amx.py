@@ -34,7 +34,8 @@ def tdpbf16ps(c: NDArray, a: NDArray, b: NDArray) -> NDArray[np.uint32]:
     Shapes (..., rows, columns), (..., rows, 2 * pairs), (..., pairs, 2 * columns). Products of
     even and of odd depths are summed apart, each from +0 in rising order by fused multiply-adds;
     the two sums are added to each other and then to c. Rounding is to nearest even; subnormal
-    operands count as zero and subnormal results become zero, at every step. NaN results are the
+    operands count as zero, and what is subnormal when rounded to 24 bits becomes zero, at every
+    step. NaN results are the
     canonical one (silicon may give another).
     """
     pairs = b.shape[-2]

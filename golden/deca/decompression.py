@@ -26,9 +26,10 @@ def decompress(
 
     ``mask`` and ``codes`` are (tiles, elements), ``scales`` (tiles, groups). An element is
     ``lut[code]`` (the code itself where codes have 16 bits); with scales it is bf16(element *
-    scale), rounded once to nearest even, where subnormal bf16 factors count as zero, subnormal
-    results flush to zero, signs stay, and e8m0 scales are exact powers of two (byte 255: NaN).
-    Without scales the table's bits pass unchanged. Where the mask is False the bits are 0.
+    scale), rounded once to nearest even, where subnormal bf16 factors count as zero, results that
+    are subnormal when rounded to 8 bits flush to zero, signs stay, and e8m0 scales are exact powers
+    of two (byte 255: NaN). Without scales the table's bits pass unchanged. Where the mask is False
+    the bits are 0.
     """
     lut = np.asarray(lut)
     if lut.shape != (LUT_ENTRIES,):

@@ -188,11 +188,11 @@ class Rounder:
             overflow = x.over | (x.last & too_large)
             overflow = overflow if always_normal else overflow & hidden
         if self.flush and self.below_range:
-            # One binade below the normal range only a fraction of ones that is rounded up becomes
-            # normal. Its last bit is 1, so that the guard bit alone decides.
+            # One binade below the normal range, what carries into the exponent is the smallest
+            # normal; everything else below is zero.
             tiny, tiny_pattern = x.under, Const(0)
             if self.rounds_up:
-                border = x.first & ones & x.guard
+                border = x.first & carry
                 border = border & hidden if self.stays_ragged else border
                 tiny_pattern = Cat(Const(0, len(fraction)), border)
             if self.stays_ragged:

@@ -8,10 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.support.oracles import without_limits
+from tests.support.record_amx import tiles_in_window
 from tests.support.silicon import Amx, why_not
 from tilewright.golden.amx import interleave, tdpbf16ps, tdpbssd
 from tilewright.golden.bits import decode, encode
-from tilewright.golden.params.formats import BF16, FP32
+from tilewright.golden.params.formats import BF16, FP32, Rounding
 from tilewright.golden.vectors import operands
 
 TINY = Fraction(1, 1 << 126)
@@ -32,14 +34,11 @@ def tiny_bf16(shape, rng):
 
 
 def to_fp32(value: Fraction) -> Fraction:
-    """Nearest fp32, ties to even, below the smallest normal 0; no overflow here."""
+    """Nearest of 24 bits, ties to even; then below the smallest normal 0; no overflow here."""
     if value == 0:
         return value
-    exponent = -126
-    while abs(value) >= Fraction(2) ** (exponent + 1):
-        exponent += 1
-    step = Fraction(2) ** (exponent - 23)
-    rounded = round(value / step) * step  # Python rounds a tie to even
+    rounded = without_limits(FP32, abs(value), Rounding.NEAREST_EVEN)
+    rounded = rounded if value > 0 else -rounded
     return rounded if abs(rounded) >= TINY else Fraction(0)
 
 
@@ -59,6 +58,20 @@ def test_tdpbf16ps_step_by_step_in_fractions(make):
                 product = Fraction(x[m, k]) * Fraction(y[k, n])
                 sums[k % 2] = to_fp32(product + sums[k % 2])
             expected = to_fp32(to_fp32(Fraction(z[m, n])) + to_fp32(sums[0] + sums[1]))
+            assert Fraction(got[m, n]) == expected
+
+
+def test_tdpbf16ps_near_the_smallest_normal_in_fractions():
+    """Running sums near 2^-126 and products below 2^-149, in many orders."""
+    for c, a, b in zip(*(x.reshape(len(x), 16, -1) for x in tiles_in_window()), strict=True):
+        got = decode(FP32, tdpbf16ps(c, a, b))
+        x, y, z = decode(BF16, a), decode(BF16, b), decode(FP32, c)
+        for m, n in np.ndindex(16, 16):
+            sums = [Fraction(0), Fraction(0)]
+            for k in np.flatnonzero(x[m] * 2.0**126):
+                product = Fraction(x[m, k]) * Fraction(y[k // 2, 2 * n + k % 2])
+                sums[k % 2] = to_fp32(product + sums[k % 2])
+            expected = to_fp32(Fraction(z[m, n]) + to_fp32(sums[0] + sums[1]))
             assert Fraction(got[m, n]) == expected
 
 
@@ -144,6 +157,8 @@ def compare_with_silicon(amx, tiles, seed):
         a, b = (make(shape, rng) for shape in shapes)
         c = encode(FP32, rng.normal(0, 1, (tiles, 16, 16)) * 2.0 ** rng.integers(-126, 9))
         assert np.array_equal(canonical(amx.tdpbf16ps(c, a, b)), tdpbf16ps(c, a, b)), make.__name__
+    c, a, b = (x.reshape(len(x), 16, -1) for x in tiles_in_window())
+    assert np.array_equal(canonical(amx.tdpbf16ps(c, a, b)), tdpbf16ps(c, a, b))
     # Corner operands, one product each: every other depth is zero.
     left, right, start = operands([BF16, BF16, FP32], rng, tiles * 256)
     a, b = np.zeros(shapes[0], np.uint16), np.zeros(shapes[1], np.uint16)

@@ -108,7 +108,8 @@ def test_e8m0_scaling_of_every_element_by_every_scale():
         exact = values * 2.0 ** (scale - 127)
         with np.errstate(over="ignore", invalid="ignore"):
             expected = exact.astype(ml_dtypes.bfloat16).view(np.uint16)
-        expected[expected & 0x7F80 == 0] &= 0x8000
+        # A product has the element's own 8 bits: nothing is rounded before it is flushed.
+        expected[np.abs(exact) < MIN_NORMAL] &= 0x8000
         expected[np.isnan(exact)] = 0x7FC0
         got = scaled(ScaleKind.E8M0, elements, np.full(1 << 16, scale))
         assert np.array_equal(got, expected), scale
@@ -121,7 +122,7 @@ def test_e8m0_scaling_of_every_element_by_every_scale():
         (0x3F80, 0, 0x0000),  # 2^-127 is subnormal: flushed
         (0xBF80, 0, 0x8000),  # with its sign
         (0x4000, 0, 0x0080),  # 2 * 2^-127, the smallest normal, is exact
-        (0x3FFF, 0, 0x0080),  # halfway below it: rounds to it first, so there is nothing to flush
+        (0x3FFF, 0, 0x0000),  # has 8 bits: nothing rounds it up to the smallest normal
         (0x3FFE, 0, 0x0000),
         (0x3F80, 254, 0x7F00),  # 2^127
         (0x4000, 254, 0x7F80),  # 2^128: infinity
@@ -149,7 +150,8 @@ def test_bf16_scaling_is_rounded_once():
         expected = product.astype(ml_dtypes.bfloat16)
     bits = expected.view(np.uint16).copy()
     bits[np.isnan(product)] = 0x7FC0
-    bits[(bits & 0x7F80) == 0] &= 0x8000
+    # Below the smallest normal ml_dtypes has fewer than 8 bits; 8 bits round up from here.
+    bits[np.abs(product) < 2.0**-126 - 2.0**-135] &= 0x8000
     assert np.array_equal(scaled(ScaleKind.BF16, a, b), bits)
 
 
@@ -170,8 +172,8 @@ def test_bf16_scaling_equals_fractions():
         sign = (x ^ y) & 0x8000
         if not near or exact >= Fraction(2) ** 128 - Fraction(2) ** 119:
             expected = 0x7F80
-        elif exact < Fraction(2) ** -126 - Fraction(2) ** -134:
-            expected = 0  # below the middle of the smallest normal and the last subnormal
+        elif exact < Fraction(2) ** -126 - Fraction(2) ** -135:
+            expected = 0  # below the middle of the smallest normal and the last 8 bits before it
         elif exact < Fraction(2) ** -126:
             expected = 0x0080
         else:

@@ -32,6 +32,11 @@ def test_attention_with_a_growing_tail():
     kernel_paths.compare_attention(available_paths(), ((2, 3, 40, 40, 33),))
 
 
+def test_sums_and_products_near_the_smallest_normal():
+    kernel_paths.compare_window(available_paths())
+    kernel_paths.compare_scales(available_paths())
+
+
 def run_apart(**environment):
     """All comparisons in a fresh process; the paths it compared."""
     done = subprocess.run(

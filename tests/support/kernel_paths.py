@@ -7,8 +7,11 @@ signal saves, beyond the signal stack that pytest's fault handler has set up: Li
 them, and the AMX path is not available.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
+from tests.support.record_amx import tiles_in_window
 from tests.support.sparamx import FORMATS, SHAPES, activations, weights
 from tilewright.golden.bits import encode
 from tilewright.golden.deca import compress, gemm, resolve_scheme
@@ -23,6 +26,8 @@ SCHEMES = (
 )
 LONG = [(1, 1060), (2, 2100)]  # more inputs than a segment of bf16, of int8
 SPECIAL = np.array([0x7F80, 0xFF80, 0x7FC0, 0x0001, 0x807F, 0x0080, 0x7F7F, 0x8000], np.uint16)
+
+SMALLEST_FP32 = 1 << 23
 
 
 def canonical(bits):
@@ -74,6 +79,48 @@ def compare_wide_range(paths):
                     order,
                     path,
                 )
+
+
+def compare_window(paths):
+    """Running sums near the smallest normal, products of a fraction of its ulp, in many orders."""
+    fmt, found = FORMATS[0], set()
+    for _, a, b in zip(*(x.reshape(len(x), 16, -1) for x in tiles_in_window()), strict=True):
+        matrix = b.reshape(16, 16, 2).transpose(1, 0, 2).reshape(16, 32)  # of pairs of inputs
+        golden, packed = pack(fmt, matrix), Matrix.pack(fmt, matrix)
+        for order in Order:
+            expected = multiply(golden, a, order)
+            found |= set(expected.ravel().tolist())
+            for path in paths:
+                assert same(packed.multiply(a, path=path, order=order), expected), (order, path)
+    assert {0, SMALLEST_FP32} <= found
+
+
+def compare_scales(paths):
+    """Elements times scales about the smallest normal; activations that lift them into sight."""
+    rng = np.random.default_rng(6)
+    x = np.zeros((64, 64), np.uint16)
+    np.fill_diagonal(x, encode(BF16, [2.0**100])[0])
+    sign = rng.integers(0, 2, (32, 32)) << 15  # 32 groups of 32 elements, 16 rows of 64
+    for kind in ("e8m0", "bf16"):
+        compressed = compress(np.ones((16, 64)), resolve_scheme(f"bf16,scale={kind},group=32"))
+        if kind == "e8m0":
+            scales = rng.integers(0, 3, (32, 1), np.uint8)
+            elements = sign | 0x3FFC + rng.integers(0, 8, (32, 32))
+        else:  # fractions whose product is about 2, exponents whose sum is -127
+            fraction = rng.integers(0, 128, (32, 1))
+            partner = (1 << 15) // (128 + fraction) - 128 + rng.integers(-1, 3, (32, 32))
+            scales = (0x2000 + fraction).astype(np.uint16)
+            elements = sign | 0x1F80 + np.clip(partner, 0, 127)
+        tiles = replace(
+            compressed.tiles,
+            scales=scales.view(np.uint8).reshape(compressed.tiles.scales.shape),
+            data=elements.astype(np.uint16).view(np.uint8).reshape(compressed.tiles.data.shape),
+        )
+        compressed = replace(compressed, tiles=tiles)
+        expected = gemm(compressed, x.T).T
+        assert {0, 101 << 23} <= set(expected.ravel().tolist())  # flushed, and 2^-126 * 2^100
+        for path in paths:
+            assert same(DecaMatrix(compressed).multiply(x, path=path), expected), (kind, path)
 
 
 def compare_schemes(paths):
@@ -142,6 +189,8 @@ def main() -> None:
     paths = available_paths()
     compare_formats(paths)
     compare_wide_range(paths)
+    compare_window(paths)
+    compare_scales(paths)
     compare_schemes(paths)
     compare_coded(paths)
     compare_attention(paths)

@@ -138,8 +138,8 @@ def nearest_to_fraction(
     """Pattern of the magnitude nearest to ``exact`` >= 0, found by bisection over all patterns.
 
     The pattern above the largest finite one counts as if it went on in the same steps; rounding to
-    it (or to anything above) means overflow and gives ``max_finite_bits + 1``. To ``flush``, what is
-    below the smallest normal when rounded :func:`without_limits` becomes 0.
+    it (or to anything above) means overflow and gives ``max_finite_bits + 1``. To ``flush``, what
+    is below the smallest normal when rounded :func:`without_limits` becomes 0.
     """
     if flush and exact:
         exact = without_limits(fmt, exact, rounding)
