@@ -168,7 +168,8 @@ def test_conversions_near_the_smallest_normal(source, target, rules):
     got = convert(source, target, bits, rules)
     whole = encode(target, values(source, bits, rules), rules)
     assert np.array_equal(got, whole)  # the short way and the long one
-    near = np.abs(values(source, bits)) / 2.0**target.min_exponent
+    with np.errstate(invalid="ignore"):  # a signalling NaN of fp16 may still be one
+        near = np.abs(values(source, bits)) / 2.0**target.min_exponent
     for x, y in zip(
         bits[(near > 0.9) & (near < 1.1)], got[(near > 0.9) & (near < 1.1)], strict=True
     ):
