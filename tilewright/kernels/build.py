@@ -21,7 +21,7 @@ TILE_FLAGS = ("-mamx-tile", "-mamx-bf16", "-mamx-int8")
 # Each file has its own instructions; only what `interface.cpp` finds the processor to have is run.
 PORTABLE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("portable.cpp", "pool.cpp", "openmp.cpp", "attention.cpp"), ()),
-    **dict.fromkeys(("elementwise.cpp", "interface.cpp"), ("-O3",)),
+    **dict.fromkeys(("elementwise.cpp", "weights.cpp", "interface.cpp"), ("-O3",)),
 }
 X86 = {
     **PORTABLE,
@@ -30,6 +30,7 @@ X86 = {
     "avx512.cpp": VECTOR_FLAGS,
     "coded.cpp": VECTOR_FLAGS,
     "amx.cpp": (*VECTOR_FLAGS, *TILE_FLAGS),
+    "amx_rows.cpp": (*VECTOR_FLAGS, *TILE_FLAGS),
 }
 
 

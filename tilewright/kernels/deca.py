@@ -23,7 +23,11 @@ class DecaMatrix(Multiplier):
     which every nonzero table entry stays a normal number; other schemes take the portable one.
     """
 
-    def __init__(self, compressed: CompressedMatrix):
+    def __init__(self, compressed: CompressedMatrix, *, copy: bool = True):
+        """From a compressed matrix, checked, and copied into aligned memory on large pages.
+
+        Without a copy, ``memory.SLACK`` readable bytes must follow each of its three arrays.
+        """
         config, tiles = compressed.scheme.config, compressed.tiles
         require(not config.int8, f"{compressed.scheme.name}: int8 tiles have no software kernel")
         strips, along = grid(config, compressed.shape)
@@ -40,7 +44,8 @@ class DecaMatrix(Multiplier):
         self._lut = np.ascontiguousarray(compressed.scheme.lut_image(), np.uint16)
         assert self._lut.shape == (LUT_ENTRIES,)
         self._masks, self._scales, self._data = (
-            as_weight_bytes(part) for part in (tiles.masks, tiles.scales, tiles.data)
+            as_weight_bytes(part) if copy else part
+            for part in (tiles.masks, tiles.scales, tiles.data)
         )
         starts = np.concatenate([[0], np.cumsum(lengths)])[::along]
         self._starts = np.ascontiguousarray(starts, np.int64)

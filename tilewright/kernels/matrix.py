@@ -52,13 +52,13 @@ class Multiplier:
         c_deca: CDecaWeights | None = None,
         c_coded: CCodedWeights | None = None,
     ):
-        self._product = CProduct()  # what all products with this matrix have in common
+        self.product = CProduct()  # what all products with this matrix have in common
         if c_weights is not None:
-            self._product.weights = pointer(c_weights)
+            self.product.weights = pointer(c_weights)
         if c_deca is not None:
-            self._product.deca = pointer(c_deca)
+            self.product.deca = pointer(c_deca)
         if c_coded is not None:
-            self._product.coded = pointer(c_coded)
+            self.product.coded = pointer(c_coded)
         self._bounds: dict[int, tuple[NDArray[np.int64], int]] = {}
 
     result_dtype: np.dtype = np.dtype(np.uint32)  # fp32 patterns; int32 of int8 weights
@@ -76,7 +76,7 @@ class Multiplier:
         deep = self.shape[1] >= TILE_INPUTS
         return Order.TILE if batch > VECTOR_BATCH and deep and path is Path.AMX else Order.VECTOR
 
-    def _bounds_address(self, threads: int) -> int:
+    def bounds_address(self, threads: int) -> int:
         """First strip of each thread; cached, since layers are called again and again."""
         found = self._bounds.get(threads)
         if found is None:
@@ -102,8 +102,8 @@ class Multiplier:
         path, threads = checked_path(path), checked_threads(threads)
         prepared = self.prepare(x, bias, out)
         order = order or self.default_order(len(prepared.y), path)
-        bounds = self._bounds_address(threads)
-        call = CCall(addressof(prepared.product), 1, bounds, threads, path, _ORDERS[order])
+        bounds = self.bounds_address(threads)
+        call = CCall(addressof(prepared.product), 1, bounds, threads, path, ORDERS[order])
         library().tw_multiply(addressof(call))
         return prepared.y
 
@@ -124,8 +124,8 @@ class Multiplier:
         path, threads = checked_path(path), checked_threads(threads)
         prepared = self.prepare(x, bias, out)
         order = order or self.default_order(len(out), path)
-        bounds = self._bounds_address(threads)
-        call = CCall(addressof(prepared.product), 1, bounds, threads, path, _ORDERS[order])
+        bounds = self.bounds_address(threads)
+        call = CCall(addressof(prepared.product), 1, bounds, threads, path, ORDERS[order])
         return _bound(call, prepared, self)
 
     def prepare(self, x: NDArray, bias: NDArray | None, out: NDArray | None) -> "Prepared":
@@ -137,7 +137,7 @@ class Multiplier:
         if x.strides[1] != x.itemsize or x.strides[0] < 0:
             x = np.ascontiguousarray(x)
         y = self._output(len(x), out)
-        product = CProduct.from_buffer_copy(self._product)
+        product = CProduct.from_buffer_copy(self.product)
         product.x, product.batch, product.x_pitch = address(x), len(x), x.strides[0]
         product.y, product.y_pitch = address(y), y.strides[0] // y.itemsize
         product.y_bf16 = y.itemsize == 2
@@ -168,7 +168,7 @@ class Multiplier:
         return bias
 
 
-_ORDERS = {Order.TILE: 0, Order.VECTOR: 1}
+ORDERS = {Order.TILE: 0, Order.VECTOR: 1}
 
 
 def _bound(call: CCall, *alive: object) -> Callable[[], None]:
@@ -276,6 +276,17 @@ class Matrix(Multiplier):
         )
         return matrix
 
+    @classmethod
+    def around(cls, packed: PackedWeights) -> Self:
+        """A matrix in the memory of ``packed``, checked and not copied.
+
+        ``memory.SLACK`` readable bytes must follow the values.
+        """
+        packed.check()
+        matrix = cls.__new__(cls)
+        matrix._set(packed, _weight_sums(packed), segment_starts(packed.format, packed.metadata))
+        return matrix
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (
             self.packed,
@@ -364,7 +375,7 @@ def bind_all(
     steps = np.concatenate([np.diff(m.costs) for m in matrices])
     bounds = balance(np.concatenate([[0], np.cumsum(steps)]), threads)
     call = CCall(
-        *(addressof(products), len(matrices), address(bounds), threads, path, _ORDERS[order])
+        *(addressof(products), len(matrices), address(bounds), threads, path, ORDERS[order])
     )
     bound = _bound(call, products, bounds, prepared, list(matrices))
     return bound, [one.y for one in prepared]

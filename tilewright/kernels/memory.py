@@ -37,6 +37,12 @@ def as_weight_bytes(array: NDArray) -> NDArray:
     return copy
 
 
+def with_slack(array: NDArray) -> NDArray[np.uint8]:
+    """The bytes of an array of :func:`weight_bytes`, and the readable ones behind them."""
+    flat = array.reshape(-1).view(np.uint8)
+    return np.lib.stride_tricks.as_strided(flat, (len(flat) + SLACK,), (1,))
+
+
 def address(array: NDArray) -> int:
     """Address of the first element of an array."""
     return array.ctypes.data

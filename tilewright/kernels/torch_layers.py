@@ -8,188 +8,204 @@ bf16.
 # Annotations stay text, so that the documentation can be built where PyTorch is not installed.
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tilewright.golden.params.sparamx import ElementType, WeightFormat
-from tilewright.golden.sparamx import PackedWeights
+from tilewright.golden.deca import restore
 from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
-from tilewright.golden.sparamx.packed import DTYPES, strip_starts
 from tilewright.kernels.attention import Cache
+from tilewright.kernels.deca import DecaMatrix
+from tilewright.kernels.forms import PARTS, family, matrix_of, pack, prune_bits
 from tilewright.kernels.matrix import Matrix
-
-Model = TypeVar("Model", bound=nn.Module)
-
-
-def sparsify(
-    model: Model,
-    sparsity: float = 0.5,
-    *,
-    element: str = "bf16",
-    threads: int | None = None,
-    skip: Collection[str] = (),
-) -> Model:
-    """Replace every linear layer of ``model`` in place by a sparse one; returns ``model``.
-
-    Of each layer the ``sparsity`` share of weights of least magnitude becomes zero; weights that
-    are zero already count. ``element`` is "bf16", or "int8" with one scale per output and
-    activations quantised row by row. Layers named in ``skip`` stay; one that cannot be replaced
-    stays too, with a warning that says why.
-    """
-    if not 0 <= sparsity <= 1:
-        raise ValueError(f"sparsity must be 0..1, not {sparsity!r}")
-    kind = ElementType(element)
-    replaced = 0
-    for name, parent, key, layer in _linear_layers(model):
-        if name in skip:
-            continue
-        try:
-            new = SparseLinear.of(layer, sparsity, kind, threads)
-        except (ValueError, TypeError) as error:
-            warnings.warn(f"{name} stays dense: {error}", stacklevel=2)
-            continue
-        setattr(parent, key, new)
-        replaced += 1
-    if not replaced:
-        warnings.warn("no linear layer was replaced", stacklevel=2)
-    return model
-
-
-def _linear_layers(model: nn.Module) -> list[tuple[str, nn.Module, str, nn.Linear]]:
-    found = []
-    for prefix, parent in model.named_modules():
-        for key, child in parent.named_children():
-            if isinstance(child, nn.Linear):
-                found.append((f"{prefix}.{key}" if prefix else key, parent, key, child))
-    return found
+from tilewright.kernels.memory import SLACK, as_weight_bytes, with_slack
+from tilewright.kernels.operators import Prepared, linear
 
 
 class SparseLinear(nn.Module):
-    """A linear layer whose weights are packed; its state is the packed form."""
+    """A linear layer whose weights are packed; its state is the packed arrays.
+
+    Parameters
+    ----------
+    form:
+        How weights are kept, see ``tilewright.kernels.forms``.
+    parts:
+        The packed arrays by name, as tensors of bytes.
+    gated:
+        Outputs are gates and values by turns, 16 of each: silu(gate) * value is given.
+    """
 
     def __init__(
         self,
-        matrix: Matrix,
-        scales: Tensor | None,
-        bias: Tensor | None,
+        form: str,
+        shape: tuple[int, int],
+        parts: dict[str, Tensor],
+        scales: Tensor | None = None,
+        bias: Tensor | None = None,
+        *,
+        gated: bool = False,
         threads: int | None = None,
     ):
         super().__init__()
-        self.threads = threads
-        self._matrix, self._scales = matrix, scales
-        self._bias = None if bias is None else bias.detach().to(torch.float32).contiguous()
+        self.form, self.threads, self.gated = form, threads, gated
+        self.out_features, self.in_features = shape
+        self._names = PARTS[family(form)]
+        for name in self._names:
+            self.register_buffer(name, parts[name])
+        self.register_buffer("scales", scales)
+        self.register_buffer("bias", None if bias is None else bias.detach().to(torch.float32))
+        self._ready: tuple[tuple[int, ...], Prepared] | None = None
 
     @classmethod
     def of(
-        cls, layer: nn.Linear, sparsity: float, element: ElementType, threads: int | None = None
+        cls,
+        layers: nn.Linear | Sequence[nn.Linear],
+        sparsity: float | None,
+        form: str = "bf16",
+        *,
+        gated: bool = False,
+        threads: int | None = None,
     ) -> SparseLinear:
-        """The pruned and packed form of ``layer``; a ValueError says why there is none."""
-        if type(layer) is not nn.Linear:
-            raise ValueError(f"a {type(layer).__name__} may do more than multiply")
-        weight = layer.weight.detach()
-        if weight.device.type != "cpu":
-            raise ValueError(f"its weights are on {weight.device}, not on the CPU")
-        if not weight.dtype.is_floating_point:
-            raise ValueError(f"its weights are {weight.dtype}")
-        weight = prune(weight.to(torch.float32), sparsity)
-        bias = None if layer.bias is None else layer.bias
-        if element is ElementType.BF16:
-            matrix = Matrix.pack(WeightFormat(), _numpy_bits(weight.to(torch.bfloat16)))
-            return cls(matrix, None, bias, threads)
-        if not torch.isfinite(weight).all():
-            raise ValueError("a weight is NaN or infinite")
-        scales = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / 127
-        quantised = torch.round(weight / scales[:, None]).to(torch.int8)
-        matrix = Matrix.pack(WeightFormat(element=ElementType.INT8), quantised.numpy())
-        return cls(matrix, scales, bias, threads)
+        """The pruned and packed form of a layer, or of several with the same inputs as one.
 
-    @property
-    def in_features(self) -> int:
-        """Number of inputs."""
-        return self._matrix.shape[1]
+        Each is pruned by itself; without a ``sparsity`` weights are taken as they are. A ValueError
+        says why a layer has no such form.
+        """
+        layers = [layers] if isinstance(layers, nn.Linear) else list(layers)
+        bits = [pruned_bits(_weight_of(layer), sparsity) for layer in layers]
+        matrix = interleave(bits) if gated else np.concatenate(bits) if len(bits) > 1 else bits[0]
+        del bits
+        packed = pack(form, matrix)
+        biases = [layer.bias for layer in layers]
+        bias = None
+        if any(b is not None for b in biases):
+            found = [
+                torch.zeros(layer.out_features) if b is None else b.detach().float()
+                for layer, b in zip(layers, biases, strict=True)
+            ]
+            bias = torch.stack([b.view(-1, 16) for b in found], 1) if gated else torch.cat(found)
+            bias = bias.reshape(-1)
+        scales = None if packed.scales is None else torch.from_numpy(packed.scales)
+        parts = {name: torch.from_numpy(array) for name, array in packed.parts.items()}
+        shape = (matrix.shape[0], matrix.shape[1])
+        return cls(form, shape, parts, scales, bias, gated=gated, threads=threads)
 
-    @property
-    def out_features(self) -> int:
-        """Number of outputs."""
-        return self._matrix.shape[0]
+    def named_parts(self) -> Iterator[tuple[str, Tensor]]:
+        """The packed arrays."""
+        for name in self._names:
+            yield name, self.get_buffer(name)
 
-    def dense_weight(self) -> Tensor:
-        """The weights that the layer multiplies with, as a dense tensor."""
-        weights = self._matrix.unpack()
-        if self._scales is None:
-            return torch.from_numpy(weights.view(np.int16)).view(torch.bfloat16)
-        return torch.from_numpy(weights).to(torch.float32) * self._scales[:, None]
+    def _parts(self) -> list[Tensor]:
+        return [part for _, part in self.named_parts()]
 
-    @torch.no_grad()
+    def prepared(self) -> Prepared:
+        """The packed arrays as the kernels want them, described anew where they have moved."""
+        parts = [self._buffers[name] for name in self._names]
+        bias, scales = self._buffers["bias"], self._buffers["scales"]
+        places = tuple(0 if t is None else t.data_ptr() for t in (*parts, bias, scales))
+        if self._ready is None or self._ready[0] != places:
+            arrays = {n: t.numpy() for n, t in zip(self._names, parts, strict=True)}
+            matrix = matrix_of(self.form, (self.out_features, self.in_features), arrays)
+            self._ready = places, Prepared(matrix, scales, bias, self.gated)
+        return self._ready[1]
+
     def forward(self, x: Tensor) -> Tensor:
         """Multiply the last dimension of ``x`` by the weights."""
-        rows = x.reshape(-1, x.shape[-1])
-        y = self._floats(rows) if self._scales is None else self._integers(rows, self._scales)
-        return y.to(x.dtype).reshape(*x.shape[:-1], self.out_features)
+        if torch.compiler.is_compiling() or type(x) is not Tensor:
+            bias, scales = self._buffers["bias"], self._buffers["scales"]
+            return linear(x, self._parts(), self.form, self.out_features, scales, bias, self.gated)
+        return self.prepared().multiply(x, self.threads)
 
-    def _floats(self, rows: Tensor) -> Tensor:
-        out = torch.empty(len(rows), self.out_features, dtype=torch.bfloat16)
-        bias = None if self._bias is None else self._bias.numpy()
-        self._matrix.multiply(
-            _numpy_bits(rows.to(torch.bfloat16)),
-            threads=self.threads,
-            bias=bias,
-            out=out.view(torch.int16).numpy().view(np.uint16),
-        )
-        return out
-
-    def _integers(self, rows: Tensor, scales: Tensor) -> Tensor:
-        rows = rows.to(torch.float32)
-        steps = rows.abs().amax(dim=1, keepdim=True).clamp_min(1e-30) / 127
-        quantised = torch.round(rows / steps).to(torch.int8).contiguous()
-        sums = torch.from_numpy(self._matrix.multiply(quantised.numpy(), threads=self.threads))
-        y = sums.to(torch.float32) * (steps * scales)
-        return y if self._bias is None else y + self._bias
+    def dense_weight(self) -> Tensor:
+        """The weights that the layer multiplies with, as a dense tensor of its outputs in order."""
+        matrix = self.prepared().matrix
+        if isinstance(matrix, DecaMatrix):
+            dense = torch.from_numpy(restore(matrix.compressed)).to(torch.bfloat16)
+        else:
+            assert isinstance(matrix, Matrix)
+            weights = matrix.unpack()
+            scales = self._buffers["scales"]
+            if scales is None:
+                dense = torch.from_numpy(weights.view(np.int16)).view(torch.bfloat16)
+            else:
+                dense = torch.from_numpy(weights).to(torch.float32) * scales[:, None]
+        if self.gated:
+            dense = dense.reshape(-1, 2, 16, self.in_features).transpose(0, 1)
+        return dense.reshape(-1, self.in_features)
 
     def extra_repr(self) -> str:
-        """Shape, type and share of zeros, for ``print(model)``."""
-        zeros = 1 - len(self._matrix.packed.values) / np.prod(self._matrix.shape)
+        """Shape, form and size, for ``print(model)``."""
+        size = sum(part.numel() for part in self._parts())
+        dense = 2 * self.in_features * self.out_features
+        gate = ", gated" if self.gated else ""
         return (
             f"in_features={self.in_features}, out_features={self.out_features},"
-            f" element={self._matrix.format.element.value}, zeros={max(zeros, 0):.1%}"
+            f" form={self.form}, bytes={size / dense:.1%} of bf16{gate}"
         )
 
-    # The packed arrays change their length with the weights, which buffers may not: they are kept
-    # as extra state, which is saved and loaded with the model like any other.
+    def __deepcopy__(self, memo: dict[int, Any]) -> SparseLinear:
+        copies = {name: part.clone() for name, part in zip(self._names, self._parts(), strict=True)}
+        shape, bias, scales = (self.out_features, self.in_features), self.bias, self.scales
+        twin = SparseLinear(
+            *(self.form, shape, copies),
+            *(None if t is None else t.clone() for t in (scales, bias)),
+            gated=self.gated,
+            threads=self.threads,
+        )
+        return twin.train(self.training)
 
-    def get_extra_state(self) -> dict[str, Any]:
-        """The packed weights, for ``state_dict``."""
-        packed = self._matrix.packed
-        signed = packed.values.view(np.int16 if packed.values.itemsize == 2 else np.int8)
-        return {
-            "element": packed.format.element.value,
-            "shape": list(packed.shape),
-            "metadata": torch.from_numpy(packed.metadata.copy()),
-            "values": torch.from_numpy(signed.copy()),
-            "scales": self._scales,
-            "bias": self._bias,
-        }
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_ready": None}  # addresses mean nothing elsewhere
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take over packed weights; arrays that contradict each other are refused."""
-        fmt = WeightFormat(element=ElementType(state["element"]))
-        outputs, inputs = state["shape"]
-        if (outputs, inputs) != self._matrix.shape:
-            raise ValueError(
-                f"weights of {outputs} outputs and {inputs} inputs"
-                f" for a layer of {self._matrix.shape}"
-            )
-        metadata = state["metadata"].numpy()
-        values = state["values"].numpy().view(DTYPES[fmt.element])
-        starts = strip_starts(fmt, metadata)
-        self._matrix = Matrix(PackedWeights(fmt, (outputs, inputs), metadata, values, starts))
-        self._scales, self._bias = state["scales"], state["bias"]
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *rest: Any, **named: Any
+    ) -> None:
+        """Take over packed arrays of whatever length, and refuse those that contradict."""
+        found = {n: state_dict.get(prefix + n) for n in self._names}
+        if all(part is not None for part in found.values()):
+            shape = (self.out_features, self.in_features)
+            matrix_of(self.form, shape, {n: part.numpy() for n, part in found.items()})
+            for name, part in found.items():
+                if part.shape != self._buffers[name].shape:
+                    self._buffers[name] = settled(torch.empty_like(part))
+        super()._load_from_state_dict(state_dict, prefix, *rest, **named)
+        self._ready = None
+
+
+def settled(part: Tensor) -> Tensor:
+    """A copy of packed bytes in aligned memory on large pages."""
+    bytes_ = part.detach().contiguous().numpy()
+    return torch.from_numpy(with_slack(as_weight_bytes(bytes_[: len(bytes_) - SLACK])))
+
+
+def _weight_of(layer: nn.Linear) -> Tensor:
+    if type(layer) is not nn.Linear:
+        raise ValueError(f"a {type(layer).__name__} may do more than multiply")
+    weight = layer.weight.detach()
+    if weight.device.type != "cpu":
+        raise ValueError(f"its weights are on {weight.device}, not on the CPU")
+    if not weight.dtype.is_floating_point:
+        raise ValueError(f"its weights are {weight.dtype}")
+    return weight
+
+
+def pruned_bits(weight: Tensor, sparsity: float | None) -> NDArray[np.uint16]:
+    """Patterns of a weight matrix in bf16, of which that share has become zero.
+
+    Those of least magnitude go, and of equal ones the first. Without a ``sparsity`` this is a view
+    of the weights where they are bf16 already.
+    """
+    if sparsity is None or weight.dtype is torch.bfloat16:
+        bits = _numpy_bits(weight.to(torch.bfloat16))
+        if sparsity:
+            bits = bits.copy()
+            prune_bits(bits, sparsity)
+        return bits
+    return _numpy_bits(prune(weight, sparsity).to(torch.bfloat16))
 
 
 def prune(weight: Tensor, sparsity: float) -> Tensor:
@@ -197,10 +213,21 @@ def prune(weight: Tensor, sparsity: float) -> Tensor:
     count = round(sparsity * weight.numel())
     if count == 0:
         return weight
-    order = torch.argsort(weight.abs().reshape(-1), stable=True)
-    pruned = weight.reshape(-1).clone()
-    pruned[order[:count]] = 0
-    return pruned.reshape(weight.shape)
+    sizes = weight.detach().abs().reshape(-1).to(torch.float32).numpy()
+    limit = np.partition(sizes, count - 1)[count - 1]
+    drop = sizes < limit
+    ties = np.flatnonzero(sizes == limit)[: count - np.count_nonzero(drop)]
+    drop[ties] = True
+    return weight.masked_fill(torch.from_numpy(drop).view(weight.shape), 0)
+
+
+def interleave(gate_and_value: Sequence[NDArray[np.uint16]]) -> NDArray[np.uint16]:
+    """Two matrices as one: 16 rows of the first, 16 of the second, and so on."""
+    first = gate_and_value[0]
+    if len(first) % 16:
+        raise ValueError(f"gates need a multiple of 16 outputs, not {len(first)}")
+    pairs = [bits.reshape(-1, 16, bits.shape[1]) for bits in gate_and_value]
+    return np.stack(pairs, axis=1).reshape(-1, first.shape[1])
 
 
 class SparseKVCache:

@@ -14,26 +14,27 @@ HELP = "compile the sparse kernels for this machine: what it can run, or how fas
 EXAMPLE = "tilewright kernels info"
 
 DEFAULT_RECORD = Path("out/kernels.json")
+MODEL_RECORD = Path("out/model.json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         metavar="WHAT",
-        choices=("info", "bench"),
-        help="info: what can run here; bench: measure it all",
+        choices=("info", "bench", "model"),
+        help="info: what can run here; bench: measure layers; model: measure a whole model",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         type=Path,
-        help=f"where bench writes its record [{DEFAULT_RECORD}]",
+        help=f"where bench and model write their record [{DEFAULT_RECORD}, {MODEL_RECORD}]",
     )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="bench: everything once on toys, in seconds; says nothing about speed",
+        help="bench, model: everything once on toys, in seconds; says nothing about speed",
     )
 
 
@@ -41,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
     from tilewright.kernels import BuildError
 
     if args.what == "info" and (args.output or args.quick):
-        raise CommandError("--output and --quick go with bench")
+        raise CommandError("--output and --quick go with bench and model")
     try:
-        return _info(args) if args.what == "info" else _bench(args)
+        return {"info": _info, "bench": _bench, "model": _model}[args.what](args)
     except BuildError as error:
         raise CommandError(str(error)) from error
 
@@ -81,6 +82,47 @@ def _bench(args: argparse.Namespace) -> int:
     _print_layers(record)
     print(f"record: {output}")
     return 0
+
+
+def _model(args: argparse.Namespace) -> int:
+    from tilewright.base.files import write_atomic
+
+    try:
+        from tilewright.kernels.whole import full_model_plan, quick_model_plan, run, steps
+    except ImportError as error:
+        raise CommandError(
+            f"{error.name} is missing: pip install 'tilewright[torch]' transformers"
+        ) from error
+    plan = quick_model_plan() if args.quick else full_model_plan()
+    with progress("model", steps(plan)) as tick:
+        record = run(plan, tick)
+    output = args.output or MODEL_RECORD
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(output, json.dumps(record, indent=1) + "\n")
+    if args.json:
+        print_json(record)
+        return 0
+    _print_tokens(record)
+    print(f"record: {output}")
+    return 0
+
+
+def _print_tokens(record: dict[str, Any]) -> None:
+    from tilewright.kernels.records import token_summary
+
+    print_table(
+        ("MODEL", "BATCH", "MS/TOKEN", "X STOCK", "% OUTSIDE LINEAR LAYERS"),
+        [
+            (
+                row.model,
+                row.batch,
+                f"{1e3 * row.seconds:.1f}",
+                f"{row.over_stock:.2f}",
+                f"{100 * row.rest_share:.0f}",
+            )
+            for row in token_summary(record)
+        ],
+    )
 
 
 def _print_layers(record: dict[str, Any]) -> None:

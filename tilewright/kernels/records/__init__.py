@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
-    *("LayerResult", "int8_gains", "layer_summary", "load_records", "roof_lines"),
-    "surface_errors",
+    *("LayerResult", "TokenResult", "int8_gains", "layer_summary", "load_model_records"),
+    *("load_records", "roof_lines", "surface_errors", "token_summary"),
 ]
 
 FOLDER = Path(__file__).parent
@@ -16,6 +16,47 @@ FOLDER = Path(__file__).parent
 def load_records() -> dict[str, dict[str, Any]]:
     """Every record by its file's name."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+
+
+def load_model_records() -> dict[str, dict[str, Any]]:
+    """Every record of whole models (``tilewright kernels model``) by its file's name."""
+    files = sorted((FOLDER / "models").glob("*.json"))
+    return {path.stem: json.loads(path.read_text()) for path in files}
+
+
+@dataclass(frozen=True)
+class TokenResult:
+    """One model of a record of whole models, decoding."""
+
+    model: str
+    batch: int
+    seconds: float  # of a step: one token of each sequence of the batch
+    over_stock: float  # times as fast as stock PyTorch, which took turns with it
+    rest_share: float  # of a step, outside the linear layers and the head
+
+
+def token_summary(record: dict[str, Any]) -> list[TokenResult]:
+    """Every model at every batch, with its speed over stock and what its layers leave."""
+    stock = {
+        row["batch"]: row["seconds"] for row in record["decode"] if row["model"] == "stock bf16"
+    }
+    spent: dict[tuple[str, int], dict[str, float]] = {}
+    for row in record["operators"]:
+        spent.setdefault((row["model"], row["batch"]), {})[row["operator"]] = row["seconds"]
+
+    def rest_share(parts: dict[str, float]) -> float:
+        return 1 - (parts["linear layers"] + parts["head"]) / sum(parts.values())
+
+    return [
+        TokenResult(
+            row["model"],
+            row["batch"],
+            row["seconds"],
+            stock[row["batch"]] / row["seconds"],
+            rest_share(spent[row["model"], row["batch"]]),
+        )
+        for row in record["decode"]
+    ]
 
 
 @dataclass(frozen=True)

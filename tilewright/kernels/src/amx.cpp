@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "amx.h"
 #include "coded_rows.h"
 #include "kernels.h"
 #include "prefetch.h"
@@ -19,17 +20,6 @@ constexpr int kRowsAtOnce = kMaxBlocks * kTileRows;
 // on their way to the cache waits for them, and with it all that follows.
 constexpr int kAhead = 2;
 constexpr int kBuffers = 4;  // a power of two above kAhead
-
-struct alignas(64) Config {
-    uint8_t palette = 1, start_row = 0, reserved[14] = {};
-    uint16_t row_bytes[16] = {};
-    uint8_t rows[16] = {};
-
-    void tile(int index, int row_count, int bytes) {
-        rows[index] = uint8_t(row_count);
-        row_bytes[index] = uint16_t(bytes);
-    }
-};
 
 // Tile numbers are part of the instruction and must stand in the source as digits.
 #define TILEWRIGHT_FOR_BLOCK(m, action) \

@@ -56,12 +56,16 @@ bool has(Path path) {
 
 namespace {
 
-
-// One of the two: strips are computed as wholes, or by segments that are added up afterwards.
+// One of the three: strips are computed as wholes, by segments that are added up afterwards, or as
+// pairs.
 struct Kernel {
     StripKernel strip = nullptr;
     SegmentKernel segment = nullptr;
+    PairKernel pair = nullptr;
 };
+
+// Rows of activations from which on AMX takes strips by pairs.
+std::atomic<int64_t> many_rows{65};
 
 Kernel kernel_of(const Product &p, Path path, Order order) {
 #if TILEWRIGHT_X86
@@ -77,6 +81,8 @@ Kernel kernel_of(const Product &p, Path path, Order order) {
     } else if (order == kVectorOrder) {
         if (path >= kAvx512) return {nullptr, avx512::vector_order};
     } else if (path == kAmx) {
+        if (p.batch >= many_rows.load(std::memory_order_relaxed))
+            return {nullptr, nullptr, amx::many_rows};
         return {amx::tile_order};
     }
 #else
@@ -103,7 +109,8 @@ Layout layout_of(const Product &p, Kernel kernel) {
 #if TILEWRIGHT_X86
     if (kernel.strip == amx::deca) return Layout::kPairs;
     // Rows far apart in memory share cache sets, so that 16 of them do not stay there together.
-    if (kernel.strip == amx::tile_order || kernel.strip == amx::coded_tiles) return Layout::kTiles;
+    if (kernel.strip == amx::tile_order || kernel.strip == amx::coded_tiles || kernel.pair)
+        return Layout::kTiles;
     if (kernel.segment == avx512::vector_order && int8) return Layout::kShifted;
 #else
     (void)kernel;
@@ -224,7 +231,12 @@ struct Job {
     int64_t first_sums;  // by segments: of rows of sums, batch of them for each part
     std::vector<float> halves;  // of a gated product
 
-    int64_t parts() const { return strips_of(product) * segments; }
+    int64_t parts() const { return part_of(strips_of(product)); }
+
+    // The part that a strip begins, or is the second one of.
+    int64_t part_of(int64_t strip) const {
+        return kernel.pair ? (strip + 1) / 2 : strip * segments;
+    }
 };
 
 // Lines of their own: processors fetch them in pairs.
@@ -319,13 +331,20 @@ struct MultiplyTask final : Task {
     int64_t part_of(int64_t strip) const {
         const Job *job = &jobs[0];
         while (job < &jobs[count - 1] && strip >= job[1].first_strip) job++;
-        return job->first_part + (strip - job->first_strip) * job->segments;
+        return job->first_part + job->part_of(strip - job->first_strip);
     }
 
     void multiply(int64_t part) const {
         const Job *job = &jobs[0];
         while (job < &jobs[count - 1] && part >= job[1].first_part) job++;
         part -= job->first_part;
+        if (job->kernel.pair) {
+            const int64_t first = 2 * part, strips = strips_of(job->product);
+            const int64_t pair = std::min<int64_t>(2, strips - first);
+            job->kernel.pair(job->product, first, pair);
+            for (int64_t k = 0; k < pair; k++) pass_gate(*job, first + k);
+            return;
+        }
         const int64_t strip = part / job->segments, segment = part % job->segments;
         if (job->kernel.strip) {
             job->kernel.strip(job->product, strip);
@@ -545,6 +564,9 @@ int32_t tw_paths() {
 
 // From now on work is done by the threads of PyTorch's OpenMP runtime; 0 where there is none.
 int32_t tw_join_openmp() { return join_openmp(); }
+
+// For trials and tests: the number of rows from which on AMX takes strips by pairs.
+void tw_set_many_rows(int64_t rows) { many_rows = rows; }
 
 // Everything in one structure: Python passes one argument faster than six.
 struct Call {

@@ -123,6 +123,8 @@ struct Segment {
 using StripKernel = void (*)(const Product &, int64_t strip);
 // A segment kernel leaves the sums of one segment, batch rows of 16 floats or int32, to the caller.
 using SegmentKernel = void (*)(const Product &, int64_t strip, int64_t segment, void *sums);
+// A pair kernel computes one strip of y, or two.
+using PairKernel = void (*)(const Product &, int64_t strip, int64_t strips);
 
 // Attention for one token, both GEMMs in tile order (attention.cpp). x is in tiles of `rows` rows
 // of 64 bytes, at most 16; results are `pitch` floats apart.
@@ -160,6 +162,7 @@ namespace amx {
 void key_scores(const Weights &, int64_t, int64_t, const uint8_t *, int, float *, int64_t);
 void value_sums(const Weights &, int64_t, const uint8_t *, int, float (*)[kStripOutputs]);
 void tile_order(const Product &, int64_t);
+void many_rows(const Product &, int64_t, int64_t);
 void deca(const Product &, int64_t);
 void coded_tiles(const Product &, int64_t);
 int64_t operations(int kind, int64_t rounds);

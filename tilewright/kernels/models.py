@@ -1,0 +1,215 @@
+"""Sparse models: ``sparsify`` for any PyTorch model, fused layers for those of LLaMA's kind.
+
+In a model of Hugging Face Transformers whose attention and MLP are LLaMA's, the projections of
+queries, keys and values become one layer, gates and values become another that gives their product,
+and norms and rotary positions become one operator each. Roundings stay where they were.
+"""
+
+# Annotations stay text, so that the documentation can be built where PyTorch is not installed.
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from functools import cache
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from tilewright.kernels.forms import check_form
+from tilewright.kernels.operators import norm, rms_norm, rotate_, turn_
+from tilewright.kernels.torch_layers import SparseLinear
+
+__all__ = ["sparsify"]
+
+Model = TypeVar("Model", bound=nn.Module)
+Progress = Callable[[str], None]
+
+# Families whose attention is LLaMA's: queries, keys and values of the same input, rotary positions
+# on whole heads, no norm between. Others are made sparse layer by layer.
+FAMILIES = ("Llama", "Mistral", "Qwen2")
+
+
+def sparsify(
+    model: Model,
+    sparsity: float | None = 0.5,
+    *,
+    form: str = "bf16",
+    threads: int | None = None,
+    skip: Collection[str] = (),
+    fuse: bool = True,
+    progress: Progress | None = None,
+) -> Model:
+    """Replace every linear layer of ``model`` in place by a packed one; returns ``model``.
+
+    Parameters
+    ----------
+    sparsity:
+        The share of each layer's weights that becomes zero, those of least magnitude; weights that
+        are zero already count. None takes the weights as they are.
+    form:
+        "bf16"; "int8" with one scale per output and activations quantised row by row; or a scheme
+        of DECA such as "bf8" or "mxfp4".
+    threads:
+        As many as PyTorch uses, by default.
+    skip:
+        Names of layers that stay. One that cannot be replaced stays too, with a warning that says
+        why.
+    fuse:
+        Join the projections of attention and MLP where the model is of a known family.
+    progress:
+        Told the name of each layer before it is packed.
+
+    Each layer's dense weights are freed as soon as it is packed.
+    """
+    if sparsity is not None and not 0 <= sparsity <= 1:
+        raise ValueError(f"sparsity must be 0..1, not {sparsity!r}")
+    check_form(form)
+    replaced = 0
+    for site in list(sites(model, skip, fuse)):
+        if progress is not None:
+            progress(site.name)
+        try:
+            site.pack(sparsity, form, threads)
+        except (ValueError, TypeError) as error:
+            warnings.warn(f"{site.name} stays dense: {error}", stacklevel=2)
+            continue
+        replaced += 1
+    if fuse:
+        fuse_norms(model)
+    if not replaced:
+        warnings.warn("no linear layer was replaced", stacklevel=2)
+    return model
+
+
+class Site:
+    """A place in a model where one or several linear layers become a packed one."""
+
+    def __init__(self, name: str, parent: nn.Module, keys: tuple[str, ...], new: str):
+        self.name, self.parent, self.keys, self.new = name, parent, keys, new
+
+    @property
+    def gated(self) -> bool:
+        """Whether the new layer gives silu(gate) * value."""
+        return self.new == "gate_up_proj"
+
+    def layers(self) -> list[nn.Linear]:
+        """The layers that become one."""
+        return [getattr(self.parent, key) for key in self.keys]
+
+    def pack(self, sparsity: float | None, form: str, threads: int | None) -> None:
+        """Put the packed layer in the place of the others."""
+        layer = SparseLinear.of(self.layers(), sparsity, form, gated=self.gated, threads=threads)
+        self.put(layer)
+
+    def put(self, layer: SparseLinear) -> None:
+        """Replace the layers by a packed one, and the parent's forward by that of the joined."""
+        for key in self.keys:
+            delattr(self.parent, key)
+        setattr(self.parent, self.new, layer)
+        if len(self.keys) > 1:
+            mixin = FusedMlp if self.gated else FusedAttention
+            self.parent.__class__ = joined_class(mixin, type(self.parent))
+
+
+def sites(model: nn.Module, skip: Collection[str] = (), fuse: bool = True) -> Iterator[Site]:
+    """Every place where ``sparsify`` packs, in the order of the model."""
+    for prefix, parent in model.named_modules():
+        path = f"{prefix}." if prefix else ""
+        taken: set[str] = set()
+        for keys, new in groups_of(parent) if fuse else ():
+            if not any(path + key in skip for key in keys):
+                taken.update(keys)
+                yield Site(path + new, parent, keys, new)
+        for key, child in parent.named_children():
+            if isinstance(child, nn.Linear) and key not in taken and path + key not in skip:
+                yield Site(path + key, parent, (key,), key)
+
+
+def groups_of(module: nn.Module) -> list[tuple[tuple[str, ...], str]]:
+    """Layers of a module that may become one, and its name."""
+    kind = type(module).__name__
+    keys: tuple[str, ...]
+    if kind in {f"{family}Attention" for family in FAMILIES}:
+        keys, new = ("q_proj", "k_proj", "v_proj"), "qkv_proj"
+    elif kind in {f"{family}MLP" for family in FAMILIES}:
+        keys, new = ("gate_proj", "up_proj"), "gate_up_proj"
+        if type(module.act_fn).__name__ not in ("SiLU", "SiLUActivation"):
+            return []
+        if getattr(module, "gate_proj", None) is None or module.gate_proj.out_features % 16:
+            return []
+    else:
+        return []
+    plain = all(type(getattr(module, key, None)) is nn.Linear for key in keys)
+    return [(keys, new)] if plain else []
+
+
+@cache
+def joined_class(mixin: type, base: type) -> type:
+    """``base`` with the forward of ``mixin``."""
+    return type(f"Sparse{base.__name__}", (mixin, base), {"__module__": mixin.__module__})
+
+
+class FusedMlp(nn.Module):
+    """A gated MLP whose gates and values are one layer."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Both layers."""
+        return self.down_proj(self.gate_up_proj(x))
+
+
+class FusedAttention(nn.Module):
+    """LLaMA's attention with one layer for queries, keys and values."""
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        position_embeddings: tuple[Tensor, Tensor],
+        attention_mask: Tensor | None = None,
+        past_key_values: Any = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """As that of Transformers: the result and, from some implementations, the weights."""
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+        from transformers.models.llama.modeling_llama import eager_attention_forward
+
+        shape, dim = hidden_states.shape[:-1], self.head_dim
+        keys = self.config.num_key_value_heads
+        queries = keys * self.num_key_value_groups
+        cosines, sines = position_embeddings
+        joined = self.qkv_proj(hidden_states)
+        turn = rotate_ if torch.compiler.is_compiling() else turn_
+        turn(joined, cosines, sines, queries + keys)
+        heads = joined.view(*shape, -1, dim).transpose(1, 2)
+        query, key, value = heads.split((queries, keys, keys), dim=1)
+        if past_key_values is not None:
+            key, value = past_key_values.update(key, value, self.layer_idx)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.config._attn_implementation, eager_attention_forward
+        )
+        sliding = getattr(self, "sliding_window", None)
+        if sliding is not None:
+            kwargs["sliding_window"] = sliding
+        mixed, weights = attend(
+            *(self, query, key, value, attention_mask),
+            dropout=0.0,
+            scaling=self.scaling,
+            **kwargs,
+        )
+        return self.o_proj(mixed.reshape(*shape, -1)), weights
+
+
+def fuse_norms(model: nn.Module) -> None:
+    """Let every RMS norm of a known family be one operator."""
+    for module in model.modules():
+        if type(module).__name__ in {f"{family}RMSNorm" for family in FAMILIES}:
+            module.__class__ = joined_class(FusedNorm, type(module))
+
+
+class FusedNorm(nn.Module):
+    """An RMS norm in one pass."""
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Normalise the last dimension."""
+        compute = rms_norm if torch.compiler.is_compiling() else norm
+        return compute(hidden_states, self.weight, self.variance_epsilon)

@@ -1,0 +1,363 @@
+"""Speed of whole models: tokens of a LLaMA-shaped model, stock PyTorch and packed, side by side.
+
+Weights are random, since speed needs only shapes. All contestants live in one process with the
+environment as it is; they take turns, a few tokens at a time, with nothing between the turns. Needs
+the optional extra ``torch`` and Hugging Face Transformers.
+"""
+
+# Annotations stay text, so that the documentation can be built where PyTorch is not installed.
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median, quantiles
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tilewright.kernels.machine import describe_machine
+from tilewright.kernels.models import fuse_norms, sites, sparsify
+from tilewright.kernels.torch_layers import SparseLinear, settled
+
+__all__ = ["ModelPlan", "full_model_plan", "quick_model_plan", "run"]
+
+Progress = Callable[[str], None]
+STOCK = "stock bf16"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPlan:
+    """A model's shape in Hugging Face's words, and what is measured of it."""
+
+    hidden_size: int = 4096
+    intermediate_size: int = 14336
+    num_attention_heads: int = 32
+    num_key_value_heads: int = 8
+    num_hidden_layers: int = 32
+    vocab_size: int = 128256
+    sparsity: float = 0.5
+    forms: tuple[str, ...] = ("bf16", "int8", "mxfp4")
+    batches: tuple[int, ...] = (1, 16)
+    prompts: tuple[int, ...] = (16, 64, 128, 256)  # tokens of a prompt, for its own time
+    context: int = 128  # tokens in the cache when decoding starts
+    tokens: int = 4  # of a turn
+    rounds: int = 7
+
+
+def full_model_plan() -> ModelPlan:
+    """Llama 3 8B with its head."""
+    return ModelPlan()
+
+
+def quick_model_plan() -> ModelPlan:
+    """A toy: shows that it runs, says nothing about speed."""
+    return ModelPlan(
+        hidden_size=64,
+        intermediate_size=96,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        num_hidden_layers=2,
+        vocab_size=100,
+        batches=(1, 3),
+        prompts=(5,),
+        context=8,
+        tokens=2,
+        rounds=2,
+    )
+
+
+def run(plan: ModelPlan, progress: Progress = lambda text: None) -> dict[str, Any]:
+    """Measure everything that ``plan`` asks for, as plain JSON data."""
+    progress("packing")
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as other:
+        packing = other.submit(measure_packing, plan, plan.forms[0]).result()
+    progress("stock model")
+    stock = random_model(plan)
+    models: dict[str, nn.Module] = {STOCK: stock}
+    for form in plan.forms:
+        progress(f"{form} model")
+        models[f"sparse {form}"] = packed_twin(stock, plan, form)
+    record: dict[str, Any] = {
+        "machine": asdict(describe_machine()),
+        "plan": asdict(plan),
+        "threads": torch.get_num_threads(),
+        "environment": {k: v for k, v in os.environ.items() if re.match("OMP_|GOMP_|MKL_|KMP_", k)},
+        "weights": [{"model": n, "bytes": weight_bytes_of(m)} for n, m in models.items()],
+        "packing": [packing],
+        "decode": [],
+        "prompt": [],
+        "operators": [],
+    }
+    with torch.inference_mode():
+        for batch in plan.batches:
+            progress(f"decode, batch {batch}")
+            record["decode"] += measure_decode(plan, models, batch)
+        progress("operators")
+        for batch in plan.batches:
+            for name, model in models.items():
+                record["operators"] += measure_operators(plan, name, model, batch)
+        for length in plan.prompts:
+            progress(f"prompt of {length}")
+            record["prompt"] += measure_prompt(plan, models, length)
+    return rounded(record)
+
+
+def steps(plan: ModelPlan) -> int:
+    """How often :func:`run` reports progress."""
+    return 3 + len(plan.forms) + len(plan.batches) + len(plan.prompts)
+
+
+def measure_packing(plan: ModelPlan, form: str) -> dict[str, Any]:
+    """Seconds and memory of ``sparsify`` on the whole model, in a process of its own."""
+    model = random_model(plan)
+    size = sum(p.numel() * p.element_size() for p in model.parameters())
+    before = peak_memory(reset=True)
+    start = perf_counter()
+    sparsify(model, plan.sparsity, form=form)
+    seconds = perf_counter() - start
+    return {
+        "form": form,
+        "seconds": seconds,
+        "model_bytes": size,
+        "bytes_before": before,
+        "peak_bytes": peak_memory(),
+    }
+
+
+# --- models
+
+
+def random_model(plan: ModelPlan) -> nn.Module:
+    """A LLaMA of the plan's shape; its decoder layers are copies of one, in memory of their own."""
+    model = empty_model(plan)
+    state = model.state_dict()
+    torch.manual_seed(9)
+    first: dict[str, Tensor] = {}
+    with torch.no_grad():
+        for name, tensor in state.items():
+            key = re.sub(r"\.layers\.\d+\.", ".layers.", name)
+            if key in first:
+                tensor.copy_(first[key])
+                continue
+            first[key] = tensor
+            if "norm" in name:
+                tensor.fill_(1)
+            else:
+                tensor.normal_(0, 0.02)
+    return model
+
+
+def empty_model(plan: ModelPlan) -> Any:
+    """The model with memory for its weights, which have no values yet."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    shape = {
+        k: v for k, v in asdict(plan).items() if k.startswith(("hidden", "inter", "num", "voc"))
+    }
+    config = LlamaConfig(**shape, max_position_embeddings=8192, attn_implementation="sdpa")
+    with torch.device("meta"):
+        model = LlamaForCausalLM(config).to(torch.bfloat16)
+    model.to_empty(device="cpu")
+    model.model.rotary_emb = type(model.model.rotary_emb)(config)  # its buffers are computed
+    return model.eval().requires_grad_(False)
+
+
+def twin(model: Any) -> Any:
+    """The same model; it shares the weights, which ``sparsify`` replaces and does not change."""
+    with torch.device("meta"):
+        copy = type(model)(model.config).to(torch.bfloat16)
+    copy.load_state_dict(model.state_dict(), assign=True)
+    copy.model.rotary_emb = model.model.rotary_emb
+    return copy.eval().requires_grad_(False)
+
+
+def packed_twin(model: Any, plan: ModelPlan, form: str) -> Any:
+    """The model in a form whose packing takes long: one decoder layer, and copies of it."""
+    copy = twin(model)
+    done: dict[str, SparseLinear] = {}
+    for site in list(sites(copy)):
+        key = re.sub(r"\.layers\.\d+\.", ".layers.", site.name)
+        if key not in done:
+            site.pack(plan.sparsity, form, None)
+            done[key] = getattr(site.parent, site.new)
+        else:
+            site.put(copy_of(done[key]))
+    fuse_norms(copy)
+    return copy
+
+
+def copy_of(layer: SparseLinear) -> SparseLinear:
+    """A layer with the same weights in memory of their own."""
+    parts = {name: settled(part) for name, part in layer.named_parts()}
+    shape = (layer.out_features, layer.in_features)
+    return SparseLinear(layer.form, shape, parts, layer.scales, layer.bias, gated=layer.gated)
+
+
+def weight_bytes_of(model: nn.Module) -> int:
+    """Bytes that a token reads: all linear layers, packed or not."""
+    total = 0
+    for module in model.modules():
+        if isinstance(module, SparseLinear):
+            total += sum(part.numel() for _, part in module.named_parts())
+        elif isinstance(module, nn.Linear):
+            total += module.weight.numel() * module.weight.element_size()
+    return total
+
+
+def peak_memory(*, reset: bool = False) -> int:
+    """Bytes that this process has had at most, since the last reset; 0 where nobody tells."""
+    try:
+        if reset:
+            Path("/proc/self/clear_refs").write_text("5")
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return 1024 * int(found.group(1)) if found else 0
+
+
+# --- measurements
+
+
+class Decoder:
+    """A model with a filled cache that decodes some tokens at a time, from the same point on."""
+
+    def __init__(self, model: Any, plan: ModelPlan, batch: int):
+        from transformers import DynamicCache
+
+        self.model, self.plan = model, plan
+        torch.manual_seed(3)
+        prompt = torch.randint(0, plan.vocab_size, (1, plan.context))
+        self.cache = DynamicCache(config=model.config)
+        model(prompt, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
+        if batch > 1:
+            self.cache.batch_repeat_interleave(batch)
+        self.token = torch.arange(batch)[:, None]
+
+    def decode(self, tokens: int) -> None:
+        """Greedy decoding; the cache is then as before."""
+        token = self.token
+        for _ in range(tokens):
+            logits = self.model(token, past_key_values=self.cache, use_cache=True).logits
+            token = logits[:, -1].argmax(-1, keepdim=True)
+        self.cache.crop(-tokens)
+
+
+def measure_decode(plan: ModelPlan, models: dict[str, nn.Module], batch: int) -> list[dict]:
+    """Seconds per token (a step of the whole batch) of all models, in turn."""
+    decoders = {name: Decoder(model, plan, batch) for name, model in models.items()}
+    times = take_turns(
+        {name: lambda d=d: d.decode(plan.tokens) for name, d in decoders.items()}, plan.rounds
+    )
+    return [
+        {"model": name, "batch": batch, **summary([t / plan.tokens for t in laps])}
+        for name, laps in times.items()
+    ]
+
+
+def measure_prompt(plan: ModelPlan, models: dict[str, nn.Module], length: int) -> list[dict]:
+    """Seconds of the first pass over a prompt."""
+    torch.manual_seed(4)
+    prompt = torch.randint(0, plan.vocab_size, (1, length))
+    calls = {
+        name: lambda m=model: m(prompt, use_cache=True, logits_to_keep=1)
+        for name, model in models.items()
+    }
+    times = take_turns(calls, max(2, plan.rounds // 2))
+    return [{"model": name, "tokens": length, **summary(laps)} for name, laps in times.items()]
+
+
+def take_turns(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of every call in every round; the first round warms up. Nobody waits or sleeps."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for lap in range(rounds + 1):
+        for name, call in calls.items():
+            start = perf_counter()
+            call()
+            if lap:
+                times[name].append(perf_counter() - start)
+    return times
+
+
+def summary(laps: Sequence[float]) -> dict[str, float]:
+    """Median, and how far the quartiles lie apart."""
+    first, _, third = quantiles(laps, n=4, method="inclusive")
+    middle = median(laps)
+    return {"seconds": middle, "scatter": (third - first) / middle, "least": min(laps)}
+
+
+def measure_operators(plan: ModelPlan, name: str, model: Any, batch: int) -> list[dict]:
+    """Where the time of a token goes, from clocks around the parts of the model.
+
+    The clocks cost time of their own, so that the parts add up to a little more than a token.
+    """
+    decoder = Decoder(model, plan, batch)
+    decoder.decode(1)
+    with clocks(model, decoder.cache) as spent:
+        start = perf_counter()
+        decoder.decode(plan.tokens)
+        total = perf_counter() - start
+    parts = dict(spent)
+    parts["rest"] = total - sum(parts.values())
+    return [
+        {"model": name, "batch": batch, "operator": part, "seconds": seconds / plan.tokens}
+        for part, seconds in parts.items()
+    ]
+
+
+@contextmanager
+def clocks(model: Any, cache: Any) -> Iterator[dict[str, float]]:
+    """Seconds spent in each kind of part while this is open."""
+    spent: dict[str, float] = defaultdict(float)
+    undo: list[Callable[[], None]] = []
+
+    def timed(owner: Any, key: str, part: str) -> None:
+        inner = getattr(owner, key)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            start = perf_counter()
+            try:
+                return inner(*args, **kwargs)
+            finally:
+                spent[part] += perf_counter() - start
+
+        setattr(owner, key, call)
+        undo.append(lambda: delattr(owner, key))
+
+    for module_name, module in model.named_modules():
+        if isinstance(module, nn.Linear | SparseLinear):
+            timed(module, "forward", "head" if module_name == "lm_head" else "linear layers")
+        elif "RMSNorm" in type(module).__name__:
+            timed(module, "forward", "norms")
+        elif "Activation" in type(module).__name__ or type(module).__name__ == "SiLU":
+            timed(module, "forward", "activation")
+        elif "RotaryEmbedding" in type(module).__name__:
+            timed(module, "forward", "angles")
+    timed(cache, "update", "cache")
+    sdpa = torch.nn.functional
+    inner = sdpa.scaled_dot_product_attention
+    timed(sdpa, "scaled_dot_product_attention", "attention")
+    undo[-1] = lambda: setattr(sdpa, "scaled_dot_product_attention", inner)
+    try:
+        yield spent
+    finally:
+        for step in undo:
+            step()
+
+
+def rounded(data: Any) -> Any:
+    """The same data with five digits of every float: more than any of them is worth."""
+    if isinstance(data, dict):
+        return {key: rounded(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [rounded(value) for value in data]
+    return float(f"{data:.5g}") if isinstance(data, float) else data
