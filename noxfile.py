@@ -14,6 +14,11 @@ PYTEST = (
     *("--durations", "40"),
 )
 
+TORCH_TESTS = (
+    *("tests/kernels/test_torch.py", "tests/kernels/test_models.py"),
+    "tests/studies/test_accuracy_torch.py",
+)
+
 
 def install(session: nox.Session, extra: str = "") -> None:
     session.install("-e", f".[{extra}]" if extra else ".")
@@ -56,7 +61,7 @@ def full(session: nox.Session) -> None:
 def torch(session: nox.Session) -> None:
     """What needs PyTorch, which the other sessions do not install."""
     install(session, "test,torch")
-    session.run("pytest", "tests/kernels/test_torch.py", "tests/studies/test_accuracy_torch.py")
+    session.run("pytest", *TORCH_TESTS, *session.posargs)
 
 
 @nox.session

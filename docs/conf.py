@@ -52,7 +52,13 @@ myst_heading_anchors = 4  # links such as deca.md#registers, as code hosts make 
 add_module_names = False  # the section of a module has its name
 autodoc_member_order = "bysource"
 autodoc_default_options = {"undoc-members": True}
-autodoc_mock_imports = ["torch", "gguf", "distributed"]  # optional extras
+autodoc_mock_imports = [
+    "torch",
+    "transformers",
+    "safetensors",
+    "gguf",
+    "distributed",
+]  # optional extras
 nitpicky = True  # a reference to something of this project that does not exist is an error
 nitpick_ignore_regex = [
     (r"py:.*", r"(abc|amaranth|ctypes|enum|torch)\..*"),  # base classes that others document

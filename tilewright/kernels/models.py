@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -77,9 +76,24 @@ def sparsify(
         replaced += 1
     if fuse:
         fuse_norms(model)
-    if not replaced:
+    if replaced:
+        _note(model)
+    else:
         warnings.warn("no linear layer was replaced", stacklevel=2)
     return model
+
+
+def _note(model: nn.Module) -> None:
+    """Let ``save_pretrained`` of a model of Transformers write what ``from_pretrained`` needs."""
+    config = getattr(model, "config", None)
+    if config is None or not hasattr(model, "save_pretrained"):
+        return
+    from tilewright.kernels.checkpoints import SparseConfig, describe
+
+    config.quantization_config = SparseConfig(describe(model))
+    if isinstance(getattr(model, "lm_head", None), SparseLinear):
+        config.tie_word_embeddings = False  # the packed head is not the embedding
+        model._tied_weights_keys = None
 
 
 class Site:
@@ -105,7 +119,8 @@ class Site:
     def put(self, layer: SparseLinear) -> None:
         """Replace the layers by a packed one, and the parent's forward by that of the joined."""
         for key in self.keys:
-            delattr(self.parent, key)
+            if key != self.new:  # in its place otherwise: the order of a sequence is its meaning
+                delattr(self.parent, key)
         setattr(self.parent, self.new, layer)
         if len(self.keys) > 1:
             mixin = FusedMlp if self.gated else FusedAttention
@@ -144,10 +159,16 @@ def groups_of(module: nn.Module) -> list[tuple[tuple[str, ...], str]]:
     return [(keys, new)] if plain else []
 
 
-@cache
-def joined_class(mixin: type, base: type) -> type:
-    """``base`` with the forward of ``mixin``."""
-    return type(f"Sparse{base.__name__}", (mixin, base), {"__module__": mixin.__module__})
+def joined_class(mixin: type[nn.Module], base: type[nn.Module]) -> type[nn.Module]:
+    """``base`` with the forward of ``mixin``; always the same class."""
+    known = _joined.get((mixin, base))
+    if known is None:
+        known = type(f"Sparse{base.__name__}", (mixin, base), {"__module__": mixin.__module__})
+        _joined[mixin, base] = known
+    return known
+
+
+_joined: dict[tuple[type, type], type] = {}
 
 
 class FusedMlp(nn.Module):

@@ -165,12 +165,12 @@ class SparseLinear(nn.Module):
         self, state_dict: dict[str, Any], prefix: str, *rest: Any, **named: Any
     ) -> None:
         """Take over packed arrays of whatever length, and refuse those that contradict."""
-        found = {n: state_dict.get(prefix + n) for n in self._names}
-        if all(part is not None for part in found.values()):
+        found = {n: state_dict[prefix + n] for n in self._names if prefix + n in state_dict}
+        if len(found) == len(self._names):
             shape = (self.out_features, self.in_features)
             matrix_of(self.form, shape, {n: part.numpy() for n, part in found.items()})
             for name, part in found.items():
-                if part.shape != self._buffers[name].shape:
+                if part.shape != self.get_buffer(name).shape:
                     self._buffers[name] = settled(torch.empty_like(part))
         super()._load_from_state_dict(state_dict, prefix, *rest, **named)
         self._ready = None

@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median, quantiles
@@ -256,7 +257,7 @@ def measure_decode(plan: ModelPlan, models: dict[str, nn.Module], batch: int) ->
     """Seconds per token (a step of the whole batch) of all models, in turn."""
     decoders = {name: Decoder(model, plan, batch) for name, model in models.items()}
     times = take_turns(
-        {name: lambda d=d: d.decode(plan.tokens) for name, d in decoders.items()}, plan.rounds
+        {name: partial(d.decode, plan.tokens) for name, d in decoders.items()}, plan.rounds
     )
     return [
         {"model": name, "batch": batch, **summary([t / plan.tokens for t in laps])}
@@ -269,14 +270,14 @@ def measure_prompt(plan: ModelPlan, models: dict[str, nn.Module], length: int) -
     torch.manual_seed(4)
     prompt = torch.randint(0, plan.vocab_size, (1, length))
     calls = {
-        name: lambda m=model: m(prompt, use_cache=True, logits_to_keep=1)
+        name: partial(model, prompt, use_cache=True, logits_to_keep=1)
         for name, model in models.items()
     }
     times = take_turns(calls, max(2, plan.rounds // 2))
     return [{"model": name, "tokens": length, **summary(laps)} for name, laps in times.items()]
 
 
-def take_turns(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+def take_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
     """Seconds of every call in every round; the first round warms up. Nobody waits or sleeps."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for lap in range(rounds + 1):

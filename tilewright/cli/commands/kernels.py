@@ -8,43 +8,58 @@ from typing import Any
 
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
+from tilewright.cli.model_kernels import MODEL_RECORD, measure_model, pack_model
 
 NAME = "kernels"
-HELP = "compile the sparse kernels for this machine: what it can run, or how fast"
+HELP = "compile the sparse kernels for this machine: what it can run, how fast; pack a model"
 EXAMPLE = "tilewright kernels info"
 
 DEFAULT_RECORD = Path("out/kernels.json")
-MODEL_RECORD = Path("out/model.json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         metavar="WHAT",
-        choices=("info", "bench", "model"),
-        help="info: what can run here; bench: measure layers; model: measure a whole model",
+        choices=("info", "bench", "model", "sparsify"),
+        help="info: what can run here; bench: measure layers; model: measure a whole model;"
+        " sparsify: pack a model of Hugging Face",
+    )
+    parser.add_argument(
+        "folder", metavar="MODEL_DIR", nargs="?", type=Path, help="sparsify: the model's folder"
     )
     parser.add_argument(
         "-o",
         "--output",
-        metavar="FILE",
+        metavar="PATH",
         type=Path,
-        help=f"where bench and model write their record [{DEFAULT_RECORD}, {MODEL_RECORD}]",
+        help=f"where bench and model write their record [{DEFAULT_RECORD}, {MODEL_RECORD}],"
+        " and sparsify its folder",
     )
     parser.add_argument(
         "--quick",
         action="store_true",
         help="bench, model: everything once on toys, in seconds; says nothing about speed",
     )
+    text = "sparsify: share of each layer's weights that become zero, 0..1 [0.5]; 0 keeps all"
+    parser.add_argument("--sparsity", metavar="SHARE", type=float, help=text)
+    text = "sparsify: bf16, int8, or a scheme such as mxfp4 [bf16]"
+    parser.add_argument("--form", metavar="FORM", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
     from tilewright.kernels import BuildError
 
+    packs = args.what == "sparsify"
     if args.what == "info" and (args.output or args.quick):
         raise CommandError("--output and --quick go with bench and model")
+    if packs and (args.folder is None or args.output is None or args.quick):
+        raise CommandError("sparsify takes MODEL_DIR and -o DIR, and no --quick")
+    if not packs and (args.folder or args.sparsity is not None or args.form):
+        raise CommandError("MODEL_DIR, --sparsity and --form go with sparsify")
+    actions = {"info": _info, "bench": _bench, "model": measure_model, "sparsify": pack_model}
     try:
-        return {"info": _info, "bench": _bench, "model": _model}[args.what](args)
+        return actions[args.what](args)
     except BuildError as error:
         raise CommandError(str(error)) from error
 
@@ -82,47 +97,6 @@ def _bench(args: argparse.Namespace) -> int:
     _print_layers(record)
     print(f"record: {output}")
     return 0
-
-
-def _model(args: argparse.Namespace) -> int:
-    from tilewright.base.files import write_atomic
-
-    try:
-        from tilewright.kernels.whole import full_model_plan, quick_model_plan, run, steps
-    except ImportError as error:
-        raise CommandError(
-            f"{error.name} is missing: pip install 'tilewright[torch]' transformers"
-        ) from error
-    plan = quick_model_plan() if args.quick else full_model_plan()
-    with progress("model", steps(plan)) as tick:
-        record = run(plan, tick)
-    output = args.output or MODEL_RECORD
-    output.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(output, json.dumps(record, indent=1) + "\n")
-    if args.json:
-        print_json(record)
-        return 0
-    _print_tokens(record)
-    print(f"record: {output}")
-    return 0
-
-
-def _print_tokens(record: dict[str, Any]) -> None:
-    from tilewright.kernels.records import token_summary
-
-    print_table(
-        ("MODEL", "BATCH", "MS/TOKEN", "X STOCK", "% OUTSIDE LINEAR LAYERS"),
-        [
-            (
-                row.model,
-                row.batch,
-                f"{1e3 * row.seconds:.1f}",
-                f"{row.over_stock:.2f}",
-                f"{100 * row.rest_share:.0f}",
-            )
-            for row in token_summary(record)
-        ],
-    )
 
 
 def _print_layers(record: dict[str, Any]) -> None:

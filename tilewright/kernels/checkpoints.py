@@ -1,0 +1,276 @@
+"""Packed models as folders of Hugging Face: written, read, and converted piece by piece.
+
+Importing this module teaches Transformers the form: ``from_pretrained`` then loads a packed folder
+as it loads any other. ``config.json`` lists the packed layers under ``quantization_config``.
+"""
+
+# Annotations stay text, so that the documentation can be built where PyTorch is not installed.
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.quantizers import HfQuantizer, register_quantization_config, register_quantizer
+from transformers.utils.quantization_config import QuantizationConfigMixin
+
+from tilewright.kernels.forms import check_form
+from tilewright.kernels.models import Site, fuse_norms, sites
+from tilewright.kernels.torch_layers import SparseLinear, settled
+
+__all__ = ["CheckpointError", "SparseConfig", "convert", "count_steps", "describe"]
+
+METHOD = "tilewright"
+SHARD_BYTES = 2 << 30  # of weights in one file: what a conversion keeps in memory
+
+
+class CheckpointError(ValueError):
+    """A folder that cannot be read; the text says why."""
+
+
+def describe(model: nn.Module) -> dict[str, dict[str, Any]]:
+    """The packed layers of a model by name: what is needed to make room for them again."""
+    return {
+        name: describe_layer(layer)
+        for name, layer in model.named_modules()
+        if isinstance(layer, SparseLinear)
+    }
+
+
+def describe_layer(layer: SparseLinear) -> dict[str, Any]:
+    """Form, shape and bytes of one packed layer, as JSON data."""
+    return {
+        "form": layer.form,
+        "shape": [layer.out_features, layer.in_features],
+        "gated": layer.gated,
+        "bytes": {name: part.numel() for name, part in layer.named_parts()},
+        "scales": layer.scales is not None,
+        "bias": layer.bias is not None,
+    }
+
+
+@register_quantization_config(METHOD)
+class SparseConfig(QuantizationConfigMixin):
+    """What ``config.json`` says about the packed layers."""
+
+    def __init__(self, layers: dict[str, dict[str, Any]], **_: Any):
+        self.quant_method = METHOD
+        self.layers = layers
+
+
+@register_quantizer(METHOD)
+class SparseLoader(HfQuantizer):
+    """Makes room for packed layers before Transformers loads them."""
+
+    requires_calibration = True  # packed already: nothing is packed while loading
+
+    def _process_model_before_weight_loading(self, model: nn.Module, **_: Any) -> nn.Module:
+        with torch.device("meta"):
+            make_room(model, self.quantization_config.layers)
+        return model
+
+    def _process_model_after_weight_loading(self, model: nn.Module, **_: Any) -> nn.Module:
+        for layer in model.modules():
+            if isinstance(layer, SparseLinear):
+                for name, part in list(layer.named_parts()):
+                    layer._buffers[name] = settled(part)
+        return model
+
+    def is_serializable(self, **_: Any) -> bool:
+        """Saved as it is."""
+        return True
+
+    @property
+    def is_trainable(self) -> bool:
+        """For inference only."""
+        return False
+
+    @property
+    def is_compileable(self) -> bool:
+        """Its operators are registered."""
+        return True
+
+
+def make_room(model: nn.Module, layers: dict[str, dict[str, Any]]) -> None:
+    """Replace the layers that are named by empty packed ones."""
+    for site in places(model, layers):
+        about = layers[site.name]
+        outputs, inputs = about["shape"]
+        parts = {n: torch.empty(size, dtype=torch.uint8) for n, size in about["bytes"].items()}
+        scales, bias = (
+            torch.empty(outputs, dtype=torch.float32) if about[name] else None
+            for name in ("scales", "bias")
+        )
+        form = check_form(about["form"])
+        site.put(SparseLinear(form, (outputs, inputs), parts, scales, bias, gated=about["gated"]))
+    fuse_norms(model)
+
+
+def places(model: nn.Module, layers: dict[str, dict[str, Any]]) -> Iterator[Site]:
+    """Where the named layers go in a model that has none of them yet."""
+    found = set()
+    for site in list(sites(model)):
+        prefix = site.name[: -len(site.new)]
+        apart = [Site(prefix + key, site.parent, (key,), key) for key in site.keys]
+        for place in [site] if site.name in layers else apart:
+            if place.name in layers:
+                found.add(place.name)
+                yield place
+    missing = sorted(set(layers) - found)
+    if missing:
+        raise CheckpointError(f"the model has no place for the packed layer {missing[0]}")
+
+
+# --- conversion
+
+
+def convert(
+    source: Path,
+    target: Path,
+    sparsity: float | None = 0.5,
+    form: str = "bf16",
+    progress: Callable[[str], None] = lambda name: None,
+) -> dict[str, dict[str, Any]]:
+    """Pack a folder of Hugging Face into another one; returns the description of its layers.
+
+    Weights are read from safetensors layer by layer, so that no more than a file's worth of packed
+    ones is in memory. ``target`` appears complete or not at all.
+    """
+    check_form(form)
+    if target.exists():
+        raise CheckpointError(f"{target} exists already: name another folder, or remove it")
+    reader = Reader(source)
+    model = _skeleton(source)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
+        folder = Path(scratch) / target.name
+        folder.mkdir()
+        writer = Writer(folder)
+        layers: dict[str, dict[str, Any]] = {}
+        tied = {"lm_head.weight": "model.embed_tokens.weight"}
+        used = set()
+        for site in list(sites(model)):
+            progress(site.name)
+            prefix = site.name[: -len(site.new)]
+            for key, layer in zip(site.keys, site.layers(), strict=True):
+                name = f"{prefix}{key}.weight"
+                used.add(name)
+                layer.weight = reader.parameter(name if name in reader else tied.get(name, name))
+                if layer.bias is not None:
+                    used.add(f"{prefix}{key}.bias")
+                    layer.bias = reader.parameter(f"{prefix}{key}.bias")
+            packed = SparseLinear.of(site.layers(), sparsity, form, gated=site.gated)
+            layers[site.name] = describe_layer(packed)
+            for name, tensor in packed.state_dict().items():
+                writer.add(f"{site.name}.{name}", tensor)
+            for layer in site.layers():
+                layer.weight = None
+        for name in reader.names():
+            if name not in used:
+                progress(name)
+                writer.add(name, reader.tensor(name))
+        writer.close()
+        settings = json.loads((source / "config.json").read_text())
+        settings["quantization_config"] = SparseConfig(layers).to_dict()
+        settings["tie_word_embeddings"] = False  # the packed head is not the embedding
+        (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
+        for path in source.iterdir():
+            is_weight = path.name.endswith((".safetensors", ".bin", ".pth", ".gguf", ".index.json"))
+            if path.is_file() and not is_weight and not (folder / path.name).exists():
+                shutil.copy2(path, folder / path.name)
+        folder.rename(target)
+    return layers
+
+
+def count_steps(source: Path) -> int:
+    """How often :func:`convert` reports progress."""
+    reader, model = Reader(source), _skeleton(source)
+    places_ = list(sites(model))
+    names = {f"{s.name[: -len(s.new)]}{key}" for s in places_ for key in s.keys}
+    others = [name for name in reader.names() if name.rpartition(".")[0] not in names]
+    return len(places_) + len(others)
+
+
+def _skeleton(source: Path) -> Any:
+    """The model of a folder without weights."""
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(
+            AutoConfig.from_pretrained(source), dtype=torch.bfloat16
+        )
+
+
+class Reader:
+    """The tensors of a folder of safetensors files, read one at a time."""
+
+    def __init__(self, folder: Path):
+        files = sorted(folder.glob("*.safetensors"))
+        if not (folder / "config.json").is_file():
+            raise CheckpointError(f"{folder} has no config.json: not a model of Hugging Face")
+        if not files:
+            raise CheckpointError(f"{folder} has no .safetensors file")
+        self._where: dict[str, Path] = {}
+        for path in files:
+            try:
+                with safe_open(path, framework="pt") as file:
+                    self._where.update(dict.fromkeys(file.keys(), path))
+            except SafetensorError as error:
+                raise CheckpointError(f"{path} cannot be read: {error}") from error
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._where
+
+    def names(self) -> list[str]:
+        """All tensors."""
+        return list(self._where)
+
+    def tensor(self, name: str) -> Tensor:
+        """One tensor."""
+        if name not in self._where:
+            raise CheckpointError(f"the folder has no tensor {name}")
+        with safe_open(self._where[name], framework="pt") as file:
+            return file.get_tensor(name)
+
+    def parameter(self, name: str) -> nn.Parameter:
+        """One tensor, as a layer has it."""
+        return nn.Parameter(self.tensor(name), requires_grad=False)
+
+
+class Writer:
+    """Tensors into files of about ``SHARD_BYTES`` each, with the index that Transformers reads."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._shard: dict[str, Tensor] = {}
+        self._index: dict[str, str] = {}
+        self._bytes = self._total = 0
+
+    def add(self, name: str, tensor: Tensor) -> None:
+        """Keep a tensor for the current file, or write that first."""
+        size = tensor.numel() * tensor.element_size()
+        if self._shard and self._bytes + size > SHARD_BYTES:
+            self._write()
+        self._shard[name] = tensor.contiguous()
+        self._bytes += size
+        self._total += size
+
+    def close(self) -> None:
+        """Write what is left, and the index."""
+        self._write()
+        index = {"metadata": {"total_size": self._total}, "weight_map": self._index}
+        path = self.folder / "model.safetensors.index.json"
+        path.write_text(json.dumps(index, indent=2) + "\n")
+
+    def _write(self) -> None:
+        number = len(set(self._index.values())) + 1
+        name = f"model-{number:05d}.safetensors"
+        save_file(self._shard, self.folder / name, metadata={"format": "pt"})
+        self._index.update(dict.fromkeys(self._shard, name))
+        self._shard, self._bytes = {}, 0
