@@ -13,8 +13,8 @@ from tilewright.kernels import Path, available_paths
 from tilewright.kernels.library import library
 from tilewright.kernels.torch_layers import SparseLinear
 
-FORMS = ("bf16", "int8", "bf8", "mxfp4")
-ALWAYS, DEFAULT = 1, 65  # rows from which on AMX takes strips by pairs
+FORMS = ("bf16", "int8", "bf8", "mxfp4", "mxfp4,group=16")
+ALWAYS, DEFAULT = 1, 0  # rows from which on AMX takes strips by pairs; 0: as measured
 
 
 def layers(form, gated):

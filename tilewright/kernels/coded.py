@@ -34,11 +34,15 @@ class CodedMatrix(Multiplier):
     these are the bits of ``golden.deca.gemm`` and of ``DecaMatrix``.
     """
 
-    def __init__(self, weights: CodedWeights | CompressedMatrix):
+    def __init__(self, weights: CodedWeights | CompressedMatrix, *, copy: bool = True):
+        """From coded or compressed weights, copied into aligned memory on large pages.
+
+        Without a copy, coded weights stay where they are.
+        """
         coded = weights if isinstance(weights, CodedWeights) else pack(weights)
         self.coded, self.shape = coded, coded.shape
         strips, along = coded.tiles
-        self._stream = as_weight_bytes(coded.stream)
+        self._stream = as_weight_bytes(coded.stream) if copy else coded.stream
         self._table = np.ascontiguousarray(coded.table, np.uint16)
         self._segments = np.ascontiguousarray(coded.segment_starts, np.int64)
         self.costs = np.ascontiguousarray(coded.tile_starts[::along], np.int64)

@@ -1,8 +1,9 @@
 """Forms in which a layer keeps its weights: names, packing, and the arrays that a kernel reads.
 
 A form is "bf16" or "int8", packed with a bitmap of the nonzero weights (SparAMX), or the name of a
-scheme of DECA such as "bf8" or "mxfp4". The arrays of a packed layer are plain bytes with some
-readable ones behind them, so that they can be stored, loaded and mapped as they are.
+scheme of DECA such as "bf8" or "mxfp4", laid out for vector registers where that is possible. The
+arrays of a packed layer are plain bytes with some readable ones behind them, so that they can be
+stored, loaded and mapped as they are.
 """
 
 from typing import NamedTuple
@@ -13,9 +14,13 @@ from numpy.typing import NDArray
 from tilewright.golden.deca import CompressedMatrix, Scheme, compress, resolve_scheme
 from tilewright.golden.deca.coding import CompressedTiles, data_lengths, mask_nonzeros
 from tilewright.golden.deca.tiles import grid
+from tilewright.golden.params.deca import ScaleKind
 from tilewright.golden.params.sparamx import ElementType, WeightFormat
-from tilewright.golden.sparamx import PackedWeights
-from tilewright.golden.sparamx.packed import DTYPES, strip_starts
+from tilewright.golden.sparamx.coded import ROW, CodedWeights
+from tilewright.golden.sparamx.coded import SLACK as CODED_SLACK
+from tilewright.golden.sparamx.coded import pack as lay_out_coded
+from tilewright.golden.sparamx.packed import DTYPES
+from tilewright.kernels.coded import CodedMatrix
 from tilewright.kernels.deca import DecaMatrix
 from tilewright.kernels.library import checked_threads, library
 from tilewright.kernels.matrix import Matrix, Multiplier
@@ -28,6 +33,7 @@ Parts = dict[str, NDArray[np.uint8]]
 ELEMENTS = {kind.value: kind for kind in ElementType}
 PARTS = {
     "sparamx": ("metadata", "values"),
+    "coded": ("header", "table", "starts", "stream"),
     "deca": ("masks", "group_scales", "data"),
 }
 
@@ -49,8 +55,13 @@ def check_form(form: str) -> str:
 
 
 def family(form: str) -> str:
-    """Whose arrays a form has."""
-    return "sparamx" if form in ELEMENTS else "deca"
+    """Which arrays a form has: DECA's own tiles only where no faster layout of them is known."""
+    if form in ELEMENTS:
+        return "sparamx"
+    config = _scheme(form).config
+    plain = config.scale is ScaleKind.NONE
+    grouped = config.scale is ScaleKind.E8M0 and config.group == ROW
+    return "coded" if config.code_bits <= 8 and (plain or grouped) else "deca"
 
 
 def prune_bits(bits: NDArray[np.uint16], sparsity: float) -> None:
@@ -73,6 +84,8 @@ def pack(form: str, bits: NDArray[np.uint16]) -> Packed:
         return Packed(_sparse_parts(matrix), scales)
     weights = (bits.astype(np.uint32) << 16).view(np.float32)
     compressed = compress(weights, _scheme(form, bits))
+    if family(form) == "coded":
+        return Packed(_coded_parts(lay_out_coded(compressed)), None)
     tiles = compressed.tiles
     arrays = (with_slack(as_weight_bytes(a)) for a in (tiles.masks, tiles.scales, tiles.data))
     return Packed(dict(zip(PARTS["deca"], arrays, strict=True)), None)
@@ -83,17 +96,10 @@ def matrix_of(form: str, shape: tuple[int, int], parts: Parts) -> Multiplier:
     arrays = [parts[name][: len(parts[name]) - SLACK] for name in PARTS[family(form)]]
     if form in ELEMENTS:
         fmt = WeightFormat(element=ELEMENTS[form])
-        strips, tiles = fmt.grid(shape)
         metadata, values = arrays
-        if metadata.size != strips * tiles * fmt.metadata_bytes:
-            raise ValueError(f"a bitmap of {metadata.size} bytes for a {form} layer of {shape}")
-        metadata = metadata.reshape(strips, tiles, fmt.metadata_bytes)
-        starts = strip_starts(fmt, metadata)
-        if starts[-1] * fmt.element.bytes != len(values):
-            have = len(values) // fmt.element.bytes
-            raise ValueError(f"{have} values for a bitmap of {starts[-1]}")
-        typed = values.view(DTYPES[fmt.element])
-        return Matrix.around(PackedWeights(fmt, shape, metadata, typed, starts))
+        return Matrix.around(fmt, shape, metadata, values.view(DTYPES[fmt.element]))
+    if family(form) == "coded":
+        return CodedMatrix(_coded(shape, *arrays), copy=False)
     masks, scales, data = arrays
     scheme = _scheme(form)
     if masks.size:
@@ -116,6 +122,31 @@ def _scheme(form: str, bits: NDArray[np.uint16] | None = None) -> Scheme:
         return scheme
     zeros = 1 - np.count_nonzero(bits & 0x7FFF) / bits.size
     return scheme.sparsified if zeros * scheme.config.code_bits > 1 else scheme
+
+
+def _coded_parts(coded: CodedWeights) -> Parts:
+    header = np.array([coded.code_bits, coded.sparse, coded.scaled, coded.low_mask], np.int64)
+    arrays = (header, coded.table, coded.tile_starts, coded.stream)
+    parts = (with_slack(as_weight_bytes(array)) for array in arrays)
+    return dict(zip(PARTS["coded"], parts, strict=True))
+
+
+def _coded(shape: tuple[int, int], *arrays: NDArray[np.uint8]) -> CodedWeights:
+    header, table, starts, stream = arrays
+    if len(header) != 32 or len(table) != 512:
+        raise ValueError(f"a header of {len(header)} bytes and a table of {len(table)}")
+    bits, sparse, scaled, low_mask = (int(value) for value in header.view(np.int64))
+    coded = CodedWeights(
+        *(shape, bits, bool(sparse), bool(scaled), low_mask),
+        *(table.view(np.uint16), stream, starts.view(np.int64)),
+    )
+    strips, along = coded.tiles
+    wanted = strips * along + 1
+    if len(coded.tile_starts) != wanted or len(stream) < coded.tile_starts[-1] + CODED_SLACK:
+        raise ValueError(
+            f"{len(coded.tile_starts) - 1} tiles in {len(stream)} bytes for a layer of {shape}"
+        )
+    return coded
 
 
 def _sparse_parts(matrix: Matrix) -> Parts:

@@ -108,6 +108,8 @@ _SIGNATURES = {
     "tw_set_many_rows": (None, [c_int64]),
     "tw_prune": (None, [c_void_p, c_int64, c_int64, c_int32]),
     "tw_quantise": (None, [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int32]),
+    "tw_count_segments": (None, [c_void_p, *[c_int64] * 4, c_void_p, c_int32]),
+    "tw_sum_weights": (None, [*[c_void_p] * 3, c_int64, c_int64, c_void_p, c_int32]),
     "tw_norm": (None, [*[c_void_p] * 3, c_int64, c_int64, c_float, c_int32]),
     "tw_rotate": (None, [*[c_void_p] * 3, *[c_int64] * 4, c_int32]),
     "tw_read": (c_int64, [c_void_p, c_int64, c_int32]),

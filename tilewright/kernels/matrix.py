@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.params.block import require
-from tilewright.golden.params.sparamx import STRIP_OUTPUTS, ElementType, Order, WeightFormat
+from tilewright.golden.params.sparamx import (
+    SEGMENT_TILES,
+    STRIP_OUTPUTS,
+    ElementType,
+    Order,
+    WeightFormat,
+)
 from tilewright.golden.sparamx import PackedWeights, load, save, unpack
 from tilewright.golden.sparamx.linear import check_activations
 from tilewright.golden.sparamx.packed import DTYPES, balance, segment_starts
@@ -277,14 +283,45 @@ class Matrix(Multiplier):
         return matrix
 
     @classmethod
-    def around(cls, packed: PackedWeights) -> Self:
-        """A matrix in the memory of ``packed``, checked and not copied.
+    def around(
+        cls,
+        fmt: WeightFormat,
+        shape: tuple[int, int],
+        metadata: NDArray[np.uint8],
+        values: NDArray,
+    ) -> Self:
+        """A sparse matrix in the memory of these arrays, checked and not copied.
 
         ``memory.SLACK`` readable bytes must follow the values.
         """
-        packed.check()
+        strips, tiles = fmt.grid(shape)
+        wanted = strips * tiles * fmt.metadata_bytes
+        require(fmt.sparse, "dense weights have no bitmap")
+        require(
+            metadata.size == wanted,
+            f"a bitmap of {metadata.size} bytes for a {fmt.element.value} layer of {shape}",
+        )
+        segments, threads = -(-tiles // SEGMENT_TILES), checked_threads(None)
+        starts = np.zeros(strips * segments + 1, np.int64)
+        library().tw_count_segments(
+            *(address(metadata), fmt.metadata_bytes, strips, tiles, SEGMENT_TILES),
+            *(address(starts[1:]), threads),
+        )
+        np.cumsum(starts, out=starts)
+        require(
+            len(values) == starts[-1], f"{len(values)} values for a bitmap of {int(starts[-1])}"
+        )
+        strip_starts = np.ascontiguousarray(starts[::segments])
+        sums = None
+        if fmt.element is ElementType.INT8:
+            sums = np.empty(strips * STRIP_OUTPUTS, np.int32)
+            library().tw_sum_weights(
+                *(address(metadata), address(values), address(strip_starts), strips, tiles),
+                *(address(sums), threads),
+            )
+        bitmap = metadata.reshape(strips, tiles, fmt.metadata_bytes)
         matrix = cls.__new__(cls)
-        matrix._set(packed, _weight_sums(packed), segment_starts(packed.format, packed.metadata))
+        matrix._set(PackedWeights(fmt, shape, bitmap, values, strip_starts), sums, starts)
         return matrix
 
     def __reduce__(self) -> tuple[Any, ...]:

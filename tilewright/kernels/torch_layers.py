@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from tilewright.golden.deca import restore
 from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
 from tilewright.kernels.attention import Cache
+from tilewright.kernels.coded import CodedMatrix
 from tilewright.kernels.deca import DecaMatrix
 from tilewright.kernels.forms import PARTS, family, matrix_of, pack, prune_bits
 from tilewright.kernels.matrix import Matrix
@@ -125,6 +126,10 @@ class SparseLinear(nn.Module):
         matrix = self.prepared().matrix
         if isinstance(matrix, DecaMatrix):
             dense = torch.from_numpy(restore(matrix.compressed)).to(torch.bfloat16)
+        elif isinstance(matrix, CodedMatrix):
+            ones = _numpy_bits(torch.eye(self.in_features, dtype=torch.bfloat16))
+            sums = torch.from_numpy(matrix.multiply(ones).view(np.float32))
+            dense = sums.T.to(torch.bfloat16)  # each is one weight, exactly
         else:
             assert isinstance(matrix, Matrix)
             weights = matrix.unpack()

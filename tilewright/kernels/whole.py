@@ -25,8 +25,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tilewright.golden.sparamx.coded import SLACK as CODED_SLACK
+from tilewright.kernels.forms import family
 from tilewright.kernels.machine import describe_machine
-from tilewright.kernels.models import fuse_norms, sites, sparsify
+from tilewright.kernels.memory import SLACK
+from tilewright.kernels.models import Site, fuse_norms, sites, sparsify
 from tilewright.kernels.torch_layers import SparseLinear, settled
 
 __all__ = ["ModelPlan", "full_model_plan", "quick_model_plan", "run"]
@@ -45,8 +48,11 @@ class ModelPlan:
     num_key_value_heads: int = 8
     num_hidden_layers: int = 32
     vocab_size: int = 128256
-    sparsity: float = 0.5
-    forms: tuple[str, ...] = ("bf16", "int8", "mxfp4")
+    # How the packed models keep their weights, and which share of them is zero.
+    forms: tuple[tuple[str, float], ...] = (
+        *(("bf16", 0.5), ("int8", 0.5)),
+        *(("bf8", 0.0), ("bf8", 0.5), ("mxfp4", 0.0), ("mxfp4", 0.5)),
+    )
     batches: tuple[int, ...] = (1, 16)
     prompts: tuple[int, ...] = (16, 64, 128, 256)  # tokens of a prompt, for its own time
     context: int = 128  # tokens in the cache when decoding starts
@@ -76,24 +82,35 @@ def quick_model_plan() -> ModelPlan:
     )
 
 
-def run(plan: ModelPlan, progress: Progress = lambda text: None) -> dict[str, Any]:
-    """Measure everything that ``plan`` asks for, as plain JSON data."""
-    progress("packing")
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as other:
-        packing = other.submit(measure_packing, plan, plan.forms[0]).result()
+def run(
+    plan: ModelPlan,
+    progress: Progress = lambda text: None,
+    keep: Callable[[dict[str, Any]], None] = lambda record: None,
+) -> dict[str, Any]:
+    """Measure everything that ``plan`` asks for, as plain JSON data.
+
+    ``progress`` is told what comes next, :func:`steps` times; ``keep`` is given the record as far
+    as it has come.
+    """
+    packing = []
+    if plan.forms:
+        progress("packing")
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as other:
+            packing.append(other.submit(measure_packing, plan, *plan.forms[0]).result())
     progress("stock model")
     stock = random_model(plan)
     models: dict[str, nn.Module] = {STOCK: stock}
-    for form in plan.forms:
-        progress(f"{form} model")
-        models[f"sparse {form}"] = packed_twin(stock, plan, form)
+    for form, sparsity in plan.forms:
+        name = f"sparse {form}" if sparsity else f"dense {form}"
+        progress(f"{name} model")
+        models[name] = packed_twin(stock, form, sparsity)
     record: dict[str, Any] = {
         "machine": asdict(describe_machine()),
         "plan": asdict(plan),
         "threads": torch.get_num_threads(),
         "environment": {k: v for k, v in os.environ.items() if re.match("OMP_|GOMP_|MKL_|KMP_", k)},
         "weights": [{"model": n, "bytes": weight_bytes_of(m)} for n, m in models.items()],
-        "packing": [packing],
+        "packing": packing,
         "decode": [],
         "prompt": [],
         "operators": [],
@@ -102,28 +119,28 @@ def run(plan: ModelPlan, progress: Progress = lambda text: None) -> dict[str, An
         for batch in plan.batches:
             progress(f"decode, batch {batch}")
             record["decode"] += measure_decode(plan, models, batch)
-        progress("operators")
-        for batch in plan.batches:
             for name, model in models.items():
                 record["operators"] += measure_operators(plan, name, model, batch)
+            keep(rounded(record))
         for length in plan.prompts:
             progress(f"prompt of {length}")
             record["prompt"] += measure_prompt(plan, models, length)
+            keep(rounded(record))
     return rounded(record)
 
 
 def steps(plan: ModelPlan) -> int:
     """How often :func:`run` reports progress."""
-    return 3 + len(plan.forms) + len(plan.batches) + len(plan.prompts)
+    return 2 + len(plan.forms) + len(plan.batches) + len(plan.prompts)
 
 
-def measure_packing(plan: ModelPlan, form: str) -> dict[str, Any]:
+def measure_packing(plan: ModelPlan, form: str, sparsity: float) -> dict[str, Any]:
     """Seconds and memory of ``sparsify`` on the whole model, in a process of its own."""
     model = random_model(plan)
     size = sum(p.numel() * p.element_size() for p in model.parameters())
     before = peak_memory(reset=True)
     start = perf_counter()
-    sparsify(model, plan.sparsity, form=form)
+    sparsify(model, sparsity, form=form)
     seconds = perf_counter() - start
     return {
         "form": form,
@@ -142,6 +159,7 @@ def random_model(plan: ModelPlan) -> nn.Module:
     model = empty_model(plan)
     state = model.state_dict()
     torch.manual_seed(9)
+    noise = (0.02 * torch.randn(1 << 22)).to(torch.bfloat16)  # over and over: fast to make
     first: dict[str, Tensor] = {}
     with torch.no_grad():
         for name, tensor in state.items():
@@ -153,7 +171,8 @@ def random_model(plan: ModelPlan) -> nn.Module:
             if "norm" in name:
                 tensor.fill_(1)
             else:
-                tensor.normal_(0, 0.02)
+                for piece in tensor.view(-1).split(len(noise)):
+                    piece.copy_(noise[: len(piece)])
     return model
 
 
@@ -181,19 +200,43 @@ def twin(model: Any) -> Any:
     return copy.eval().requires_grad_(False)
 
 
-def packed_twin(model: Any, plan: ModelPlan, form: str) -> Any:
-    """The model in a form whose packing takes long: one decoder layer, and copies of it."""
+def packed_twin(model: Any, form: str, sparsity: float) -> Any:
+    """The same model with packed layers: one decoder layer is packed, the others are copies."""
     copy = twin(model)
     done: dict[str, SparseLinear] = {}
     for site in list(sites(copy)):
         key = re.sub(r"\.layers\.\d+\.", ".layers.", site.name)
         if key not in done:
-            site.pack(plan.sparsity, form, None)
-            done[key] = getattr(site.parent, site.new)
-        else:
-            site.put(copy_of(done[key]))
+            done[key] = packed_layer(site, form, sparsity)
+        site.put(copy_of(done[key]))
     fuse_norms(copy)
     return copy
+
+
+def packed_layer(site: Site, form: str, sparsity: float) -> SparseLinear:
+    """The packed form of layers, made of a few of their outputs over and over where it can be.
+
+    The golden model that packs the schemes of DECA takes its time.
+    """
+    layers = site.layers()
+    if family(form) != "coded" or sum(layer.out_features for layer in layers) % 16:
+        return SparseLinear.of(layers, sparsity, form, gated=site.gated)
+    outputs, inputs = sum(layer.out_features for layer in layers), layers[0].in_features
+    most = min(1024, layers[0].out_features)
+    counts = [n for n in range(16, most + 1, 16) if outputs % n == 0]
+    some = counts[-1]
+    few = nn.Linear(inputs, some, bias=False, device="meta")
+    few.weight = nn.Parameter(layers[0].weight[:some], requires_grad=False)
+    packed = SparseLinear.of(few, sparsity, form)
+    times = outputs // some
+    parts = dict(packed.named_parts())
+    size = len(parts["stream"]) - SLACK - CODED_SLACK
+    starts = parts["starts"][:-SLACK].view(torch.int64)
+    zeros = torch.zeros(SLACK, dtype=torch.uint8)
+    parts["stream"] = torch.cat([*[parts["stream"][:size]] * times, parts["stream"][size:]])
+    repeated = torch.cat([starts[:-1] + size * k for k in range(times)] + [starts[-1:] * times])
+    parts["starts"] = torch.cat([repeated.view(torch.uint8), zeros])
+    return SparseLinear(form, (outputs, inputs), parts, gated=site.gated)
 
 
 def copy_of(layer: SparseLinear) -> SparseLinear:

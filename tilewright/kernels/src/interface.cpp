@@ -64,8 +64,14 @@ struct Kernel {
     PairKernel pair = nullptr;
 };
 
-// Rows of activations from which on AMX takes strips by pairs.
-std::atomic<int64_t> many_rows{65};
+// Rows of activations from which on AMX takes strips by pairs, where it is not told: measured. The
+// more inputs, the sooner the activations leave the second-level cache between two strips.
+std::atomic<int64_t> many_rows{0};
+
+int64_t rows_for_pairs(const Weights &w) {
+    const int64_t told = many_rows.load(std::memory_order_relaxed);
+    return told ? told : w.tiles > 256 ? 80 : 224;
+}
 
 Kernel kernel_of(const Product &p, Path path, Order order) {
 #if TILEWRIGHT_X86
@@ -81,7 +87,7 @@ Kernel kernel_of(const Product &p, Path path, Order order) {
     } else if (order == kVectorOrder) {
         if (path >= kAvx512) return {nullptr, avx512::vector_order};
     } else if (path == kAmx) {
-        if (p.batch >= many_rows.load(std::memory_order_relaxed))
+        if (p.batch >= rows_for_pairs(*p.weights))
             return {nullptr, nullptr, amx::many_rows};
         return {amx::tile_order};
     }
@@ -565,7 +571,7 @@ int32_t tw_paths() {
 // From now on work is done by the threads of PyTorch's OpenMP runtime; 0 where there is none.
 int32_t tw_join_openmp() { return join_openmp(); }
 
-// For trials and tests: the number of rows from which on AMX takes strips by pairs.
+// For trials and tests: the number of rows from which on AMX takes strips by pairs; 0: as measured.
 void tw_set_many_rows(int64_t rows) { many_rows = rows; }
 
 // Everything in one structure: Python passes one argument faster than six.

@@ -46,6 +46,49 @@ struct DropTask final : Task {
     }
 };
 
+// Nonzeros of every segment of `segment_tiles` tiles of every strip.
+struct SegmentTask final : Task {
+    const uint8_t *metadata;
+    int64_t tile_bytes, strips, tiles, segment_tiles;
+    int64_t *counts;
+
+    void run(int thread, int team) const override {
+        const int64_t segments = (tiles + segment_tiles - 1) / segment_tiles;
+        for (int64_t s = strips * thread / team; s < strips * (thread + 1) / team; s++)
+            for (int64_t k = 0; k < segments; k++) {
+                const int64_t first = k * segment_tiles;
+                const int64_t last = std::min(tiles, first + segment_tiles);
+                const uint8_t *from = metadata + (s * tiles + first) * tile_bytes;
+                int64_t found = 0;
+                for (int64_t i = 0; i < (last - first) * tile_bytes; i += 8)
+                    found += __builtin_popcountll(load<uint64_t>(from + i));
+                counts[s * segments + k] = found;
+            }
+    }
+};
+
+// Sum of each output's int8 weights.
+struct SumTask final : Task {
+    const uint8_t *metadata;
+    const int8_t *values;
+    const int64_t *starts;  // of each strip
+    int64_t strips, tiles;
+    int32_t *sums;
+
+    void run(int thread, int team) const override {
+        for (int64_t s = strips * thread / team; s < strips * (thread + 1) / team; s++) {
+            const int8_t *value = values + starts[s];
+            int32_t *out = sums + s * kStripOutputs;
+            std::fill(out, out + kStripOutputs, 0);
+            for (int64_t row = 0; row < tiles * kTileRows; row++) {
+                const uint8_t *mask = metadata + (s * tiles * kTileRows + row) * 8;
+                for (uint64_t bits = load<uint64_t>(mask); bits; bits &= bits - 1)
+                    out[__builtin_ctzll(bits) / 4] += *value++;
+            }
+        }
+    }
+};
+
 // Rows to int8 with one scale each, to the nearest, ties to even.
 struct QuantiseTask final : Task {
     const uint16_t *weights;
@@ -107,5 +150,23 @@ extern "C" void tw_quantise(const uint16_t *weights, int64_t rows, int64_t lengt
     QuantiseTask task;
     task.weights = weights, task.rows = rows, task.length = length;
     task.quantised = quantised, task.scales = scales;
+    run_in_pool(threads, task);
+}
+
+extern "C" void tw_count_segments(const uint8_t *metadata, int64_t tile_bytes, int64_t strips,
+                                  int64_t tiles, int64_t segment_tiles, int64_t *counts,
+                                  int32_t threads) {
+    SegmentTask task;
+    task.metadata = metadata, task.tile_bytes = tile_bytes, task.strips = strips;
+    task.tiles = tiles, task.segment_tiles = segment_tiles, task.counts = counts;
+    run_in_pool(threads, task);
+}
+
+extern "C" void tw_sum_weights(const uint8_t *metadata, const int8_t *values,
+                               const int64_t *starts, int64_t strips, int64_t tiles,
+                               int32_t *sums, int32_t threads) {
+    SumTask task;
+    task.metadata = metadata, task.values = values, task.starts = starts;
+    task.strips = strips, task.tiles = tiles, task.sums = sums;
     run_in_pool(threads, task);
 }
