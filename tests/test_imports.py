@@ -27,7 +27,8 @@ LAYERS = {
     "hw": {HW, PARAMS, "amaranth"},
     "sim": {SIM, GOLDEN, "numpy"},
     "synth": {SYNTH, HW, PARAMS, "amaranth", "pyosys"},
-    "tilewright/kernels": {KERNELS, GOLDEN, "numpy", "torch"},  # torch: an optional extra
+    # The last three come with an optional extra.
+    "tilewright/kernels": {KERNELS, GOLDEN, "numpy", "torch", "transformers", "safetensors"},
 }
 # The rooms of tilewright/, from the top down: each may import those after it and what LAYERS has.
 ROOMS = ("cli", "report", "studies", "verify", "base")

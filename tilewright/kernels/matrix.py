@@ -349,7 +349,7 @@ class Matrix(Multiplier):
     @property
     def c_weights(self) -> CWeights:
         """The weights as the library sees them; valid while this matrix is alive."""
-        return self._product.weights.contents
+        return self.product.weights.contents
 
     @property
     def format(self) -> WeightFormat:
