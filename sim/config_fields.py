@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from reprlib import repr as shorten
 from typing import Any
 
+from tilewright.golden.params.llm import LARGEST
+
 __all__ = ["DO_NOT_MATTER", "Fields"]
 
 # Fields that change neither the number of parameters nor the work of a token: bookkeeping;
@@ -57,7 +59,9 @@ class Fields:
         """Return the refusal of this model with ``message``."""
         return ValueError(f"{self.name}: {message}")
 
-    def number(self, *keys: str, default: int | None = None, least: int = 1) -> int:
+    def number(
+        self, *keys: str, default: int | None = None, least: int = 1, most: int = LARGEST
+    ) -> int:
         """Return the whole number of the first of ``keys`` that is given, or ``default``."""
         for key in keys:
             self._read.add(key)
@@ -70,6 +74,8 @@ class Fields:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             kind = "a positive number" if least else "a number, 0 or more"
             raise self.refuse(f"{given[0]} must be {kind}, not {shorten(value)}")
+        if value > most:
+            raise self.refuse(f"{given[0]} must be {least}..{most}, not {shorten(value)}")
         return value
 
     def flag(self, key: str, default: bool = False) -> bool:

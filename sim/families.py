@@ -10,7 +10,7 @@ from reprlib import repr as shorten
 from typing import Any
 
 from tilewright.golden.params.block import require
-from tilewright.golden.params.llm import Experts, LatentAttention, LlmShape
+from tilewright.golden.params.llm import MOST_LAYERS, Experts, LatentAttention, LlmShape
 from tilewright.sim.config_fields import Fields
 
 __all__ = ["FAMILIES", "shape_of"]
@@ -89,7 +89,7 @@ def _common(fields: Fields, family: str) -> Read:
     return {
         "hidden_size": hidden,
         "intermediate_size": fields.number(inner, default=4 * hidden if family == "gpt2" else None),
-        "num_hidden_layers": fields.number("num_hidden_layers", "n_layer"),
+        "num_hidden_layers": fields.number("num_hidden_layers", "n_layer", most=MOST_LAYERS),
         "num_attention_heads": heads,
         "num_key_value_heads": fields.number(
             "num_key_value_heads", default=known.get("kv_heads", heads)

@@ -25,7 +25,7 @@ class GemmResult:
     rows: int
     inner: int
     outer: int
-    count: int
+    count: float
     milliseconds: float
     tera_fma_per_second: float
     utilisation: dict[str, float]
@@ -49,6 +49,10 @@ def gemm_results(
             xeon.gemm(target.xeon, target.engine, weights, gemm, target.deca) for gemm in gemms
         ]
         return [_result(t.gemm, t.seconds, t.tile.utilisation, t.tile.bound) for t in times]
+    require(
+        scheme is None or "/" not in scheme,
+        f"one GEMM has one mantissa length, not {scheme!r}",
+    )
     machine = target.accelerator(scheme)
     results = []
     for gemm, time in zip(gemms, run(machine, gemms), strict=True):

@@ -20,6 +20,7 @@ MODEL_TYPES = (
     *("opt", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"),
 )
 LARGEST = 1 << 24  # no size is beyond it: a slip of the keyboard
+MOST_LAYERS = 1 << 12
 OPT_POSITION_OFFSET = 2  # OPT's table of positions starts two rows late
 QUERY_NORMS = ("", "head", "width")
 
@@ -122,6 +123,10 @@ class LlmShape:
             *(("sliding_window",) if self.sliding_window is not None else ()),
         ):
             _require_size(name, getattr(self, name), 1)
+        require(
+            self.num_hidden_layers <= MOST_LAYERS,
+            f"num_hidden_layers must be 1..{MOST_LAYERS}, not {self.num_hidden_layers}",
+        )
         require(
             self.num_attention_heads % self.num_key_value_heads == 0,
             f"{self.num_attention_heads} heads cannot share"

@@ -280,6 +280,10 @@ def test_list_has_models_and_systems(capsys):
             "harmonia has one scheme; leave it out",
         ),
         (
+            ["gemm", "1", "64", "64", "--system", "anda", "--scheme", "7/7/6/5"],
+            "one GEMM has one mantissa length, not '7/7/6/5'",
+        ),
+        (
             ["llm", "opt-125m", "--block", "deca", "--system", "anda"],
             "block deca is beside the cores of spr-ddr and spr-hbm, not in anda",
         ),

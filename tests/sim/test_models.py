@@ -1,12 +1,13 @@
 """Models of the table against published counts; config.json as others write it."""
 
 import json
+import tomllib
 
 import pytest
 
 from tilewright.golden.params.llm import Experts, LatentAttention, LlmShape
-from tilewright.sim.families import FAMILIES
-from tilewright.sim.models import model_names, published, resolve_model
+from tilewright.sim.families import FAMILIES, shape_of
+from tilewright.sim.models import ABOUT, TABLE, model_names, published, resolve_model
 
 CONFIG = {
     "model_type": "llama",
@@ -21,6 +22,15 @@ CONFIG = {
     "tie_word_embeddings": True,
     "torch_dtype": "bfloat16",
 }
+
+
+def table():
+    """The fields of every model of the table."""
+    entries = tomllib.loads(TABLE.read_text())
+    return {
+        name: {key: value for key, value in entry.items() if key not in ABOUT}
+        for name, entry in entries.items()
+    }
 
 
 def written(tmp_path, config):
@@ -221,6 +231,7 @@ def test_names_are_taken_in_any_case():
         ({"vocab_size": "many"}, "vocab_size must be a positive number, not 'many'"),
         ({"vocab_size": [[[[]]]]}, r"vocab_size must be a positive number, not \[\[\[\[\]\]\]\]"),
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false, not 'no'"),
+        ({"num_hidden_layers": 10**30}, "num_hidden_layers must be 1..4096, not 1000"),
         ({"num_key_value_heads": 7}, "24 heads cannot share 7 key-value heads"),
         ({"head_dim": 127}, "head_dim must be even for rotary positions, not 127"),
         ({"head_dim": None, "hidden_size": 3071}, "24 heads do not divide hidden_size 3071"),
@@ -258,6 +269,24 @@ def test_a_malformed_config_is_refused(tmp_path, change, message):
         written(tmp_path, CONFIG | change)
     assert str(refusal.value).startswith(str(tmp_path))
     assert "\n" not in str(refusal.value)
+
+
+WRONG = (None, "x", -1, 0, 1.5, True, [], {"a": {}}, ["x"], [1, "a"], 10**30, float("nan"))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_any_value_of_any_field_is_understood_or_refused_in_one_line(family):
+    """No other error, no traceback, and no loop over as many layers as a slip of the keyboard."""
+    name = next(n for n in model_names() if resolve_model(n).model_type == family)
+    config = table()[name]
+    fields = {field for entry in table().values() for field in entry}
+    for field in sorted(fields | {"layer_types", "mlp_only_layers", "no_rope_layers"}):
+        for value in WRONG:
+            try:
+                assert shape_of("m", config | {field: value}).parameters > 0
+            except ValueError as refusal:
+                assert str(refusal).startswith("m: ")
+                assert "\n" not in str(refusal)
 
 
 @pytest.mark.parametrize(
