@@ -176,6 +176,7 @@ class DecaParams(BlockParams):
     cam_entries: int = 32  # outstanding line requests of one loader
     address_bits: int = 48  # virtual byte address
     tepl_entries: int = 8
+    port_commands: int = 3  # of the TEPL unit with one loader: fetched, leaving, in its TOut
 
     loaders: ClassVar[int] = 2
     line_bytes: ClassVar[int] = ROW_BYTES
@@ -194,6 +195,7 @@ class DecaParams(BlockParams):
             ("cam_entries", 2, 64),
             ("address_bits", 16, 64),
             ("tepl_entries", 2, 64),
+            ("port_commands", 1, 8),
         ):
             value = getattr(self, name)
             require(least <= value <= most, f"{name} must be {least}..{most}, not {value!r}")
@@ -265,7 +267,12 @@ class DecaParams(BlockParams):
 
     @property
     def wires(self) -> tuple[Wire, ...]:
-        return (Wire("squash", self.loaders),)
+        out = True
+        return (
+            Wire("squash", self.loaders),
+            Wire("open", self.loaders, out),  # the loader takes a command
+            Wire("rows", self.loaders * TILE_ROWS, out),  # full ones of each TOut
+        )
 
     @property
     def command_fields(self) -> tuple[Field, ...]:

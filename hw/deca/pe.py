@@ -3,7 +3,7 @@
 from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import connect, flipped
 
-from tilewright.golden.params.deca import STRUCTURES, DecaParams
+from tilewright.golden.params.deca import STRUCTURES, TILE_ROWS, DecaParams
 from tilewright.hw.deca.loader import Loader
 from tilewright.hw.deca.prefetcher import Prefetcher
 from tilewright.hw.deca.registers import Registers
@@ -72,6 +72,7 @@ class DecaPE(Unit[DecaParams]):
         for k, loader in enumerate(loaders):
             port, own = getattr(self, f"command{k}"), registers.command[k]
             given = loader.command
+            m.d.comb += self.open[k].eq(given.ready)
             m.d.comb += given.valid.eq((port.valid | own.valid) & turn)
             m.d.comb += [
                 port.ready.eq(given.ready & turn),
@@ -171,9 +172,10 @@ class DecaPE(Unit[DecaParams]):
                 tout.chunk.eq(pipeline.o.chunk),
                 tout.int8.eq(pipeline.o.int8),
                 tout.elements.eq(pipeline.o.elements),
-                tout.commit.eq(ends & pipeline.o.write),
+                tout.ends.eq(ends),
                 tout.clear.eq(kill[k]),
                 loader.full.eq(tout.full),
+                self.rows.word_select(k, TILE_ROWS).eq(tout.full),
                 loader.result_taken.eq(done.valid & (done.ready | registers.take_result[k])),
                 registers.status[k].busy.eq(loader.busy | pending[k]),
                 registers.status[k].done.eq(done.valid),

@@ -1,9 +1,10 @@
 """TEPL unit: the core's queue of tile loads and its two ports to the processing element."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 from amaranth import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import Port
@@ -25,46 +26,45 @@ READS_IN_FLIGHT = 4  # covers the processing element's read latency at a row a c
 _ROW_BITS = (TILE_ROWS - 1).bit_length()
 
 
-class _State(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """The state of a port."""
-
-    IDLE = 0
-    BUSY = 1  # the processing element has its command, or is offered it
-    READ = 2  # the tile is done and its rows go to the tile register
-    FINISH = 3  # the outcome is to be told to the core
-
-
 class TeplUnit(wiring.Component):
-    """``params.tepl_entries`` TEPL instructions in program order, of which two execute.
+    """``params.tepl_entries`` TEPL instructions in program order, most of which execute.
 
     A TEPL is dispatched with or without its metadata (``ready``); ``wakeup`` brings what was
     missing, after the dispatch. The oldest TEPL that is ready is issued, speculatively, as soon as
-    one of the ports, which stand for the loaders of the same number, is free. When the tile is
-    done its rows 0 to 15 go to ``tile_write`` and then its id to ``complete``; a tile that ended
-    with an error writes no row and completes with its code. TEPLs complete in any order and leave
-    the queue in program order.
+    one of the ports, which stand for the loaders of the same number, is open: its loader takes a
+    command (``open``), and fewer than ``params.port_commands`` commands are with it. A loader works
+    on its commands in the order of issue. Rows of a tile go to ``tile_write`` as soon as they are
+    produced (``rows``), 0 to 15, and after the last one its id to ``complete``. TEPLs complete in
+    any order and leave the queue in program order.
 
-    ``flush`` drops the TEPL with its id and all younger ones, wherever they are: it pulses
-    ``squash`` for the loaders that work on one of them, in the cycle after, and their ports are
-    free again. Nothing of a dropped TEPL is written or completed after the flush has been taken,
-    so its id and register may be used again at once. The flush waits for words that are already
-    on offer, which must therefore be taken in finite time whether or not a flush waits; while it
-    waits, nothing new is offered and nothing dispatched, so the core may replace a dispatch that
-    it has on offer.
+    A tile that ends with an error completes with its code. Some of its first rows may have been
+    written by then, with the values that a tile without the error would have there; none is
+    written after it. They are in a register that no other instruction reads before the TEPL
+    completes, and a TEPL with an error is never committed.
+
+    ``flush`` drops the TEPL with its id and all younger ones, wherever they are. Nothing of a
+    dropped TEPL is written or completed after the flush has been taken, so its id and register may
+    be used again at once. A port all of whose commands are dropped squashes its loader
+    (``squash``) in the cycle after, and is free again. Where older TEPLs execute at the same port,
+    these end first, what was dropped before them runs through unseen, and the squash follows; until
+    then the port takes no command. The flush waits for words that are already on offer, which must
+    therefore be taken in finite time whether or not a flush waits; while it waits, nothing new is
+    offered and nothing dispatched, so the core may replace a dispatch that it has on offer.
 
     Ids are numbers of TEPLs in program order, modulo 64. Of two ids at most 31 apart the lower one
     is older, so a flush may also name a TEPL that has completed, or an id never given.
 
-    Timing: a command is on offer three cycles after its dispatch; a tile's rows leave one a cycle,
-    those of two tiles without a gap; ``complete`` follows the last row after two cycles.
+    Timing: a command is on offer three cycles after its dispatch, or the cycle after its port
+    opens; a row is asked for the cycle after it is full, one row a cycle, tile after tile without
+    a gap; ``complete`` follows the last row after two cycles.
 
     Members
     -------
     dispatch : the next TEPL in program order
     wakeup : metadata for the TEPL with that id; ignored if there is none that waits
     flush : drop this one and all younger ones
-    command0, command1, done0, done1, read_request, read_response : to the members of the same
-        name of :class:`tilewright.hw.deca.pe.DecaPE`, as is ``squash``
+    command0, command1, done0, done1, read_request, read_response, squash, open, rows : to the
+        members of the same name of :class:`tilewright.hw.deca.pe.DecaPE`
     tile_write : a row of 64 bytes for a tile register
     complete : the TEPL has ended so (:class:`tilewright.golden.params.deca.TileError`)
     """
@@ -85,25 +85,16 @@ class TeplUnit(wiring.Component):
         super().__init__(
             {port.name: In(stream.Signature(payload_layout(port))) for port in inputs}
             | {port.name: Out(stream.Signature(payload_layout(port))) for port in outputs}
-            | {"squash": Out(params.loaders)}
+            | {
+                "squash": Out(params.loaders),
+                "open": In(params.loaders),
+                "rows": In(params.loaders * TILE_ROWS),
+            }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        loaders = range(self.params.loaders)
-        entries = self.params.tepl_entries
-        ports = [
-            SimpleNamespace(
-                state=Signal(_State, name=f"port{k}_state"),
-                entry=Signal(entries, name=f"port{k}_entry"),
-                id=Signal(TEPL_ID_BITS, name=f"port{k}_id"),
-                register=Signal(TILE_REGISTER_BITS, name=f"port{k}_register"),
-                error=Signal(ERROR_BITS, name=f"port{k}_error"),
-                asked=Signal(name=f"port{k}_asked"),  # for rows, up to the last one
-                dropped=Signal(name=f"port{k}_dropped"),
-            )
-            for k in loaders
-        ]
+        ports = [self._port(m, k) for k in range(self.params.loaders)]
         # A flush waits until no word stays on offer; nothing is offered anew meanwhile.
         quiet: list[Value] = []
         calm = Signal()
@@ -112,30 +103,85 @@ class TeplUnit(wiring.Component):
 
         queue = self._queue(m, flushes, calm)
         self._issue(m, queue, ports, quiet, calm)
-        for k, port in enumerate(ports):
-            done = getattr(self, f"done{k}")
-            m.d.comb += done.ready.eq(port.state == _State.BUSY)
-            with m.If(done.valid & done.ready):
-                fine = done.p.error == TileError.OK
-                m.d.sync += port.error.eq(done.p.error)
-                m.d.sync += port.state.eq(Mux(fine, _State.READ, _State.FINISH))
-        self._rows(m, ports, quiet, calm)
-        self._complete(m, queue, ports, quiet, calm)
+        reads = self._rows(m, queue, ports, quiet, calm)
+        self._complete(m, queue, ports, reads, quiet, calm)
 
         m.d.comb += [self.flush.ready.eq(Cat(quiet).all()), flushes.eq(~calm & self.flush.ready)]
-        for k, port in enumerate(ports):
-            m.d.comb += port.dropped.eq(
-                flushes & (port.state != _State.IDLE) & (port.entry & queue.younger).any()
-            )
-            m.d.sync += self.squash[k].eq(port.dropped)
-            with m.If(port.dropped):
-                m.d.sync += port.state.eq(_State.IDLE)
+        for port in ports:
+            self._drop(m, queue, port)
         return m
+
+    def _port(self, m: Module, k: int) -> SimpleNamespace:
+        """The commands that are with loader ``k`` in the order of issue; the first one's state.
+
+        A command is known by its entry of the queue, one bit per entry; a dropped one has none.
+        """
+        depth, entries = self.params.port_commands, self.params.tepl_entries
+        port = SimpleNamespace(
+            number=k,
+            used=Signal(depth, name=f"port{k}_used"),  # the lowest ones
+            slots=[Signal(entries, name=f"port{k}_slot{n}") for n in range(depth)],
+            row=Signal(_ROW_BITS, name=f"port{k}_row"),  # to ask for next
+            settled=Signal(name=f"port{k}_settled"),  # the tile has all its rows
+            failed=Signal(name=f"port{k}_failed"),
+            error=Signal(ERROR_BITS, name=f"port{k}_error", reset_less=True),
+            full=self.rows.word_select(k, TILE_ROWS),
+            pushes=Signal(name=f"port{k}_pushes"),
+            asks=Signal(name=f"port{k}_asks"),  # for a row
+            told=Signal(name=f"port{k}_told"),  # the core knows of the error
+        )
+        port.first = port.slots[0]
+        ghosts = Cat(u & ~s.any() for u, s in zip(port.used, port.slots, strict=True))
+        port.takes = self.open[k] & ~port.used[-1] & ~ghosts.any()
+
+        done = getattr(self, f"done{k}")
+        port.ends = done.valid & done.ready
+        fine = done.p.error == TileError.OK
+        m.d.comb += done.ready.eq(port.used[0] & ~port.settled & ~port.failed)
+        with m.If(port.ends):
+            m.d.sync += [
+                port.settled.eq(fine),
+                port.failed.eq(~fine),
+                port.error.eq(done.p.error),
+            ]
+        # The last row waits for the result, should that come later.
+        last = port.row == TILE_ROWS - 1
+        port.here = (
+            port.used[0]
+            & port.full.bit_select(port.row, 1)
+            & (~last | port.settled | (done.valid & fine))
+        )
+        pops = Signal(name=f"port{k}_pops")
+        m.d.comb += pops.eq((port.asks & last) | port.told)
+        with m.If(port.asks):
+            m.d.sync += port.row.eq(port.row + 1)
+        with m.If(pops):
+            m.d.sync += [port.row.eq(0), port.settled.eq(0), port.failed.eq(0)]
+            m.d.sync += port.used.eq(port.used >> 1)
+            m.d.sync += [low.eq(high) for low, high in pairwise(port.slots)]
+        port.pops = pops
+        return port
+
+    def _drop(self, m: Module, q: SimpleNamespace, port: SimpleNamespace) -> None:
+        """Commands that are flushed lose their entry; a loader that has no other is squashed."""
+        with m.If(q.dropped.any()):
+            m.d.sync += [slot.eq(slot & ~q.dropped) for slot in port.slots]
+        kept = Cat(
+            used & (slot & ~q.dropped).any()
+            for used, slot in zip(port.used, port.slots, strict=True)
+        )
+        ask = self.read_request
+        asking = ask.valid & ~ask.ready & (ask.p.tout == port.number)
+        squashes = Signal(name=f"port{port.number}_squashes")
+        m.d.comb += squashes.eq(port.used[0] & ~kept.any() & ~asking)
+        m.d.sync += self.squash[port.number].eq(squashes)
+        with m.If(squashes):
+            m.d.sync += [port.used.eq(0), port.row.eq(0), port.settled.eq(0), port.failed.eq(0)]
 
     def _queue(self, m: Module, flushes: Value, calm: Value) -> SimpleNamespace:
         """The entries, a ring: dispatch at the tail, leave at the head."""
         entries = self.params.tepl_entries
-        flags = ("valid", "ready", "can_go", "finished", "younger")
+        flags = ("valid", "ready", "can_go", "written", "over", "finished", "younger", "dropped")
         q = SimpleNamespace(**{name: Signal(entries, name=name) for name in flags})
         command = payload_layout(Port("", self.params.command_fields))
         q.ids = [Signal(TEPL_ID_BITS, name=f"id{k}") for k in range(entries)]
@@ -157,7 +203,8 @@ class TeplUnit(wiring.Component):
                 q.from_head.eq(Mux(q.head[-1], ~0, q.from_head << 1)),
             ]
 
-        dropped = q.younger & flushes.replicate(entries)
+        dropped = q.dropped
+        m.d.comb += dropped.eq(q.younger & flushes.replicate(entries))
         oldest_dropped = dropped & (q.head | ~dropped.rotate_left(1))
         with m.If(dropped.any()):
             m.d.sync += tail.eq(oldest_dropped)
@@ -193,12 +240,13 @@ class TeplUnit(wiring.Component):
     def _issue(
         self, m: Module, q: SimpleNamespace, ports: list[SimpleNamespace], quiet: Value, calm: Value
     ) -> None:
-        """The oldest entry that can go to a free port, by a register that both ports share."""
-        offer = Signal.like(q.commands[0], name="offer", reset_less=True)
-        offered = Signal(len(ports))  # which port offers it
+        """The oldest entry that can go to an open port; its metadata leave the queue directly."""
+        offered = Signal(len(ports))  # which port offers a command
+        offer = Signal.like(q.valid, name="offer")  # its entry
         commands = [getattr(self, f"command{k}") for k in range(len(ports))]
+        shown = _chosen(offer, q.commands)
         for k, command in enumerate(commands):
-            m.d.comb += [command.valid.eq(offered[k]), command.payload.eq(offer)]
+            m.d.comb += [command.valid.eq(offered[k]), command.payload.eq(shown)]
         taken = Cat(command.ready for command in commands)
         free = Signal()
         m.d.comb += free.eq(~(offered & ~taken).any())
@@ -209,93 +257,90 @@ class TeplUnit(wiring.Component):
         # The entry to go next is chosen a cycle ahead.
         first, pick, up_next = (Signal.like(q.valid, name=n) for n in ("first", "pick", "up_next"))
         goes = Signal()
-        idle, target = Signal(len(ports)), Signal(len(ports))
+        takes, target = Signal(len(ports)), Signal(len(ports))
         m.d.comb += [
             first.eq(q.can_go & q.from_head),
             pick.eq(Mux(first.any(), lowest_set(first), lowest_set(q.can_go))),
-            idle.eq(Cat(port.state == _State.IDLE for port in ports)),
-            target.eq(lowest_set(idle)),
-            goes.eq(up_next.any() & idle.any() & free & calm),
+            takes.eq(Cat(port.takes for port in ports) & ~offered),
+            target.eq(lowest_set(takes)),
+            goes.eq(up_next.any() & takes.any() & free & calm),
         ]
         m.d.sync += up_next.eq(Mux(goes | ~calm, 0, pick))
         with m.If(goes):
-            m.d.sync += [offer.eq(_chosen(up_next, q.commands)), offered.eq(target)]
+            m.d.sync += [offer.eq(up_next), offered.eq(target)]
             for k in range(len(up_next)):
                 with m.If(up_next[k]):
                     m.d.sync += q.can_go[k].eq(0)
-            for k, port in enumerate(ports):
-                with m.If(target[k]):
-                    m.d.sync += [
-                        port.state.eq(_State.BUSY),
-                        port.entry.eq(up_next),
-                        port.id.eq(_chosen(up_next, q.ids)),
-                        port.register.eq(_chosen(up_next, q.registers)),
-                        port.asked.eq(0),
-                    ]
+        for k, port in enumerate(ports):
+            m.d.comb += port.pushes.eq(goes & target[k])
+            # Behind those that stay.
+            stay = Mux(port.pops, port.used >> 1, port.used)
+            place = ~stay & Cat(1, stay)[: len(stay)]
+            with m.If(port.pushes):
+                m.d.sync += port.used.eq(stay | place)
+                for n, slot in enumerate(port.slots):
+                    with m.If(place[n]):
+                        m.d.sync += slot.eq(up_next)
 
-    def _rows(self, m: Module, ports: list[SimpleNamespace], quiet: Value, calm: Value) -> None:
-        """Rows of tiles that are done, from the processing element to the tile registers."""
+    def _rows(
+        self, m: Module, q: SimpleNamespace, ports: list[SimpleNamespace], quiet: Value, calm: Value
+    ) -> list[SimpleNamespace]:
+        """Rows that are there, from the processing element to the tile registers."""
         ask, answer, write = self.read_request, self.read_response, self.tile_write
-        dropped = Cat(port.dropped for port in ports)
-
-        # Requests, tile after tile.
-        asking, which, row = Signal(), Signal(range(len(ports))), Signal(_ROW_BITS)
-        insists = Signal()  # was on offer in the cycle before
-        room, goes, ends = Signal(), Signal(), Signal()
-        waiting = Signal(len(ports))
-        m.d.comb += [
-            ask.valid.eq(asking & room & (calm | insists)),
-            ask.p.tout.eq(which),
-            ask.p.row.eq(row),
-            goes.eq(ask.valid & ask.ready),
-            ends.eq((goes & (row == TILE_ROWS - 1)) | dropped.bit_select(which, 1)),
-            waiting.eq(Cat((p.state == _State.READ) & ~p.asked & ~p.dropped for p in ports)),
+        depth, entries = READS_IN_FLIGHT, self.params.tepl_entries
+        reads = [
+            SimpleNamespace(
+                entry=Signal(entries, name=f"read{k}_entry"),  # none: its TEPL was dropped
+                row=Signal(_ROW_BITS, name=f"read{k}_row", reset_less=True),
+            )
+            for k in range(depth)
         ]
-        quiet.append(~ask.valid | ask.ready)
-        m.d.sync += insists.eq(ask.valid & ~ask.ready)
+        tail, head = Signal(depth, init=1), Signal(depth, init=1)
+        under_way = Signal(depth)  # asked for or about to be, up to the answer
+
+        # Requests, by a register; a tile whose rows come is not left for another one.
+        free, goes = Signal(), Signal()
+        here, chosen = Signal(len(ports)), Signal(len(ports))
+        current = Cat(ask.p.tout == k for k in range(len(ports)))
+        m.d.comb += [
+            free.eq(~ask.valid | ask.ready),
+            here.eq(Cat(port.here for port in ports)),
+            chosen.eq(Mux((here & current).any(), here & current, here)),
+            goes.eq(here.any() & free & calm & ~(under_way & tail).any()),
+        ]
+        quiet.append(free)
+        with m.If(free):
+            m.d.sync += ask.valid.eq(goes)
+        row, entry = (
+            _chosen(chosen, [p.row for p in ports]),
+            _chosen(chosen, [p.first for p in ports]),
+        )
         with m.If(goes):
-            m.d.sync += row.eq(row + 1)
-        with m.If(~asking | ends):
-            m.d.sync += [asking.eq(waiting.any()), row.eq(0)]
-            for k, port in enumerate(ports):
-                with m.If(lowest_set(waiting)[k]):
-                    m.d.sync += [port.asked.eq(1), which.eq(k)]
+            m.d.sync += [ask.p.tout.eq(chosen[1]), ask.p.row.eq(row), tail.eq(tail.rotate_left(1))]
+        for port, asks in zip(ports, chosen, strict=True):
+            m.d.comb += port.asks.eq(goes & asks)
 
         # What is in flight, in the order of the answers.
-        tail, head = Signal(READS_IN_FLIGHT, init=1), Signal(READS_IN_FLIGHT, init=1)
-        live = Signal(READS_IN_FLIGHT)  # still on its way, and its tile not dropped
-        under_way = Signal(READS_IN_FLIGHT)
-        reads = [Signal.like(ask.payload, name=f"read{k}") for k in range(READS_IN_FLIGHT)]
         arrives = Signal()
-        m.d.comb += room.eq(~(under_way & tail).any())
         for k, read in enumerate(reads):
+            with m.If(q.dropped.any()):
+                m.d.sync += read.entry.eq(read.entry & ~q.dropped)
             with m.If(goes & tail[k]):
-                m.d.sync += [read.eq(ask.payload), under_way[k].eq(1)]
-                m.d.sync += live[k].eq(~dropped.bit_select(which, 1))
-            with m.Else():
-                with m.If(dropped.bit_select(read.tout, 1)):
-                    m.d.sync += live[k].eq(0)
-                with m.If(arrives & head[k]):
-                    m.d.sync += [under_way[k].eq(0), live[k].eq(0)]
-        with m.If(goes):
-            m.d.sync += tail.eq(tail.rotate_left(1))
+                m.d.sync += [read.entry.eq(entry), read.row.eq(row), under_way[k].eq(1)]
+            with m.Elif(arrives & head[k]):
+                m.d.sync += [read.entry.eq(0), under_way[k].eq(0)]
         with m.If(arrives):
             m.d.sync += head.eq(head.rotate_left(1))
 
         # Answers.
         wanted, writes, insisted = Signal(), Signal(), Signal()
-        read = Signal.like(ask.payload)
+        to = Signal(entries)  # the entry whose row it is
         m.d.comb += [
-            read.eq(_chosen(head, reads)),
-            wanted.eq((live & head).any()),
+            to.eq(_chosen(head, [read.entry for read in reads])),
+            wanted.eq(to.any()),
             write.valid.eq(answer.valid & wanted & (calm | insisted)),
-            write.p.register.eq(
-                _chosen(
-                    Cat(read.tout == k for k in range(len(ports))),
-                    [port.register for port in ports],
-                )
-            ),
-            write.p.row.eq(read.row),
+            write.p.register.eq(_chosen(to, q.registers)),
+            write.p.row.eq(_chosen(head, [read.row for read in reads])),
             write.p.data.eq(answer.p.data),
             writes.eq(write.valid & write.ready),
             answer.ready.eq(~wanted | writes),
@@ -303,34 +348,49 @@ class TeplUnit(wiring.Component):
         ]
         quiet.append(~write.valid | write.ready)
         m.d.sync += insisted.eq(write.valid & ~write.ready)
-        for k, port in enumerate(ports):
-            with m.If(writes & (read.tout == k) & (read.row == TILE_ROWS - 1)):
-                m.d.sync += port.state.eq(_State.FINISH)
+        last = writes & (write.p.row == TILE_ROWS - 1)
+        m.d.comb += q.written.eq(to & last.replicate(entries))
+        return reads
 
     def _complete(
-        self, m: Module, q: SimpleNamespace, ports: list[SimpleNamespace], quiet: Value, calm: Value
+        self,
+        m: Module,
+        q: SimpleNamespace,
+        ports: list[SimpleNamespace],
+        reads: list[SimpleNamespace],
+        quiet: Value,
+        calm: Value,
     ) -> None:
-        """Outcomes to the core; the port is free then."""
+        """Outcomes to the core: tiles that have all their rows, then those that failed."""
         o = self.complete
-        free = Signal()
-        finishing = Signal(len(ports))
+        free, tells = Signal(), Signal()
+        ended = Signal.like(q.over)
+        failed = Signal(len(ports))  # and no row of the tile is on its way
+        for k, port in enumerate(ports):
+            on_the_way = Cat((read.entry & port.first).any() for read in reads).any()
+            m.d.comb += failed[k].eq(port.failed & port.first.any() & ~on_the_way)
+        fails = lowest_set(failed) & (~q.over.any()).replicate(len(ports))
         m.d.comb += [
             free.eq(~o.valid | o.ready),
-            finishing.eq(Cat(port.state == _State.FINISH for port in ports)),
+            tells.eq(free & calm & (q.over.any() | failed.any())),
+            ended.eq(lowest_set(q.over) | _chosen(fails, [port.first for port in ports])),
         ]
         quiet.append(free)
+        for port, told in zip(ports, fails, strict=True):
+            dropped = port.failed & ~port.first.any()
+            m.d.comb += port.told.eq((tells & told) | (dropped & calm))
         with m.If(free):
-            m.d.sync += o.valid.eq(finishing.any() & calm)
-        for k, port in enumerate(ports):
-            with m.If(free & calm & lowest_set(finishing)[k]):
-                m.d.sync += [
-                    o.p.id.eq(port.id),
-                    o.p.error.eq(port.error),
-                    port.state.eq(_State.IDLE),
-                ]
-                for n in range(len(port.entry)):
-                    with m.If(port.entry[n]):
-                        m.d.sync += q.finished[n].eq(1)
+            m.d.sync += o.valid.eq(tells)
+        with m.If(tells):
+            m.d.sync += [
+                o.p.id.eq(_chosen(ended, q.ids)),
+                o.p.error.eq(_chosen(fails, [port.error for port in ports])),
+            ]
+            for k in range(len(ended)):
+                with m.If(ended[k]):
+                    m.d.sync += q.finished[k].eq(1)
+        told = ended & tells.replicate(len(ended))
+        m.d.sync += q.over.eq((q.over | q.written) & ~told & ~q.dropped)
 
 
 def _chosen(select: Value, values: list) -> Value:

@@ -32,5 +32,5 @@ class DecaTepl(Unit[DecaTeplParams]):
             connect(m, flipped(getattr(self, port.name)), getattr(tepl, port.name))
         for name in ("mem_request", "mem_response", "mmio_request", "mmio_response"):
             connect(m, flipped(getattr(self, name)), getattr(pe, name))
-        m.d.comb += pe.squash.eq(tepl.squash)
+        m.d.comb += [pe.squash.eq(tepl.squash), tepl.open.eq(pe.open), tepl.rows.eq(pe.rows)]
         return m

@@ -8,7 +8,7 @@ from tilewright.golden.params.deca import TILE_BYTES, TILE_ROWS, DecaParams
 from tilewright.hw.deca.layout import chunk_index_bits
 from tilewright.hw.sram import Sram
 
-__all__ = ["TileOut", "rows_of_chunk"]
+__all__ = ["TileOut", "rows_ended_by_chunk", "rows_of_chunk"]
 
 
 def rows_of_chunk(p: DecaParams, chunk: Value, int8: Value) -> Value:
@@ -22,12 +22,23 @@ def rows_of_chunk(p: DecaParams, chunk: Value, int8: Value) -> Value:
     return Cat(Mux(int8, touches(r, p.lanes), touches(r, 2 * p.lanes)) for r in range(TILE_ROWS))
 
 
+def rows_ended_by_chunk(p: DecaParams, chunk: Value, int8: Value) -> Value:
+    """Rows whose last element is in a chunk, one bit per row."""
+
+    def ends(row: int, chunk_bytes: int) -> Value:
+        return chunk == ((row + 1) * p.line_bytes - 1) // chunk_bytes
+
+    return Cat(Mux(int8, ends(r, p.lanes), ends(r, 2 * p.lanes)) for r in range(TILE_ROWS))
+
+
 class TileOut(wiring.Component):
-    """Holds a tile from its last chunk until each row has been read.
+    """Holds each row of a tile from its last chunk until it has been read.
 
     ``write`` puts chunk number ``chunk`` of ``lanes`` elements (bf16, or the low bytes of int8
-    lanes). ``commit`` makes all rows ``full``; ``read`` shows row ``row`` in the next cycle and
-    makes it free, so that the next tile may follow the reader row by row. ``clear`` empties it.
+    lanes); a row is ``full`` in the cycle after its last one. ``read`` shows row ``row`` in the
+    next cycle and makes it free, so that the next tile may follow the reader row by row. ``ends``
+    comes with the last chunk of a tile, or instead of it where the tile is not good: of such a
+    tile no row that has not been read stays full. ``clear`` empties it.
     """
 
     def __init__(self, params: DecaParams):
@@ -38,7 +49,7 @@ class TileOut(wiring.Component):
                 "chunk": In(chunk_index_bits(params)),
                 "int8": In(1),
                 "elements": In(data.ArrayLayout(16, params.lanes)),
-                "commit": In(1),
+                "ends": In(1),
                 "clear": In(1),
                 "full": Out(TILE_ROWS),
                 "read": In(1),
@@ -80,10 +91,14 @@ class TileOut(wiring.Component):
             m.d.sync += which.eq(self.row[:shift] if shift else 0)
         m.d.comb += self.data.eq(rows.read_data.word_select(which, p.line_bits))
 
-        with m.If(self.read):
-            m.d.sync += self.full.bit_select(self.row, 1).eq(0)
-        with m.If(self.commit):
-            m.d.sync += self.full.eq(~0)
+        fresh = Signal(TILE_ROWS)  # rows of the tile that is being written
+        written = rows_ended_by_chunk(p, self.chunk, self.int8) & self.write.replicate(TILE_ROWS)
+        read = (1 << self.row)[:TILE_ROWS] & self.read.replicate(TILE_ROWS)
+        given_up = fresh & (self.ends & ~self.write).replicate(TILE_ROWS)
+        with m.If(self.write | self.read | self.ends):
+            m.d.sync += self.full.eq((self.full & ~read & ~given_up) | written)
+        with m.If(self.write | self.ends):
+            m.d.sync += fresh.eq((fresh | written) & ~self.ends.replicate(TILE_ROWS))
         with m.If(self.clear):
-            m.d.sync += self.full.eq(0)
+            m.d.sync += [self.full.eq(0), fresh.eq(0)]
         return m

@@ -27,4 +27,4 @@ class DecaAxiBench(Bench):
 class DecaTeplBench(Bench):
     """Bench of DECA behind the TEPL unit: a memory and a core that speculates around it."""
 
-    tests = ("tilewright.verify.deca.tepl",)
+    tests = ("tilewright.verify.deca.tepl", "tilewright.verify.deca.throughput")

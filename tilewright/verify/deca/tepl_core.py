@@ -74,8 +74,9 @@ class TeplCore(Host):
     With probability ``mispredict`` a TEPL is dispatched after a branch that goes wrong: it and all
     that follow are for tiles of no meaning, until some cycles later a flush names it and the
     program goes on from there. Besides, in each cycle with probability ``interrupt`` a flush names
-    any TEPL that is not committed, or the next one. What is flushed must leave no trace; what is
-    committed has written golden's rows, in order, into its register, or ended with its error.
+    any TEPL that is not committed, or the next one. A TEPL is dispatched without its metadata with
+    probability ``asleep``. What is flushed must leave no trace; what is committed has written
+    golden's rows, in order, into its register, or ended with its error.
     """
 
     def __init__(
@@ -89,9 +90,11 @@ class TeplCore(Host):
         stall: float = 0.0,
         mispredict: float = 0.1,
         interrupt: float = 0.002,
+        asleep: float = 0.5,
     ):
         super().__init__(clock, params, memory, rng, stall=stall)
         self.coverage, self.mispredict, self.interrupt = coverage, mispredict, interrupt
+        self.asleep = asleep
         self.drivers["flush"].stall = 0.0
         self.program: list[TileJob] = []  # empty: the core does nothing of its own
         self.strangers: list[TileJob] = []  # tiles of wrong paths
@@ -145,7 +148,7 @@ class TeplCore(Host):
             job = self.program[number - self.first]
         else:
             return
-        self.offered = Tepl(number, job.again(), awake=self.rng.random() < 0.5)
+        self.offered = Tepl(number, job.again(), awake=self.rng.random() >= self.asleep)
         nothing = dict.fromkeys(job.fields, 0)
         self._send("dispatch", self.offered, job.fields if self.offered.awake else nothing)
 
@@ -234,6 +237,7 @@ class TeplCore(Host):
             f" expected {tepl.job.error.name} with {rows}"
         )
         tepl.completed = True
+        tepl.job.result, tepl.job.done_at = TileError(error), self.now
 
     def _commit(self) -> None:
         """Commit completed TEPLs in order, up to what will be flushed."""
