@@ -39,6 +39,7 @@ class DecaPE(Unit[DecaParams]):
             m.submodules[f"tout{k}"] = tout = TileOut(p)
             loaders.append(loader)
             touts.append(tout)
+        self.touts = touts
         connect(m, flipped(self.mmio_request), registers.request)
         connect(m, registers.response, flipped(self.mmio_response))
         kill = Signal(p.loaders)

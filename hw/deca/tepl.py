@@ -3,7 +3,7 @@
 from itertools import pairwise
 from types import SimpleNamespace
 
-from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -45,11 +45,12 @@ class TeplUnit(wiring.Component):
     ``flush`` drops the TEPL with its id and all younger ones, wherever they are. Nothing of a
     dropped TEPL is written or completed after the flush has been taken, so its id and register may
     be used again at once. A port all of whose commands are dropped squashes its loader
-    (``squash``) in the cycle after, and is free again. Where older TEPLs execute at the same port,
-    these end first, what was dropped before them runs through unseen, and the squash follows; until
-    then the port takes no command. The flush waits for words that are already on offer, which must
-    therefore be taken in finite time whether or not a flush waits; while it waits, nothing new is
-    offered and nothing dispatched, so the core may replace a dispatch that it has on offer.
+    (``squash``) in the cycle after, or when a row that it asks for has been read, and is free
+    again. Where older TEPLs execute at the same port, these end first, what was dropped before them
+    runs through unseen, and the squash follows; until then the port takes no command. The flush
+    waits for commands, rows and outcomes that are already on offer, which must therefore be taken
+    in finite time whether or not a flush waits; while it waits, nothing new is offered and nothing
+    dispatched, so the core may replace a dispatch that it has on offer.
 
     Ids are numbers of TEPLs in program order, modulo 64. Of two ids at most 31 apart the lower one
     is older, so a flush may also name a TEPL that has completed, or an id never given.
@@ -95,7 +96,8 @@ class TeplUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         ports = [self._port(m, k) for k in range(self.params.loaders)]
-        # A flush waits until no word stays on offer; nothing is offered anew meanwhile.
+        # A flush waits for what is on offer, but for a row's request: the answer may wait for the
+        # flush. Nothing is offered anew meanwhile.
         quiet: list[Value] = []
         calm = Signal()
         flushes = Signal()
@@ -137,7 +139,10 @@ class TeplUnit(wiring.Component):
         done = getattr(self, f"done{k}")
         port.ends = done.valid & done.ready
         fine = done.p.error == TileError.OK
-        m.d.comb += done.ready.eq(port.used[0] & ~port.settled & ~port.failed)
+        # A tile that failed has given up its rows. The next one may write them only when none of
+        # them is asked for any more.
+        asking = self.read_request.valid & (self.read_request.p.tout == k)
+        m.d.comb += done.ready.eq(port.used[0] & ~port.settled & ~port.failed & (fine | ~asking))
         with m.If(port.ends):
             m.d.sync += [
                 port.settled.eq(fine),
@@ -147,7 +152,8 @@ class TeplUnit(wiring.Component):
         # The last row waits for the result, should that come later.
         last = port.row == TILE_ROWS - 1
         port.here = (
-            port.used[0]
+            Cat(port.slots).any()  # else its loader is squashed
+            & ~port.failed
             & port.full.bit_select(port.row, 1)
             & (~last | port.settled | (done.valid & fine))
         )
@@ -158,7 +164,7 @@ class TeplUnit(wiring.Component):
         with m.If(pops):
             m.d.sync += [port.row.eq(0), port.settled.eq(0), port.failed.eq(0)]
             m.d.sync += port.used.eq(port.used >> 1)
-            m.d.sync += [low.eq(high) for low, high in pairwise(port.slots)]
+            m.d.sync += [low.eq(high) for low, high in pairwise((*port.slots, Const(0)))]
         port.pops = pops
         return port
 
@@ -166,14 +172,11 @@ class TeplUnit(wiring.Component):
         """Commands that are flushed lose their entry; a loader that has no other is squashed."""
         with m.If(q.dropped.any()):
             m.d.sync += [slot.eq(slot & ~q.dropped) for slot in port.slots]
-        kept = Cat(
-            used & (slot & ~q.dropped).any()
-            for used, slot in zip(port.used, port.slots, strict=True)
-        )
+        kept = Cat(slot & ~q.dropped for slot in port.slots).any()
         ask = self.read_request
         asking = ask.valid & ~ask.ready & (ask.p.tout == port.number)
         squashes = Signal(name=f"port{port.number}_squashes")
-        m.d.comb += squashes.eq(port.used[0] & ~kept.any() & ~asking)
+        m.d.comb += squashes.eq(port.used[0] & ~kept & ~asking)
         m.d.sync += self.squash[port.number].eq(squashes)
         with m.If(squashes):
             m.d.sync += [port.used.eq(0), port.row.eq(0), port.settled.eq(0), port.failed.eq(0)]
@@ -308,7 +311,6 @@ class TeplUnit(wiring.Component):
             chosen.eq(Mux((here & current).any(), here & current, here)),
             goes.eq(here.any() & free & calm & ~(under_way & tail).any()),
         ]
-        quiet.append(free)
         with m.If(free):
             m.d.sync += ask.valid.eq(goes)
         row, entry = (

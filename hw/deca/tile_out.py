@@ -57,6 +57,7 @@ class TileOut(wiring.Component):
                 "data": Out(params.line_bits),
             }
         )
+        self.fresh = Signal(TILE_ROWS)  # rows of the tile that is being written
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -91,7 +92,7 @@ class TileOut(wiring.Component):
             m.d.sync += which.eq(self.row[:shift] if shift else 0)
         m.d.comb += self.data.eq(rows.read_data.word_select(which, p.line_bits))
 
-        fresh = Signal(TILE_ROWS)  # rows of the tile that is being written
+        fresh = self.fresh
         written = rows_ended_by_chunk(p, self.chunk, self.int8) & self.write.replicate(TILE_ROWS)
         read = (1 << self.row)[:TILE_ROWS] & self.read.replicate(TILE_ROWS)
         given_up = fresh & (self.ends & ~self.write).replicate(TILE_ROWS)

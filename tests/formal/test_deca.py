@@ -12,7 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tests.support.mutate import mutant
-from tilewright.golden.params.deca import TILE_ROWS, DecaParams, TileError
+from tilewright.golden.params.deca import ROW_BYTES, TILE_ROWS, DecaParams, TileError
 from tilewright.hw.deca.layout import command_layout
 from tilewright.hw.deca.loader import Loader
 from tilewright.hw.deca.pe import DecaPE
@@ -180,12 +180,15 @@ class ElementAroundLoaders(wiring.Component):
         """Steps that end a chunk arrive ``latency`` cycles later, unless they are killed."""
         element = self.element
         step, done = loader.o.p, getattr(element, f"done{k}")
-        on_the_way = Cat(loader.o.valid & loader.o.ready & step.last, step.final, step.error)
+        leaves = loader.o.valid & loader.o.ready & step.last
+        on_the_way = Cat(leaves, step.final, step.error, step.config.int8, step.chunk)
         for stage in range(VectorPipeline.latency):
             arrives = Signal(len(on_the_way), name=f"way{k}_{stage}")
             m.d.sync += [arrives.eq(on_the_way), arrives[0].eq(on_the_way[0] & ~kill)]
             on_the_way = arrives
-        ends, error = on_the_way[0] & on_the_way[1] & ~kill, on_the_way[2:]
+        comes = on_the_way[0] & ~kill
+        ends, error = comes & on_the_way[1], on_the_way[2:5]
+        good, int8, chunk = error == TileError.OK, on_the_way[5], on_the_way[6:]
 
         waits, waiting_error = Signal(name=f"waits{k}"), Signal(3, name=f"waiting_error{k}")
         taken = done.ready | self.registers.take_result[k]
@@ -194,17 +197,28 @@ class ElementAroundLoaders(wiring.Component):
             m.d.sync += waiting_error.eq(error)
 
         full, read = Signal(TILE_ROWS, name=f"full{k}"), element.read_request
+        own = Signal(TILE_ROWS, name=f"own{k}")  # rows that the tile has written so far
         with m.If(read.valid & read.ready & (read.p.tout == k)):
             m.d.sync += full.bit_select(read.p.row, 1).eq(0)
-        with m.If(ends & (error == TileError.OK)):
-            m.d.sync += full.eq(~0)
+        for row in range(TILE_ROWS):
+            last_byte = (row + 1) * ROW_BYTES - 1
+            bf16_chunk, int8_chunk = (last_byte // (size * element.params.lanes) for size in (2, 1))
+            with m.If(comes & good & (chunk == Mux(int8, int8_chunk, bf16_chunk))):
+                m.d.sync += [full[row].eq(1), own[row].eq(1)]
+            with m.If(ends & ~good & own[row]):
+                m.d.sync += full[row].eq(0)
+        with m.If(ends):
+            m.d.sync += own.eq(0)
         with m.If(kill):
-            m.d.sync += full.eq(0)
+            m.d.sync += [full.eq(0), own.eq(0)]
         return [
             done.valid != waits,
             done.valid & (done.p.error != waiting_error),
             loader.result_taken != (waits & taken),
             loader.full != full,
+            element.rows.word_select(k, TILE_ROWS) != full,
+            element.touts[k].fresh != own,  # induction needs this
+            element.open[k] != loader.command.ready,
         ]
 
     def _attention(self, m, kill) -> list[Value]:

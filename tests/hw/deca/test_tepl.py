@@ -19,6 +19,8 @@ from tilewright.hw.deca.pe import DecaPE
 from tilewright.hw.deca.tepl import TeplUnit
 
 PARAMS = DecaParams()
+SINGLE = DecaParams(port_commands=1)  # so that every second command goes to the other port
+ALL_ROWS = (1 << 2 * TILE_ROWS) - 1
 IDS = 1 << TEPL_ID_BITS
 OUTPUTS = ("command0", "command1", "read_request", "tile_write", "complete")
 
@@ -33,6 +35,11 @@ def row_of(tile: int, row: int) -> int:
     return int.from_bytes(hashlib.blake2b(seed).digest(), "little")
 
 
+def rows_before_error(tile: int) -> int:
+    """Rows that a tile with an error has when it is found."""
+    return (tile >> 4) % TILE_ROWS
+
+
 def outcome(tile: int) -> TileError:
     return TileError(tile % 16) if tile % 16 < len(TileError) else TileError.OK
 
@@ -42,6 +49,7 @@ class Tepl:
     number: int  # in program order
     tile: int  # stands for the metadata
     woken: bool  # the unit has the metadata
+    issued: bool = False
     rows: int = 0  # written
     completed: bool = False
 
@@ -91,7 +99,8 @@ class Core:
     def completed(self, tepl_id: int, error: int) -> None:
         (tepl,) = [t for t in self.flying if t.id == tepl_id]
         assert not tepl.completed, f"TEPL {tepl.number} completed twice"
-        assert (error, tepl.rows) == (outcome(tepl.tile), 0 if error else TILE_ROWS)
+        assert error == outcome(tepl.tile)
+        assert tepl.rows <= rows_before_error(tepl.tile) if error else tepl.rows == TILE_ROWS
         tepl.completed = True
 
     def flushed(self) -> list[Tepl]:
@@ -109,24 +118,42 @@ class Core:
 
 @dataclass
 class Loader:
-    """One loader of the processing element with its TOut."""
+    """One loader of the processing element with its TOut: a tile is fetched, another one leaves."""
 
-    tile: int | None = None  # in work
-    left: int = 0  # cycles until it is done
-    stored: int | None = None  # in TOut
+    fetched: int | None = None
+    tile: int | None = None  # whose rows come
+    row: int = 0  # its next one
+    result: TileError | None = None  # to be taken
     full: set[int] = field(default_factory=set)  # rows not read yet
+    fresh: set[int] = field(default_factory=set)  # rows of the tile
+    given_up: set[int] = field(default_factory=set)  # rows of a tile that failed, until the next
+    content: dict[int, int] = field(default_factory=dict)
 
-    @property
-    def done(self) -> bool:
-        return self.tile is not None and self.left == 0
+    def work(self) -> None:
+        """Begin a tile, write a row or end the tile."""
+        if self.tile is None:
+            if self.fetched is not None and self.result is None:
+                self.tile, self.fetched, self.row = self.fetched, None, 0
+                self.fresh, self.given_up = set(), set()
+        elif outcome(self.tile) and self.row == rows_before_error(self.tile):
+            self.given_up, self.full = self.fresh & self.full, self.full - self.fresh
+            self.result, self.tile = outcome(self.tile), None
+        elif self.row not in self.full:
+            self.full.add(self.row)
+            self.fresh.add(self.row)
+            self.content[self.row] = row_of(self.tile, self.row)
+            self.row += 1
+            if self.row == TILE_ROWS:
+                self.result, self.tile = TileError.OK, None
 
-    def result_taken(self) -> None:
-        self.stored = self.tile
-        self.full = set() if outcome(self.tile) else set(range(TILE_ROWS))
-        self.tile = None
+    def read(self, row: int) -> int:
+        """The row, also where its tile has failed since it was asked for."""
+        assert row in self.full or row in self.given_up, f"row {row} is not there"
+        self.full.discard(row)
+        return self.content[row]
 
     def squash(self) -> None:
-        self.tile = self.stored = None
+        self.fetched = self.tile = self.result = None
         self.full = set()
 
 
@@ -140,9 +167,11 @@ class Bench:
         self.core = Core(self.rng, count)
         self.loaders = [Loader(), Loader()]
         self.answer: int | None = None  # of the read port, on offer
-        self.on_port: list[Tepl | None] = [None, None]
+        self.on_port: list[list[Tepl]] = [[], []]  # commands that are with each loader
+        self.dropped: list[Tepl] = []  # flushed
         self.offered: dict[str, int] = {}  # words that wait
         self.squashes: set[int] = set()  # due in this cycle
+        self.most_on_port = 0
 
     def drive(self, ctx, pace: list[float]) -> dict[str, bool]:
         """Set all inputs; returns which outputs are taken."""
@@ -166,17 +195,21 @@ class Bench:
         if core.flush is not None:
             ctx.set(dut.flush.p.id, core.flush % IDS)
 
+        rows = 0
         for k, loader in enumerate(self.loaders):
-            loader.left -= loader.left > 0
             done = getattr(dut, f"done{k}")
-            ctx.set(done.valid, loader.done)
-            if loader.done:
-                ctx.set(done.p.error, outcome(loader.tile))
+            ctx.set(done.valid, loader.result is not None)
+            ctx.set(done.p.error, loader.result or 0)
+            rows |= sum(1 << row for row in loader.full) << TILE_ROWS * k
+        ctx.set(dut.rows, rows)
+        ctx.set(
+            dut.open, sum((loader.fetched is None) << k for k, loader in enumerate(self.loaders))
+        )
         ctx.set(dut.read_response.valid, self.answer is not None)
         ctx.set(dut.read_response.p.data, self.answer or 0)
         ctx.set(dut.tile_write.ready, chance[4])
         taken = {
-            f"command{k}": chance[2] and loader.tile is None
+            f"command{k}": chance[2] and loader.fetched is None
             for k, loader in enumerate(self.loaders)
         }
         # As in the processing element: a row is read while the one before it leaves.
@@ -188,7 +221,7 @@ class Bench:
         return taken
 
     async def cycle(self, ctx, pace: list[float]) -> None:
-        dut, core = self.dut, self.core
+        dut, core, work = self.dut, self.core, pace[6]
         taken = self.drive(ctx, pace)
         probes = [dut.squash, dut.dispatch.ready, dut.wakeup.ready, dut.flush.ready]
         probes += [dut.done0.ready, dut.done1.ready, dut.read_response.ready]
@@ -198,27 +231,33 @@ class Bench:
         squash, dispatched, woke, flushed, *done_taken, answered = sample[:7]
         valid = dict(zip(OUTPUTS, sample[7:12], strict=True))
         words = dict(zip(OUTPUTS, sample[12:], strict=True))
+        self.asked = set(self.offered)  # on offer since before this cycle
         self.require_patience(valid, words, taken)
         gives = {name: words[name] for name in OUTPUTS if valid[name] and taken[name]}
 
-        assert {k for k in range(2) if squash >> k & 1} == self.squashes
         self.watch_ports(valid, words)
+        for k in self.squashes:
+            assert squash >> k & 1, f"loader {k} has no TEPL left and is not squashed"
+        self.squashes = set()
         for k, loader in enumerate(self.loaders):
-            if done_taken[k] and loader.done:
-                loader.result_taken()
+            if done_taken[k] and loader.result is not None:
+                if loader.result and self.on_port[k][0] in self.dropped:
+                    self.on_port[k].pop(0)
+                loader.result = None
             if f"command{k}" in gives:
-                loader.tile, loader.left = self.on_port[k].tile, self.rng.choice((1, 5, 20, 60))
+                loader.fetched = self.on_port[k][-1].tile
         if answered:
             self.answer = None
         if "read_request" in gives:
             request = gives["read_request"]
-            loader = self.loaders[request.tout]
-            assert request.row in loader.full, f"row {request.row} is not there"
-            loader.full.remove(request.row)
-            self.answer = row_of(loader.stored, request.row)
-        for k in self.squashes:
-            self.loaders[k].squash()
-        self.squashes = set()
+            self.answer = self.loaders[request.tout].read(request.row)
+        for k, loader in enumerate(self.loaders):
+            if squash >> k & 1:
+                assert all(tepl in self.dropped for tepl in self.on_port[k])
+                self.on_port[k] = []
+                loader.squash()
+            elif self.rng.random() < work:
+                loader.work()
 
         # A flush comes after everything else of its cycle.
         if "tile_write" in gives:
@@ -233,10 +272,15 @@ class Bench:
         if core.wakeup is not None:
             core.wakeup.woken = True
         if core.flush is not None and flushed:
-            dropped = core.flushed()
-            self.squashes = {k for k, tepl in enumerate(self.on_port) if tepl in dropped}
-            self.on_port = [None if tepl in dropped else tepl for tepl in self.on_port]
-            assert not self.offered
+            self.dropped += core.flushed()
+            self.squashes = {
+                k
+                for k, tepls in enumerate(self.on_port)
+                if tepls and all(tepl in self.dropped for tepl in tepls)
+            }
+            if "read_request" in self.offered:  # the squash waits for it
+                self.squashes.discard(words["read_request"].tout)
+            assert self.offered.keys() <= {"read_request"}
         core.commit()
 
     def require_patience(self, valid, words, taken) -> None:
@@ -249,31 +293,39 @@ class Bench:
                 self.offered[name] = word
 
     def watch_ports(self, valid, words) -> None:
-        """A port is taken from its command's first offer to its completion's."""
-        if valid["complete"]:
-            self.on_port = [
-                None if tepl is not None and tepl.id == words["complete"].id else tepl
-                for tepl in self.on_port
-            ]
-        for k, tepl in enumerate(self.on_port):
+        """A command is with its loader from its offer to that of its last row, or of its error."""
+        for k, tepls in enumerate(self.on_port):
+            request = words["read_request"]
+            new = "read_request" not in self.asked and valid["read_request"]
+            if new and request.tout == k and request.row == TILE_ROWS - 1:
+                tepls.pop(0)
+            fails = valid["complete"] and words["complete"].error
+            kept = [tepl for tepl in tepls[:1] if tepl not in self.dropped]
+            if fails and kept and kept[0].id == words["complete"].id:
+                tepls.pop(0)
             command = words[f"command{k}"]
-            if valid[f"command{k}"] and tepl is None:
-                ready = [t for t in self.core.flying if t.woken and not t.completed]
-                assert self.loaders[k].tile is None and not self.loaders[k].full
-                (self.on_port[k],) = [
+            if valid[f"command{k}"] and f"command{k}" not in self.asked:
+                assert not any(tepl in self.dropped for tepl in tepls)
+                (tepl,) = [
                     t
-                    for t in ready
-                    if t not in self.on_port
+                    for t in self.core.flying
+                    if t.woken
+                    and not t.issued
                     and all(command[name] == value for name, value in metadata(t.tile).items())
                 ]
+                tepl.issued = True
+                tepls.append(tepl)
+                self.most_on_port = max(self.most_on_port, len(tepls))
+                assert len(tepls) <= self.params.port_commands
 
     async def play(self, ctx) -> None:
         core = self.core
         for cycle in range(400 * core.count):
             if cycle % 80 == 0:
-                pace = self.rng.choices((0.1, 0.6, 1.0), k=6)
+                pace = self.rng.choices((0.2, 0.7, 1.0), k=7)
             await self.cycle(ctx, pace)
-            if core.next == core.count and not core.flying and core.flush is None:
+            idle = not core.flying and core.flush is None and not any(self.on_port)
+            if core.next == core.count and idle:
                 return
         raise TimeoutError(f"{core.next} of {core.count} dispatched, in flight: {core.flying}")
 
@@ -281,24 +333,29 @@ class Bench:
 def play(params: DecaParams, *, count: int, flush: float = 0.0, seed: int = 1) -> Core:
     bench = Bench(params, count=count, flush=flush, seed=seed)
     run(bench.dut, bench.play)
+    # A loader of the bench fetches one tile, writes another one and has the rows of a third.
+    assert bench.most_on_port == min(params.port_commands, 3, params.tepl_entries)
     return bench.core
 
 
-@pytest.mark.parametrize("entries", [2, 5, 8])
-def test_every_tepl_completes_once_with_its_rows(entries):
-    play(DecaParams(tepl_entries=entries), count=30)
+@pytest.mark.parametrize(("entries", "commands"), [(2, 3), (5, 1), (8, 3)])
+def test_every_tepl_completes_once_with_its_rows(entries, commands):
+    play(DecaParams(tepl_entries=entries, port_commands=commands), count=20)
 
 
-@pytest.mark.parametrize("entries", [2, 5, 8])
-def test_flush_at_any_time(entries):
-    assert play(DecaParams(tepl_entries=entries), count=40, flush=0.03, seed=2).flushes > 40
+@pytest.mark.parametrize(("entries", "commands"), [(2, 3), (5, 1), (8, 3)])
+def test_flush_at_any_time(entries, commands):
+    params = DecaParams(tepl_entries=entries, port_commands=commands)
+    assert play(params, count=20, flush=0.02, seed=2).flushes > 8
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(6))
 def test_flush_at_any_time_at_length(seed):
     """Long enough for the ids to go round."""
-    params = DecaParams(tepl_entries=(2, 3, 5, 7, 8, 8)[seed])
+    params = DecaParams(
+        tepl_entries=(2, 3, 5, 7, 8, 8)[seed], port_commands=(3, 2, 4, 1, 3, 3)[seed]
+    )
     flush = (0.1, 0.05, 0.02, 0.01, 0.01, 0.02)[seed]
     assert play(params, count=100, flush=flush, seed=seed).flushes > 10
 
@@ -310,6 +367,7 @@ class Hand:
         self.ctx, self.dut = ctx, dut
         for name in OUTPUTS:
             ctx.set(getattr(dut, name).ready, 1)
+        ctx.set(dut.open, 0b11)
 
     async def send(self, port, **fields: int) -> None:
         """Offer a word until it is taken."""
@@ -376,7 +434,7 @@ def test_command_is_offered_three_cycles_after_dispatch():
         await ctx.tick()
         assert hand.offers() == [None, None]
 
-    by_hand(steps)
+    by_hand(steps, SINGLE)
 
 
 @pytest.mark.parametrize("before", [0, 5, 6, 7])
@@ -401,7 +459,7 @@ def test_oldest_ready_goes_first_and_two_at_a_time(before):
         await hand.send(dut.done1, error=TileError.BUS)
         assert await hand.next_command() == (1, 14)
 
-    by_hand(steps)
+    by_hand(steps, SINGLE)
 
 
 def test_wakeup_of_a_tepl_that_does_not_wait_is_ignored():
@@ -432,44 +490,157 @@ def test_capacity(entries):
     by_hand(steps, DecaParams(tepl_entries=entries))
 
 
-def test_rows_of_two_tiles_leave_one_a_cycle():
+async def watch(ctx, dut, cycles: int, rows=lambda cycle: ALL_ROWS):
+    """Answer reads at once for so many cycles; (cycle, ...) of writes, outcomes and squashes."""
+    writes, completions, squashes, answer = [], [], [], None
+    for cycle in range(cycles):
+        ctx.set(dut.rows, rows(cycle))
+        ctx.set(dut.read_response.valid, answer is not None)
+        ctx.set(dut.read_response.p.data, answer or 0)
+        _, _, asks, request, valid, row, completes, word, squash = await ctx.tick().sample(
+            dut.read_request.valid,
+            dut.read_request.payload,
+            dut.tile_write.valid,
+            dut.tile_write.payload,
+            dut.complete.valid,
+            dut.complete.payload,
+            dut.squash,
+        )
+        answer = 100 * request.tout + request.row if asks else None
+        writes += [(cycle, row.register, row.row, row.data)] if valid else []
+        completions += [(cycle, word.id, word.error)] if completes else []
+        squashes += [(cycle, squash)] if squash else []
+    return writes, completions, squashes
+
+
+@pytest.mark.parametrize("params", [SINGLE, PARAMS], ids=["two ports", "one port"])
+def test_rows_of_tiles_leave_one_a_cycle(params):
     """So the ports sustain a tile every 16 cycles, the most that the matrix unit takes."""
 
     async def steps(ctx, hand, dut):
         await hand.dispatch(1)
         await hand.dispatch(2)
-        await hand.next_command()
-        await hand.next_command()
-        ctx.set(dut.done0.valid, 1)
-        ctx.set(dut.done1.valid, 1)
-        await ctx.tick()
-        ctx.set(dut.done0.valid, 0)
-        ctx.set(dut.done1.valid, 0)
-        writes, completions, answer = [], [], None
-        for cycle in range(60):
-            ctx.set(dut.read_response.valid, answer is not None)
-            ctx.set(dut.read_response.p.data, answer or 0)
-            _, _, asks, request, valid, row, completes, word = await ctx.tick().sample(
-                dut.read_request.valid,
-                dut.read_request.payload,
-                dut.tile_write.valid,
-                dut.tile_write.payload,
-                dut.complete.valid,
-                dut.complete.payload,
-            )
-            answer = 100 * request.tout + request.row if asks else None
-            writes += [(cycle, row.register, row.row, row.data)] if valid else []
-            completions += [(cycle, word.id, word.error)] if completes else []
+        ports = [(await hand.next_command())[0] for _ in range(2)]
+        for done in (dut.done0, dut.done1):
+            ctx.set(done.valid, 1)
+        writes, completions, _ = await watch(ctx, dut, 60)
         start = writes[0][0]
         assert writes == [
-            (start + 16 * k + row, k + 1, row, 100 * k + row) for k in range(2) for row in range(16)
+            (start + 16 * k + row, k + 1, row, 100 * ports[k] + row)
+            for k in range(2)
+            for row in range(16)
         ]
         assert completions == [(start + 15 + 2, 1, 0), (start + 31 + 2, 2, 0)]
+
+    by_hand(steps, params)
+
+
+def test_a_row_leaves_three_cycles_after_it_is_full():
+    async def steps(ctx, hand, dut):
+        await hand.dispatch(1)
+        await hand.next_command()
+        # Row k is full from cycle 5 k on; the result comes with the last one.
+        full = [sum(1 << row for row in range(cycle // 5 + 1)) & 0xFFFF for cycle in range(100)]
+        ctx.set(dut.done0.valid, 0)
+        writes, completions, _ = await watch(ctx, dut, 75, full.__getitem__)
+        assert [(cycle, row) for cycle, _, row, _ in writes] == [
+            (5 * row + 2, row) for row in range(15)
+        ]
+        ctx.set(dut.done0.valid, 1)
+        writes, completions, _ = await watch(ctx, dut, 10, lambda _: 0x8000)
+        assert [(cycle, row) for cycle, _, row, _ in writes] == [(2, 15)]
+        assert completions == [(4, 1, 0)]
 
     by_hand(steps)
 
 
-@pytest.mark.parametrize("name", ["command0", "read_request", "tile_write", "complete"])
+def test_commands_in_flight_are_bounded():
+    """``port_commands`` with each loader, however often it says that it takes one."""
+
+    async def steps(ctx, hand, dut):
+        for number in range(PARAMS.tepl_entries):
+            await hand.dispatch(number)
+        commands = []
+        for _ in range(40):
+            offers = hand.offers()
+            commands += [k for k in range(2) if offers[k] is not None]
+            await ctx.tick()
+        assert commands[-3:] == [1, 1, 1] and len(commands) <= 6
+
+    by_hand(steps)
+
+
+def test_a_failed_tile_between_good_ones():
+    """Its first rows may be written, none of them after its outcome; the next one is whole."""
+
+    async def steps(ctx, hand, dut):
+        for number in (1, 2, 3):
+            await hand.dispatch(number)
+        await ctx.tick().repeat(6)
+        ctx.set(dut.done0.valid, 1)
+        first, outcomes, _ = await watch(ctx, dut, 12)
+        ctx.set(dut.done0.valid, 0)
+        rest, more, _ = await watch(ctx, dut, 16, lambda cycle: 0xFFFF if cycle < 10 else 0)
+        assert [row for _, register, row, _ in first + rest if register == 1] == [*range(16)]
+        assert [end[1:] for end in outcomes + more] == [(1, 0)]
+        started = [row for _, register, row, _ in first + rest if register == 2]
+        assert started == [*range(len(started))] and 0 < len(started) < 16
+        ctx.set(dut.done0.p.error, TileError.BUS)
+        ctx.set(dut.done0.valid, 1)
+        writes, outcomes, squashes = await watch(ctx, dut, 2, lambda _: 0)
+        ctx.set(dut.done0.p.error, TileError.OK)
+        writes, outcomes, squashes = await watch(ctx, dut, 30)
+        assert not squashes
+        assert [row for _, register, row, _ in writes] == [*range(16)]
+        assert {register for _, register, _, _ in writes} == {3}
+        assert [end[1:] for end in outcomes][-1] == (3, 0)
+
+    by_hand(steps)
+
+
+def test_flush_spares_an_older_tepl_of_the_same_port():
+    """The loader goes on with it and is squashed when its last row has been asked for."""
+
+    async def steps(ctx, hand, dut):
+        for number in (3, 4, 5):
+            await hand.dispatch(number)
+        await ctx.tick().repeat(6)
+        await hand.send(dut.flush, id=4)
+        assert ctx.get(dut.squash) == 0
+        await hand.dispatch(4)
+        assert await hand.next_command() == (1, 4)  # the other port has nothing to lose
+        ctx.set(dut.done0.valid, 1)
+        writes, completions, squashes = await watch(ctx, dut, 30, lambda _: 0xFFFF)
+        assert [row for _, register, row, _ in writes] == [*range(16)]
+        assert {register for _, register, _, _ in writes} == {3}
+        assert [end[1:] for end in completions] == [(3, 0)]
+        # In the cycle in which the last row is answered.
+        assert squashes == [(writes[-1][0], 0b01)]
+        ctx.set(dut.done0.valid, 0)
+        await hand.dispatch(5)
+        assert await hand.next_command() == (0, 5)
+
+    by_hand(steps)
+
+
+def test_a_flushed_tile_before_one_that_is_kept_runs_through():
+    async def steps(ctx, hand, dut):
+        await hand.dispatch(1, ready=0)
+        await hand.dispatch(2)
+        assert await hand.next_command() == (0, 2)
+        await hand.send(dut.wakeup, id=1, data_base=1)
+        assert await hand.next_command() == (0, 1)
+        await hand.send(dut.flush, id=2)
+        ctx.set(dut.done0.valid, 1)
+        writes, completions, squashes = await watch(ctx, dut, 45)
+        assert not squashes and [end[1:] for end in completions] == [(1, 0)]
+        assert [(register, row) for _, register, row, _ in writes] == [(1, r) for r in range(16)]
+        assert writes[0][0] >= 16  # behind the rows of the other one, which nobody sees
+
+    by_hand(steps)
+
+
+@pytest.mark.parametrize("name", ["command0", "tile_write", "complete"])
 def test_flush_waits_for_a_word_on_offer_and_squashes_in_the_next_cycle(name):
     async def steps(ctx, hand, dut):
         port = getattr(dut, name)
@@ -480,6 +651,8 @@ def test_flush_waits_for_a_word_on_offer_and_squashes_in_the_next_cycle(name):
             await hand.send(dut.done0, error=TileError.BUS if name == "complete" else TileError.OK)
             await ctx.tick()
         if name == "tile_write":
+            ctx.set(dut.rows, 1)
+            await ctx.tick()
             ctx.set(dut.read_response.valid, 1)
         await ctx.tick().until(port.valid)
         ctx.set(dut.flush.p.id, 5)
@@ -520,7 +693,7 @@ def test_flush_may_name_a_tepl_that_has_completed():
         await hand.dispatch(63)
         assert await hand.next_command() == (0, 63)
 
-    by_hand(steps)
+    by_hand(steps, SINGLE)
 
 
 def test_flush_spares_older_tepls():
@@ -536,7 +709,7 @@ def test_flush_spares_older_tepls():
         await ctx.tick()
         assert ctx.get(dut.complete.valid) and ctx.get(dut.complete.payload.id) == 3
 
-    by_hand(steps)
+    by_hand(steps, SINGLE)
 
 
 def test_flush_in_the_cycle_that_completes_the_oldest_tepl():

@@ -1,5 +1,6 @@
 """TEPLs, speculative and flushed at any time, through the TEPL unit and the PE."""
 
+from dataclasses import replace
 from itertools import cycle
 
 from numpy.typing import NDArray
@@ -27,10 +28,12 @@ def make_jobs(s: Session, lut: NDArray, config: TileConfig, count: int) -> list[
     """Tiles anywhere in memory, a few of them with wrong lengths."""
     tiles = random_tiles(s.rng, config, count, float(s.rng.random()))
     jobs = tile_jobs(tiles, lut, scatter(tiles, s.store, s.random))
-    return [
-        job.changed(TileError.DATA_LENGTH, data_length=64) if s.random.random() < 0.1 else job
-        for job in jobs
-    ]
+    return [too_long(job) if s.random.random() < 0.1 else job for job in jobs]
+
+
+def too_long(job: TileJob) -> TileJob:
+    """The tile with a length that is found to be wrong at its end, after its first rows."""
+    return replace(job.changed(TileError.DATA_LENGTH, data_length=64), rows=job.rows)
 
 
 async def run_program(s: Session, core: TeplCore, count: int) -> None:
