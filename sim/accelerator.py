@@ -44,7 +44,9 @@ class Port:
     """
 
     weight_bits: float  # of a weight, with a scale for every group
+    activation_bits: Callable[[float], float]  # of an activation, of its bits in the formula
     result_bits: Callable[[float], float]  # of a stored result, of its bits in the formula
+    step_bits: float  # of a step beside these: its instructions, and until its store is answered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,11 +149,14 @@ def _linear(machine: Accelerator, gemm: Gemm) -> GemmTime:
     weight_bits = machine.port.weight_bits
     # As programs do it: a quarter of the weights, or half of their buffer, comes before the rest.
     first = min(gemm.inner * gemm.outer * weight_bits / LEAST_PARTS, 4 * machine.weight_buffer)
-    written = results * machine.port.result_bits(bits)
+    steps = ceil(gemm.rows / shape.tile_rows) * max(
+        min(LEAST_PARTS, across), ceil(gemm.outer / shape.tile_columns)
+    )
+    written = results * machine.port.result_bits(bits) + steps * machine.port.step_bits
     stored = 4 + FP16.bits / machine.group
     both = []
     for order in Dataflow:
-        memory = shape.bits(order, bits, weight_bits) + written
+        memory = shape.bits(order, machine.port.activation_bits(bits), weight_bits) + written
         alone = memory - shape.bits(order, 0, weight_bits)
         moved = shape.bits(order, bits, stored) + results * bits
         time = _times(machine, gemm, compute, memory, first, reads, order, alone)

@@ -22,6 +22,7 @@ from tilewright.golden.harmonia_machine import cycles as harmonia_cycles
 from tilewright.golden.harmonia_machine.attention import attention_program
 from tilewright.golden.harmonia_machine.isa import Instruction, Settings, expand
 from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaGemm
+from tilewright.golden.machine.clock import CONTROL_CYCLES
 from tilewright.golden.machine.instruction import BaseInstruction
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.params import anda_machine, harmonia_machine
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 AnyParams = AndaParams | HarmoniaParams
+STEP_INSTRUCTIONS = 5  # two loads, two gemms, a store
 Counts = Mapping[anda_machine.Counter, int] | Mapping[harmonia_machine.Counter, int]
 
 
@@ -132,27 +134,43 @@ def attention_time(
 def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
     """Return the formula's machine with the memory port and the buffers of the accelerator.
 
-    At most ``dma_lines`` requests are outstanding, each for ``latency`` and two more cycles; a row
-    is written a cycle. Activations are not loaded ahead, so they may fill their whole buffer.
+    At most ``dma_lines`` requests are outstanding in a channel, each for ``latency`` and three more
+    cycles. Weights come a beat a cycle where the buffers take beats, all else a line or a row.
+    Activations are not loaded ahead, so they may fill their whole buffer.
     """
-    memories: Any
+    activations: tuple[Any, ...]
     if isinstance(params, AndaParams):
-        machine, memories, beats = anda(params=params), anda_machine.Memory, params.mxu.weight_beats
-        weights, results, plane_bits = memories.WEIGHTS, memories.ACTIVATIONS, 1.0
+        machine, beats = anda(params=params), params.mxu.weight_beats
+        memories: Any = anda_machine.Memory
+        activations, results = (memories.EXPONENTS,), memories.ACTIVATIONS
+        weights, plane_bits = memories.WEIGHTS, 1.0
     else:
-        machine, memories, beats = harmonia(params), harmonia_machine.Memory, 1
+        machine, beats = harmonia(params), 1
+        memories = harmonia_machine.Memory
+        activations = (memories.MANTISSAS, memories.SIGNS, memories.EXPONENTS)
         weights, results = memories.OPERANDS, memories.FP16
         plane_bits = machine.activation_bits(ACTIVATION_BITS)  # signs and exponents lie beside
-    share = min(1.0, params.dma_lines / (latency + 2))  # of the cycles brings a line
-    per_cycle = share * params.line_bits
+    share = min(1.0, params.dma_lines / (latency + 3))  # of the cycles bring a channel's line
+    per_cycle = share * params.beat_bits
+    line_share = min(1.0, params.memory_channels * share)  # of the cycles in which one is taken
+    tile_values = params.rows * params.group  # of a group of all tokens of a tile
 
     def load_cycles(memory: Any) -> float:
         """Return the cycles in which one row comes."""
-        return max(1.0, params.row_bits(memory) / per_cycle)
+        if params.beat_rows(memory):
+            return params.row_bits(memory) / per_cycle
+        return max(1.0, params.row_bits(memory) / params.line_bits / line_share)
+
+    def activation_bits(bits: float) -> float:
+        """A value's bits are rows of Anda's buffer; Harmonia has rows of three memories."""
+        cycles = sum(load_cycles(memory) for memory in activations)
+        if isinstance(params, AndaParams):
+            cycles += bits * load_cycles(memories.ACTIVATIONS)
+        return cycles * per_cycle / tile_values
 
     group_cycles = beats * load_cycles(weights) + load_cycles(memories.SCALES)
     lines = params.row_bits(results) / params.line_bits
-    store_cycles = lines + (2 if lines < 1 else 1)  # of a row: read, placed, sent
+    store_cycles = max(1.0, lines)  # of a row
     stored = store_cycles * per_cycle / params.row_bits(results)
 
     def result_bits(bits: float) -> float:
@@ -162,13 +180,13 @@ def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
     return replace(
         machine,
         bandwidth=per_cycle / 8 * machine.clock,
-        activation_buffer=round(
-            2 * params.activation_rows * params.rows * params.group * plane_bits / 8
-        ),
+        activation_buffer=round(2 * params.activation_rows * tile_values * plane_bits / 8),
         weight_buffer=params.depth(weights) * params.row_bits(weights) // 8,
         port=Port(
             weight_bits=group_cycles * per_cycle / (params.group * params.columns),
+            activation_bits=activation_bits,
             result_bits=result_bits,
+            step_bits=(STEP_INSTRUCTIONS * CONTROL_CYCLES + latency) * per_cycle,
         ),
     )
 
@@ -204,9 +222,12 @@ def _harmonia_counters(
     return dict(harmonia_cycles.program_cycles(params, outcome, latency))
 
 
-# Lines of so many bytes, so many of them outstanding: as built; enough for the memory's latency;
-# and as wide as the widest row, beyond which the buffers' write ports are the bound.
-PORTS: tuple[dict[str, int], ...] = ({}, {"dma_lines": 64}, {"line_bytes": 256, "dma_lines": 64})
+# As built; and one channel, of lines as long as the widest row, or of short ones, few outstanding.
+PORTS: tuple[dict[str, int], ...] = (
+    {},
+    {"memory_channels": 1, "line_bytes": 256},
+    {"memory_channels": 1, "line_bytes": 64, "dma_lines": 8},
+)
 MODEL = "llama-2-7b"
 TOKENS = (1, 16, 512)
 
@@ -217,8 +238,9 @@ class ProgramResidual:
 
     system: str
     tokens: int
-    line_bytes: int  # of the memory port
-    outstanding_lines: int
+    memory_channels: int
+    line_bytes: int
+    outstanding_lines: int  # in a channel
     program_cycles: int
     formula_deviation_percent: float  # of the formula for this port
     programs_over_formula: float  # the formula with the paper's memory of 256 GB/s
@@ -240,6 +262,7 @@ def residuals() -> list[ProgramResidual]:
                 row = ProgramResidual(
                     system=machine.name,
                     tokens=tokens,
+                    memory_channels=params.memory_channels,
                     line_bytes=params.line_bytes,
                     outstanding_lines=params.dma_lines,
                     program_cycles=exact,

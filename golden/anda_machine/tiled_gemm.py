@@ -28,6 +28,7 @@ from tilewright.golden.machine.tiling import (
     Step,
     beside_weights,
     cut,
+    load_time,
     packed,
     require_shapes,
     steps,
@@ -143,7 +144,7 @@ class TiledGemm:
         def move(memory: Memory, row: int, rows: int, stride: int = 1) -> _Move:
             nonlocal line
             found = _Move(memory, row, rows, line, stride)
-            line += self.params.lines(memory, rows)
+            line = self.params.beat_line(line + self.params.lines(memory, rows))
             return found
 
         def tensor(row: int, groups: int, mantissa: int) -> list[_Move]:
@@ -210,8 +211,11 @@ class TiledGemm:
         if step.ahead is not None:
             weights, scales = self._load_part(step.ahead, 1 - step.half)
             cycles = -(-unit_outputs // self.params.columns) * self.groups * (1 + self.mantissa)
-            lines = self.params.lines(Memory.WEIGHTS, weights["rows"])
-            early = beside_weights(units, cycles, lines, scales["rows"])
+            times = [
+                load_time(self.params, Memory(load["memory"]), load["rows"])
+                for load in (weights, scales)
+            ]
+            early = beside_weights(units, cycles, *times)
             before, after = ([weights], [scales]) if early else ([scales, weights], [])
         # The port has brought the next part before it takes a store.
         return [

@@ -29,6 +29,7 @@ from tilewright.golden.machine.tiling import (
     Step,
     beside_weights,
     cut,
+    load_time,
     packed,
     require_shapes,
     steps,
@@ -118,7 +119,7 @@ class TiledGemm:
         def move(memory: Memory, rows: int) -> _Move:
             nonlocal line
             found = _Move(memory, 0, rows, line)
-            line += self.params.lines(memory, rows)
+            line = self.params.beat_line(line + self.params.lines(memory, rows))
             return found
 
         activations = (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS)
@@ -158,8 +159,11 @@ class TiledGemm:
         after: list[Instruction] = []
         if step.ahead is not None:
             weights, scales = self._load_part(step.ahead, 1 - step.half)
-            lines = self.params.lines(Memory.OPERANDS, weights["rows"])
-            early = beside_weights(units, unit_tiles * self.groups, lines, scales["rows"])
+            times = [
+                load_time(self.params, Memory(load["memory"]), load["rows"])
+                for load in (weights, scales)
+            ]
+            early = beside_weights(units, unit_tiles * self.groups, *times)
             before, after = ([weights], [scales]) if early else ([scales, weights], [])
         # The port has brought the next part before it takes the store.
         return [

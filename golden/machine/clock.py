@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
-from tilewright.golden.machine.moves import load_cycles, store_cycles
+from tilewright.golden.machine.moves import load_cycles, store_cycles, takes_beats
 from tilewright.golden.params.machine import Kind, MachineMemory, MachineParams
 from tilewright.golden.params.vector import Operation
 
@@ -32,8 +32,12 @@ class Clock:
         """Advance over a load or store of rows of ``memory``."""
         load = x.opcode.name == "LOAD"
         issued = max(checked, self.port_idle)
-        cycles = load_cycles if load else store_cycles
-        self.port_idle = issued + cycles(params, memory, x["rows"], latency)
+        if load:
+            beats, first = takes_beats(params, memory, x), x["line"] % params.memory_channels
+            cycles = load_cycles(params, memory, x["rows"], latency, beats=beats, first=first)
+        else:
+            cycles = store_cycles(params, memory, x["rows"], latency)
+        self.port_idle = issued + cycles
         self.now = 1 + (issued if load and memory.background else self.port_idle)
 
 

@@ -1,33 +1,87 @@
 """Cycles of loads and stores, given the memory's latency; the same for every accelerator.
 
-The memory takes a request or a line in every cycle and offers its answer ``latency`` cycles later.
+Every channel of the memory takes a request or a line in every cycle and offers its answer
+``latency`` cycles later.
 """
 
 from functools import lru_cache
+from typing import Any
 
 from tilewright.golden.params.machine import MachineMemory, MachineParams
 
+__all__ = ["load_cycles", "store_cycles", "takes_beats"]
+
+
+def takes_beats(params: MachineParams, memory: MachineMemory, x: Any) -> bool:
+    """Whether a load's lines are taken a beat at a time: its lines and rows begin at one."""
+    rows = params.beat_rows(memory)
+    if not rows or x["line"] % params.memory_channels or x["row"] % rows:
+        return False
+    return "stride" not in x.fields or x["stride"] == 1
+
 
 @lru_cache(maxsize=1024)  # long programs repeat a few sizes
-def load_cycles(params: MachineParams, memory: MachineMemory, rows: int, latency: int) -> int:
-    """Cycles from the one in which the port takes a load to the first in which it is idle."""
+def load_cycles(
+    params: MachineParams,
+    memory: MachineMemory,
+    rows: int,
+    latency: int,
+    *,
+    beats: bool = True,
+    first: int = 0,
+) -> int:
+    """Cycles from the one in which the port takes a load to the first in which it is idle.
+
+    ``beats`` (of a memory that takes them) is what :func:`takes_beats` says, ``first`` the channel
+    of the first line.
+    """
     lines = params.lines(memory, rows)
+    if beats and params.beat_rows(memory):
+        channel = _Channel(params.dma_lines, latency)  # the longest one; no other is later
+        taken = 0
+        for _ in range(-(-lines // params.memory_channels)):
+            taken = max(channel.offer(), taken + 1)
+            channel.take(taken)
+        return taken + 1
+    channels = [_Channel(params.dma_lines, latency) for _ in range(params.memory_channels)]
     each = max(1, params.line_bits // params.row_bits(memory))  # rows that a line holds
-    asked: list[int] = []  # the cycle in which each line is asked for
-    taken: list[int] = []  # and taken from the queue
+    taken = -each
     for k in range(lines):
-        request = 1 if k == 0 else asked[-1] + 1
-        if k >= params.dma_lines:
-            request = max(request, taken[k - params.dma_lines] + 1)
-        asked.append(request)
-        arrives = request + latency + 1  # through the queue
-        taken.append(arrives if k == 0 else max(arrives, taken[-1] + each))
-    return taken[-1] + (rows - (lines - 1) * each if each > 1 else 1) + 1
+        channel = channels[(first + k) % params.memory_channels]
+        taken = max(channel.offer(), taken + each)
+        channel.take(taken)
+    return taken + (rows - (lines - 1) * each if each > 1 else 1) + 1
+
+
+class _Channel:
+    """When the lines of a channel are asked for, come, leave the queue's memory, are taken."""
+
+    def __init__(self, outstanding: int, latency: int):
+        self.outstanding, self.latency = outstanding, latency
+        self.asked = 0
+        self.left: list[int] = []  # the cycle in which each line leaves the queue's memory
+        self.moved = self.taken = 0  # of the last line: to the register of the output, from there
+
+    def offer(self) -> int:
+        """The first cycle in which the next line is on offer."""
+        self.asked += 1
+        number = len(self.left)
+        if number >= self.outstanding:
+            self.asked = max(self.asked, self.left[number - self.outstanding] + 2)
+        here = self.asked + self.latency + 1
+        left = max(here, self.moved, self.left[-1] + 1) if self.left else here
+        self.left.append(left)
+        self.moved = max(left + 1, self.taken)
+        return self.moved + 1
+
+    def take(self, cycle: int) -> None:
+        """Take the line that is on offer."""
+        self.taken = cycle
 
 
 def store_cycles(params: MachineParams, memory: MachineMemory, rows: int, latency: int) -> int:
     """Cycles from the one in which the port takes a store to the first in which it is idle."""
     lines = params.lines(memory, rows)
     narrow = params.row_bits(memory) < params.line_bits
-    sent = 2 * rows + lines if narrow else rows + lines  # the cycle of the last line
+    sent = rows + 2 if narrow else lines + 1  # the cycle of the last line
     return sent + latency + 2  # acknowledged, and noticed

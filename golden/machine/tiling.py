@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from numpy.typing import NDArray
 
 from tilewright.golden.params.block import require
+from tilewright.golden.params.machine import MachineMemory, MachineParams
 
 Item = TypeVar("Item")
 
@@ -74,6 +75,12 @@ def require_shapes(
 def cut(size: int, most: int) -> list[int]:
     """Sizes of the pieces, all but the last as large as they may be."""
     return [min(most, size - first) for first in range(0, size, most)]
+
+
+def load_time(params: MachineParams, memory: MachineMemory, rows: int) -> int:
+    """Cycles of a load that begins at a beat, but for the memory's latency."""
+    together = params.beat_rows(memory)
+    return -(-rows // together) if together else max(rows, params.lines(memory, rows))
 
 
 def beside_weights(units: int, unit_cycles: int, weights: int, scales: int) -> int:

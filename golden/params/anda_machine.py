@@ -137,6 +137,9 @@ class AndaParams(MachineParams):
             "activation_rows": 1024,
             "weight_rows": 512,
             "instructions": 128,
+            "memory_channels": 2,
+            "line_bytes": 64,
+            "dma_lines": 8,
         },
     }
 
@@ -148,8 +151,9 @@ class AndaParams(MachineParams):
     activation_rows: int = 8192  # 1 MB, and 0.125 MB of exponents
     weight_rows: int = 4096  # 1 MB
     instructions: int = 1024
-    line_bytes: int = 64  # of the memory port
-    dma_lines: int = 8  # outstanding requests
+    memory_channels: int = 8  # of external memory, as an HBM2 stack has
+    line_bytes: int = 128  # of a channel in a cycle, of which HBM2 brings some 110
+    dma_lines: int = 64  # outstanding requests of a channel: 150 ns and more
     address_bits: int = 48
 
     def __post_init__(self) -> None:

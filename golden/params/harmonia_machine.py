@@ -212,6 +212,9 @@ class HarmoniaParams(MachineParams):
             "offsets": 2,
             "initial": 8,
             "local": 16,
+            "memory_channels": 2,
+            "line_bytes": 64,
+            "dma_lines": 8,
         },
     }
 
@@ -226,8 +229,9 @@ class HarmoniaParams(MachineParams):
     halves_rows: int = 2048  # 128 KB
     operand_rows: int = 2048  # 512 KB of operands, 224 KB of signs, exponents and scales
     instructions: int = 2048
-    line_bytes: int = 64  # of the memory port
-    dma_lines: int = 8  # outstanding requests
+    memory_channels: int = 8  # of external memory, as an HBM2 stack has
+    line_bytes: int = 128  # of a channel in a cycle, of which HBM2 brings some 110
+    dma_lines: int = 64  # outstanding requests of a channel: 150 ns and more
     address_bits: int = 48
 
     word_values: ClassVar[int] = 4  # fp16 values of a token in a row: the order of softmax's sums

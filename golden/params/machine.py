@@ -99,8 +99,10 @@ class MachineMemory(IntEnum):
 class MachineParams(BlockParams):
     """Base of an accelerator's parameters: its ports, and what goes through them.
 
-    Lines have ``line_bytes`` bytes and byte addresses ``address_bits`` bits; up to ``dma_lines``
-    requests are outstanding.
+    External memory has ``memory_channels`` channels of lines of ``line_bytes`` bytes: line k lies
+    in channel k mod ``memory_channels``. A *beat* is a line of every channel, which a cycle can
+    bring. Up to ``dma_lines`` requests are outstanding in every channel. Byte addresses have
+    ``address_bits`` bits.
     """
 
     # Fields of every accelerator, which declares them with values of its own.
@@ -108,6 +110,7 @@ class MachineParams(BlockParams):
     columns: int
     group: int
     instructions: int
+    memory_channels: int
     line_bytes: int
     dma_lines: int
     address_bits: int
@@ -117,13 +120,15 @@ class MachineParams(BlockParams):
         most = ((1 << REGISTER_SPACE_BITS) - INSTRUCTION_BASE) // (INSTRUCTION_BITS // 8)
         for name, low, high in (
             ("instructions", 2, most),
+            ("memory_channels", 1, 64),
             ("line_bytes", 16, 1024),
             ("dma_lines", 2, 64),
             ("address_bits", 16, 48),
         ):
             self._check_range(name, low, high)
-        size = self.line_bytes
-        require(size & (size - 1) == 0, f"line_bytes must be a power of two, not {size!r}")
+        for name in ("memory_channels", "line_bytes"):
+            size = getattr(self, name)
+            require(size & (size - 1) == 0, f"{name} must be a power of two, not {size!r}")
 
     def check_depths(self, *names: str) -> None:
         """Refuse memories whose last row an instruction could not name."""
@@ -151,26 +156,62 @@ class MachineParams(BlockParams):
         """Lines that ``rows`` rows take in external memory, from the start of a line on."""
         return -(-rows * self.row_bits(memory) // self.line_bits)
 
+    def beat_line(self, line: int) -> int:
+        """The first line from ``line`` on that begins a beat."""
+        return -(-line // self.memory_channels) * self.memory_channels
+
+    def beat_rows(self, memory: Any) -> int:
+        """Rows of ``memory`` that a load writes in a cycle where it takes whole beats; 0: none.
+
+        Memories whose loads run in the background take beats. Rows of the others are written one
+        by one, and so are those of which a beat does not hold 1, 2, 4 ... .
+        """
+        rows, rest = divmod(self.beat_bits, self.row_bits(memory))
+        takes = memory.background and rest == 0 and rows & (rows - 1) == 0
+        return rows if takes else 0
+
+    def ways(self, memory: Any) -> int:
+        """Rows of ``memory`` that lie in a word of its banks, so that a beat is written at once."""
+        return max(1, self.beat_rows(memory))
+
     @property
     def line_bits(self) -> int:
         return 8 * self.line_bytes
 
     @property
+    def beat_bits(self) -> int:
+        return self.memory_channels * self.line_bits
+
+    @property
+    def channel_bits(self) -> int:
+        """Bits of a line's number that name its channel."""
+        return (self.memory_channels - 1).bit_length()
+
+    @property
     def line_address_bits(self) -> int:
+        """Bits of a line's number in all channels."""
         return self.address_bits - (self.line_bytes - 1).bit_length()
 
     @property
     def tag_bits(self) -> int:
         return (self.dma_lines - 1).bit_length()
 
+    def memory_port(self, name: str, channel: int) -> str:
+        """The name of a channel's port: ``request``, ``response``, ``write`` or ``written``."""
+        return f"mem{channel}_{name}"
+
+    def _memory_ports(self, *kinds: tuple[str, tuple[Field, ...]]) -> tuple[Port, ...]:
+        return tuple(
+            Port(self.memory_port(name, channel), fields)
+            for channel in range(self.memory_channels)
+            for name, fields in kinds
+        )
+
     @property
     def inputs(self) -> tuple[Port, ...]:
+        answer = (Field("tag", self.tag_bits), Field("error", 1), Field("data", self.line_bits))
         return (
-            Port(
-                "mem_response",
-                (Field("tag", self.tag_bits), Field("error", 1), Field("data", self.line_bits)),
-            ),
-            Port("mem_written", (Field("error", 1),)),
+            *self._memory_ports(("response", answer), ("written", (Field("error", 1),))),
             Port(
                 "mmio_request",
                 (
@@ -183,12 +224,11 @@ class MachineParams(BlockParams):
 
     @property
     def outputs(self) -> tuple[Port, ...]:
+        line = Field("line", self.line_address_bits - self.channel_bits)  # of the channel
+        request = (line, Field("tag", self.tag_bits))
         return (
-            Port(
-                "mem_request", (Field("line", self.line_address_bits), Field("tag", self.tag_bits))
-            ),
-            Port(
-                "mem_write", (Field("line", self.line_address_bits), Field("data", self.line_bits))
+            *self._memory_ports(
+                ("request", request), ("write", (line, Field("data", self.line_bits)))
             ),
             Port("mmio_response", (Field("data", REGISTER_BITS), Field("error", 1))),
         )

@@ -4,10 +4,10 @@ from amaranth import Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 
-from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.anda_machine import AndaParams, Memory
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import EXPONENT_BYTE
-from tilewright.hw.machine.banks import Banks, ReadPort, WritePort
+from tilewright.hw.machine.banks import Banks, BeatBanks, ReadPort, WritePort
 
 __all__ = ["ActivationBuffer", "WeightBuffer"]
 
@@ -45,22 +45,25 @@ class ActivationBuffer(wiring.Component):
 
 
 class WeightBuffer(wiring.Component):
-    """Weight planes, ``planes_per_beat`` of every column in a row, and a memory of scales."""
+    """Weight planes, ``planes_per_beat`` of every column in a row, and a memory of scales.
+
+    A load writes as many rows at once as a beat of external memory holds.
+    """
 
     def __init__(self, params: AndaParams):
         planes = params.planes_per_beat * params.columns
-        self.planes = Banks(params.weight_rows, planes, params.group)
-        self.scales = Banks(params.scale_rows, params.columns, FP16.bits)
-        planes_row = data.ArrayLayout(params.group, planes)
-        scales_row = data.ArrayLayout(FP16.bits, params.columns)
-        super().__init__(
-            {
-                "read": In(ReadPort(params.weight_rows, planes_row)),
-                "write": In(WritePort(params.weight_rows, planes_row)),
-                "read_scales": In(ReadPort(params.scale_rows, scales_row)),
-                "write_scales": In(WritePort(params.scale_rows, scales_row)),
-            }
+        shapes = {
+            Memory.WEIGHTS: (params.weight_rows, planes, params.group),
+            Memory.SCALES: (params.scale_rows, params.columns, FP16.bits),
+        }
+        self.planes, self.scales = (
+            BeatBanks(*shape, params.ways(memory)) for memory, shape in shapes.items()
         )
+        members = {}
+        for suffix, banks in (("", self.planes), ("_scales", self.scales)):
+            for name in ("read", "write"):
+                members[f"{name}{suffix}"] = banks.signature.members[name]
+        super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

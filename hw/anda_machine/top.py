@@ -13,6 +13,7 @@ from tilewright.hw.anda_machine.address_generator import MatrixFeeder
 from tilewright.hw.anda_machine.buffers import ActivationBuffer, WeightBuffer
 from tilewright.hw.anda_machine.collector import Collector
 from tilewright.hw.anda_machine.controller import INSTRUCTIONS, Controller, fields_of
+from tilewright.hw.machine.banks import write_load
 from tilewright.hw.machine.control import connect_control, connect_ports, count
 from tilewright.hw.machine.dma import Dma
 from tilewright.hw.machine.registers import Registers
@@ -201,11 +202,7 @@ class Anda(Unit[AndaParams]):
         connect(m, feeder.read_weights, buffer.read)
         connect(m, feeder.read_scales, buffer.read_scales)
         for port, memory in ((buffer.write, Memory.WEIGHTS), (buffer.write_scales, Memory.SCALES)):
-            m.d.comb += [
-                port.enable.eq(written.valid & (written.memory == memory)),
-                port.address.eq(written.row),
-                port.data.eq(written.data),
-            ]
+            write_load(m, self.params, written, memory, port)
 
     def _count(self, m: Module, is_gemm: Value) -> None:
         planes, results = self.matrix.i0, self.matrix.o
@@ -215,4 +212,4 @@ class Anda(Unit[AndaParams]):
             Counter.RESULT_WAITS: results.valid & ~results.ready,
             Counter.GROUPS_COMPRESSED: Mux(self.collector.compressed, self.params.rows, 0),
         }
-        count(m, self, self.registers, self.controller, is_gemm, own)
+        count(m, self.registers, self.controller, self.dma, is_gemm, own)

@@ -2,21 +2,28 @@
 
 from types import SimpleNamespace
 
-from amaranth import Module, Mux, Signal, Value
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import Port
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import OPERAND_BITS, Mode
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
 from tilewright.golden.params.machine import EXPONENT_BYTE
 from tilewright.hw.harmonia.array import HarmoniaArray
+from tilewright.hw.machine.banks import BeatWritePort, WaySram
 from tilewright.hw.shared import Shared
-from tilewright.hw.sram import Sram
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["OperandArray", "column_word", "operand_address", "sums_layout", "write_layout"]
+__all__ = [
+    "MEMORIES",
+    "OperandArray",
+    "column_word",
+    "operand_address",
+    "sums_layout",
+    "write_layout",
+]
 
 
 def operand_address(params: HarmoniaParams) -> data.StructLayout:
@@ -57,8 +64,27 @@ def sums_layout(params: HarmoniaParams) -> data.StructLayout:
     return data.StructLayout(members | {"address": operand_address(params)})
 
 
+# The memories of a column by the name of their words.
+MEMORIES = {
+    "operands": Memory.OPERANDS,
+    "signs": Memory.OPERAND_SIGNS,
+    "exponent": Memory.OPERAND_EXPONENTS,
+    "scale": Memory.SCALES,
+}
+
+
+def load_ports(params: HarmoniaParams) -> dict[str, BeatWritePort]:
+    """How loads write rows of each memory, one or as many as a beat holds."""
+    return {
+        name: BeatWritePort(params.operand_rows, params.row_bits(memory), params.ways(memory))
+        for name, memory in MEMORIES.items()
+    }
+
+
 class OperandColumn(wiring.Component):
     """The memories of one column.
+
+    They have one write port each: for a word of one row, or for loaded words of several.
 
     ``read_data`` is there the cycle after ``read_enable``. ``operands`` is the same as the
     elements take it: of ``integers``, 4 bits in two's complement, signs and magnitudes.
@@ -70,17 +96,27 @@ class OperandColumn(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for name, field in column_word(self.params):
-            m.submodules[name] = memory = Sram(self.params.operand_rows, field.width)
+        p = self.params
+        for name, field in column_word(p):
+            ways = p.ways(MEMORIES[name])
+            m.submodules[name] = memory = WaySram(p.operand_rows, field.width, ways)
             own = "operands" if name == "operands" else "facts"
+            row, load = self.write_row[own], getattr(self, f"load_{name}")
+            slot_bits = (ways - 1).bit_length()
             m.d.comb += [
-                memory.write_enable.eq(self.write_enable[name]),
-                memory.write_address.eq(self.write_row[own]),
-                memory.write_data.eq(self.write_data[name]),
+                memory.write_enable.eq(load.enable),
+                memory.write_address.eq(load.address),
+                memory.write_data.eq(load.data),
                 memory.read_enable.eq(self.read_enable),
                 memory.read_address.eq(self.read_row[own]),
                 self.read_data[name].eq(memory.read_data),
             ]
+            with m.If(self.write_enable[name]):
+                m.d.comb += [
+                    memory.write_enable.eq(1 << row[:slot_bits]),
+                    memory.write_address.eq(row >> slot_bits),
+                    memory.write_data.eq(self.write_data[name].replicate(ways)),
+                ]
         word, given = self.read_data, self.operands
         for lane in range(self.params.group):
             value = word.operands.word_select(lane, OPERAND_BITS)
@@ -100,6 +136,12 @@ def column_signature(params: HarmoniaParams) -> wiring.Signature:
             "write_enable": In(data.StructLayout({name: 1 for name, _ in word})),
             "write_row": In(operand_address(params)),
             "write_data": In(word),
+            **{
+                f"load_{name}": In(
+                    BeatWritePort(params.operand_rows, field.width, params.ways(MEMORIES[name]))
+                )
+                for name, field in word
+            },
             "read_enable": In(1),
             "read_row": In(operand_address(params)),
             "read_data": Out(word),
@@ -118,6 +160,8 @@ class OperandArray(HarmoniaArray):
     -------
     write : In
         A row of one or several memories, in the columns that are enabled.
+    load_operands, load_signs, load_exponent, load_scale : In
+        Rows of one memory that come from external memory. Nothing else is written meanwhile.
     read : In
         Asks for a row of all columns, whose words are ``read_data`` in the next cycle. No sum may
         be in flight.
@@ -131,6 +175,7 @@ class OperandArray(HarmoniaArray):
             self,
             {
                 "write": In(write_layout(params)),
+                **{f"load_{name}": In(port) for name, port in load_ports(params).items()},
                 "read": In(data.StructLayout({"enable": 1, "row": operand_address(params)})),
                 "read_data": Out(words),
                 "i": In(stream.Signature(sums_layout(params))),
@@ -144,7 +189,7 @@ class OperandArray(HarmoniaArray):
         memories, self._held = [], []
         for c in range(p.columns):
             m.submodules[f"operands_{c}"] = column = Shared(
-                f"harmonia_column_{p.operand_rows}x{p.group}",
+                f"harmonia_column_{p.operand_rows}x{p.group}_{p.ways(Memory.OPERANDS)}_ways",
                 column_signature(p),
                 lambda: OperandColumn(p),
             )
@@ -164,6 +209,13 @@ class OperandArray(HarmoniaArray):
                 column.read_row.eq(Mux(self.read.enable, self.read.row, asked.read_address)),
                 self.read_data[c].eq(column.read_data),
             ]
+            for name, field in column_word(p):
+                load, own = (getattr(unit, f"load_{name}") for unit in (self, column))
+                m.d.comb += [
+                    own.enable.eq(load.enable),
+                    own.address.eq(load.address),
+                    own.data.eq(Cat(row.word_select(c, field.width) for row in load.data)),
+                ]
             self._held.append(column)
             memories.append(asked)
         return memories

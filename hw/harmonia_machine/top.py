@@ -19,9 +19,10 @@ from tilewright.hw.harmonia_machine.controller import INSTRUCTIONS, Controller, 
 from tilewright.hw.harmonia_machine.conversion import ConversionPath
 from tilewright.hw.harmonia_machine.dataflow import ResultWriter, SumFeeder
 from tilewright.hw.harmonia_machine.group_writer import COMMAND_NAMES
-from tilewright.hw.harmonia_machine.operands import OperandArray
+from tilewright.hw.harmonia_machine.operands import MEMORIES, OperandArray
 from tilewright.hw.harmonia_machine.vector import VectorPath
-from tilewright.hw.machine.control import connect_control, connect_ports, count
+from tilewright.hw.machine.banks import write_load
+from tilewright.hw.machine.control import connect_control, connect_ports, count, transfers
 from tilewright.hw.machine.dma import Dma
 from tilewright.hw.machine.registers import Registers
 from tilewright.hw.unit import Unit
@@ -32,12 +33,6 @@ ACTIVATIONS = {
     Memory.MANTISSAS: "mantissas",
     Memory.SIGNS: "signs",
     Memory.EXPONENTS: "exponents",
-}
-OPERANDS = {
-    Memory.OPERANDS: "operands",
-    Memory.OPERAND_SIGNS: "signs",
-    Memory.OPERAND_EXPONENTS: "exponent",
-    Memory.SCALES: "scale",
 }
 
 
@@ -192,19 +187,9 @@ class Harmonia(Unit[HarmoniaParams]):
         rows = {name: self.activations.read_data[name].as_value() for name in ACTIVATIONS.values()}
         stored = {memory: rows[name] for memory, name in ACTIVATIONS.items()}
         stored[Memory.FP16] = self.halves.read.data.as_value()
-        for memory, name in OPERANDS.items():
-            words = [word[name] for word in array.read_data]
-            stored[memory] = Cat(*words)
-            with m.If(written.valid & (written.memory == memory)):
-                m.d.comb += [
-                    array.write.enable[name].eq(~0),
-                    array.write.row.operands.eq(written.row),
-                    array.write.row.facts.eq(written.row),
-                ]
-                m.d.comb += [
-                    array.write.data[c][name].eq(written.data.word_select(c, len(words[c])))
-                    for c in range(p.columns)
-                ]
+        for name, memory in MEMORIES.items():
+            stored[memory] = Cat(*(word[name] for word in array.read_data))
+            write_load(m, p, written, memory, getattr(array, f"load_{name}"))
         with m.Switch(read.memory):
             for memory in Memory:
                 if memory.stores:
@@ -215,12 +200,12 @@ class Harmonia(Unit[HarmoniaParams]):
 
     def _count(self, m: Module, opcode: Value) -> None:
         sums, memory = self.array.i, self.dma.written.memory
-        line_read = self.mem_request.valid & self.mem_request.ready
+        lines_read = transfers(self.dma.mem_request)
         own = {
             Counter.MATRIX_BUSY: sums.valid & sums.ready,
             Counter.MATRIX_WAITS: sums.valid & ~sums.ready,
-            Counter.MANTISSA_LINES: line_read & (memory == Memory.MANTISSAS),
-            Counter.OPERAND_LINES: line_read & (memory == Memory.OPERANDS),
+            Counter.MANTISSA_LINES: Mux(memory == Memory.MANTISSAS, lines_read, 0),
+            Counter.OPERAND_LINES: Mux(memory == Memory.OPERANDS, lines_read, 0),
             Counter.GROUPS_CONVERTED: self.conversion.converted,
         }
-        count(m, self, self.registers, self.controller, opcode == Opcode.GEMM, own)
+        count(m, self.registers, self.controller, self.dma, opcode == Opcode.GEMM, own)

@@ -1,13 +1,19 @@
 """Ports of on-chip memories, and memories of several banks."""
 
-from amaranth import Module
+from typing import Any
+
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from tilewright.golden.params.machine import MachineMemory, MachineParams
 from tilewright.hw.shared import Shared
 from tilewright.hw.sram import Sram
 
-__all__ = ["Banks", "ReadPort", "WritePort", "bank_signature"]
+__all__ = [
+    *("Banks", "BeatBanks", "BeatWritePort", "ReadPort", "WaySram", "WritePort"),
+    *("bank_signature", "write_load"),
+]
 
 
 class ReadPort(wiring.Signature):
@@ -53,13 +59,113 @@ class Banks(wiring.Component):
         return Sram(self.depth, self.word)
 
 
-def bank_signature(depth: int, word: int) -> wiring.Signature:
-    """The ports of an ``Sram``."""
+class BeatWritePort(wiring.Signature):
+    """Writes those of ``ways`` rows that share a word whose bit of ``enable`` is set.
+
+    Row r lies in word r // ``ways``, which ``address`` names. The user's view.
+    """
+
+    def __init__(self, depth: int, row_bits: int, ways: int):
+        super().__init__(
+            {
+                "enable": Out(ways),
+                "address": Out(range(words_of(depth, ways))),
+                "data": Out(data.ArrayLayout(row_bits, ways)),
+            }
+        )
+
+
+def write_load(
+    m: Module, params: MachineParams, written: data.View, memory: MachineMemory, port: Any
+) -> None:
+    """Rows of ``memory`` that a load writes, one or a beat of them, go to its port."""
+    ways, bits = params.ways(memory), params.row_bits(memory)
+    slot_bits = (ways - 1).bit_length()
+    one = Cat(written.row[:slot_bits] == k for k in range(ways))
+    rows = Mux(written.beat, Cat(written.ways[k] for k in range(ways)), one)
+    with m.If(written.valid & (written.memory == memory)):
+        m.d.comb += port.enable.eq(rows)
+    m.d.comb += port.address.eq(written.row >> slot_bits)
+    for k in range(ways):
+        own = written.data.word_select(k, bits)
+        m.d.comb += port.data[k].eq(Mux(written.beat, own, written.data[:bits]))
+
+
+class WaySram(wiring.Component):
+    """``depth`` words of ``width`` bits, of which ``ways`` can be written at once.
+
+    ``read_data`` is the word at ``read_address`` one cycle after ``read_enable``, and stays.
+    """
+
+    def __init__(self, depth: int, width: int, ways: int):
+        self.depth, self.width, self.ways = depth, width, ways
+        super().__init__(bank_signature(depth, width, ways))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        words, ways = words_of(self.depth, self.ways), self.ways
+        slot_bits = (ways - 1).bit_length()
+        m.submodules.words = memory = Sram(
+            max(2, words), ways * self.width, self.width if ways > 1 else None
+        )
+        slot = Signal(range(max(2, ways)))
+        with m.If(self.read_enable):
+            m.d.sync += slot.eq(self.read_address[:slot_bits])
+        m.d.comb += [
+            memory.write_enable.eq(self.write_enable),
+            memory.write_address.eq(self.write_address),
+            memory.write_data.eq(self.write_data),
+            memory.read_enable.eq(self.read_enable),
+            memory.read_address.eq(self.read_address >> slot_bits),
+            self.read_data.eq(memory.read_data.word_select(slot, self.width)),
+        ]
+        return m
+
+
+class BeatBanks(wiring.Component):
+    """``banks`` memories of words side by side, of which a load writes ``ways`` rows at once."""
+
+    def __init__(self, depth: int, banks: int, word: int, ways: int):
+        self.depth, self.banks, self.word, self.ways = depth, banks, word, ways
+        super().__init__(
+            {
+                "read": In(ReadPort(depth, data.ArrayLayout(word, banks))),
+                "write": In(BeatWritePort(depth, banks * word, ways)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        name = f"bank_{self.depth}x{self.word}_{self.ways}_ways"
+        signature = bank_signature(self.depth, self.word, self.ways)
+        for k in range(self.banks):
+            m.submodules[f"bank{k}"] = bank = Shared(name, signature, self._bank)
+            m.d.comb += [
+                bank.read_enable.eq(self.read.enable),
+                bank.read_address.eq(self.read.address),
+                self.read.data[k].eq(bank.read_data),
+                bank.write_enable.eq(self.write.enable),
+                bank.write_address.eq(self.write.address),
+                bank.write_data.eq(Cat(row.word_select(k, self.word) for row in self.write.data)),
+            ]
+        return m
+
+    def _bank(self) -> WaySram:
+        return WaySram(self.depth, self.word, self.ways)
+
+
+def words_of(depth: int, ways: int) -> int:
+    """Words that hold ``depth`` rows, ``ways`` in each."""
+    return -(-depth // ways)
+
+
+def bank_signature(depth: int, word: int, ways: int = 1) -> wiring.Signature:
+    """The ports of an ``Sram`` of which ``ways`` words are written at once, where enabled."""
     return wiring.Signature(
         {
-            "write_enable": In(1),
-            "write_address": In(range(depth)),
-            "write_data": In(word),
+            "write_enable": In(ways),
+            "write_address": In(range(words_of(depth, ways))),
+            "write_data": In(ways * word),
             "read_enable": In(1),
             "read_address": In(range(depth)),
             "read_data": Out(word),

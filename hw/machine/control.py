@@ -1,6 +1,8 @@
 """How an accelerator's registers, controller and memory port are joined, and what is counted."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import add
 from typing import Any
 
 from amaranth import Module, Signal, Value
@@ -13,7 +15,7 @@ from tilewright.hw.machine.registers import Registers
 from tilewright.hw.machine.sequencer import Sequencer
 from tilewright.hw.unit import Unit
 
-__all__ = ["connect_control", "connect_ports", "count"]
+__all__ = ["connect_control", "connect_ports", "count", "transfers"]
 
 
 def connect_ports(
@@ -22,10 +24,10 @@ def connect_ports(
     """Streams: the accelerator's own, and loads and stores on their way to the memory port."""
     connect(m, registers.request, flipped(accelerator.mmio_request))
     connect(m, registers.response, flipped(accelerator.mmio_response))
-    connect(m, dma.mem_request, flipped(accelerator.mem_request))
-    connect(m, dma.mem_response, flipped(accelerator.mem_response))
-    connect(m, dma.mem_write, flipped(accelerator.mem_write))
-    connect(m, dma.mem_written, flipped(accelerator.mem_written))
+    for c in range(dma.params.memory_channels):
+        for name in ("request", "response", "write", "written"):
+            outside = getattr(accelerator, dma.params.memory_port(name, c))
+            connect(m, getattr(dma, f"mem_{name}")[c], flipped(outside))
     connect(m, controller.move, dma.command)
 
 
@@ -48,9 +50,9 @@ def connect_control(
 
 def count(
     m: Module,
-    accelerator: Unit,
     registers: Registers,
     controller: Sequencer,
+    dma: Dma,
     is_gemm: Value,
     own: Mapping[Any, Value],
 ) -> None:
@@ -65,8 +67,8 @@ def count(
         codes["MEMORY"]: controller.in_memory,
         codes["GEMM"]: running & is_gemm,
         codes["VECTOR"]: running & ~is_gemm,
-        codes["LINES_READ"]: accelerator.mem_request.valid & accelerator.mem_request.ready,
-        codes["LINES_WRITTEN"]: accelerator.mem_write.valid & accelerator.mem_write.ready,
+        codes["LINES_READ"]: transfers(dma.mem_request),
+        codes["LINES_WRITTEN"]: transfers(dma.mem_write),
         **own,
     }
     m.d.comb += registers.counters.eq(counters)
@@ -74,3 +76,8 @@ def count(
         m.d.sync += counters[counter].eq(counters[counter] + steps[counter])
     with m.If(registers.start):
         m.d.sync += counters.eq(0)
+
+
+def transfers(ports: Iterable[Any]) -> Value:
+    """Words that streams move in this cycle."""
+    return reduce(add, (port.valid & port.ready for port in ports))

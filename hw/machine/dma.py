@@ -1,27 +1,31 @@
 """Memory port: rows of the buffers to and from lines of external memory."""
 
 from enum import IntEnum
+from functools import reduce
+from operator import add
 
-from amaranth import Module, Mux, Signal, Value
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from tilewright.golden.params.machine import ROW_FIELD, SIZE_FIELD, MachineParams
+from tilewright.golden.params.machine import ROW_FIELD, SIZE_FIELD, MachineMemory, MachineParams
+from tilewright.hw.machine.channel import ReadChannel
 from tilewright.hw.machine.sequencer import InstructionSet
-from tilewright.hw.stream.line_queue import LineQueue
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["Dma", "lines_of"]
+__all__ = ["Dma", "lines_of", "written_layout"]
 
 
 class Dma(wiring.Component):
     """One load or store at a time.
 
-    A load asks for its lines one a cycle, as long as the queue has room for the answers, which
-    may come in any order; rows are written in order. Where several rows share a line, one is
-    written a cycle; where a row takes several lines, one line is taken a cycle. A store reads a
-    row, then places it into a line (a cycle each) and sends the line when it is full, or sends
-    the lines of the row; it ends when the memory has acknowledged every line.
+    A load asks every channel for its lines, which may come in any order. Where line and row begin
+    a beat and the memory takes beats (``MachineParams.beat_rows``), a line of every channel is
+    taken and their rows are written, all in one cycle. Elsewhere lines are taken one by one: where
+    several rows share a line, one is written a cycle; where a row takes several lines, one line is
+    taken a cycle. A store reads a row a cycle and places it into a line, which it sends when it is
+    full, or sends the lines of the row one by one; it ends when the memory has acknowledged every
+    line.
 
     ``command`` is taken when the unit is ``idle``. ``failed``: a line of the last command was
     answered with an error; the next command, or ``forgive``, ends it.
@@ -29,7 +33,8 @@ class Dma(wiring.Component):
     Members
     -------
     written : Out
-        A row of ``memory`` to write: ``row`` and ``data``, lowest bits first.
+        Rows of ``memory`` to write: the one at ``row``, in the lowest bits of ``data``; or, of a
+        ``beat``, those in its first ``ways`` bits that are set.
     read : Out
         Asks for ``row`` of ``memory``, whose content is ``read_data`` in the next cycle.
     """
@@ -40,19 +45,23 @@ class Dma(wiring.Component):
         stored = max(params.row_bits(memory) for memory in self.memories if memory.stores)
         ports = {p.name: payload_layout(p) for p in (*params.inputs, *params.outputs)}
         place = {"valid": 1, "memory": self.memories, "row": ROW_FIELD}
+
+        def port(name: str) -> stream.Signature:
+            return stream.Signature(ports[params.memory_port(name, 0)])
+
         super().__init__(
             {
                 "command": In(stream.Signature(self.move)),
                 "idle": Out(1),
                 "failed": Out(1),
                 "forgive": In(1),
-                "written": Out(data.StructLayout(place | {"data": self.widest})),
+                "written": Out(written_layout(params, self.memories)),
                 "read": Out(data.StructLayout(place)),
                 "read_data": In(stored),
-                "mem_request": Out(stream.Signature(ports["mem_request"])),
-                "mem_response": In(stream.Signature(ports["mem_response"])),
-                "mem_write": Out(stream.Signature(ports["mem_write"])),
-                "mem_written": In(stream.Signature(ports["mem_written"])),
+                "mem_request": Out(port("request")).array(params.memory_channels),
+                "mem_response": In(port("response")).array(params.memory_channels),
+                "mem_write": Out(port("write")).array(params.memory_channels),
+                "mem_written": In(port("written")).array(params.memory_channels),
             }
         )
 
@@ -73,63 +82,134 @@ class Dma(wiring.Component):
             ]
         with m.If(self.forgive):
             m.d.sync += self.failed.eq(0)
-        load_idle = self._load(m, move, rows_left, row, line)
+        load_idle = self._load(m, move, rows_left, row)
         store_idle = self._store(m, move, rows_left, row, line)
         m.d.comb += self.idle.eq(load_idle & store_idle)
         return m
 
-    def _load(self, m: Module, move: data.View, rows_left: Value, row: Value, line: Value) -> Value:
+    def _load(self, m: Module, move: data.View, rows_left: Value, row: Value) -> Value:
         p = self.params
-        m.submodules.queue = queue = LineQueue(p.dma_lines, p.line_bits, sram=False)
         start = self.command.valid & self.idle & ~self.command.p.store
-        lines_left = Signal(SIZE_FIELD + (self.widest // p.line_bits).bit_length())
-        loading = Signal()
-
-        # Requests and answers.
-        m.d.comb += [
-            self.mem_request.valid.eq(lines_left.any() & queue.port.free),
-            self.mem_request.p.line.eq(line),
-            self.mem_request.p.tag.eq(queue.port.slot),
-            queue.port.reserve.eq(self.mem_request.valid & self.mem_request.ready),
-            self.mem_response.ready.eq(1),
-            queue.port.write.valid.eq(self.mem_response.valid),
-            queue.port.write.slot.eq(self.mem_response.p.tag),
-            queue.port.write.data.eq(self.mem_response.p.data),
-            queue.port.write.error.eq(self.mem_response.p.error),
-        ]
+        loading, beats = Signal(), Signal()
+        lines = Signal(SIZE_FIELD + (self.widest // p.line_bits).bit_length())  # of the command
+        lines_left = Signal.like(lines)  # to be taken
+        beat_rows = Signal(range(p.beat_bits // 8 + 1))  # of the memory
+        with m.Switch(self.command.p.memory):
+            for memory in self.memories:
+                with m.Case(memory):
+                    m.d.comb += lines.eq(lines_of(p, memory, self.command.p.rows))
+        with m.Switch(move.memory):
+            for memory in self.memories:
+                with m.Case(memory):
+                    m.d.comb += beat_rows.eq(p.beat_rows(memory))
         with m.If(start):
-            m.d.sync += loading.eq(1)
-            with m.Switch(self.command.p.memory):
-                for memory in self.memories:
-                    with m.Case(memory):
-                        m.d.sync += lines_left.eq(lines_of(p, memory, self.command.p.rows))
-        with m.If(queue.port.reserve):
-            m.d.sync += [lines_left.eq(lines_left - 1), line.eq(line + 1)]
+            m.d.sync += [
+                loading.eq(1),
+                lines_left.eq(lines),
+                beats.eq(self._begins_a_beat(m)),
+            ]
+        channels = self._ask(m, start, lines)
+        row_taken = self._take_lines(m, channels, start, loading & ~beats, move, row)
 
-        # Lines to rows.
+        # A beat: a line of every channel that has one.
+        beat = Signal()
+        needed = [lines_left > c for c in range(p.memory_channels)]
+        here = [channel.o.valid | ~need for channel, need in zip(channels, needed, strict=True)]
+        m.d.comb += beat.eq(loading & beats & Cat(here).all())
+        with m.If(beats):
+            m.d.comb += [
+                self.written.valid.eq(beat),
+                self.written.beat.eq(1),
+                self.written.data.eq(Cat(channel.o.p.data for channel in channels)),
+                *(
+                    channel.o.ready.eq(beat & need)
+                    for channel, need in zip(channels, needed, strict=True)
+                ),
+            ]
+        m.d.comb += [
+            self.written.memory.eq(move.memory),
+            self.written.row.eq(row),
+            *(way.eq(rows_left > k) for k, way in enumerate(self.written.ways)),
+        ]
+        last = rows_left <= Mux(beats, beat_rows, 1)
+        with m.If(beat):
+            m.d.sync += [
+                lines_left.eq(lines_left - p.memory_channels),
+                row.eq(row + beat_rows),
+                rows_left.eq(rows_left - beat_rows),
+            ]
+        with m.If(row_taken):
+            m.d.sync += [row.eq(row + move.stride), rows_left.eq(rows_left - 1)]
+        with m.If(last & (beat | row_taken)):
+            m.d.sync += loading.eq(0)
+        wrong = [channel.o.valid & channel.o.ready & channel.o.p.error for channel in channels]
+        with m.If(Cat(wrong).any()):
+            m.d.sync += self.failed.eq(1)
+        return ~loading
+
+    def _begins_a_beat(self, m: Module) -> Value:
+        """Whether the command's rows and lines begin at a beat, of a memory that takes beats."""
+        p, x, begins = self.params, self.command.p, Signal()
+        with m.Switch(x.memory):
+            for memory in self.memories:
+                count = p.beat_rows(memory)
+                if count:
+                    low = Cat(x.line[: p.channel_bits], x.row[: (count - 1).bit_length()])
+                    with m.Case(memory):
+                        m.d.comb += begins.eq(~low.any() & (x.stride == 1))
+        return begins
+
+    def _ask(self, m: Module, start: Value, lines: Value) -> list[ReadChannel]:
+        """The channels, which ask for the lines of a load."""
+        p = self.params
+        first, line = self.command.p.line[: p.channel_bits], self.command.p.line >> p.channel_bits
+        channels = []
+        for c in range(p.memory_channels):
+            m.submodules[f"channel{c}"] = channel = ReadChannel(p, c, len(lines))
+            connect(m, channel.mem_request, flipped(self.mem_request[c]))
+            connect(m, channel.mem_response, flipped(self.mem_response[c]))
+            behind = (c - first)[: p.channel_bits]  # lines of the load before the channel's first
+            m.d.comb += [
+                channel.start.eq(start),
+                channel.line.eq(line + (first > c)),
+                channel.lines.eq((lines + (p.memory_channels - 1 - behind)) >> p.channel_bits),
+            ]
+            channels.append(channel)
+        return channels
+
+    def _take_lines(
+        self,
+        m: Module,
+        channels: list[ReadChannel],
+        start: Value,
+        active: Value,
+        move: data.View,
+        row: Value,
+    ) -> Value:
+        """Lines to rows, one by one; whether a row is written."""
+        p = self.params
         buffer = Signal(max(self.widest, p.line_bits))
         ready_rows = Signal(range(p.line_bits // 8 + 1))  # complete rows in the buffer
         part = Signal(range(max(2, self.widest // p.line_bits)))
-        emit = Signal()
+        turn = Signal(range(max(2, p.memory_channels)))  # the channel whose line is next
+        take, emit = Signal(), Signal()
+        came = Signal(p.line_bits)
+        for c, channel in enumerate(channels):
+            with m.If(turn == c):
+                m.d.comb += [
+                    came.eq(channel.o.p.data),
+                    channel.o.ready.eq(active & (ready_rows <= 1)),
+                    take.eq(channel.o.valid & channel.o.ready),
+                ]
         m.d.comb += [
-            emit.eq(loading & ready_rows.any()),
-            queue.o.ready.eq(loading & (ready_rows <= 1)),
+            emit.eq(active & ready_rows.any()),
             self.written.valid.eq(emit),
-            self.written.memory.eq(move.memory),
-            self.written.row.eq(row),
             self.written.data.eq(buffer),
         ]
         with m.If(emit):
-            m.d.sync += [
-                row.eq(row + move.stride),
-                rows_left.eq(rows_left - 1),
-                ready_rows.eq(ready_rows - 1),
-            ]
-            with m.If(rows_left == 1):
-                m.d.sync += loading.eq(0)
-        take = queue.o.valid & queue.o.ready
-        with m.If(take & queue.o.p.error):
-            m.d.sync += self.failed.eq(1)
+            m.d.sync += ready_rows.eq(ready_rows - 1)
+        with m.If(take):
+            m.d.sync += turn.eq(0 if p.memory_channels == 1 else turn + 1)
         with m.Switch(move.memory):
             for memory in self.memories:
                 bits = p.row_bits(memory)
@@ -138,106 +218,111 @@ class Dma(wiring.Component):
                         with m.If(emit):
                             m.d.sync += buffer.eq(buffer >> bits)
                         with m.If(take):
-                            m.d.sync += [
-                                buffer.eq(queue.o.p.data),
-                                ready_rows.eq(p.line_bits // bits),
-                            ]
+                            m.d.sync += [buffer.eq(came), ready_rows.eq(p.line_bits // bits)]
                     else:
                         last = part == bits // p.line_bits - 1
                         with m.If(take):
                             m.d.sync += [
-                                buffer.word_select(part, p.line_bits).eq(queue.o.p.data),
+                                buffer.word_select(part, p.line_bits).eq(came),
                                 part.eq(Mux(last, 0, part + 1)),
                                 ready_rows.eq(last),
                             ]
         with m.If(start):
-            m.d.sync += [ready_rows.eq(0), part.eq(0)]
-        return ~loading
+            first = self.command.p.line[: p.channel_bits]
+            m.d.sync += [ready_rows.eq(0), part.eq(0), turn.eq(first)]
+        return emit
 
     def _store(
         self, m: Module, move: data.View, rows_left: Value, row: Value, line: Value
     ) -> Value:
         p = self.params
-        stored = [memory for memory in self.memories if memory.stores]
-        narrow = [memory for memory in stored if p.row_bits(memory) < p.line_bits]
-        wide = [memory for memory in stored if memory not in narrow]
         start = self.command.valid & self.idle & self.command.p.store
+        storing = Signal()
         pending = Signal(SIZE_FIELD)  # lines sent, not acknowledged
-        packed = Signal(p.line_bits)  # a line of several rows
-        place = Signal(range(p.line_bits // 8))
-        part = Signal(range(max(2, self.widest // p.line_bits)))
-        sent, idle = Signal(), Signal()
+        here = Signal()  # a row has been read, ``read_data``
+        used = Signal()  # and is done with in this cycle
+        full = Signal()  # a line of several rows is complete
+        sending, content = Signal(), Signal(p.line_bits)
+        sent = Signal()
         m.d.comb += [
-            self.mem_write.p.line.eq(line),
-            self.mem_write.p.data.eq(packed),
-            self.mem_written.ready.eq(1),
-            sent.eq(self.mem_write.valid & self.mem_write.ready),
+            self.read.valid.eq(storing & rows_left.any() & (~here | used)),
             self.read.memory.eq(move.memory),
             self.read.row.eq(row),
+            sent.eq(Cat(port.valid & port.ready for port in self.mem_write).any()),
         ]
-        m.d.sync += pending.eq(pending + sent - self.mem_written.valid)
-        with m.If(self.mem_written.valid & self.mem_written.p.error):
-            m.d.sync += self.failed.eq(1)
+        m.d.sync += here.eq(self.read.valid | (here & ~used))
+        with m.If(self.read.valid):
+            m.d.sync += [row.eq(row + move.stride), rows_left.eq(rows_left - 1)]
         with m.If(sent):
             m.d.sync += line.eq(line + 1)
-        next_row = [row.eq(row + move.stride), rows_left.eq(rows_left - 1)]
-        last_row = rows_left == 1
-        with m.FSM(name="store"):
-            with m.State("IDLE"):
-                m.d.comb += idle.eq(1)
-                with m.If(start):
-                    m.d.sync += [packed.eq(0), place.eq(0), part.eq(0)]
-                    m.next = "READ"
-            with m.State("READ"):
-                m.d.comb += self.read.valid.eq(1)
-                with m.Switch(move.memory):
-                    for memory in narrow:
-                        with m.Case(memory):
-                            m.next = "PLACE"
-                    for memory in wide:
-                        with m.Case(memory):
-                            m.next = "SEND_ROW"
-            with m.State("PLACE"):
-                m.d.sync += next_row
-                m.next = "READ"
-                with m.Switch(move.memory):
-                    for memory in narrow:
-                        bits = p.row_bits(memory)
-                        full = place == p.line_bits // bits - 1
-                        with m.Case(memory):
-                            m.d.sync += [
-                                packed.word_select(place, bits).eq(self.read_data[:bits]),
-                                place.eq(Mux(full, 0, place + 1)),
-                            ]
-                            with m.If(full | last_row):
-                                m.next = "SEND_LINE"
-            with m.State("SEND_LINE"):
-                m.d.comb += self.mem_write.valid.eq(1)
-                with m.If(sent):
-                    m.d.sync += packed.eq(0)
-                    m.next = "READ"
-                    with m.If(rows_left == 0):
-                        m.next = "ACKNOWLEDGE"
-            with m.State("SEND_ROW"):
-                m.d.comb += [
-                    self.mem_write.valid.eq(1),
-                    self.mem_write.p.data.eq(self.read_data.word_select(part, p.line_bits)),
-                ]
-                with m.Switch(move.memory):
-                    for memory in wide:
-                        last = part == p.row_bits(memory) // p.line_bits - 1
-                        with m.Case(memory):
-                            with m.If(sent):
-                                m.d.sync += part.eq(Mux(last, 0, part + 1))
-                                with m.If(last):
-                                    m.d.sync += next_row
-                                    m.next = "READ"
-                                    with m.If(last_row):
-                                        m.next = "ACKNOWLEDGE"
-            with m.State("ACKNOWLEDGE"):
-                with m.If(pending == 0):
-                    m.next = "IDLE"
-        return idle
+        for c, (port, answer) in enumerate(zip(self.mem_write, self.mem_written, strict=True)):
+            m.d.comb += [
+                port.valid.eq(sending & (line[: p.channel_bits] == c)),
+                port.p.line.eq(line >> p.channel_bits),
+                port.p.data.eq(content),
+                answer.ready.eq(1),
+            ]
+            with m.If(answer.valid & answer.p.error):
+                m.d.sync += self.failed.eq(1)
+        acknowledged = reduce(add, (answer.valid for answer in self.mem_written))
+        m.d.sync += pending.eq(pending + sent - acknowledged)
+
+        packed = Signal(p.line_bits)  # a line of several rows
+        place = Signal(range(p.line_bits // 8))  # of a row in the line
+        part = Signal(range(max(2, self.widest // p.line_bits)))  # of a row in several lines
+        with m.Switch(move.memory):
+            for memory in self.memories:
+                bits = p.row_bits(memory)
+                with m.Case(memory):
+                    if not memory.stores:
+                        continue
+                    if bits < p.line_bits:
+                        last = (place == p.line_bits // bits - 1) | (rows_left == 0)
+                        m.d.comb += [
+                            used.eq(here & (~full | sent)),
+                            sending.eq(full),
+                            content.eq(packed),
+                        ]
+                        with m.If(sent):
+                            m.d.sync += full.eq(0)
+                        with m.If(used):
+                            m.d.sync += [full.eq(last), place.eq(Mux(last, 0, place + 1))]
+                            with m.If(place == 0):
+                                m.d.sync += packed.eq(self.read_data[:bits])
+                            with m.Else():
+                                m.d.sync += packed.word_select(place, bits).eq(
+                                    self.read_data[:bits]
+                                )
+                    else:
+                        last = part == bits // p.line_bits - 1
+                        m.d.comb += [
+                            used.eq(sent & last),
+                            sending.eq(here),
+                            content.eq(self.read_data.word_select(part, p.line_bits)),
+                        ]
+                        with m.If(sent):
+                            m.d.sync += part.eq(Mux(last, 0, part + 1))
+        with m.If(storing & (rows_left == 0) & ~here & ~full & (pending == 0)):
+            m.d.sync += storing.eq(0)
+        with m.If(start):
+            m.d.sync += [storing.eq(1), place.eq(0), part.eq(0)]
+        return ~storing
+
+
+def written_layout(params: MachineParams, memories: type[MachineMemory]) -> data.StructLayout:
+    """Rows that a load writes in a cycle."""
+    widest = max(params.row_bits(memory) for memory in memories)
+    ways = max(params.ways(memory) for memory in memories)
+    return data.StructLayout(
+        {
+            "valid": 1,
+            "memory": memories,
+            "row": ROW_FIELD,
+            "beat": 1,
+            "ways": data.ArrayLayout(1, ways),
+            "data": max(widest, params.beat_bits),
+        }
+    )
 
 
 def lines_of(params: MachineParams, memory: IntEnum, rows: Value) -> Value:

@@ -33,25 +33,28 @@ def test_registers():
 
 def test_bandwidth_of_the_memory_port():
     params = AndaParams.preset("paper")
-    port = params.line_bytes * claim("anda.clock") * 1e6
     page = " ".join(PAGE.split())
-    assert f"{port / 1e9:.1f} GB/s at the paper's {claim('anda.clock')} MHz" in page
-    assert round(Accelerator.bandwidth / port) == 14 and "a fourteenth of its" in page
-    assert f"With {params.dma_lines} outstanding requests" in page
+    port = params.beat_bits / 8 * claim("anda.clock") * 1e6
+    assert f"{port / 1e9:.0f} GB/s at the paper's {claim('anda.clock')} MHz" in page
+    assert params.beat_bits // 8 == 1024 and "1,024 bytes per cycle" in page
+    assert port > Accelerator.bandwidth
+    assert [params.beat_rows(m) for m in (Memory.WEIGHTS, Memory.SCALES)] == [4, 32]
+    assert "4 rows of weights, 32 of scales" in page
+    assert f"with {params.dma_lines} outstanding requests" in page
 
     def interval(latency):
-        """Cycles in which a long load brings as many lines as requests are outstanding."""
-        lines = [k * params.dma_lines for k in (50, 51)]
-        rows = [n * params.line_bits // params.row_bits(Memory.WEIGHTS) for n in lines]
+        """Cycles in which a long load brings as many beats as requests are outstanding."""
+        rows = [k * params.dma_lines * params.beat_rows(Memory.WEIGHTS) for k in (50, 51)]
         short, long = (load_cycles(params, Memory.WEIGHTS, n, latency) for n in rows)
         return long - short
 
-    for latency in (1, 6):
+    for latency in (1, 61):
         assert interval(latency) == params.dma_lines
-    for latency in (7, 40):
-        assert interval(latency) == latency + 2
-    weights = params.mxu.weight_beats * params.row_bits(Memory.WEIGHTS) / params.line_bits
-    lines = weights + params.row_bits(Memory.SCALES) / params.line_bits
-    assert (weights, lines) == (8, 8.5)
-    for mantissa in (4, 8):
-        assert f"{lines / (mantissa + 1):.2f}" in PAGE
+    for latency in (62, 100):
+        assert interval(latency) == latency + 3
+    weights = params.mxu.weight_beats * params.row_bits(Memory.WEIGHTS)
+    group = (weights + params.row_bits(Memory.SCALES)) / 8
+    assert group == 544
+    for mantissa, needed in ((4, 109), (8, 60)):
+        assert round(group / (mantissa + 1)) == needed
+        assert f"{needed} bytes per cycle at M = 4" in page or f"{needed} at M = 8" in page

@@ -24,6 +24,15 @@ def test_memories():
         assert depths[row[4]] == p.depth(memory)
 
 
+def test_beats():
+    p = HarmoniaParams()
+    background = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS, Memory.SCALES)
+    assert [p.beat_rows(memory) for memory in background] == [4, 16, 64, 32]
+    page = " ".join(PAGE.split())
+    said = "4 rows of operands, 16 of their signs, 64 of their exponents and 32 of scales"
+    assert said in page and f"{p.beat_bits / 8 * 300e6 / 1e9:.0f} GB/s" in page
+
+
 def test_cycles_of_the_page():
     """The page's formulas, for one instruction each."""
     p = HarmoniaParams()

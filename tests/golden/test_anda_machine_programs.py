@@ -19,7 +19,7 @@ from tilewright.golden.anda_machine.layout import (
     to_bytes,
 )
 from tilewright.golden.bfp import encode
-from tilewright.golden.machine.moves import load_cycles, store_cycles
+from tilewright.golden.machine.moves import load_cycles, store_cycles, takes_beats
 from tilewright.golden.machine.vector import elementwise
 from tilewright.golden.params.anda_machine import AndaParams, Counter, Memory, Opcode
 from tilewright.golden.params.machine import Error
@@ -240,16 +240,29 @@ def test_background_loads_hide_behind_other_work():
 
 
 def test_moves_in_closed_form():
-    """One line: asked, answered, queued, its rows one a cycle; a store: two cycles a row."""
-    assert load_cycles(SMALL, Memory.ACTIVATIONS, 16, latency=7) == 1 + 7 + 1 + 16 + 1
-    assert load_cycles(PAPER, Memory.ACTIVATIONS, 1, latency=7) == 1 + 7 + 1 + 1 + 1 + 1
-    # A long load of whole lines is limited by the outstanding requests.
-    many = load_cycles(PAPER, Memory.WEIGHTS, 400, 100) - load_cycles(
-        PAPER, Memory.WEIGHTS, 200, 100
+    """One line: asked, answered, queued, its rows one a cycle; a store: a cycle a row."""
+    assert load_cycles(SMALL, Memory.ACTIVATIONS, 16, latency=7) == 1 + 7 + 3 + 16 + 1
+    assert load_cycles(PAPER, Memory.ACTIVATIONS, 1, latency=7) == 1 + 7 + 3 + 1 + 1
+    # Beats: one a cycle, or as many as requests are outstanding in their time.
+    assert load_cycles(PAPER, Memory.WEIGHTS, 400, latency=7) == 1 + 7 + 3 + 100
+    assert load_cycles(PAPER, Memory.WEIGHTS, 400, latency=7, beats=False) == 1 + 7 + 3 + 800 + 1
+    many = load_cycles(PAPER, Memory.WEIGHTS, 4096, 200) - load_cycles(
+        PAPER, Memory.WEIGHTS, 2048, 200
     )
-    assert many == 200 * 4 // PAPER.dma_lines * (100 + 2)
-    assert store_cycles(SMALL, Memory.ACTIVATIONS, 17, latency=7) == 2 * 17 + 2 + 7 + 2
-    assert store_cycles(PAPER, Memory.ACTIVATIONS, 5, latency=7) == 3 * 5 + 7 + 2
+    assert many == 2048 // 4 // PAPER.dma_lines * (200 + 3)
+    assert store_cycles(SMALL, Memory.ACTIVATIONS, 17, latency=7) == 17 + 2 + 7 + 2
+    assert store_cycles(PAPER, Memory.ACTIVATIONS, 5, latency=7) == 5 + 1 + 7 + 2
+
+
+@pytest.mark.parametrize(
+    ("change", "beats"),
+    [({}, True), ({"row": 2}, False), ({"line": 9}, False), ({"stride": 2}, False)],
+)
+def test_loads_that_begin_at_a_beat_take_beats(change, beats):
+    fields = {"memory": int(Memory.WEIGHTS), "stride": 1, "row": 4, "rows": 8, "line": 16}
+    load = Instruction(Opcode.LOAD, fields | change)
+    assert takes_beats(PAPER, Memory.WEIGHTS, load) == beats
+    assert not takes_beats(PAPER, Memory.ACTIVATIONS, load)
 
 
 def test_builder_refuses_what_does_not_fit():

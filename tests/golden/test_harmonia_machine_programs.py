@@ -225,8 +225,8 @@ def test_external_accesses_are_those_of_the_formulas(params, shape, keep):
             tile_rows=params.rows * (1 if column_major else keep),
             tile_columns=params.columns * (keep if column_major else 1),
         ).accesses(dataflow)
-        elements = 64 * counts[Counter.MANTISSA_LINES] + 128 * counts[Counter.OPERAND_LINES]
-        assert elements == want
+        mantissas, operands = counts[Counter.MANTISSA_LINES], counts[Counter.OPERAND_LINES]
+        assert params.line_bytes * (mantissas + 2 * operands) == want
         assert counts[Counter.MATRIX_BUSY] == token_tiles * groups * tiles
 
 
@@ -234,7 +234,7 @@ def test_external_accesses_are_those_of_the_formulas(params, shape, keep):
 def test_gemm_reads_a_cache_in_the_precision_of_its_age(params):
     """Random contents; every length of the cache around the windows' ends."""
     p, rng = params, np.random.default_rng(5)
-    machine = Machine(p, np.zeros(64, np.uint8))
+    machine = Machine(p, np.zeros(p.line_bytes, np.uint8))
     for memory, rows in machine.memories.items():
         if memory in (Memory.EXPONENTS, Memory.OPERAND_EXPONENTS):
             rows[:] = rng.integers(10, 20, rows.shape)
@@ -415,7 +415,7 @@ def test_a_head_is_resumed_from_external_memory_alone():
 
 
 def test_external_cache_is_as_large_as_the_precision_says():
-    """Beside exponents of a byte and the ring's unused places."""
+    """Beside exponents of a byte, in whole lines for a tile of keys, and unused places."""
     b = Builder(PAPER)
     channels, tokens = 128, 2048
     before = len(b.memory)
@@ -428,7 +428,9 @@ def test_external_cache_is_as_large_as_the_precision_says():
         for store in (head.keys, head.values)
     )
     high = 2 * (PAPER.initial + PAPER.local) * channels * 4
-    assert bits == want + 3 * groups + unused - high
+    exponents = head.keys.across * PAPER.row_bits(Memory.OPERAND_EXPONENTS)
+    padding = tokens // PAPER.columns * (PAPER.line_bits - exponents)
+    assert bits == want + 3 * groups + unused - high + padding
 
 
 def test_refused_heads():

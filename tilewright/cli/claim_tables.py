@@ -76,7 +76,7 @@ def program_table(rows: Iterable[ProgramResidual]) -> Table:
         (
             r.system,
             r.tokens,
-            f"{r.line_bytes} bytes, {r.outstanding_lines} lines",
+            f"{r.memory_channels} x {r.line_bytes} bytes, {r.outstanding_lines} lines",
             f"{r.program_cycles / 1e6:.3f}",
             f"{r.formula_deviation_percent:+.1f}%",
             f"{r.programs_over_formula:.2f}",

@@ -34,8 +34,12 @@ def _control(d: Diagram, p: AndaParams) -> None:
 
 
 def _buffers(d: Diagram, p: AndaParams) -> None:
-    d.box(10, 120, 90, 300, "memory", f"{p.line_bytes}-byte", "lines", kind="outside")
-    d.box(150, 120, 140, 300, "DMA", f"{p.dma_lines} outstanding", "requests")
+    d.box(
+        *(10, 120, 90, 300, "memory", f"{p.memory_channels} channels,"),
+        *(f"{p.line_bytes}-byte", "lines"),
+        kind="outside",
+    )
+    d.box(150, 120, 140, 300, "DMA", f"{p.memory_channels} x {p.dma_lines} requests", "outstanding")
     d.arrow((100, 270), (150, 270), both=True)
     planes = p.activation_rows * p.row_bits(Memory.ACTIVATIONS) // 8
     exponents = p.activation_rows * p.rows * EXPONENT_BYTE // 8

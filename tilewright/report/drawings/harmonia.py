@@ -36,8 +36,12 @@ def _control(d: Diagram, p: HarmoniaParams) -> None:
 
 
 def _memories(d: Diagram, p: HarmoniaParams) -> None:
-    d.box(10, 120, 90, 300, "memory", f"{p.line_bytes}-byte", "lines,", "KV cache", kind="outside")
-    d.box(150, 120, 140, 300, "DMA", f"{p.dma_lines} outstanding", "requests")
+    d.box(
+        *(10, 120, 90, 300, "memory", f"{p.memory_channels} channels,"),
+        *(f"{p.line_bytes}-byte", "lines,", "KV cache"),
+        kind="outside",
+    )
+    d.box(150, 120, 140, 300, "DMA", f"{p.memory_channels} x {p.dma_lines} requests", "outstanding")
     d.arrow((100, 270), (150, 270), both=True)
     activations = _size(p, Memory.MANTISSAS)
     metadata = _size(p, Memory.SIGNS, Memory.EXPONENTS)

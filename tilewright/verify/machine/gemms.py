@@ -1,8 +1,11 @@
 """Whole GEMMs and a head of attention on an accelerator, with transfers, cycle for cycle.
 
 ``TILEWRIGHT_TASK`` has the memory's latency, GEMMs (sizes and options of the accelerator's
-``TiledGemm``) and whether a head of attention follows them. Programs of a GEMM run one after the
-other without a reset; memory and counters are golden's. The report has the cycles of each.
+``TiledGemm``), whether a head of attention follows them, and whether a load that fills the memory
+of weights does. Programs of a GEMM run one after the other without a reset; memory and counters are
+golden's. With a ``rate``, channels of the memory bring lines in so many of so many cycles, which
+golden does not know: then counters of time are at least golden's. The report has the cycles of each
+and the lines read.
 """
 
 import json
@@ -32,15 +35,16 @@ __all__ = ["gemms"]
 async def gemms(dut: Any) -> None:
     asked, task = job.load(), json.loads(os.environ["TILEWRIGHT_TASK"])
     params, clock, start = asked.params, Harness(dut), time.perf_counter()
-    cycles = [
-        await _run(clock, params, programs, memory, task["latency"])
+    runs = [
+        await _run(clock, params, programs, memory, task)
         for programs, memory in _work(params, task, asked.seed)
     ]
     job.report(
-        cases=len(cycles),
-        cycles=sum(cycles),
+        cases=len(runs),
+        cycles=sum(cycles for cycles, _ in runs),
         seconds=time.perf_counter() - start,
-        program_cycles=cycles,
+        program_cycles=[cycles for cycles, _ in runs],
+        lines_read=[lines for _, lines in runs],
     )
 
 
@@ -60,26 +64,45 @@ def _work(params: Any, task: dict[str, Any], seed: int) -> Iterator[tuple[list, 
 
         builder = random_attention(params, seed).builder
         yield [builder.program], builder.memory
+    if task.get("stream"):
+        program, lines = stream_of_weights(params)
+        yield [program], rng.integers(0, 256, lines * params.line_bytes, np.uint8)
+
+
+def stream_of_weights(params: Any) -> tuple[list, int]:
+    """A program that fills the memory of weights, and the lines that it reads."""
+    name = "weights" if params.block == "anda" else "operands"
+    system = accelerator_of(params)
+    memory = import_module(f"tilewright.golden.params.{params.block}_machine").Memory[name.upper()]
+    rows = params.depth(memory)
+    program = system.assemble(f"load {name}, row=0, rows={rows}, line=0\nhalt")
+    return program, params.lines(memory, rows)
 
 
 async def _run(
-    clock: Harness, params: Any, programs: list, memory: np.ndarray, latency: int
-) -> int:
-    """Cycles of all programs together."""
+    clock: Harness, params: Any, programs: list, memory: np.ndarray, task: dict[str, Any]
+) -> tuple[int, int]:
+    """Cycles of all programs together, and lines that they read."""
     system, wanted = accelerator_of(params), memory.copy()
     machine = system.machine(params, wanted)
-    host = Host(clock, params, memory, latency=latency)
+    latency, rate = task["latency"], task.get("rate", (1, 1))
+    host = Host(clock, params, memory, latency=latency, rate=rate)
     await host.start()
-    total = 0
+    total = lines = 0
     for number, program in enumerate(programs):
         outcome = machine.run(program)
         assert outcome.error is Error.NONE, f"golden stops with {outcome.error.name}"
         status = await host.run_program(program)
         assert status.error is Error.NONE, f"program {number} stops with {status}"
-        expected = outcome.counts | system.program_cycles(params, outcome, latency)
-        counters = await host.counters()
+        counters, times = await host.counters(), system.program_cycles(params, outcome, latency)
+        if tuple(rate) != (1, 1):
+            cycles = system.counter["CYCLES"]
+            assert counters[cycles] >= times[cycles], f"program {number} is faster than golden"
+            times = {}
+        expected = outcome.counts | times
         wrong = {c.name: (counters[c], want) for c, want in expected.items() if counters[c] != want}
         assert not wrong, f"program {number}, counters (got, expected): {wrong}"
         total += counters[system.counter["CYCLES"]]
+        lines += counters[system.counter["LINES_READ"]]
     require_memory(memory, wanted, params.line_bytes, None)
-    return total
+    return total, lines

@@ -18,8 +18,6 @@ from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 
 __all__ = ["Host", "Status"]
 
-MEMORY_PORTS = ("mem_request", "mem_response", "mem_write", "mem_written")
-
 
 @dataclass(frozen=True)
 class Status:
@@ -35,8 +33,9 @@ class Host:
     """Drives every port, cycle by cycle; ``external`` is the memory's content, changed in place.
 
     ``latency`` is how many cycles after a request, or a written line, its answer is offered. With
-    ``stall``, the probability that a side waits, answers also come late and in any order. Lines
-    beyond the memory, and those of ``bad_lines``, are answered with an error.
+    ``rate`` (n, of), every channel offers lines in n of so many cycles. With ``stall``, the
+    probability that a side waits, answers also come late and in any order. Lines beyond the memory,
+    and those of ``bad_lines``, are answered with an error.
     """
 
     def __init__(
@@ -46,6 +45,7 @@ class Host:
         external: NDArray[np.uint8],
         *,
         latency: int = 4,
+        rate: tuple[int, int] = (1, 1),
         stall: float = 0.0,
         seed: int = 1,
         bad_lines: frozenset[int] = frozenset(),
@@ -53,7 +53,8 @@ class Host:
         self.clock, self.params = clock, params
         self.system = accelerator_of(params)
         self.external = external.reshape(-1, params.line_bytes)
-        self.latency, self.stall, self.bad_lines = latency, stall, bad_lines
+        self.latency, self.rate = latency, rate
+        self.stall, self.bad_lines = stall, bad_lines
         self.random = Random(f"{seed} memory")
         self.ports = {p.name: p for p in (*params.inputs, *params.outputs)}
         self.drivers = {
@@ -62,11 +63,19 @@ class Host:
         self.monitors = {
             p.name: StreamMonitor(clock.dut, p.name, stall=stall, seed=seed) for p in params.outputs
         }
-        self.drivers["mem_response"].stall = 0.0  # the memory has its own ways to be late
-        self.reads: deque[tuple[int, int]] = deque()  # when due, the answer
-        self.writes: deque[tuple[int, int]] = deque()
+        # By the name of the port that answers: when due, the answer.
+        self.due: dict[str, deque[tuple[int, int]]] = {}
+        self.channel: dict[str, int] = {}  # of a memory port
+        self.tags: list[set[int]] = [set() for _ in range(params.memory_channels)]
+        for c in range(params.memory_channels):
+            for name in ("request", "response", "write", "written"):
+                self.channel[params.memory_port(name, c)] = c
+            for name in ("response", "written"):
+                self.due[params.memory_port(name, c)] = deque()
+            # The memory has its own ways to be late.
+            self.drivers[params.memory_port("response", c)].stall = 0.0
+        self.lines_from = {params.memory_port("response", c) for c in range(params.memory_channels)}
         self.answers: deque[int] = deque()
-        self.tags: set[int] = set()
         self.requested: list[int] = []  # lines, in order
 
     async def start(self) -> None:
@@ -82,18 +91,26 @@ class Host:
                 moved = True
                 self._came(name, monitor.words.pop(), cycle)
                 monitor.given.pop()
-        for name, waiting in (("mem_response", self.reads), ("mem_written", self.writes)):
-            entry = self._due(waiting, cycle + 1)
+        waits = False
+        for name, waiting in self.due.items():
+            waits |= bool(waiting)
+            pauses = name in self.lines_from and not self._may_answer(cycle + 1)
+            entry = self._due(waiting, cycle + 1) if waiting and not pauses else None
             if entry is not None:
                 self.drivers[name].send([entry])
-                if name == "mem_response":
-                    self.tags.remove(unpack_word(self.ports[name], entry)["tag"])
+                fields = unpack_word(self.ports[name], entry)
+                if "tag" in fields:
+                    self.tags[self.channel[name]].remove(fields["tag"])
         for driver in self.drivers.values():
             moved |= driver.step(cycle)
-        return moved or bool(self.reads or self.writes)
+        return moved or waits
 
     def progress(self) -> str:
-        return f"{len(self.reads)} reads and {len(self.writes)} writes outstanding"
+        return f"{sum(len(waiting) for waiting in self.due.values())} lines outstanding"
+
+    def _may_answer(self, cycle: int) -> bool:
+        count, of = self.rate
+        return cycle * count // of > (cycle - 1) * count // of
 
     def _due(self, waiting: deque[tuple[int, int]], now: int) -> int | None:
         due = [entry for entry in waiting if entry[0] <= now]
@@ -107,24 +124,25 @@ class Host:
         if name == "mmio_response":
             self.answers.append(word)
             return
-        fields = unpack_word(self.ports[name], word)
-        line = fields["line"]
+        fields, channel = unpack_word(self.ports[name], word), self.channel[name]
+        line = fields["line"] * self.params.memory_channels + channel
         bad = line >= len(self.external) or line in self.bad_lines
         due = cycle + self.latency
         if self.stall:
             due += self.random.randrange(1 + round(20 * self.stall))
-        if name == "mem_request":
-            assert fields["tag"] not in self.tags, f"tag {fields['tag']} is used twice"
-            self.tags.add(fields["tag"])
+        if "tag" in fields:
+            assert fields["tag"] not in self.tags[channel], f"tag {fields['tag']} is used twice"
+            self.tags[channel].add(fields["tag"])
             self.requested.append(line)
             data = 0 if bad else int.from_bytes(self.external[line].tobytes(), "little")
             answer = {"tag": fields["tag"], "error": int(bad), "data": data}
-            self.reads.append((due, pack_word(self.ports["mem_response"], answer)))
+            port = self.params.memory_port("response", channel)
+            self.due[port].append((due, pack_word(self.ports[port], answer)))
         else:
             if not bad:
                 content = fields["data"].to_bytes(self.params.line_bytes, "little")
                 self.external[line] = np.frombuffer(content, np.uint8)
-            self.writes.append((due, int(bad)))
+            self.due[self.params.memory_port("written", channel)].append((due, int(bad)))
 
     # What a program on the host does.
 
