@@ -77,11 +77,10 @@ def prune_bits(bits: NDArray[np.uint16], sparsity: float) -> None:
 def pack(form: str, bits: NDArray[np.uint16]) -> Packed:
     """Pack a matrix of bf16 patterns; its zeros are those of the packed one."""
     if form == "bf16":
-        return Packed(_sparse_parts(Matrix.pack(WeightFormat(), bits)), None)
+        return Packed(_bitmap_parts(Matrix.pack(_format(form, bits & 0x7FFF), bits)), None)
     if form == "int8":
         quantised, scales = _int8(bits)
-        matrix = Matrix.pack(WeightFormat(element=ElementType.INT8), quantised)
-        return Packed(_sparse_parts(matrix), scales)
+        return Packed(_bitmap_parts(Matrix.pack(_format(form, quantised), quantised)), scales)
     weights = (bits.astype(np.uint32) << 16).view(np.float32)
     compressed = compress(weights, _scheme(form, bits))
     if family(form) == "coded":
@@ -95,8 +94,8 @@ def matrix_of(form: str, shape: tuple[int, int], parts: Parts) -> Multiplier:
     """A matrix in the memory of packed arrays; arrays that contradict each other are refused."""
     arrays = [parts[name][: len(parts[name]) - SLACK] for name in PARTS[family(form)]]
     if form in ELEMENTS:
-        fmt = WeightFormat(element=ELEMENTS[form])
         metadata, values = arrays
+        fmt = WeightFormat(element=ELEMENTS[form], sparse=metadata.size > 0)
         return Matrix.around(fmt, shape, metadata, values.view(DTYPES[fmt.element]))
     if family(form) == "coded":
         return CodedMatrix(_coded(shape, *arrays), copy=False)
@@ -149,7 +148,14 @@ def _coded(shape: tuple[int, int], *arrays: NDArray[np.uint8]) -> CodedWeights:
     return coded
 
 
-def _sparse_parts(matrix: Matrix) -> Parts:
+def _format(form: str, weights: NDArray) -> WeightFormat:
+    """With a bitmap where a matrix has zeros enough to pay for it."""
+    element = ELEMENTS[form]
+    zeros = 1 - np.count_nonzero(weights) / weights.size
+    return WeightFormat(element=element, sparse=bool(zeros * 8 * element.bytes > 1))
+
+
+def _bitmap_parts(matrix: Matrix) -> Parts:
     packed = matrix.packed
     return {"metadata": with_slack(packed.metadata), "values": with_slack(packed.values)}
 

@@ -290,24 +290,27 @@ class Matrix(Multiplier):
         metadata: NDArray[np.uint8],
         values: NDArray,
     ) -> Self:
-        """A sparse matrix in the memory of these arrays, checked and not copied.
+        """A matrix in the memory of these arrays, checked and not copied.
 
         ``memory.SLACK`` readable bytes must follow the values.
         """
         strips, tiles = fmt.grid(shape)
         wanted = strips * tiles * fmt.metadata_bytes
-        require(fmt.sparse, "dense weights have no bitmap")
         require(
             metadata.size == wanted,
             f"a bitmap of {metadata.size} bytes for a {fmt.element.value} layer of {shape}",
         )
         segments, threads = -(-tiles // SEGMENT_TILES), checked_threads(None)
-        starts = np.zeros(strips * segments + 1, np.int64)
-        library().tw_count_segments(
-            *(address(metadata), fmt.metadata_bytes, strips, tiles, SEGMENT_TILES),
-            *(address(starts[1:]), threads),
-        )
-        np.cumsum(starts, out=starts)
+        bitmap = metadata.reshape(strips, tiles, fmt.metadata_bytes)
+        if fmt.sparse:
+            starts = np.zeros(strips * segments + 1, np.int64)
+            library().tw_count_segments(
+                *(address(metadata), fmt.metadata_bytes, strips, tiles, SEGMENT_TILES),
+                *(address(starts[1:]), threads),
+            )
+            np.cumsum(starts, out=starts)
+        else:
+            starts = segment_starts(fmt, bitmap)
         require(
             len(values) == starts[-1], f"{len(values)} values for a bitmap of {int(starts[-1])}"
         )
@@ -316,10 +319,9 @@ class Matrix(Multiplier):
         if fmt.element is ElementType.INT8:
             sums = np.empty(strips * STRIP_OUTPUTS, np.int32)
             library().tw_sum_weights(
-                *(address(metadata), address(values), address(strip_starts), strips, tiles),
-                *(address(sums), threads),
+                *(address(metadata) if fmt.sparse else None, address(values)),
+                *(address(strip_starts), strips, tiles, address(sums), threads),
             )
-        bitmap = metadata.reshape(strips, tiles, fmt.metadata_bytes)
         matrix = cls.__new__(cls)
         matrix._set(PackedWeights(fmt, shape, bitmap, values, strip_starts), sums, starts)
         return matrix

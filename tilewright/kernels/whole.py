@@ -50,10 +50,14 @@ class ModelPlan:
     vocab_size: int = 128256
     # How the packed models keep their weights, and which share of them is zero.
     forms: tuple[tuple[str, float], ...] = (
-        *(("bf16", 0.5), ("int8", 0.5)),
+        *(("bf16", 0.5), ("int8", 0.5), ("int8", 0.0)),
         *(("bf8", 0.0), ("bf8", 0.5), ("mxfp4", 0.0), ("mxfp4", 0.5)),
     )
-    batches: tuple[int, ...] = (1, 16)
+    sparsities: tuple[float, ...] = (0.3, 0.5, 0.7, 0.9)  # bf16, batch 1
+    layers: tuple[tuple[int, int], ...] = ((4096, 4096), (4096, 1024), (4096, 14336), (14336, 4096))
+    layer_batches: tuple[int, ...] = (1, 16, 32)
+    working_set: int = 600_000_000  # bytes of weights that each kernel goes through, at least
+    batches: tuple[int, ...] = (1, 16, 32)
     prompts: tuple[int, ...] = (16, 64, 128, 256)  # tokens of a prompt, for its own time
     context: int = 128  # tokens in the cache when decoding starts
     tokens: int = 4  # of a turn
@@ -74,6 +78,10 @@ def quick_model_plan() -> ModelPlan:
         num_key_value_heads=2,
         num_hidden_layers=2,
         vocab_size=100,
+        sparsities=(0.5, 0.9),
+        layers=((64, 48),),
+        layer_batches=(1, 3),
+        working_set=20_000,
         batches=(1, 3),
         prompts=(5,),
         context=8,
@@ -114,6 +122,8 @@ def run(
         "decode": [],
         "prompt": [],
         "operators": [],
+        "sparsity": [],
+        "layers": [],
     }
     with torch.inference_mode():
         for batch in plan.batches:
@@ -126,12 +136,17 @@ def run(
             progress(f"prompt of {length}")
             record["prompt"] += measure_prompt(plan, models, length)
             keep(rounded(record))
+        progress("sparsities")
+        record["sparsity"] = measure_sparsities(plan, stock)
+        models.clear()
+        progress("layers")
+        record["layers"] = measure_layers(plan)
     return rounded(record)
 
 
 def steps(plan: ModelPlan) -> int:
     """How often :func:`run` reports progress."""
-    return 2 + len(plan.forms) + len(plan.batches) + len(plan.prompts)
+    return 4 + len(plan.forms) + len(plan.batches) + len(plan.prompts)
 
 
 def measure_packing(plan: ModelPlan, form: str, sparsity: float) -> dict[str, Any]:
@@ -318,6 +333,66 @@ def measure_prompt(plan: ModelPlan, models: dict[str, nn.Module], length: int) -
     }
     times = take_turns(calls, max(2, plan.rounds // 2))
     return [{"model": name, "tokens": length, **summary(laps)} for name, laps in times.items()]
+
+
+def measure_sparsities(plan: ModelPlan, stock: nn.Module) -> list[dict]:
+    """Seconds per token at batch 1 along the share of zeros, and of stock beside them."""
+    if not plan.forms:
+        return []
+    models = {STOCK: stock}
+    models |= {f"{zeros:g}": packed_twin(stock, "bf16", zeros) for zeros in plan.sparsities}
+    rows = measure_decode(plan, models, 1)
+    for row in rows:
+        row["sparsity"] = None if row["model"] == STOCK else float(row["model"])
+        row["model"] = STOCK if row["model"] == STOCK else "sparse bf16"
+    return rows
+
+
+def measure_layers(plan: ModelPlan) -> list[dict]:
+    """Seconds of one linear layer as in a model: a small operator of PyTorch follows each.
+
+    The operator wakes PyTorch's threads, which then look for more work; its own time, measured in
+    the same rounds, is taken off. Every kernel goes through ``plan.working_set`` bytes of weights.
+    """
+    rows = []
+    between = torch.zeros(1 << 16)
+    for inputs, outputs in plan.layers if plan.forms else ():
+        noise = (0.02 * torch.randn(outputs, inputs)).to(torch.bfloat16)
+        layer = nn.Linear(inputs, outputs, bias=False, device="meta")
+        layer.weight = nn.Parameter(noise, requires_grad=False)
+        count = -(-plan.working_set // (2 * noise.numel()))
+        copies: dict[str, Sequence[nn.Module]] = {STOCK: [clone(layer) for _ in range(count)]}
+        for form in ("bf16", "int8"):
+            packed = SparseLinear.of(layer, 0.5, form)
+            size = sum(part.numel() for _, part in packed.named_parts())
+            count = -(-plan.working_set // size)
+            copies[f"sparse {form}"] = [copy_of(packed) for _ in range(count)]
+        for batch in plan.layer_batches:
+            x = torch.randn(batch, inputs).to(torch.bfloat16)
+            calls = {name: partial(sweep, layers, x, between) for name, layers in copies.items()}
+            calls["between"] = partial(sweep, [torch.nn.Identity()] * 50, x, between)
+            times = take_turns(calls, plan.rounds)
+            own = median(times.pop("between")) / 50
+            for name, laps in times.items():
+                found = summary([lap / len(copies[name]) - own for lap in laps])
+                rows.append(
+                    {"inputs": inputs, "outputs": outputs, "batch": batch, "kernel": name, **found}
+                )
+    return rows
+
+
+def sweep(layers: Sequence[nn.Module], x: Tensor, between: Tensor) -> None:
+    """Every layer once, each followed by a small operator that PyTorch divides among threads."""
+    for layer in layers:
+        layer(x)
+        between.add_(1)
+
+
+def clone(layer: nn.Linear) -> nn.Linear:
+    """A stock layer with weights of its own."""
+    copy = nn.Linear(layer.in_features, layer.out_features, bias=False, device="meta")
+    copy.weight = nn.Parameter(layer.weight.clone(), requires_grad=False)
+    return copy
 
 
 def take_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:

@@ -81,8 +81,9 @@ struct SumTask final : Task {
             int32_t *out = sums + s * kStripOutputs;
             std::fill(out, out + kStripOutputs, 0);
             for (int64_t row = 0; row < tiles * kTileRows; row++) {
-                const uint8_t *mask = metadata + (s * tiles * kTileRows + row) * 8;
-                for (uint64_t bits = load<uint64_t>(mask); bits; bits &= bits - 1)
+                uint64_t bits = ~uint64_t(0);  // of a dense matrix
+                if (metadata) bits = load<uint64_t>(metadata + (s * tiles * kTileRows + row) * 8);
+                for (; bits; bits &= bits - 1)
                     out[__builtin_ctzll(bits) / 4] += *value++;
             }
         }
