@@ -26,9 +26,10 @@ class Lengths:
 
 def module_shares(model: LlmShape) -> dict[str, float]:
     """Share of each module in the multiply-adds of a layer's projections."""
-    macs = {name: 0 for name in MODULES}
+    macs = dict.fromkeys(MODULES, 0.0)
     for product in linear(model, 1):
-        macs[product.module] += product.macs
+        if product.module in macs:  # a router's activations keep their length
+            macs[product.module] += product.macs
     total = sum(macs.values())
     return {name: count / total for name, count in macs.items()}
 

@@ -64,7 +64,8 @@ def resolve_model(text: str) -> LlmShape:
         return shape_of(name, fields)
     if text and (Path(text) / CONFIG).is_file():
         return _read_config(Path(text) / CONFIG)
-    raise ValueError(unknown("model", text, [*_table()], "or the path of a config.json"))
+    path, listed = "or the path of a config.json", "see tilewright list models"
+    raise ValueError(unknown("model", text, [*_table()], path, listed))
 
 
 def _read_config(path: Path) -> LlmShape:

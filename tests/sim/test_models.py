@@ -312,8 +312,8 @@ def test_a_file_that_is_no_config_is_refused(tmp_path, text, message):
     [
         ("opt-13", r"^unknown model 'opt-13'; did you mean opt-13b\?"),
         ("mixtral", r"^unknown model 'mixtral'; did you mean mixtral-8x7b or mixtral-8x22b"),
-        ("gnr", r"^unknown model 'gnr'; known: opt-125m, "),
-        ("", r"^unknown model ''; known: opt-125m, "),
+        ("gnr", r"^unknown model 'gnr'; see tilewright list models \(or the path of a config.json"),
+        ("", r"^unknown model ''; see tilewright list models"),
     ],
 )
 def test_an_unknown_model_names_its_neighbours(name, message):
