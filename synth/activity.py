@@ -3,6 +3,7 @@
 The netlist is evaluated cell by cell without delays, so a net toggles at most once a cycle: there
 are no glitches. A net's value is an integer with one bit per stream, so that many independent
 streams of data go through at once. Memory macros hold a word for every address in every stream.
+Registers behind a clock gate move only in the streams in which its enable is 1.
 """
 
 import re
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tilewright.synth.function import parse_function
 from tilewright.synth.memory import parse_macro
-from tilewright.synth.netlist import Instance, Net, Netlist, in_signal_order
+from tilewright.synth.netlist import Instance, Net, Netlist, gate_of_each, in_signal_order
 from tilewright.synth.technology import State
 
 __all__ = ["Activity", "Simulator", "UnsupportedCellError", "measure"]
@@ -35,6 +36,8 @@ class Activity:
     results: dict[str, list[Beat]]  # every beat of every output port, counted or not
     # Reads and writes of each memory macro over all streams; a part of a word is part of a write.
     accesses: dict[str, tuple[float, float]] = field(default_factory=dict)
+    # Clock pulses that each clock gate let through, over all streams.
+    pulses: dict[str, int] = field(default_factory=dict)
 
 
 class Simulator:
@@ -61,8 +64,8 @@ class Simulator:
         """What ``counters`` have counted in ``cycles`` cycles."""
         nets = self._program.nets
         toggles = dict(zip(nets, counters[: len(nets)], strict=True))
-        accesses = self._program.accesses(counters)
-        return Activity(self.streams, cycles, toggles, results or {}, accesses)
+        accesses, pulses = self._program.accesses(counters), self._program.pulses(counters)
+        return Activity(self.streams, cycles, toggles, results or {}, accesses, pulses)
 
 
 def measure(
@@ -138,14 +141,23 @@ class _Program:
             for k, net in enumerate(nets)
             if port != "clk" and isinstance(net, int)
         ]
-        stateful = [i for i in netlist.instances if i.cell.state is not None]
-        self.registers = [_flip_flop(i) for i in stateful if not i.cell.memory_bits]
-        self.memories = [(i, parse_macro(i.cell.name)) for i in stateful if i.cell.memory_bits]
+        self.registers = [_flip_flop(i) for i in netlist.registers]
+        self.memories = [
+            (i, parse_macro(i.cell.name)) for i in netlist.instances if i.cell.memory_bits
+        ]
+        # Places of the registers behind each gate, and of those behind none.
+        self.gates = {gate.name: (gate, list[int]()) for gate in netlist.clock_gates.values()}
+        self.ungated: list[int] = []
+        for k, gate in enumerate(gate_of_each(netlist, netlist.registers)):
+            (self.ungated if gate is None else self.gates[gate.name][1]).append(k)
 
     @property
     def counters(self) -> int:
-        """How many a running program needs: one a net, two a memory (reads, parts written)."""
-        return len(self.nets) + 2 * len(self.memories)
+        """How many a running program needs.
+
+        One a net, two a memory (reads, parts written), one a clock gate.
+        """
+        return len(self.nets) + 2 * len(self.memories) + len(self.gates)
 
     def accesses(self, counters: list[int]) -> dict[str, tuple[float, float]]:
         first = len(self.nets)
@@ -156,6 +168,9 @@ class _Program:
             )
             for k, (instance, macro) in enumerate(self.memories)
         }
+
+    def pulses(self, counters: list[int]) -> dict[str, int]:
+        return dict(zip(self.gates, counters[len(counters) - len(self.gates) :], strict=True))
 
     def flat(self, values: Mapping[str, Sequence[int]]) -> list[int]:
         """One integer per input net."""
@@ -184,10 +199,20 @@ class _Program:
             for port, nets in self.netlist.outputs.items()
         )
         # A next state is made of nets and the state itself, so they may move one after the other.
-        moves = [
-            f"s{k} = {_expression(state.data, instance, _state_names(k, state))}"
+        following = [
+            _expression(state.data, instance, _state_names(k, state))
             for k, (instance, state) in enumerate(self.registers)
         ]
+        moves = [f"s{k} = {following[k]}" for k in self.ungated]
+        for place, (gate, behind) in enumerate(
+            self.gates.values(), self.counters - len(self.gates)
+        ):
+            moves += [
+                f"e = {_enable(gate)}",
+                "if e:",
+                f"  count[{place}] += e.bit_count()",
+                *(f"  s{k} ^= (s{k} ^ ({following[k]})) & e" for k in behind),
+            ]
         for k, (instance, macro) in enumerate(self.memories):
             pins = [
                 f"[{', '.join(_name(instance.pins[f'{port}[{b}]']) for b in range(bits))}]"
@@ -271,6 +296,12 @@ def _chosen(address: int, bits: list[int], streams: int) -> int:
     for k, bit in enumerate(bits):
         streams &= bit if address >> k & 1 else ~bit
     return streams
+
+
+def _enable(gate: Instance) -> str:
+    """Python of what the latch of a clock gate has taken before the clock rises."""
+    assert gate.cell.state is not None
+    return _expression(gate.cell.state.data, gate, {})
 
 
 def _flip_flop(instance: Instance) -> tuple[Instance, State]:

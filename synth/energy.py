@@ -4,8 +4,9 @@
   from its table
 - switching: half C V^2 per transition of a net; C is the pins it drives, what a port drives, and
   its wire
-- clock: per flip-flop and cycle, its internal energy without a change and twice half C V^2 of its
-  clock pin and wire; there is no clock tree
+- clock: per flip-flop and clock pulse that reaches it, its internal energy without a change and
+  twice half C V^2 of its clock pin and wire; the same per clock gate and cycle, and what a pulse
+  that passes adds inside the gate; there is no clock tree
 - memory: of macros, per read and per write, from the technology's model; their clock pins count
   as those of flip-flops
 - leakage: of every cell, over the clock period
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.synth.activity import Activity
-from tilewright.synth.netlist import Instance, Net, Netlist
+from tilewright.synth.netlist import Instance, Net, Netlist, gate_of_each
 from tilewright.synth.technology import Technology
 
 __all__ = [
@@ -47,7 +48,7 @@ class Energy:
     memory: float
     leakage: float
     # Of ``clock``, what flip-flops use in cycles in which they change: all that would be left if
-    # each one's clock stood still in all others. Real gates for the clock save less.
+    # each one's clock stood still in all others. Real clock gates save less, and cost themselves.
     needed_clock: float
     # They sum to the whole; "" is the top, where its input nets count too. Parts have none again.
     parts: dict[str, "Energy"]
@@ -83,6 +84,12 @@ def energy_of(
         wire = wire_capacitance(netlist, technology)
     half_square = technology.supply**2 / 2  # fF * V^2 is fJ
     loads = net_loads(netlist, technology, wire)
+    registers = netlist.registers
+    pulses = {
+        register.name: activity.pulses[gate.name] / activity.streams
+        for register, gate in zip(registers, gate_of_each(netlist, registers), strict=True)
+        if gate is not None
+    }
 
     def transitions(net: Net | None) -> float:
         return 0.0 if net is None else activity.toggles.get(net, 0) / activity.streams
@@ -98,9 +105,13 @@ def energy_of(
         clock = needed = 0.0
         if cell.clock_pin is not None:
             once = cell.clock_energy + 2 * half_square * (cell.inputs[cell.clock_pin] + wire)
-            clock = activity.cycles * once
+            clock = pulses.get(instance.name, activity.cycles) * once
             # Macros are clocked in every cycle.
             needed = clock if cell.memory_bits else max(changes.values()) * once
+        if cell.clock_gate is not None:
+            # The gated net has its energy at the flip-flops, and no toggles.
+            passed = activity.pulses[instance.name] / activity.streams
+            clock += 2 * passed * cell.energy.get(cell.clock_gate.gated, 0.0)
         reads, writes = activity.accesses.get(instance.name, (0.0, 0.0))
         memory = (reads * cell.read_energy + writes * cell.write_energy) / activity.streams
         leakage = activity.cycles * cell.leakage * period * 1e-6  # nW * ps is 1e-6 fJ

@@ -60,7 +60,7 @@ def energy_deviation(name: str, paths: Sequence[Path]) -> dict[str, Any]:
     designs = {}
     for spec in DESIGNS:
         params = resolve(spec)
-        netlist = synthesise(to_rtlil(params), params.slug, technology).netlist
+        netlist = synthesise(to_rtlil(params), params.slug, technology, gating=False).netlist
         activity, wire = random_activity(netlist), wire_capacitance(netlist, technology)
         ours = our_power(netlist, technology, activity, PERIOD, wire)
         theirs = opensta_power(netlist, technology, activity, PERIOD, wire, full)

@@ -7,6 +7,11 @@ gates, without optimisation across registers and without ABC; the netlist side i
 the technology's cells. What registers hold before the first reset is not compared.
 
 Memory macros are cut in the same way: their inputs are outputs here, what they read is an input.
+
+A clock gate is a latch that is open while the clock is 0 and an AND behind it, so a register behind
+it is clocked exactly at those edges before which the enable was 1. For the proof such a register
+holds what it had where the enable is 0; its clock must come from one gate, and that one's from a
+port, or the netlist is refused.
 """
 
 import json
@@ -25,7 +30,7 @@ import pyosys
 from tilewright.synth.cache import get_or_make, source_of
 from tilewright.synth.function import parse_function, truth_table
 from tilewright.synth.memory import find_macros, macro_port_module
-from tilewright.synth.netlist import Instance, Net, Netlist
+from tilewright.synth.netlist import Instance, Net, Netlist, gate_of_each
 from tilewright.synth.record import RECORDS, code_of
 from tilewright.synth.technology import State
 from tilewright.synth.yosys import run_yosys
@@ -37,6 +42,7 @@ __all__ = [
     "Verdict",
     "check_equivalence",
     "equivalence_entry",
+    "equivalence_key",
     "is_about",
     "load_equivalence",
 ]
@@ -63,9 +69,14 @@ class Equivalence:
 
 
 def load_equivalence(folder: Path = RECORDS) -> dict[str, dict[str, Any]]:
-    """What was proved about which record, by its file's name."""
+    """What was proved about which record, by :func:`equivalence_key`."""
     path = folder / EQUIVALENCE_RECORD.name
     return json.loads(path.read_text()) if path.exists() else {}
+
+
+def equivalence_key(path: Path) -> str:
+    """What the table calls the record in the file ``path``."""
+    return f"ungated/{path.name}" if path.parent.name == "ungated" else path.name
 
 
 def is_about(entry: dict[str, Any], record: dict[str, Any]) -> bool:
@@ -188,6 +199,7 @@ _AS_GATES = (
     "write_json rtl.json",
 )
 _AND, _NOT, _SAME = 0b1000, 0b01, 0b10
+_CHOICE = 0b11011000  # the second where the first is 1, otherwise the third
 
 
 def _of_rtl(rtlil: str, top: str, reading: Sequence[str], folder: Path) -> _Logic:
@@ -224,15 +236,22 @@ def _of_rtl(rtlil: str, top: str, reading: Sequence[str], folder: Path) -> _Logi
 
 def _of_netlist(netlist: Netlist) -> _Logic:
     logic = _ports(netlist.inputs, netlist.outputs)
+    registers = netlist.registers
+    gates = {
+        register.name: gate
+        for register, gate in zip(registers, gate_of_each(netlist, registers), strict=True)
+    }
     for k, instance in enumerate(netlist.instances):
         cell, state = instance.cell, instance.cell.state
+        if cell.clock_gate is not None:
+            continue
         nets = {pin: _net(net) for pin, net in instance.pins.items()}
         if cell.memory_bits:
             _cut_macro(logic, instance.name, {_bus(pin): net for pin, net in nets.items()})
             continue
         if state is not None:
             nets |= dict(zip(state.names, (f"state{k}", f"inverse{k}"), strict=True))
-            _cut_flip_flop(logic, instance, state, nets)
+            _cut_flip_flop(logic, instance, state, nets, gates[instance.name])
         for pin, function in cell.outputs.items():
             if pin in instance.pins:
                 logic.tables.append(_row(function, nets, nets[pin]))
@@ -250,7 +269,9 @@ def _ports(inputs: dict[str, list[Net]], outputs: dict[str, list[Net]]) -> _Logi
     return logic
 
 
-def _cut_flip_flop(logic: _Logic, instance: Instance, state: State, nets: dict[str, str]) -> None:
+def _cut_flip_flop(
+    logic: _Logic, instance: Instance, state: State, nets: dict[str, str], gate: Instance | None
+) -> None:
     """The register is the bit that comes in as data, whatever the cell stores."""
     name = _register(instance.name)
     data = next(pin for pin in parse_function(state.data).pins if pin not in state.names)
@@ -260,6 +281,12 @@ def _cut_flip_flop(logic: _Logic, instance: Instance, state: State, nets: dict[s
         logic.tables.append(([f"holds:{name}"], nets[stored], _SAME if same else _NOT))
     following = f"following:{name}"
     logic.tables.append(_row(f"!({state.data})" if inverted else state.data, nets, following))
+    if gate is not None and gate.cell.state is not None:
+        enable, taken = f"enable:{name}", following
+        following = f"gated:{name}"
+        pins = {pin: _net(net) for pin, net in gate.pins.items()}
+        logic.tables.append(_row(gate.cell.state.data, pins, enable))
+        logic.tables.append(([enable, taken, f"holds:{name}"], following, _CHOICE))
     logic.outputs[f"next:{name}"] = following
 
 

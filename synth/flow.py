@@ -1,8 +1,9 @@
 """From RTLIL to a mapped netlist with area and timing: Yosys, ABC, then ``synth.timing``.
 
-Recipe, after ``synth -flatten`` without its own mapping: registers to the technology's flip-flops,
-for the goal ``area`` full adders to its full-adder cell, the rest to gates by the goal's ABC
-script (driven and loaded as the technology says), constants to tie cells.
+Recipe, after ``synth -flatten`` without its own mapping: enables of registers to clock gates,
+registers to the technology's flip-flops, for the goal ``area`` full adders to its full-adder cell,
+the rest to gates by the goal's ABC script (driven and loaded as the technology says), constants to
+tie cells.
 """
 
 import json
@@ -12,6 +13,14 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from tilewright.synth.clock_gates import (
+    MIN_GROUP,
+    divide_groups,
+    find_clock_gate,
+    gate_commands,
+    gate_modules,
+    has_registers,
+)
 from tilewright.synth.full_adders import FullAdder, find_full_adder, inverted_adders
 from tilewright.synth.liberty import cached_liberty
 from tilewright.synth.liberty_reader import read_text
@@ -68,6 +77,7 @@ class Synthesis:
     paths: dict[str, TimingPath]  # the longest of each kind
     verilog: str  # the netlist, for simulation and other tools
     part_of: list[str]  # each instance
+    gating: bool = True  # whether enables were allowed to become clock gates
 
     @property
     def area_by_part(self) -> dict[str, float]:
@@ -92,13 +102,18 @@ def synthesise(
     goal: Goal = DEFAULT_GOAL,
     *,
     keep_hierarchy: bool = False,
+    gating: bool = True,
+    min_group: int = MIN_GROUP,
 ) -> Synthesis:
     """Map the module ``top`` of the RTLIL text ``rtlil``.
 
     With ``keep_hierarchy`` nothing is optimised across the modules of the design, which costs area
-    and delay but tells the area of each part exactly.
+    and delay but tells the area of each part exactly. With ``gating``, enables that ``min_group``
+    or more registers share become clock gates, if the technology has cells for that; without, they
+    are multiplexers in front of the registers.
     """
-    found = _map(rtlil, top, technology, goal, keep_hierarchy, ["flatten", *_WRITE])
+    groups = min_group if gating else None
+    found = _map(rtlil, top, technology, goal, keep_hierarchy, groups, ["flatten", *_WRITE])
     netlist = read_netlist(found[_JSON], top, technology, _macro_cells(rtlil, technology))
     return Synthesis(
         technology=technology,
@@ -107,6 +122,7 @@ def synthesise(
         paths=longest_paths(netlist, technology),
         verilog=without_banner(found[_VERILOG]),
         part_of=part_of_each(netlist, part_names(rtlil, top), flattened=not keep_hierarchy),
+        gating=gating,
     )
 
 
@@ -114,15 +130,16 @@ def map_modules(rtlil: str, top: str, technology: Technology) -> dict[str, list[
     """What each module of a design consists of, for the least area, each module by itself.
 
     Cells, macros and the names of other modules. For a design of thousands of equal parts: a part
-    is mapped once, and nothing is flattened.
+    is mapped once, and nothing is flattened. Enables become clock gates.
     """
-    modules = json.loads(_map(rtlil, top, technology, Goal.AREA, True, _WRITE)[_JSON])["modules"]
+    found = _map(rtlil, top, technology, Goal.AREA, True, MIN_GROUP, _WRITE)
+    modules = json.loads(found[_JSON])["modules"]
     macros = _macro_cells(rtlil, technology)
     known = {**technology.cells, **macros}
     return {
         name: [known.get(cell["type"], cell["type"]) for cell in module["cells"].values()]
         for name, module in modules.items()
-        if name not in macros
+        if name not in macros and name not in technology.cells
     }
 
 
@@ -141,9 +158,13 @@ def _map(
     technology: Technology,
     goal: Goal,
     keep_hierarchy: bool,
+    min_group: int | None,
     finish: Sequence[str],
 ) -> dict[str, str]:
-    """Map ``top`` to cells; the netlist as ``finish`` writes it, in both its forms."""
+    """Map ``top`` to cells; the netlist as ``finish`` writes it, in both its forms.
+
+    Enables of ``min_group`` registers become clock gates, with None no enable does.
+    """
     files = {"top.il": rtlil, "macros.v": "".join(map(macro_port_module, find_macros(rtlil)))}
     start = [
         _BEGIN,
@@ -153,11 +174,18 @@ def _map(
         "opt -purge",
         "rename -wire",  # registers are called as the signals they hold
     ]
+    keep_enables = ""
+    if min_group is not None and has_registers(rtlil) and (gate := find_clock_gate(technology)):
+        files["macros.v"] += gate_modules(gate.cell)
+        commands = [*start, *gate_commands(gate.cell, min_group), f"write_rtlil {_GATED}"]
+        files = {_GATED: divide_groups(_run(commands, files, (_GATED,), technology)[_GATED], gate)}
+        start = [_BEGIN, f"read_rtlil {_GATED}"]
+        keep_enables = " -nodffe -nosdff"  # what is no gate shall not become an enable again
     adder = find_full_adder(technology) if goal is Goal.AREA else None
     if adder:
         found = _run([*start, *_EXTRACT], files, (_ADDERS, _ADDERS_JSON), technology)
         files = _with_full_adders(found, adder)
-        start = [_BEGIN, *_MAP_FULL_ADDERS]
+        start = [_BEGIN, *_MAP_FULL_ADDERS, f"opt -fast -purge{keep_enables}"]
     cells = _liberty_files(technology)
     liberty = " ".join(
         [f"-liberty {name}" for name in cells]
@@ -166,7 +194,7 @@ def _map(
     commands = [
         *start,
         f"dfflibmap {liberty}",
-        "opt",
+        f"opt{keep_enables}",
         "setundef -zero",
         f"abc {liberty} -constr abc.constr -script abc.script",
         *_tie_constants(technology),
@@ -206,7 +234,13 @@ def _constraints(technology: Technology) -> str:
 
 
 def synthesise_for_clock(
-    rtlil: str, top: str, technology: Technology, period: float, *, keep_hierarchy: bool = False
+    rtlil: str,
+    top: str,
+    technology: Technology,
+    period: float,
+    *,
+    keep_hierarchy: bool = False,
+    gating: bool = True,
 ) -> Synthesis:
     """The first goal, from the smallest on, whose longest path fits ``period`` (ps).
 
@@ -214,13 +248,15 @@ def synthesise_for_clock(
     """
     tried = []
     for goal in Goal:
-        result = synthesise(rtlil, top, technology, goal, keep_hierarchy=keep_hierarchy)
+        options = {"keep_hierarchy": keep_hierarchy, "gating": gating}
+        result = synthesise(rtlil, top, technology, goal, **options)
         if result.delay <= period:
             return result
         tried.append(result)
     return min(tried, key=lambda result: result.delay)
 
 
+_GATED = "gated.il"
 _ADDERS, _ADDERS_JSON = "adders.il", "adders.json"
 _EXTRACT = ("extract_fa -fa", f"write_rtlil {_ADDERS}", f"write_json {_ADDERS_JSON}")
 _INVERTED = "full_adder_inverted"  # a module's name in place of $fa
@@ -228,7 +264,6 @@ _MAP_FULL_ADDERS = (
     f"read_rtlil {_ADDERS}",
     "techmap -map full_adder.v",
     "techmap",
-    "opt -fast -purge",
 )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from tilewright.synth.emit import to_rtlil
 from tilewright.synth.equivalence import (
     Equivalence,
     check_equivalence,
+    equivalence_key,
     is_about,
     load_equivalence,
 )
@@ -30,6 +32,8 @@ from tilewright.synth.flow import (
     synthesise_for_clock,
 )
 from tilewright.synth.record import (
+    RECORDS,
+    UNGATED,
     block_record,
     is_fresh,
     load_records,
@@ -62,6 +66,7 @@ class Request(NamedTuple):
     block: str  # as ``tilewright.golden.params.resolve`` reads it
     goal: Goal = DEFAULT_GOAL
     technology: str | None = None
+    gating: bool = True
 
 
 @dataclass(frozen=True)
@@ -75,10 +80,17 @@ class Job:
     goal: Goal
     clock: float | None = None  # ps; the smallest result that meets it, whatever the goal
     keep_hierarchy: bool = False  # optimise each part alone
+    gating: bool = True  # enables may become clock gates
+
+    @property
+    def record_path(self) -> Path:
+        """Where the record of the block lies."""
+        return record_path(self.params, self.technology, self.goal, gating=self.gating)
 
     def synthesise(self) -> Synthesis:
         """Map the block."""
-        top, options = self.params.slug, {"keep_hierarchy": self.keep_hierarchy}
+        top = self.params.slug
+        options = {"keep_hierarchy": self.keep_hierarchy, "gating": self.gating}
         if self.clock is not None:
             return synthesise_for_clock(self.rtlil, top, self.technology, self.clock, **options)
         return synthesise(self.rtlil, top, self.technology, self.goal, **options)
@@ -109,12 +121,13 @@ def every_request(goal: Goal | None = None) -> list[Request]:
     presets = [Request(name, goal or DEFAULT_GOAL) for name in names]
     if goal is not None:
         return presets
-    known = {(request.block, request.goal) for request in presets}
+    known = {(request.block, request.goal, request.gating) for request in presets}
     recorded = (
-        Request(record["spec"], Goal(record["goal"]), record["technology"])
-        for record in load_records().values()
+        Request(record["spec"], Goal(record["goal"]), record["technology"], gating)
+        for folder, gating in ((RECORDS, True), (UNGATED, False))
+        for record in load_records(folder).values()
     )
-    return [*presets, *(r for r in recorded if (r.block, r.goal) not in known)]
+    return [*presets, *(r for r in recorded if (r.block, r.goal, r.gating) not in known)]
 
 
 def plan(
@@ -130,22 +143,22 @@ def plan(
     def rtlil_of(spec: str) -> str:
         return to_rtlil(resolve(spec), memory_macros=True)
 
-    for spec, goal, only in requests:
+    for spec, goal, only, gating in requests:
         params, rtlil = resolve(spec), rtlil_of(spec)
         for technology in technologies:
             if only not in (None, technology.name):
                 continue
             if clock is None:
                 require_full_adder(rtlil, technology, goal)
-            yield Job(spec, params, rtlil, technology, goal, clock, keep_hierarchy)
+            yield Job(spec, params, rtlil, technology, goal, clock, keep_hierarchy, gating)
 
 
 def has_fresh_record(job: Job, *, with_verdict: bool = False) -> bool:
     """Whether the committed record of ``job`` is up to date, and has a verdict on its netlist."""
-    path = record_path(job.params, job.technology, job.goal)
+    path = job.record_path
     if not path.exists() or not is_fresh(record := read_record(path), sha256(job.rtlil)):
         return False
-    return not with_verdict or is_about(load_equivalence().get(path.name, {}), record)
+    return not with_verdict or is_about(load_equivalence().get(equivalence_key(path), {}), record)
 
 
 def prove(job: Job, synthesis: Synthesis) -> Equivalence:

@@ -19,7 +19,7 @@ _SENSE = {"+": "positive_unate", "-": "negative_unate", "*": "non_unate"}
 
 
 def to_liberty(technology: Technology) -> str:
-    """The whole library, weak cells left out."""
+    """The whole library; without weak cells, and without clock gates, which neither tool maps."""
     low, high = technology.slew_thresholds
     lines = [
         f"library ({technology.name}) {{",
@@ -49,7 +49,7 @@ def to_liberty(technology: Technology) -> str:
             f"  slew_upper_threshold_pct_{edge} : {_number(high)};",
         ]
     for cell in technology.cells.values():
-        if not cell.weak:
+        if not cell.weak and cell.clock_gate is None:
             lines += _cell(cell, (0.0, technology.map_slew, technology.max_slew))
     return "\n".join([*lines, "}", ""])
 

@@ -1,7 +1,8 @@
 """A user's Liberty files as a technology: the cells, functions and NLDM tables that synthesis uses.
 
-Left out: power, noise, wire loads, scan, tri-state and other special cells, conditional arcs beyond
-their worst case. What cannot be read or is needed and missing is refused in one line.
+Cells that gate a clock (``latch_posedge`` and ``latch_posedge_precontrol``) are read too. Left out:
+power, noise, wire loads, scan, tri-state and other special cells, conditional arcs beyond their
+worst case. What cannot be read or is needed and missing is refused in one line.
 """
 
 import gzip
@@ -12,14 +13,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tilewright.synth.function import parse_function, truth_table
-from tilewright.synth.technology import Arc, Cell, Edge, State, Table, Technology
+from tilewright.synth.technology import Arc, Cell, ClockGate, Edge, State, Table, Technology
 from tilewright.synth.yosys import SynthesisError
 
 __all__ = [
     "Group",
     "LibertyScale",
     "parse_liberty",
+    "read_clock_gate",
     "read_liberty",
+    "read_setup",
     "read_table",
     "read_text",
 ]
@@ -127,7 +130,7 @@ def read_liberty(
     for group, scale in groups:
         cell = cells.get(group.names[0])
         if cell is not None and cell.state is not None:
-            cells[cell.name] = replace(cell, setup=_setup(group, scale, clock_slew))
+            cells[cell.name] = replace(cell, setup=read_setup(group, scale, clock_slew))
     driver = cells[like.drive_cell] if like else buffer or inverter
     return Technology(
         name=name,
@@ -173,8 +176,53 @@ class LibertyScale:
         return float(match[1]) * _PREFIX[match[2].lower()]
 
 
+# Kinds of gating cells: a latch open at 0 and an AND; the second also has a pin for tests that is
+# an enable before the latch.
+_GATES = ("latch_posedge", "latch_posedge_precontrol")
+
+
+def read_clock_gate(group: Group, scale: LibertyScale) -> Cell | None:
+    """A cell that gates a clock, without its setup time; None if it is none of the kinds known."""
+    if group.attributes.get("clock_gating_integrated_cell") not in _GATES:
+        return None
+    roles = {
+        role: pin
+        for pin in group.of_kind("pin")
+        for role in ("clock", "enable", "test", "out")
+        if pin.attributes.get(f"clock_gate_{role}_pin") == "true"
+    }
+    if not {"clock", "enable", "out"} <= roles.keys():
+        return None
+    names = {role: pin.names[0] for role, pin in roles.items()}
+    inputs = {
+        name: float(roles[role].attributes.get("capacitance", "0")) * scale.load
+        for role, name in names.items()
+        if role != "out"
+    }
+    most = roles["out"].attributes.get("max_capacitance")
+    enables = [names[role] for role in ("enable", "test") if role in names]
+    return Cell(
+        name=group.names[0],
+        area=float(group.attributes.get("area", "0")),
+        leakage=_leakage(group) * scale.leakage,
+        inputs=inputs,
+        outputs={names["out"]: f"{names['clock']} & IQ"},
+        arcs=tuple(
+            arc
+            for timing in roles["out"].of_kind("timing")
+            for arc in _arcs(timing, names["out"], scale)
+        ),
+        max_load=float(most) * scale.load if most else None,
+        state=State(("IQ", "IQN"), f"!{names['clock']}", " | ".join(enables), latch=True),
+        clock_pin=names["clock"],
+        clock_gate=ClockGate(names["enable"], names["out"], names.get("test")),
+    )
+
+
 def _cell(group: Group, scale: LibertyScale) -> Cell | None:
-    """A plain gate, flip-flop or latch; None for what synthesis cannot use."""
+    """A plain gate, flip-flop, latch or clock gate; None for what synthesis cannot use."""
+    if "clock_gating_integrated_cell" in group.attributes:
+        return read_clock_gate(group, scale)
     pins = {pin.names[0]: pin for pin in group.of_kind("pin")}
     inputs, outputs, clock_pin = {}, {}, None
     for name, pin in pins.items():
@@ -284,12 +332,14 @@ def _numbers(text: str) -> tuple[float, ...]:
     return tuple(float(number) for number in re.findall(r"[-+\d.eE]+", text))
 
 
-def _setup(group: Group, scale: LibertyScale, clock_slew: float) -> dict[str, float]:
-    """Worst setup time per data pin, data and clock both with the clock's slew."""
+def read_setup(
+    group: Group, scale: LibertyScale, clock_slew: float, kind: str = "setup"
+) -> dict[str, float]:
+    """Worst setup time (or ``hold``) per data pin, data and clock both with the clock's slew."""
     found: dict[str, float] = {}
     for pin in group.of_kind("pin"):
         for timing in pin.of_kind("timing"):
-            if not timing.attributes.get("timing_type", "").startswith("setup_"):
+            if not timing.attributes.get("timing_type", "").startswith(f"{kind}_"):
                 continue
             for table in (*timing.of_kind("rise_constraint"), *timing.of_kind("fall_constraint")):
                 # Both axes are slews, so the second one is scaled as time here.

@@ -74,7 +74,8 @@ def _own_area(text: str, technology: Technology) -> Area:
         text,
         to_liberty(technology),
         repr(tool_versions()),
-        source_of("tilewright.synth.flow", "tilewright.synth.full_adders"),
+        source_of(*(f"tilewright.synth.{name}" for name in ("flow", "clock_gates", "full_adders"))),
+        repr([technology.cells[name] for name in technology.clock_gates]),
     )
     found = get_or_make(ingredients, make)
     memory = sum(

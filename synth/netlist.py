@@ -9,7 +9,15 @@ from typing import Any
 from tilewright.synth.technology import Cell, Technology
 from tilewright.synth.yosys import SynthesisError
 
-__all__ = ["Instance", "Net", "Netlist", "in_signal_order", "no_cell_for", "read_netlist"]
+__all__ = [
+    "Instance",
+    "Net",
+    "Netlist",
+    "gate_of_each",
+    "in_signal_order",
+    "no_cell_for",
+    "read_netlist",
+]
 
 # Yosys's own cells that are left when a library has nothing for them.
 _GENERIC = {
@@ -51,11 +59,34 @@ class Netlist:
         return sum(instance.cell.leakage for instance in self.instances)
 
     @property
-    def register_bits(self) -> int:
-        return sum(
-            instance.cell.state is not None and not instance.cell.memory_bits
+    def registers(self) -> list[Instance]:
+        """Flip-flops and latches; neither memories nor the latches of clock gates."""
+        return [
+            instance
             for instance in self.instances
-        )
+            if instance.cell.state is not None
+            and not instance.cell.memory_bits
+            and instance.cell.clock_gate is None
+        ]
+
+    @property
+    def register_bits(self) -> int:
+        return len(self.registers)
+
+    @property
+    def clock_gates(self) -> dict[Net, Instance]:
+        """Every clock gate, by the net of the clock that it lets through."""
+        return {
+            instance.pins[instance.cell.clock_gate.gated]: instance
+            for instance in self.instances
+            if instance.cell.clock_gate is not None
+        }
+
+    @property
+    def gated_bits(self) -> int:
+        """Registers behind a clock gate."""
+        gates = self.clock_gates
+        return sum(r.pins.get(r.cell.clock_pin or "") in gates for r in self.registers)
 
     @property
     def memory_bits(self) -> int:
@@ -119,6 +150,29 @@ def _net_names(module: dict[str, Any]) -> dict[Net, str]:
             if isinstance(net, int):
                 names.setdefault(net, f"{name}[{k}]" if len(bits) > 1 else name)
     return names
+
+
+def gate_of_each(netlist: Netlist, instances: Sequence[Instance]) -> list[Instance | None]:
+    """The clock gate in front of each of the instances; None where the clock is a port.
+
+    A clock that comes from anything else is refused, and so is one that passes two gates.
+    """
+    gates = netlist.clock_gates
+    ports = {net for nets in netlist.inputs.values() for net in nets}
+
+    def clock_of(instance: Instance) -> Net:
+        return instance.pins[instance.cell.clock_pin or ""]
+
+    found: list[Instance | None] = []
+    for instance in instances:
+        gate = gates.get(clock_of(instance))
+        if clock_of(instance if gate is None else gate) not in ports:
+            raise SynthesisError(
+                f"{netlist.name}: the clock of {instance.name} comes neither from a port nor from"
+                " one clock gate behind a port"
+            )
+        found.append(gate)
+    return found
 
 
 def in_signal_order(netlist: Netlist) -> list[Instance]:

@@ -1,8 +1,9 @@
 """Area of the parts of a block, the modules of its design, also where synthesis has merged them.
 
-A register or a memory keeps the name it had, so its part is known. Gates of a flattened netlist
-have lost theirs: one counts for the part of the register, memory or port that it reaches through
-the fewest gates, in doubt for the part whose name comes first.
+A register or a memory keeps the name it had, so its part is known, and a clock gate is called after
+a register of its own. Gates of a flattened netlist have lost their names: one counts for the part
+of the register, memory or port that it reaches through the fewest gates, in doubt for the part
+whose name comes first.
 """
 
 import re

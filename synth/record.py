@@ -25,6 +25,7 @@ from tilewright.synth.timing import TimingPath
 
 __all__ = [
     "RECORDS",
+    "UNGATED",
     "block_record",
     "code_of",
     "energy_sha256",
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 RECORDS = Path(__file__).parent / "records"
+UNGATED = RECORDS / "ungated"  # those of netlists without clock gates, beside the usual ones
 
 
 def sha256(text: str) -> str:
@@ -49,14 +51,15 @@ def sha256(text: str) -> str:
 
 # What turns RTLIL into figures, apart from the tools: mapping, memories, parts and timing; and
 # figures into energy.
-_FLOW = ("flow", "full_adders", "memory", "parts", "timing")
+_FLOW = ("flow", "clock_gates", "full_adders", "memory", "parts", "timing")
 _ENERGY = ("activity", "energy")
 
 
 @cache
 def flow_sha256(technology: str) -> str:
-    """Of the flow's code, comments and docstrings left out, and of the model of memories."""
-    return _sha256_of_code(_FLOW, load_technology(technology).memory)
+    """Of the flow's code, comments and docstrings left out, of clock gates and of memories."""
+    table = load_technology(technology)
+    return _sha256_of_code(_FLOW, (table.memory, [table.cells[c] for c in table.clock_gates]))
 
 
 @cache
@@ -95,9 +98,15 @@ def tool_versions() -> dict[str, str]:
     return {name: version(name) for name in ("amaranth", "pyosys")}
 
 
-def record_path(params: BlockParams, technology: Technology, goal: Goal = DEFAULT_GOAL) -> Path:
+def record_path(
+    params: BlockParams,
+    technology: Technology,
+    goal: Goal = DEFAULT_GOAL,
+    *,
+    gating: bool = True,
+) -> Path:
     suffix = "" if goal is DEFAULT_GOAL else f".{goal.value}"
-    return RECORDS / f"{params.slug}.{technology.name}{suffix}.json"
+    return (RECORDS if gating else UNGATED) / f"{params.slug}.{technology.name}{suffix}.json"
 
 
 def record_text(record: dict[str, Any] | list[dict[str, Any]]) -> str:
@@ -115,6 +124,7 @@ def block_record(spec: str, params: BlockParams, rtlil: str, result: Synthesis) 
         "technology": technology.name,
         "corner": technology.corner,
         "goal": result.goal.value,
+        "clock_gating": result.gating,
         "rtlil_sha256": sha256(rtlil),
         "liberty_sha256": None if technology.liberty else sha256(to_liberty(technology)),
         "flow_sha256": None if technology.liberty else flow_sha256(technology.name),
@@ -134,6 +144,8 @@ def _metrics(result: Synthesis) -> dict[str, dict[str, Any]]:
         "area": _metric(round(netlist.area, 5), "um2"),
         "cells": _metric(len(netlist.instances), "cells"),
         "register_bits": _metric(netlist.register_bits, "bits"),
+        "gated_bits": _metric(netlist.gated_bits, "bits", better="higher"),
+        "clock_gates": _metric(len(netlist.clock_gates), "cells"),
         "memory_area": _metric(round(netlist.memory_area, 5), "um2"),
         "memory_bits": _metric(netlist.memory_bits, "bits"),
         "leakage": _metric(round(netlist.leakage, 4), "nW"),
@@ -220,5 +232,6 @@ def _liberty_sha256(technology: str) -> str:
 def _renewal(record: dict[str, Any]) -> str:
     goal = record["goal"]
     option = "" if goal == DEFAULT_GOAL.value else f" --goal {goal}"
+    option += "" if record.get("clock_gating", True) else " --no-gating"
     technology = record["technology"]
     return f"tilewright synth {record['spec']} --tech {technology}{option} --update-records"

@@ -16,6 +16,7 @@ __all__ = [
     "TECHNOLOGY_FOLDER",
     "Arc",
     "Cell",
+    "ClockGate",
     "Edge",
     "MemoryModel",
     "Plane",
@@ -114,6 +115,19 @@ class State:
 
 
 @dataclass(frozen=True)
+class ClockGate:
+    """Pins of a cell that lets its clock through or not.
+
+    It is a latch, open while the clock is 0, and an AND: a whole pulse passes where the enable was
+    1 before the rising edge, and nothing otherwise.
+    """
+
+    enable: str
+    gated: str  # output: the clock that was let through
+    test: str | None = None  # lets the clock through as well; tied to 0
+
+
+@dataclass(frozen=True)
 class Cell:
     name: str
     area: float
@@ -125,6 +139,7 @@ class Cell:
     energy: dict[str, float] = field(default_factory=dict)  # internal, per transition of an output
     state: State | None = None
     clock_pin: str | None = None
+    clock_gate: ClockGate | None = None
     clock_energy: float = 0.0  # internal, per whole clock cycle without a change of state
     input_energy: dict[str, float] = field(default_factory=dict)  # per transition of a data pin
     setup: dict[str, float] = field(default_factory=dict)  # per data pin, at the clock slew
@@ -221,6 +236,7 @@ class Technology:
     max_slew: float = 0.0
     temperature: float = 25.0  # C
     memory: MemoryModel | None = None
+    clock_gates: tuple[str, ...] = ()  # cells of the table that condense takes whole
     dont_use: tuple[str, ...] = ()  # cell names or patterns
     liberty: tuple[Path, ...] = ()  # empty: generated from the cells
 
@@ -254,6 +270,7 @@ def technology_from_table(table: dict[str, Any]) -> Technology:
         max_slew=table["max_transition_ps"],
         temperature=table["temperature_c"],
         memory=_memory(table["memory"]),
+        clock_gates=tuple(table.get("clock_gates", ())),
     )
 
 
@@ -285,6 +302,7 @@ def _cell(name: str, entry: dict[str, Any]) -> Cell:
         energy=entry.get("energy", {}),
         state=_state(entry),
         clock_pin=entry.get("clock"),
+        clock_gate=ClockGate(**entry["gate"]) if "gate" in entry else None,
         clock_energy=entry.get("clock_energy", 0.0),
         input_energy=entry.get("input_energy", {}),
         setup=entry.get("setup", {}),

@@ -7,7 +7,10 @@ is its pins, plus the technology's output load where it leaves the block.
 - Inputs start at 0, later by what their load adds to the delay of the driving cell.
 - Registers start at an ideal clock edge, with the clock-to-output arc at the net's load; the data
   must arrive a setup time before the next edge.
-- Clock and reset are ideal: any load, arrival 0, the technology's clock slew.
+- Clock and reset are ideal: any load, arrival 0, the technology's clock slew. The clock behind a
+  gate arrives at 0 too (a clock tree would balance the gate's delay), with the slew that the gate
+  gives it.
+- The enable of a clock gate must arrive a setup time before the edge, as data of a register.
 """
 
 from collections.abc import Iterable
@@ -107,26 +110,43 @@ def _from_inputs(netlist: Netlist, technology: Technology, loads: dict[Net, floa
 
 def _from_registers(netlist: Netlist, technology: Technology, loads: dict[Net, float]) -> _Arrivals:
     arrivals: _Arrivals = {}
+    slews = _gated_slews(netlist, technology, loads)
     for instance in netlist.instances:
         cell = instance.cell
         for arc in cell.arcs:
             if (
                 cell.state is None
+                or cell.clock_gate is not None
                 or arc.source != cell.clock_pin
                 or arc.target not in instance.pins
             ):
                 continue
             net = instance.pins[arc.target]
+            slew = slews.get(instance.pins[arc.source], technology.clock_slew)
             for edge, shape in ((RISE, arc.rise), (FALL, arc.fall)):
                 load = loads.get(net, 0.0)
                 arrivals[net, edge] = _Arrival(
-                    shape.delay.at(technology.clock_slew, load),
-                    shape.slew.at(technology.clock_slew, load),
+                    shape.delay.at(slew, load),
+                    shape.slew.at(slew, load),
                     register_name(instance, netlist),
                     None,
                     cell.name,
                 )
     return arrivals
+
+
+def _gated_slews(
+    netlist: Netlist, technology: Technology, loads: dict[Net, float]
+) -> dict[Net, float]:
+    """Of the rising edge of each gated clock."""
+    return {
+        net: max(
+            arc.rise.slew.at(technology.clock_slew, loads.get(net, 0.0))
+            for arc in gate.cell.arcs
+            if arc.source == gate.cell.clock_pin
+        )
+        for net, gate in netlist.clock_gates.items()
+    }
 
 
 def register_name(instance: Instance, netlist: Netlist) -> str:

@@ -91,7 +91,8 @@ class Scaler(wiring.Component):
 
     Numerics: rounded once, to nearest even; subnormal values and bf16 scales count as zero and
     subnormal results become zero; an e8m0 scale is an exact power of two over its whole range.
-    Timing: one chunk a cycle, ``latency`` registers between ``i`` and ``o``; never stalls.
+    Timing: one chunk a cycle, ``latency`` registers between ``i`` and ``o``; never stalls. Without
+    ``valid`` no register moves, and of a chunk that is kept only those that hold it do.
     """
 
     latency = 2 + len(ROUNDER.stages())  # rows of the product, their sum, rounding
@@ -100,6 +101,7 @@ class Scaler(wiring.Component):
         self.params = params
         super().__init__(
             {
+                "valid": In(1),
                 "i": In(data.ArrayLayout(BF16.bits, params.lanes)),
                 "scale": In(data.ArrayLayout(SCALE, params.lanes)),
                 "keep": In(1),
@@ -109,42 +111,57 @@ class Scaler(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        # Every stage's chunk: whether there is one, and whether it is kept as it is.
+        valid, keep = Signal(self.latency), Signal(self.latency)
+        m.d.comb += [valid[0].eq(self.valid), keep[0].eq(self.keep)]
+        m.d.sync += valid[1:].eq(valid[:-1])
+        for k in range(self.latency - 1):
+            with m.If(valid[k]):
+                m.d.sync += keep[k + 1].eq(keep[k])
         for k in range(self.params.lanes):
             m.submodules[f"lane{k}"] = lane = _Lane()
             m.d.comb += [
                 lane.value.eq(self.i[k]),
                 lane.scale.eq(self.scale[k]),
-                lane.keep.eq(self.keep),
+                lane.scales.eq(valid & ~keep),
+                lane.keeps.eq(valid & keep),
                 self.o[k].eq(lane.result),
             ]
         return m
 
 
 class _Lane(wiring.Component):
-    """One multiplier, a register behind each of its stages."""
+    """One multiplier, a register behind each of its stages.
+
+    ``scales[k]`` and ``keeps[k]`` say what stage k has to do, neither means nothing.
+    """
 
     value: In(BF16.bits)
     scale: In(SCALE)
-    keep: In(1)
+    scales: In(len(ROUNDER.stages()) + 2)
+    keeps: In(len(ROUNDER.stages()) + 2)
     result: Out(BF16.bits)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         stages = [self._multiply, self._add_rows, *ROUNDER.stages()]
         values = {"value": self.value, "scale": self.scale}
-        kept, keep = self.value, self.keep
+        kept = self.value
         for k, stage in enumerate(stages):
             results = stage(m, SimpleNamespace(**values))
             values = {
                 n: Signal(v.shape(), name=f"s{k}_{n}", reset_less=True) for n, v in results.items()
             }
-            s_kept = Signal(BF16.bits, name=f"s{k}_kept", reset_less=True)
-            s_keep = Signal(name=f"s{k}_keep", reset_less=True)
             if "y" in results:
-                results = {"y": Mux(keep, kept, results["y"])}
-            m.d.sync += [values[n].eq(v) for n, v in results.items()]
-            m.d.sync += [s_kept.eq(kept), s_keep.eq(keep)]
-            kept, keep = s_kept, s_keep
+                with m.If(self.scales[k] | self.keeps[k]):
+                    m.d.sync += values["y"].eq(Mux(self.keeps[k], kept, results["y"]))
+                break
+            s_kept = Signal(BF16.bits, name=f"s{k}_kept", reset_less=True)
+            with m.If(self.scales[k]):
+                m.d.sync += [values[n].eq(v) for n, v in results.items()]
+            with m.If(self.keeps[k]):
+                m.d.sync += s_kept.eq(kept)
+            kept = s_kept
         m.d.comb += self.result.eq(values["y"])
         return m
 

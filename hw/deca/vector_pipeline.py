@@ -18,9 +18,15 @@ from tilewright.golden.params.deca import (
 )
 from tilewright.hw.arith.expand import move_up
 from tilewright.hw.arith.shifter import shift_right_sticky
-from tilewright.hw.deca.layout import chunk_index_bits, scale_bits, step_layout
+from tilewright.hw.deca.layout import (
+    SHIFT_WORD_BITS,
+    chunk_index_bits,
+    scale_bits,
+    step_layout,
+)
 from tilewright.hw.deca.lut_array import LutArray
 from tilewright.hw.deca.scaler import SCALE, Scaler, group_sizes, spread_scales
+from tilewright.hw.deca.used_bits import Segment, used_codes, used_scales
 
 __all__ = ["VectorPipeline"]
 
@@ -34,7 +40,8 @@ class VectorPipeline(wiring.Component):
     ``kill[k]`` makes everything of loader k vanish from every stage.
 
     Timing: ``latency`` cycles from the last step of a vector operation to its chunk at ``o``.
-    Registers: step; aligned codes; LUT; SD; DD; those of the scaler.
+    Registers: step; aligned codes; LUT; SD; DD; those of the scaler. A register is loaded only with
+    a step, and only those of its bits that the step's configuration uses.
     """
 
     latency = 5 + Scaler.latency
@@ -72,16 +79,35 @@ class VectorPipeline(wiring.Component):
         m = Module()
         p = self.params
 
-        def registered(name: str, valid: Value, loader: Value, values: dict) -> tuple:
-            """The next stage: its valid flag, its loader and its values."""
+        def registered(
+            name: str,
+            valid: Value,
+            loader: Value,
+            values: dict,
+            used: dict[str, list[Segment]] | None = None,
+        ) -> tuple:
+            """The next stage: its valid flag, its loader and its values.
+
+            Of a value in ``used`` only the segments that are used now are loaded. The bitmask and
+            the distances of a dense tile are always the same: they are loaded once for many.
+            """
             v = Signal(name=f"{name}_valid")
             k = Signal.like(loader, name=f"{name}_loader")
             held = {
-                n: Signal(_shape(x), name=f"{name}_{n}", reset_less=True) for n, x in values.items()
+                n: Signal(_shape(x), name=f"{name}_{n}", reset_less=n != "dense")
+                for n, x in values.items()
             }
-            m.d.sync += [v.eq(valid & ~self.kill.bit_select(loader, 1)), k.eq(loader)]
+            used = dict(used or {})
+            for n in {"mask", "distance"} & values.keys():
+                used[n] = [(slice(None), ~(values["dense"] & held["dense"]))]
+            m.d.sync += v.eq(valid & ~self.kill.bit_select(loader, 1))
             with m.If(valid):
-                m.d.sync += [held[n].eq(x) for n, x in values.items()]
+                m.d.sync += k.eq(loader)
+                m.d.sync += [held[n].eq(x) for n, x in values.items() if n not in used]
+            for n, segments in used.items():
+                for bits, wanted in segments:
+                    with m.If(valid & wanted):
+                        m.d.sync += Value.cast(held[n])[bits].eq(Value.cast(values[n])[bits])
             stages.append(v)
             return v, k, SimpleNamespace(**held)
 
@@ -90,8 +116,15 @@ class VectorPipeline(wiring.Component):
         m.submodules.scaler = scaler = Scaler(p)
 
         # s: the step, chosen from those of the loaders.
+        config = self.step.config
         fields = {name: self.step[name] for name in step_layout(p).members}
-        s_valid, s_loader, s = registered("s", self.valid, self.loader, fields)
+        # A step that only brings an error has any bitmask.
+        fields["dense"] = ~config.sparse & (self.step.error == TileError.OK)
+        used = {
+            "codes": used_codes(p, config, SHIFT_WORD_BITS),
+            "scales": used_scales(p, config, SHIFT_WORD_BITS),
+        }
+        s_valid, s_loader, s = registered("s", self.valid, self.loader, fields, used)
 
         # a: codes aligned to a bit.
         codes, _ = shift_right_sticky(s.codes, s.offset)
@@ -101,6 +134,7 @@ class VectorPipeline(wiring.Component):
             "last": s.last,
             "final": s.final,
             "chunk": s.chunk,
+            "dense": s.dense,
             "mask": s.mask,
             "distance": s.distance,
             "scales": scales[: scale_bits(p)],
@@ -109,10 +143,15 @@ class VectorPipeline(wiring.Component):
             "width": Cat(s.config.code_bits == q for q in LOOKED_UP),
         }
         a_valid, a_loader, a = registered(
-            "a", s_valid, s_loader, {**ctl, "step": s.step, "codes": codes[: p.line_bits]}
+            "a",
+            s_valid,
+            s_loader,
+            {**ctl, "step": s.step, "codes": codes[: p.line_bits]},
+            {"codes": used_codes(p, s.config), "scales": used_scales(p, s.config)},
         )
 
-        # l: lookup.
+        # l: lookup; elements of 16 bits go on as they are.
+        a_plain = a.config.code_bits == 16
         for j, code in enumerate(lut.codes):
             by_width = (
                 Mux(chosen, a.codes.word_select(j, q), 0)
@@ -125,13 +164,14 @@ class VectorPipeline(wiring.Component):
         m.d.comb += [
             lut.eight.eq(a.width[LOOKED_UP.index(8)] | self.lut_read),
             lut.seven.eq(a.width[LOOKED_UP.index(7)]),
-            lut.enable.eq(a_valid | self.lut_read),
+            lut.enable.eq((a_valid & ~a_plain) | self.lut_read),
             lut.write.eq(self.lut_write),
             lut.write_address.eq(self.lut_address),
             lut.write_value.eq(self.lut_write_value),
             self.lut_read_value.eq(lut.values[0]),
         ]
-        l_valid, l_loader, x = registered("l", a_valid, a_loader, vars(a))
+        used = {"codes": [(slice(None), a_plain)], "scales": used_scales(p, a.config)}
+        l_valid, l_loader, x = registered("l", a_valid, a_loader, vars(a), used)
 
         # sd: the window's values, packed, lane by lane as their step comes.
         sd = [Signal(16, name=f"sd{k}", reset_less=True) for k in range(p.lanes)]
@@ -155,7 +195,9 @@ class VectorPipeline(wiring.Component):
             "sizes": group_sizes(p, x.config.group_log2),
             "power_of_two": x.config.scale == ScaleKind.E8M0.code,
         }
-        d_valid, d_loader, d = registered("d", l_valid & x.last, l_loader, keep)
+        d_valid, d_loader, d = registered(
+            "d", l_valid & x.last, l_loader, keep, {"scales": used_scales(p, x.config)}
+        )
 
         # dd: spread over the lanes by the bitmask; scales beside their elements.
         moved = sd
@@ -168,6 +210,19 @@ class VectorPipeline(wiring.Component):
         scale = Signal(data.ArrayLayout(SCALE, p.lanes))
         for k, parts in enumerate(spread_scales(p, d.scales, d.power_of_two, d.sizes)):
             m.d.comb += [scale[k][n].eq(value) for n, value in parts.items()]
+        # Of a power of two only exponent and NaN can differ from the one before.
+        scaled = d.config.scale != ScaleKind.NONE.code
+        e_powers = Signal()  # what stands in ``e`` are powers of two
+        with m.If(d_valid & scaled):
+            m.d.sync += e_powers.eq(d.power_of_two)
+        varied = scaled & ~(d.power_of_two & e_powers)
+        used = {
+            "scale": [
+                (_field(k, n), scaled if n in ("biased", "nan") else varied)
+                for k in range(p.lanes)
+                for n in SCALE.members
+            ]
+        }
         e_valid, e_loader, e = registered(
             "e",
             d_valid,
@@ -177,21 +232,24 @@ class VectorPipeline(wiring.Component):
                 "config": d.config,
                 "final": d.final,
                 "error": d.error,
+                "dense": d.dense,
                 "mask": d.mask,
-                "dense": Cat(dense),
+                "values": Cat(dense),
                 "scale": scale,
-                "keep": d.config.scale == ScaleKind.NONE.code,
+                "keep": ~scaled,
             },
+            used,
         )
 
         # Scaled: the registers are inside.
         m.d.comb += [
-            scaler.i.eq(e.dense),
+            scaler.valid.eq(e_valid),
+            scaler.i.eq(e.values),
             scaler.scale.eq(e.scale),
             scaler.keep.eq(e.keep),
         ]
         kept = {"chunk": e.chunk, "int8": e.config.int8, "final": e.final}
-        kept |= {"error": e.error, "mask": e.mask}
+        kept |= {"error": e.error, "dense": e.dense, "mask": e.mask}
         g_valid, g_loader, g = e_valid, e_loader, SimpleNamespace(**kept)
         for k in range(Scaler.latency):
             g_valid, g_loader, g = registered(f"f{k}", g_valid, g_loader, vars(g))
@@ -216,6 +274,12 @@ def _wire(m: Module, name: str, value: Value) -> Signal:
     signal = Signal(value.shape(), name=name)
     m.d.comb += signal.eq(value)
     return signal
+
+
+def _field(lane: int, name: str) -> slice:
+    """Bits of a field of one lane's scale."""
+    start = lane * SCALE.size + SCALE[name].offset
+    return slice(start, start + SCALE[name].width)
 
 
 def _shape(value: Value | ValueCastable) -> ShapeLike:

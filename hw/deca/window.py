@@ -54,14 +54,22 @@ class Window(wiring.Component):
         moves = Signal()  # every stage up to the count takes what the one before has
 
         def register(name: str, valid: Value, values: dict) -> tuple:
-            """Register the values of the next stage."""
+            """Register the values of the next stage.
+
+            What follows from the bitmask is always the same in dense tiles: loaded once for many.
+            """
             held_valid = Signal(name=f"{name}_valid")
+            held_dense = Signal(name=f"{name}_dense")
             held = {
                 n: Signal(len(v), name=f"{name}_{n}", reset_less=True) for n, v in values.items()
             }
             with m.If(moves):
                 m.d.sync += held_valid.eq(valid)
-                m.d.sync += [held[n].eq(v) for n, v in values.items()]
+            with m.If(moves & valid):
+                m.d.sync += held_dense.eq(~sparse)
+                m.d.sync += [held[n].eq(v) for n, v in values.items() if not of_mask(n)]
+            with m.If(moves & valid & (sparse | ~held_dense)):
+                m.d.sync += [held[n].eq(v) for n, v in values.items() if of_mask(n)]
             with m.If(self.clear):
                 m.d.sync += held_valid.eq(0)
             return held_valid, held
@@ -99,19 +107,20 @@ class Window(wiring.Component):
         left, last = Signal(range(p.lanes + 1), reset_less=True), Signal(reset_less=True)
         step = Signal(range(p.lanes), reset_less=True)
         kept = ("mask", "error", "chunk", "final", *(f"clear{k}" for k in range(p.lanes - 1)))
-        valid, held = register("count", valid, {n: held[n] for n in kept})
+        counted_valid = valid
+        valid, held = register("count", counted_valid, {n: held[n] for n in kept})
         o_takes = Signal()
         m.d.comb += [
             o_takes.eq(~self.o.valid | self.o.ready),
             moves.eq(~valid | (o_takes & last)),
         ]
-        with m.If(moves):
+        with m.If(moves & counted_valid):
             m.d.sync += [
                 left.eq(p.lanes - clear[-1]),
                 last.eq(clear[-1] >= most_clear),
                 step.eq(0),
             ]
-        with m.Elif(o_takes):
+        with m.Elif(o_takes & valid):
             m.d.sync += [
                 left.eq(left - lookups),
                 last.eq(left <= lookups << 1),
@@ -121,16 +130,22 @@ class Window(wiring.Component):
         o = Signal(window_layout(p), reset_less=True)
         m.d.comb += self.o.payload.eq(o)
         with m.If(o_takes):
+            m.d.sync += self.o.valid.eq(valid)
+        with m.If(o_takes & valid):
             m.d.sync += [
-                self.o.valid.eq(valid),
                 o.bits.eq(Mux(last, self._code_bits(left), full_bits)),
                 o.step.eq(step),
                 o.last.eq(last),
                 o.final.eq(last & held["final"]),
                 o.chunk.eq(held["chunk"]),
                 o.rows.eq(rows_of_chunk(p, held["chunk"], self.config.int8)),
-                o.mask.eq(held["mask"]),
                 o.error.eq(held["error"]),
+            ]
+        o_dense = Signal()
+        with m.If(o_takes & valid & (sparse | ~o_dense)):
+            m.d.sync += [
+                o_dense.eq(~sparse),
+                o.mask.eq(held["mask"]),
                 *(
                     o.distance[k + 1].eq(held[f"clear{k}"])  # lane 0 never moves
                     for k in range(p.lanes - 1)
@@ -160,3 +175,8 @@ class Window(wiring.Component):
                 with m.Case(q):
                     m.d.sync += [lookups.eq(n), bits.eq(n * q), most_clear.eq(p.lanes - n)]
         return lookups, bits, most_clear
+
+
+def of_mask(name: str) -> bool:
+    """Whether a register of the window holds what follows from the bitmask alone."""
+    return name == "mask" or name.startswith("clear")

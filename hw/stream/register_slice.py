@@ -34,7 +34,9 @@ class RegisterSlice(wiring.Component):
         m.d.comb += [taken.eq(self.word), self.o.valid.eq(valid), self.i.ready.eq(room)]
         with m.If(~valid | self.o.ready):
             with m.If(room):
-                m.d.sync += [self.word.eq(given), valid.eq(self.i.valid)]
+                m.d.sync += valid.eq(self.i.valid)
+                with m.If(self.i.valid):  # an idle slice needs no clock
+                    m.d.sync += self.word.eq(given)
             with m.Else():
                 m.d.sync += [self.word.eq(self.spare), room.eq(1)]
         with m.Elif(room & self.i.valid):

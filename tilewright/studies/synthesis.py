@@ -11,11 +11,12 @@ from tilewright.synth.equivalence import (
     Equivalence,
     Verdict,
     equivalence_entry,
+    equivalence_key,
     load_equivalence,
 )
 from tilewright.synth.flow import Synthesis
 from tilewright.synth.jobs import Job, JobResult, prove
-from tilewright.synth.record import record_path, record_text
+from tilewright.synth.record import record_text
 from tilewright.synth.system import system_path
 from tilewright.synth.technology import Technology
 from tilewright.verify.netlist import bench_netlist
@@ -51,10 +52,12 @@ def _ran(bench: BenchResult) -> str:
 def store_result(result: JobResult) -> None:
     """Write the record of a job, and its proof if it has one, into ``synth/records``."""
     job, record = result.job, result.record
-    path = record_path(job.params, job.technology, job.goal)
+    path = job.record_path
+    path.parent.mkdir(exist_ok=True)
     write_atomic(path, record_text(record))
     if result.proof is not None:
-        known = load_equivalence() | {path.name: equivalence_entry(record, result.proof)}
+        entry = equivalence_entry(record, result.proof)
+        known = load_equivalence() | {equivalence_key(path): entry}
         write_atomic(EQUIVALENCE_RECORD, record_text(dict(sorted(known.items()))))
 
 

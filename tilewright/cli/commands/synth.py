@@ -40,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=clock_period,
         help="to meet, as 800 (ps), 0.8ns or 1250MHz: takes the smallest result that does",
     )
+    parser.add_argument(
+        "--gating",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="enables of registers stop their clock (default), or choose the old value",
+    )
     parser.add_argument("--parts", action="store_true", help="show the area of each part")
     parser.add_argument(
         "--hierarchy", action="store_true", help="optimise each part alone, and show its area"

@@ -32,7 +32,10 @@ def map_blocks(args: argparse.Namespace) -> int:
     if args.netlist and (args.all or len(technologies) > 1):
         raise CommandError("--netlist needs one BLOCK and one technology")
     goal = Goal(args.goal) if args.goal else None
-    requests = every_request(goal) if args.all else [Request(args.block, goal or DEFAULT_GOAL)]
+    one = Request(args.block or "", goal or DEFAULT_GOAL, gating=args.gating)
+    requests = every_request(goal) if args.all else [one]
+    if not args.gating:
+        requests = [request for request in requests if not request.gating]
     clock = args.clock if goal is None else None
     jobs = list(plan(requests, technologies, clock=clock, keep_hierarchy=args.hierarchy))
     if args.stale:

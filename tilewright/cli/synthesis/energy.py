@@ -22,9 +22,11 @@ def measure_energy(args: argparse.Namespace) -> int:
         raise CommandError("--energy needs a BLOCK that is a DECA PE, such as deca:small")
     technology = load_technology(args.tech or "asap7")
     with progress("energy", len([*CASES, IDLE])) as tick:
-        record = deca_energy_record(args.block, technology, tick)
+        record = deca_energy_record(args.block, technology, tick, gating=args.gating)
     if args.update_records:
-        write_atomic(energy_path(params, technology), record_text(record))
+        path = energy_path(params, technology, gating=args.gating)
+        path.parent.mkdir(exist_ok=True, parents=True)
+        write_atomic(path, record_text(record))
     if args.json:
         print_json(record)
     else:

@@ -65,16 +65,20 @@ SUMS = ("total", "least")
 
 
 def deca_energy_record(
-    spec: str, technology: Technology, tick: Callable[[str], None] = lambda _: None
+    spec: str,
+    technology: Technology,
+    tick: Callable[[str], None] = lambda _: None,
+    *,
+    gating: bool = True,
 ) -> dict[str, Any]:
     """Measure power and energy of the PE ``spec`` in every case, and idle.
 
-    ``tick`` is told each run that is done.
+    ``tick`` is told each run that is done; ``gating``: with clock gates.
     """
     params = resolve(spec)
     assert isinstance(params, DecaParams)
     rtlil = to_rtlil(params, memory_macros=True)
-    result = synthesise(rtlil, params.slug, technology, GOAL)
+    result = synthesise(rtlil, params.slug, technology, GOAL, gating=gating)
     if result.delay > PERIOD:
         raise SynthesisError(
             f"{spec} in {technology.name}: its longest path takes {result.delay:.1f} ps;"
@@ -86,7 +90,7 @@ def deca_energy_record(
         runs[name] = figures
         tick(name)
     copied = (
-        *("block", "spec", "parameters", "technology", "goal"),
+        *("block", "spec", "parameters", "technology", "goal", "clock_gating"),
         *("rtlil_sha256", "liberty_sha256", "flow_sha256", "tools"),
     )
     return {
@@ -100,7 +104,10 @@ def deca_energy_record(
             "ff_per_sink": round(wire_capacitance(result.netlist, technology), 4),
         },
         "units": {"power": "mW", "pj_per_tile": "pJ", "fj_per_weight": "fJ"},
-        "metrics": {n: record["metrics"][n]["value"] for n in ("area", "delay", "leakage")},
+        "metrics": {
+            n: record["metrics"][n]["value"]
+            for n in ("area", "delay", "leakage", "register_bits", "gated_bits", "clock_gates")
+        },
         "runs": runs,
     }
 

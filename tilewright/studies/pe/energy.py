@@ -28,6 +28,7 @@ from tilewright.synth.energy import (
 from tilewright.synth.flow import Synthesis, synthesise
 from tilewright.synth.record import (
     RECORDS,
+    UNGATED,
     block_record,
     energy_sha256,
     is_of_this_flow,
@@ -61,20 +62,21 @@ PES = {
 }
 
 
-def energy_path(params: BlockParams, technology: Technology) -> Path:
-    """Return where the energy record of a block lies."""
-    return RECORDS / "energy" / f"{params.slug}.{technology.name}.json"
+def energy_path(params: BlockParams, technology: Technology, *, gating: bool = True) -> Path:
+    """Return where the energy record of a block's netlist lies, with clock gates or without."""
+    folder = (RECORDS if gating else UNGATED) / "energy"
+    return folder / f"{params.slug}.{technology.name}.json"
 
 
-def load_energy(spec: str, technology: Technology) -> dict[str, Any] | None:
+def load_energy(spec: str, technology: Technology, *, gating: bool = True) -> dict[str, Any] | None:
     """Return the committed record, or None."""
-    path = energy_path(resolve(spec), technology)
+    path = energy_path(resolve(spec), technology, gating=gating)
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def is_fresh_energy(spec: str, technology: Technology) -> bool:
+def is_fresh_energy(spec: str, technology: Technology, *, gating: bool = True) -> bool:
     """Say whether there is a record of the PE, flow and energies as they are now."""
-    record = load_energy(spec, technology)
+    record = load_energy(spec, technology, gating=gating)
     return (
         record is not None
         and is_of_this_flow(record, technology.name)
@@ -90,18 +92,22 @@ def _workload() -> dict[str, Any]:
     return {**sizes, "seed": SEED, "tensors_sha256": tensors}
 
 
-def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dict[str, Any]]:
+def make_records(
+    spec: str, technology: Technology, gating: bool = True
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Synthesise and measure a PE: its synthesis and its energy record, of one netlist."""
     params = resolve(spec)
     rtlil = to_rtlil(params, memory_macros=True)
-    result = synthesise(rtlil, params.slug, technology)
+    result = synthesise(rtlil, params.slug, technology, gating=gating)
     record = block_record(spec, params, rtlil, result)
-    metrics = {name: record["metrics"][name]["value"] for name in ("area", "delay", "leakage")}
+    named = ("area", "delay", "leakage", "register_bits", "gated_bits", "clock_gates")
+    metrics = {name: record["metrics"][name]["value"] for name in named}
     return record, {
         "block": params.block,
         "spec": spec,
         "technology": technology.name,
         "goal": result.goal.value,
+        "clock_gating": result.gating,
         **{key: record[key] for key in ("rtlil_sha256", "liberty_sha256", "flow_sha256", "tools")},
         "energy_sha256": energy_sha256(technology.name),
         "clock_mhz": CLOCK_MHZ,
@@ -111,7 +117,15 @@ def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dic
             "utilisation": UTILISATION,
             "ff_per_sink": round(wire_capacitance(result.netlist, technology), 4),
         },
-        "units": {"area": "um2", "delay": "ps", "leakage": "nW", "energy": "fJ per MAC"},
+        "units": {
+            "area": "um2",
+            "delay": "ps",
+            "leakage": "nW",
+            "register_bits": "bits",
+            "gated_bits": "bits",
+            "clock_gates": "cells",
+            "energy": "fJ per MAC",
+        },
         "metrics": metrics,
         "runs": dict(_runs(params, result)),
     }
@@ -119,34 +133,35 @@ def make_records(spec: str, technology: Technology) -> tuple[dict[str, Any], dic
 
 def record_jobs(
     specs: Sequence[str], technologies: Sequence[Technology], *, only_stale: bool = False
-) -> list[tuple[str, Technology]]:
+) -> list[tuple[str, Technology, bool]]:
     """List what :func:`update_records` has to do; ``specs`` are by default all PEs compared.
 
-    A block that is no PE is refused.
+    Every PE with clock gates and without; a block that is no PE is refused.
     """
     for spec in specs:
         pe_bench(resolve(spec))
     return [
-        (spec, technology)
+        (spec, technology, gating)
+        for gating in (True, False)
         for spec in specs or PES.values()
         for technology in technologies
-        if not (only_stale and is_fresh_energy(spec, technology))
+        if not (only_stale and is_fresh_energy(spec, technology, gating=gating))
     ]
 
 
-def update_records(jobs: Sequence[tuple[str, Technology]]) -> Iterator[str]:
+def update_records(jobs: Sequence[tuple[str, Technology, bool]]) -> Iterator[str]:
     """Make and write the records of ``jobs``, several at once; tells each one that is done."""
     if not jobs:
         return
     # Processes, as a netlist is simulated in Python; not forked, as there are threads.
     with ProcessPoolExecutor(available_cores(), get_context("spawn")) as pool:
         made = pool.map(make_records, *zip(*jobs, strict=True))
-        for (spec, technology), (record, energy) in zip(jobs, made, strict=True):
+        for (spec, technology, gating), (record, energy) in zip(jobs, made, strict=True):
             params = resolve(spec)
-            path = energy_path(params, technology)
-            path.parent.mkdir(exist_ok=True)
+            path = energy_path(params, technology, gating=gating)
+            path.parent.mkdir(exist_ok=True, parents=True)
             write_atomic(path, record_text(energy))
-            _renew(record_path(params, technology), record)
+            _renew(record_path(params, technology, gating=gating), record)
             yield f"{spec} {technology.name}"
 
 
