@@ -387,7 +387,7 @@ class PE:
     ``take_result``, and reads rows that are ``full``; all of it between two calls of ``step``.
     """
 
-    def __init__(self, params: DecaParams, memory: L2Memory, degree: int = 0, ahead: int = 1):
+    def __init__(self, params: DecaParams, memory: L2Memory, degree: int = 0, ahead: int = 2):
         self.params, self.memory = params, memory
         self.loaders = [_Loader(params) for _ in range(params.loaders)]
         self.prefetcher = _Prefetcher(params, ahead * degree)

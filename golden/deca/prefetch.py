@@ -30,14 +30,16 @@ def predict_prefetches(
 ) -> list[NDArray[np.uint64]]:
     """Lines prefetched after each command, ascending, when there is time for all of them.
 
-    ``commands`` are columns of ``params.command_fields`` in the order the loaders took them.
+    ``commands`` are columns of ``params.command_fields`` in the order in which the prefetcher sees
+    them.
 
     A structure's tile continues a run when its base lies 0 to ``params.max_prefetch_stride`` bytes
-    above the one before; the next ``degree`` tiles are expected at the same distance and with the
-    same length, and every line up to the end of the last of them is prefetched, those between the
-    tiles too. Any other tile starts a run and prefetches nothing; a length of 0 ends the run.
-    Within its run no structure prefetches a line that it, or another structure in the run that
-    this one is in, has read or prefetched. Lines beyond the address space do not exist.
+    above the one before; the next tiles, ``degree`` for each loader, are expected at the same
+    distance and with the same length, and every line up to the end of the last of them is
+    prefetched, those between the tiles too. Any other tile starts a run and prefetches nothing; a
+    length of 0 ends the run. Within its run no structure prefetches a line that it, or another
+    structure in the run that this one is in, has read or prefetched. Lines beyond the address
+    space do not exist.
     """
     end_of_memory = 1 << params.line_address_bits
     runs: dict[str, _Run] = {}
@@ -53,7 +55,7 @@ def predict_prefetches(
             stride = base - run.base if run else -1
             if run and 0 <= stride <= params.max_prefetch_stride:
                 tile.low, tile.high = run.low, max(run.high, tile.high)
-                wanted[name] = tile.line_behind(base + degree * stride + length)
+                wanted[name] = tile.line_behind(base + params.loaders * degree * stride + length)
             runs[name] = tile
         lines: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
         for name, end in wanted.items():

@@ -5,7 +5,7 @@ from amaranth.lib.wiring import connect, flipped
 
 from tilewright.golden.params.deca import STRUCTURES, TILE_ROWS, DecaParams
 from tilewright.hw.deca.loader import Loader
-from tilewright.hw.deca.prefetcher import Prefetcher
+from tilewright.hw.deca.prefetcher import Prefetcher, observation
 from tilewright.hw.deca.registers import Registers
 from tilewright.hw.deca.tile_out import TileOut
 from tilewright.hw.deca.vector_pipeline import VectorPipeline
@@ -23,9 +23,16 @@ class DecaPE(Unit[DecaParams]):
     through ``read_request`` / ``read_response``, each once. ``squash[k]`` drops whatever loader k
     is doing and everything of it that the core has not read, in the same cycle.
 
+    With ``foretold`` the prefetcher does not observe the commands but what ``hint`` shows, which is
+    not a port: whoever gives the commands may know of tiles before a loader is free for them.
+
     Numerics: tilewright.golden.deca. Timing: tilewright.golden.deca's cycles per tile, without a
     bubble between tiles or loaders while data is there; see docs/deca.md.
     """
+
+    def __init__(self, params: DecaParams, *, foretold: bool = False):
+        super().__init__(params)
+        self.hint = observation(params).create() if foretold else None
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -69,6 +76,9 @@ class DecaPE(Unit[DecaParams]):
     ) -> None:
         """Ports and registers to the loaders; one command a cycle, for the prefetcher sees it."""
         m.d.comb += prefetcher.degree.eq(registers.degree)
+        seen = prefetcher.observe
+        if self.hint is not None:
+            m.d.comb += [seen.valid.eq(self.hint.valid), seen.command.eq(self.hint.command)]
         turn = Const(1)  # no loader before this one takes a command in this cycle
         for k, loader in enumerate(loaders):
             port, own = getattr(self, f"command{k}"), registers.command[k]
@@ -83,14 +93,14 @@ class DecaPE(Unit[DecaParams]):
                 ),
             ]
             takes = given.valid & given.ready
-            with m.If(takes):
-                m.d.comb += prefetcher.observe.valid.eq(1)
-                for name in STRUCTURES:
-                    seen = prefetcher.observe.command[name]
-                    m.d.comb += [
-                        seen.base.eq(given.p[f"{name}_base"]),
-                        seen.length.eq(given.p[f"{name}_length"]),
-                    ]
+            if self.hint is None:
+                with m.If(takes):
+                    m.d.comb += seen.valid.eq(1)
+                    for name in STRUCTURES:
+                        m.d.comb += [
+                            seen.command[name].base.eq(given.p[f"{name}_base"]),
+                            seen.command[name].length.eq(given.p[f"{name}_length"]),
+                        ]
             turn = turn & ~takes
 
     def _memory(

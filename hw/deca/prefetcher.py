@@ -8,7 +8,12 @@ from tilewright.golden.params.deca import LENGTH_BITS, STRUCTURES, TILE_BYTES, D
 from tilewright.hw.deca.load_unit import locations_layout, request_layout
 from tilewright.hw.stream.arbiter import lowest_set
 
-__all__ = ["Prefetcher", "Run"]
+__all__ = ["Prefetcher", "Run", "observation"]
+
+
+def observation(params: DecaParams) -> wiring.Signature:
+    """How a prefetcher is shown where a tile lies; ``valid`` for one cycle."""
+    return wiring.Signature({"valid": Out(1), "command": Out(locations_layout(params))})
 
 
 class Run(wiring.Component):
@@ -16,8 +21,9 @@ class Run(wiring.Component):
 
     A tile, shown for one cycle by ``observe``, continues the run when its base lies 0 to
     ``params.max_prefetch_stride`` bytes above the one before; otherwise it starts a run. A tile
-    of length 0 ends the run. Of a tile that continues, the lines up to the end of the
-    ``degree``-th tile after it, the same distance apart and of the same length, are ``pending``.
+    of length 0 ends the run. Of a tile that continues, the lines up to the end of the last of the
+    ``degree`` times ``params.loaders`` tiles after it, the same distance apart and of the same
+    length, are ``pending``.
 
     Every line of [``low``, ``next``) was part of a tile of the run or offered as ``next``, or lies
     before a tile that came sooner than expected.
@@ -91,7 +97,7 @@ class Run(wiring.Component):
         ones = register(range(3 * p.max_prefetch_stride + 1), "ones")
         fours = register(range(3 * p.max_prefetch_stride + 1), "fours")
         span = register(range(2 * p.line_bytes + TILE_BYTES), "span")
-        most = p.max_prefetch_degree * p.max_prefetch_stride // p.line_bytes + 1
+        most = p.loaders * p.max_prefetch_degree * p.max_prefetch_stride // p.line_bytes + 1
         to_end = register(range(3 + TILE_BYTES // p.line_bytes), "to_end")
         to_reach = register(range(3 + TILE_BYTES // p.line_bytes + most), "to_reach")
         behind = tile_base[:byte_bits] + tile_length + (p.line_bytes - 1)
@@ -104,7 +110,7 @@ class Run(wiring.Component):
             line_counted.eq(line),
             starts_counted.eq(starts_ahead),
             to_end.eq(span >> byte_bits),
-            to_reach.eq((ones + (fours << 2) + span) >> byte_bits),
+            to_reach.eq(((ones + (fours << 2)) * p.loaders + span) >> byte_bits),
         ]
 
         end = register(len(self.next), "end")
@@ -159,26 +165,26 @@ def _short_distance(low: Value, high: Value, bits: int) -> tuple:
 class Prefetcher(wiring.Component):
     """One prefetcher for both loaders, which share its view of where the tiles lie.
 
-    ``observe`` shows it every command that a loader takes, in that order; ``degree`` is how many
-    tiles it looks ahead, 0 to ``params.max_prefetch_degree``. Each structure has a :class:`Run` of
-    its own; their lines are asked for in turn. A line inside the run of another structure is
+    ``observe`` shows it every tile, in their order; ``degree`` is how many tiles of each loader it
+    looks ahead, 0 to ``params.max_prefetch_degree``, so that with two loaders it reaches twice as
+    many tiles of the stream. Each structure has a :class:`Run` of its own; their lines are asked
+    for in turn. A line inside the run of another structure is
     skipped: on the border of two structures, or where they alternate in memory, it would be asked
     for twice. ``tilewright.golden.deca.prefetch`` says which lines that gives.
 
-    The paper draws a prefetcher per loader; two would both ask for the line on the border of two
-    tiles that went to different loaders.
+    The paper draws a prefetcher per loader, whose degree counts that loader's own tiles; two would
+    both ask for the line on the border of two tiles that went to different loaders.
 
-    Timing: at most one line a cycle, the first one nine cycles after its command. A line on
+    Timing: at most one line a cycle, the first one nine cycles after its tile was shown. A line on
     its way to ``request``, or waiting there, is not withdrawn when a command asks for it in the
     meantime.
     """
 
     def __init__(self, params: DecaParams):
         self.params = params
-        observe = wiring.Signature({"valid": Out(1), "command": Out(locations_layout(params))})
         super().__init__(
             {
-                "observe": In(observe),
+                "observe": In(observation(params)),
                 "degree": In(range(params.max_prefetch_degree + 1)),
                 "request": Out(stream.Signature(request_layout(params))),
             }

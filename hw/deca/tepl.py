@@ -16,6 +16,7 @@ from tilewright.golden.params.deca import (
     DecaParams,
     TileError,
 )
+from tilewright.hw.deca.prefetcher import observation
 from tilewright.hw.stream.arbiter import lowest_set
 from tilewright.hw.unit import payload_layout
 
@@ -66,6 +67,8 @@ class TeplUnit(wiring.Component):
     flush : drop this one and all younger ones
     command0, command1, done0, done1, read_request, read_response, squash, open, rows : to the
         members of the same name of :class:`tilewright.hw.deca.pe.DecaPE`
+    hint : the tiles of the queue in program order, each once as soon as the metadata of it and of
+        all before it are there, the cycle after the dispatch at the earliest, for the prefetcher
     tile_write : a row of 64 bytes for a tile register
     complete : the TEPL has ended so (:class:`tilewright.golden.params.deca.TileError`)
     """
@@ -90,6 +93,7 @@ class TeplUnit(wiring.Component):
                 "squash": Out(params.loaders),
                 "open": In(params.loaders),
                 "rows": In(params.loaders * TILE_ROWS),
+                "hint": Out(observation(params)),
             }
         )
 
@@ -184,7 +188,8 @@ class TeplUnit(wiring.Component):
     def _queue(self, m: Module, flushes: Value, calm: Value) -> SimpleNamespace:
         """The entries, a ring: dispatch at the tail, leave at the head."""
         entries = self.params.tepl_entries
-        flags = ("valid", "ready", "can_go", "written", "over", "finished", "younger", "dropped")
+        flags = ("valid", "ready", "unseen", "can_go", "written", "over", "finished", "younger")
+        flags += ("dropped",)
         q = SimpleNamespace(**{name: Signal(entries, name=name) for name in flags})
         command = payload_layout(Port("", self.params.command_fields))
         q.ids = [Signal(TEPL_ID_BITS, name=f"id{k}") for k in range(entries)]
@@ -212,6 +217,15 @@ class TeplUnit(wiring.Component):
         with m.If(dropped.any()):
             m.d.sync += tail.eq(oldest_dropped)
 
+        # The next one to show to the prefetcher. What is dropped was shown or comes again.
+        look = Signal(entries, init=1)
+        shows = (q.unseen & q.ready & look).any()
+        m.d.comb += [self.hint.valid.eq(shows), self.hint.command.eq(_chosen(look, q.commands))]
+        with m.If(shows):
+            m.d.sync += look.eq(look.rotate_left(1))
+        with m.If(dropped.any() & ~(q.unseen & look & ~dropped).any()):
+            m.d.sync += look.eq(oldest_dropped)
+
         def metadata(payload: data.View) -> Value:  # the last fields
             return payload.as_value()[-command.size :]
 
@@ -223,6 +237,7 @@ class TeplUnit(wiring.Component):
                 m.d.sync += [
                     q.valid[k].eq(1),
                     q.ready[k].eq(new.p.ready),
+                    q.unseen[k].eq(1),
                     q.can_go[k].eq(new.p.ready),
                     q.finished[k].eq(0),
                     q.ids[k].eq(new.p.id),
@@ -236,8 +251,10 @@ class TeplUnit(wiring.Component):
                         q.can_go[k].eq(1),
                         q.commands[k].eq(metadata(late.payload)),
                     ]
+                with m.If(shows & look[k]):
+                    m.d.sync += q.unseen[k].eq(0)
                 with m.If(dropped[k] | (leaves & q.head[k])):
-                    m.d.sync += [q.valid[k].eq(0), q.can_go[k].eq(0)]
+                    m.d.sync += [q.valid[k].eq(0), q.can_go[k].eq(0), q.unseen[k].eq(0)]
         return q
 
     def _issue(

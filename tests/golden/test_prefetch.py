@@ -1,21 +1,30 @@
 """The golden prefetcher against its definition, worked out by hand."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from tilewright.golden.deca.prefetch import predict_prefetches
 from tilewright.golden.params.deca import STRUCTURES, DecaParams
 
-PARAMS = DecaParams()
+
+class OneLoader(DecaParams):
+    """So that the degree counts every tile."""
+
+    loaders: ClassVar[int] = 1
 
 
-def prefetches(degree, **tiles):
+PARAMS = OneLoader()
+
+
+def prefetches(degree, params=PARAMS, **tiles):
     """``tiles``: base and length of each structure's tiles, one pair per command."""
     count = len(next(iter(tiles.values())))
     commands = {}
     for name in STRUCTURES:
         pairs = np.array(tiles.get(name, [(0, 0)] * count), dtype=np.uint64)
         commands[f"{name}_base"], commands[f"{name}_length"] = pairs.T
-    return [p.tolist() for p in predict_prefetches(PARAMS, commands, degree)]
+    return [p.tolist() for p in predict_prefetches(params, commands, degree)]
 
 
 def test_two_tiles_make_a_run():
@@ -24,6 +33,12 @@ def test_two_tiles_make_a_run():
     assert prefetches(1, data=tiles) == [[], [9, 10, 11, 12], [13, 14, 15, 16]]
     assert prefetches(2, data=tiles) == [[], [*range(9, 17)], [*range(17, 22)]]
     assert prefetches(0, data=tiles) == [[], [], []]
+
+
+def test_the_degree_counts_the_tiles_of_each_loader():
+    tiles = [(272 * k, 272) for k in range(3)]
+    for degree in range(4):
+        assert prefetches(degree, DecaParams(), data=tiles) == prefetches(2 * degree, data=tiles)
 
 
 def test_a_line_that_was_prefetched_or_read_is_not_prefetched():
