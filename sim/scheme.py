@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.golden.params.block import require
@@ -36,7 +36,7 @@ class WeightScheme:
         """Weights of one tile."""
         return self.config.elements
 
-    @property
+    @cached_property  # in fractions, and asked for by every GEMM
     def tile_bytes(self) -> float:
         """Mean bytes of a compressed tile: codes, bitmask and scales."""
         codes = self.config.elements * self.density * self.config.code_bits / 8
