@@ -176,8 +176,10 @@ def _on_xeon(
     prompt: bool,
     kv: str | None,
 ) -> _Step:
-    machine, name = xeon.SYSTEMS[target.system], scheme or DEFAULT_SCHEME
-    weights, kept, engine = resolve_weight_scheme(name), kv or DEFAULT_KV, target.engine or ""
+    machine, engine = xeon.SYSTEMS[target.system], target.engine or ""
+    name = DEFAULT_SCHEME if scheme is None else scheme
+    kept = DEFAULT_KV if kv is None else kv
+    weights = resolve_weight_scheme(name)
     kv_format = resolve_kv_format(kept)
     time = run_step(
         machine, engine, weights, model, batch, prompt=prompt, kv=kv_format, params=target.deca

@@ -81,7 +81,7 @@ def ask(question: Question) -> LlmResult | GenerationResult:
         batch = q.prompt if isinstance(q.prompt, Batch) else Batch(((_batch(q), q.prompt),))
         return generate(target, model, batch, q.tokens, scheme=q.scheme, kv=q.kv)
     context = DEFAULT_CONTEXT if q.context is None else q.context
-    phase = q.phase or "decode"
+    phase = "decode" if q.phase is None else q.phase
     if q.within_ms is not None:
         assert isinstance(context, int)
         return largest_batch(

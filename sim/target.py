@@ -104,7 +104,7 @@ def resolve_target(
         )
         return Target(system=block.block, block=block, latency=cycles)
     require(latency is None, "latency is that of block anda or harmonia; leave it out")
-    name = system or DEFAULT_SYSTEM
+    name = DEFAULT_SYSTEM if system is None else system
     if isinstance(block, DecaParams):
         require(
             name in xeon.SYSTEMS,
@@ -115,7 +115,7 @@ def resolve_target(
     if name in ACCELERATORS:
         require(engine is None, f"{name} has no engines; engines belong to {_xeons()}")
         return Target(system=name)
-    chosen = engine or DEFAULT_ENGINE
+    chosen = DEFAULT_ENGINE if engine is None else engine
     if chosen not in xeon.ENGINES:
         raise ValueError(unknown("engine", chosen, xeon.ENGINES))
     return Target(system=name, engine=chosen)

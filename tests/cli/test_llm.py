@@ -342,6 +342,16 @@ def test_list_has_models_and_systems(capsys):
             ["llm", "opt-125m", "--sweep", "batch=1", "--sweep", "batch=2"],
             "--sweep names batch more than once",
         ),
+        # An empty name is none of the known ones, and not the default.
+        *(
+            (["llm", "opt-125m", f"--{option}", ""], f"unknown {kind} ''; known: ")
+            for option, kind in (
+                *(("system", "system"), ("engine", "engine"), ("scheme", "scheme")),
+                *(("kv", "KV format"), ("phase", "phase")),
+            )
+        ),
+        (["gemm", "1", "64", "64", "--scheme", ""], "unknown scheme ''; known: "),
+        (["gemm", "1", "64", "64", "--engine", ""], "unknown engine ''; known: "),
         (["gemm", "1", "2"], "give ROWS INNER OUTER, or --csv FILE"),
         (["gemm", "1", "0", "2"], "product: inner must be 1..2147483648, not 0"),
         (["roofsurface", "--block", "anda"], "block must be deca, not anda"),
