@@ -302,13 +302,13 @@ def scales_are_plain(coded: CodedWeights, scales: NDArray[np.uint8]) -> bool:
     return bool(normal.min() + low >= 1 and normal.max() + high <= 254)
 
 
-def tile_counts(code_bits: int, sparse: bool, scaled: bool, order: Order) -> Counter[str]:
+def tile_counts(coded: CodedWeights, order: Order) -> Counter[str]:
     """Vector and tile instructions of one tile at batch 1, as the kernels execute them."""
     counts: Counter[str] = Counter()
-    pairs = TILE_ROWS // 2
-    if code_bits == NIBBLE and not sparse:
+    sparse, scaled, pairs = coded.sparse, coded.scaled, TILE_ROWS // 2
+    if coded.code_bits == NIBBLE and not sparse:
         counts.update({"load": 4, "vpmultishiftqb": 12, "vpermw": 16})
-    elif code_bits == NIBBLE:
+    elif coded.code_bits == NIBBLE:
         # Both halves of 192 bytes of codes are spread to bytes in the first-level cache.
         counts.update({"load": 3, "vpand": 6, "vpsrlw": 3, "store": 6})
         counts.update({"vpexpandb": pairs, "vpermb": 2 * pairs, "vpunpckbw": 2 * pairs})

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from ctypes import Array, addressof
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,16 +146,34 @@ class Cache:
         key_sparsity: float = KEY_SPARSITY,
         value_sparsity: float = VALUE_SPARSITY,
     ):
-        self._matrices: dict[int, Matrix] = {}
-        self._cache = self._packed(
-            prune_cache(keys, key_sparsity), prune_cache(values, value_sparsity), sparse=True
-        )
         self.heads, self.tokens, self.dim = keys.shape
+        self._matrices: dict[int, Matrix] = {}
+        sparse = key_sparsity > 0 or value_sparsity > 0
+        pruned = prune_cache(keys, key_sparsity), prune_cache(values, value_sparsity)
+        self._set(self._packed(*pruned, sparse=sparse))
+
+    def _set(self, cache: SparseCache) -> None:
+        self._cache = cache
         self.tail = Tail(self.heads, self.dim)
         self._c_keys, self._c_values = (
             (CWeights * self.heads)(*(self._matrices[id(part)].c_weights for part in parts))
             for parts in (self._cache.keys, self._cache.values)
         )
+
+    def copy(self) -> Self:
+        """The same keys and values in memory of their own, without a tail."""
+        twin = type(self).__new__(type(self))
+        twin.heads, twin.tokens, twin.dim = self.heads, self.tokens, self.dim
+        twin._matrices = {}
+
+        def again(part: PackedWeights) -> PackedWeights:
+            matrix = self._matrices[id(part)].copy()
+            twin._matrices[id(matrix.packed)] = matrix
+            return matrix.packed
+
+        keys, values = self._cache.keys, self._cache.values
+        twin._set(SparseCache([again(part) for part in keys], [again(part) for part in values]))
+        return twin
 
     @property
     def size(self) -> int:

@@ -6,9 +6,10 @@ moment of the machine hits all of them; a result is the median of the rounds.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +18,22 @@ from tilewright.golden.deca import compress, resolve_scheme
 from tilewright.golden.params.sparamx import ElementType, Order, WeightFormat
 from tilewright.golden.sparamx import tile_instructions
 from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
+from tilewright.golden.sparamx.coded import tile_counts
 from tilewright.golden.sparamx.software_deca import tile_instructions as deca_instructions
+from tilewright.kernels.coded import CodedMatrix
 from tilewright.kernels.contestants import (
     SEED,
-    Attention,
     Contestant,
+    InModel,
+    Operator,
     Ours,
     Read,
+    attention_copies,
     copies_of,
     int8_of,
     pack_copies,
     random_weights,
+    stock_attention,
     stock_copies,
 )
 from tilewright.kernels.deca import DecaMatrix
@@ -65,10 +71,11 @@ def run(plan: Plan, progress: Progress = lambda text: None) -> dict[str, Any]:
     }
     progress("packing")
     record["packing"] = measure_packing(plan, most)
-    record["layers"] = []
+    record["layers"], record["in_model"] = [], []
     for shape in plan.shapes:
         progress(f"layer {shape[0]}x{shape[1]}")
         record["layers"] += measure_layer(plan, shape, most)
+        record["in_model"] += measure_in_model(plan, shape, most)
     record["sparsity"] = []
     for sparsity in plan.sparsities:
         progress(f"{sparsity:.0%} zeros")
@@ -206,20 +213,16 @@ def measure_threads(plan: Plan) -> list[Row]:
 
 
 def measure_attention(plan: Plan, threads: int) -> list[Row]:
-    """The two GEMMs of one layer's attention for one token, keys and values pruned or dense.
-
-    Without the softmax between them, which is the same for both.
-    """
-    heads, queries, tokens, dim = plan.cache
-    contestants: dict[str, Contestant] = {}
-    for name, sparsity in (("pruned", (KEY_SPARSITY, VALUE_SPARSITY)), ("dense", (0.0, 0.0))):
-        fmt = WeightFormat(sparse=name == "pruned")
-        wanted = ((dim, tokens), sparsity[0]), ((tokens, dim), sparsity[1])
-        keys, values = (
-            [Matrix.pack(fmt, random_weights(shape, zeros)) for _ in range(heads)]
-            for shape, zeros in wanted
-        )
-        contestants[name] = Attention(plan, keys, values, threads)
+    """One layer's attention for one token: keys and values pruned or dense, and stock PyTorch."""
+    _, queries, tokens, dim = plan.cache
+    contestants: dict[str, Contestant] = {
+        "pruned": attention_copies(plan, threads, (KEY_SPARSITY, VALUE_SPARSITY)),
+        "dense": attention_copies(plan, threads, (0.0, 0.0)),
+        "read": Read(plan.working_set, threads),
+    }
+    stock = stock_attention(plan, threads)
+    if stock:
+        contestants["stock"] = stock
     shape = (dim, tokens)
     return [
         _row(contestants[name], name, shape, queries, None, threads, lap)
@@ -227,70 +230,115 @@ def measure_attention(plan: Plan, threads: int) -> list[Row]:
     ]
 
 
+def measure_in_model(plan: Plan, shape: tuple[int, int], threads: int) -> list[Row]:
+    """Layers at batch 1 as in a model: a small operator of PyTorch after each call, and no rest.
+
+    The operator's own time, measured in the same rounds, is taken off.
+    """
+    weights = random_weights(shape, 0.5)
+    stock = stock_copies(plan, weights, threads)
+    if not stock:
+        return []
+    int8 = WeightFormat(element=ElementType.INT8)
+    entered: dict[str, Contestant] = {
+        "sparse bf16": pack_copies(plan, WeightFormat(), weights, threads),
+        "sparse int8": pack_copies(plan, int8, int8_of(weights), threads),
+        "stock bf16": stock,
+    }
+    contestants: dict[str, Contestant] = {n: InModel(c, threads) for n, c in entered.items()}
+    contestants["operator"] = Operator(stock.count, threads)
+    laps = race(plan, contestants, 1)
+    between = laps.pop("operator").seconds
+    return [
+        _row(entered[n], n, shape, 1, 0.5, threads, lap._replace(seconds=lap.seconds - between))
+        for n, lap in laps.items()
+    ]
+
+
 def measure_schemes(plan: Plan, roofs: Roofs) -> list[Row]:
-    """Tiles per second of every scheme at batch 1, measured and predicted, and our two kernels."""
+    """Tiles per second of every scheme at batch 1, measured and predicted, by every kernel."""
     if not roofs.instructions or roofs.matrix is None:
         return []
     inputs, outputs = plan.scheme_shape
-    tiles = -(-outputs // 16) * -(-inputs // 32)
     rng = np.random.default_rng(SEED)
     dense = rng.standard_normal((outputs, inputs), np.float32)
     rows = []
-    read = Read(plan.working_set, roofs.threads)
+    race_of = partial(_surface_rows, plan, roofs, Read(plan.working_set, roofs.threads))
     for name, density in plan.schemes:
         compressed = compress(dense, resolve_scheme(name), density)
-        matrix = DecaMatrix(compressed)
-        contestant = Ours(copies_of(plan, matrix), roofs.threads)
-        counts = deca_instructions(compressed.scheme)
-        rows.append(
-            _surface_row(plan, roofs, read, name, density, "DECA tiles", contestant, tiles, counts)
-        )
+        deca = Ours(copies_of(plan, DecaMatrix(compressed)), roofs.threads)
+        entered = [Surface("DECA tiles", deca, deca_instructions(compressed.scheme), "x from L2")]
+        if compressed.scheme.config.code_bits <= 8:
+            matrix = CodedMatrix(compressed)
+            ours = Ours(copies_of(plan, matrix), roofs.threads)
+            for order in Order:
+                counts = tile_counts(matrix.coded, order)
+                reload = "one row of x" if order is Order.TILE else None
+                label = f"look-up, {order.value} order"
+                entered.append(Surface(label, ours.with_order(order), counts, reload))
+        rows += race_of(name, density, entered)
     for sparsity in [1 - d for n, d in plan.schemes if n == "bf16" and d is not None]:
         weights = random_weights(plan.scheme_shape, sparsity)
-        ours = pack_copies(plan, WeightFormat(), weights, roofs.threads)
-        for order in Order:
-            counts = tile_instructions(WeightFormat(), order)
-            label = f"SparAMX, {order.value} order"
-            entered = ours.with_order(order)
-            density = round(1 - sparsity, 2)
-            rows.append(
-                _surface_row(plan, roofs, read, "bf16", density, label, entered, tiles, counts)
+        packed = pack_copies(plan, WeightFormat(), weights, roofs.threads)
+        entered = [
+            Surface(
+                f"SparAMX, {order.value} order",
+                packed.with_order(order),
+                tile_instructions(WeightFormat(), order),
+                "one row of x" if order is Order.TILE else None,
             )
+            for order in Order
+        ]
+        rows += race_of("bf16", round(1 - sparsity, 2), entered)
     return rows
 
 
-def _surface_row(
+class Surface(NamedTuple):
+    """A kernel, and what the Roof-Surface model is told of it."""
+
+    label: str
+    contestant: Ours
+    counts: Counter[str]
+    reload: str | None  # how its tiles reach the matrix unit, if they do
+
+
+def _surface_rows(
     plan: Plan,
     roofs: Roofs,
     read: Read,
     name: str,
     density: float | None,
-    kernel: str,
-    contestant: Ours,
-    tiles: int,
-    counts: Counter[str],
-) -> Row:
-    times = race(plan, {name: contestant, "read": read}, 1)
-    seconds = times[name].seconds
-    tile_bytes = contestant.size / tiles
+    kernels: Sequence[Surface],
+) -> list[Row]:
+    contestants: dict[str, Contestant] = {kernel.label: kernel.contestant for kernel in kernels}
+    laps = race(plan, {**contestants, "read": read}, 1)
     # What memory gives now: on a shared machine that changes from minute to minute.
-    roofs = replace(roofs, read_bytes=read.size / times["read"].seconds)
-    flat = predict(roofs, tile_bytes, counts, weighted=False)
-    weighted = predict(roofs, tile_bytes, counts, weighted=True)
-    return {
-        "scheme": name,
-        "density": density,
-        "kernel": kernel,
-        "tile_bytes": tile_bytes,
-        "read_bytes_per_second": roofs.read_bytes,
-        "instructions": dict(counts),
-        "tiles_per_second": tiles / seconds,
-        "scatter": times[name].scatter,
-        "predicted_flat": flat.rate,
-        "bound_flat": flat.bound,
-        "predicted": weighted.rate,
-        "bound": weighted.bound,
-    }
+    roofs = replace(roofs, read_bytes=read.size / laps["read"].seconds)
+    inputs, outputs = plan.scheme_shape
+    tiles = -(-outputs // 16) * -(-inputs // 32)
+    rows = []
+    for label, contestant, counts, reload in kernels:
+        tile_bytes = contestant.size / tiles
+        flat = predict(roofs, tile_bytes, counts, weighted=False)
+        weighted = predict(roofs, tile_bytes, counts, weighted=True, reload=reload)
+        rows.append(
+            {
+                "scheme": name,
+                "density": density,
+                "kernel": label,
+                "tile_bytes": tile_bytes,
+                "read_bytes_per_second": roofs.read_bytes,
+                "instructions": dict(counts),
+                "reload": reload,
+                "tiles_per_second": tiles / laps[label].seconds,
+                "scatter": laps[label].scatter,
+                "predicted_flat": flat.rate,
+                "bound_flat": flat.bound,
+                "predicted": weighted.rate,
+                "bound": weighted.bound,
+            }
+        )
+    return rows
 
 
 def _row(

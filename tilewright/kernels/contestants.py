@@ -3,18 +3,21 @@
 There are so many copies that no weight is still in a cache when its turn comes again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.params.sparamx import Order, WeightFormat
+from tilewright.kernels.attention import Cache
+from tilewright.kernels.coded import CodedMatrix
 from tilewright.kernels.deca import DecaMatrix
 from tilewright.kernels.library import library
-from tilewright.kernels.matrix import Matrix, bind_all
+from tilewright.kernels.matrix import Matrix
 from tilewright.kernels.memory import address, weight_bytes
 from tilewright.kernels.plan import Plan
 
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    *("SEED", "Attention", "Contestant", "Ours", "Read", "Stock", "Sweep"),
+    *("SEED", "Attention", "Contestant", "InModel", "Operator", "Ours", "Read", "Stock"),
+    *("StockAttention", "Sweep", "attention_copies", "stock_attention"),
     *("bf16_of", "copies_of", "int8_of", "pack_copies", "random_weights", "stock_copies"),
 ]
 
@@ -31,7 +35,8 @@ SEED = 9
 # OpenMP threads of PyTorch after some 20 ms.
 SETTLE_SECONDS, STOCK_SETTLE_SECONDS = 0.002, 0.05
 
-MatrixT = TypeVar("MatrixT", Matrix, DecaMatrix)
+MatrixT = TypeVar("MatrixT", Matrix, DecaMatrix, CodedMatrix)
+Call = Callable[[], object]
 
 
 class Sweep(Protocol):
@@ -52,9 +57,24 @@ class Contestant:
     count: int
     settle = SETTLE_SECONDS
 
+    def calls(self, batch: int) -> list[Call]:
+        """One multiplication with each copy."""
+        raise NotImplementedError
+
+    def around(self) -> AbstractContextManager[object]:
+        """What a sweep's calls need around them."""
+        return nullcontext()
+
     def prepare(self, batch: int) -> Sweep:
         """Make a sweep over all copies; a warm one wakes what sleeps."""
-        raise NotImplementedError
+        calls = self.calls(batch)
+
+        def sweep(warm: bool = False) -> None:
+            with self.around():
+                for call in calls[-_few(calls) :] if warm else calls:
+                    call()
+
+        return sweep
 
     def with_threads(self, threads: int) -> "Contestant":
         """The same copies on another number of threads."""
@@ -66,15 +86,18 @@ class Contestant:
 
 
 class Ours(Contestant):
-    """Copies of a packed or compressed matrix."""
+    """Copies of a packed, compressed or coded matrix."""
 
     def __init__(
-        self, copies: Sequence[Matrix | DecaMatrix], threads: int, order: Order | None = None
+        self,
+        copies: Sequence[Matrix | DecaMatrix | CodedMatrix],
+        threads: int,
+        order: Order | None = None,
     ):
         self.copies, self.threads, self.order = copies, threads, order
         self.size, self.count = copies[0].size, len(copies)
 
-    def prepare(self, batch: int) -> Sweep:
+    def calls(self, batch: int) -> list[Call]:
         first = self.copies[0]
         rng = np.random.default_rng(SEED)
         inputs, outputs = first.shape[1], first.shape[0]
@@ -84,16 +107,9 @@ class Ours(Contestant):
         else:
             x = bf16_of(rng.standard_normal((batch, inputs), np.float32))
             out = np.empty((batch, outputs), np.uint16)  # bf16, as stock PyTorch gives
-
-        calls = [
+        return [
             matrix.bind(x, out, threads=self.threads, order=self.order) for matrix in self.copies
         ]
-
-        def sweep(warm: bool = False) -> None:
-            for call in calls[-_few(calls) :] if warm else calls:
-                call()
-
-        return sweep
 
     def with_threads(self, threads: int) -> "Ours":
         return Ours(self.copies, threads, self.order)
@@ -103,28 +119,86 @@ class Ours(Contestant):
 
 
 class Attention(Contestant):
-    """Both GEMMs of all heads: keys, then values."""
+    """One token's attention over caches of one layer each: scores, softmax, values."""
 
-    def __init__(self, plan: Plan, keys: Sequence[Matrix], values: Sequence[Matrix], threads: int):
-        self.threads = threads
-        self.size = sum(m.size for m in (*keys, *values))
-        self.count = -(-plan.working_set // self.size)
-        self.copies = [
-            ([m.copy() for m in keys], [m.copy() for m in values]) for _ in range(self.count)
+    def __init__(self, copies: Sequence[Cache], threads: int):
+        self.copies, self.threads = copies, threads
+        self.size, self.count = copies[0].size, len(copies)
+
+    def calls(self, batch: int) -> list[Call]:
+        first = self.copies[0]
+        values = np.random.default_rng(SEED).standard_normal(
+            (first.heads * batch, first.dim), np.float32
+        )
+        queries, out = bf16_of(values), np.empty(values.shape, np.uint16)
+        return [
+            partial(cache.attend, queries, threads=self.threads, out=out) for cache in self.copies
         ]
 
-    def prepare(self, batch: int) -> Sweep:
-        calls = []
-        for pair in self.copies:
-            for heads in pair:
-                x = np.full((batch, heads[0].shape[1]), 0x3F80, np.uint16)  # ones
-                calls.append(bind_all(heads, [x] * len(heads), threads=self.threads)[0])
 
-        def sweep(warm: bool = False) -> None:
-            for call in calls[-_few(calls) :] if warm else calls:
-                call()
+class StockAttention(Contestant):
+    """PyTorch's scaled_dot_product_attention over dense caches."""
 
-        return sweep
+    settle = STOCK_SETTLE_SECONDS
+
+    def __init__(self, copies: "Sequence[tuple[torch.Tensor, torch.Tensor]]", threads: int):
+        self.copies, self.threads = copies, threads
+        self.size, self.count = 4 * copies[0][0].numel(), len(copies)
+
+    def around(self) -> AbstractContextManager[object]:
+        return _torch_with(self.threads)
+
+    def calls(self, batch: int) -> list[Call]:
+        import torch
+
+        _, heads, _, dim = self.copies[0][0].shape
+        query = torch.randn(1, heads * batch, 1, dim, dtype=torch.bfloat16)
+        attention = torch.nn.functional.scaled_dot_product_attention
+        return [partial(attention, query, *pair, enable_gqa=True) for pair in self.copies]
+
+
+class Operator(Contestant):
+    """A small operator of PyTorch that wakes its threads: what stands between layers of a model."""
+
+    def __init__(self, count: int, threads: int):
+        self.size, self.count, self.threads = 1, count, threads
+
+    def around(self) -> AbstractContextManager[object]:
+        return _torch_with(self.threads)
+
+    def calls(self, batch: int) -> list[Call]:
+        import torch
+
+        return [partial(torch.nn.functional.silu, torch.randn(1 << 16))] * self.count
+
+
+class InModel(Contestant):
+    """A contestant whose every call is followed by a small operator, with no rest between."""
+
+    settle = 0.0
+
+    def __init__(self, inner: Contestant, threads: int):
+        self.inner, self.threads = inner, threads
+        self.size, self.count = inner.size, inner.count
+
+    def around(self) -> AbstractContextManager[object]:
+        return _torch_with(self.threads)
+
+    def calls(self, batch: int) -> list[Call]:
+        between = Operator(1, self.threads).calls(batch)[0]
+
+        def both(call: Call) -> None:
+            call()
+            between()
+
+        return [partial(both, call) for call in self.inner.calls(batch)]
+
+
+def _torch_with(threads: int) -> AbstractContextManager[object]:
+    import torch
+
+    torch.set_num_threads(threads)
+    return torch.inference_mode()
 
 
 class Read(Contestant):
@@ -159,19 +233,14 @@ class Stock(Contestant):
         self.copies, self.threads = copies, threads
         self.size, self.count = 2 * copies[0].numel(), len(copies)
 
-    def prepare(self, batch: int) -> Sweep:
+    def around(self) -> AbstractContextManager[object]:
+        return _torch_with(self.threads)
+
+    def calls(self, batch: int) -> list[Call]:
         import torch
 
         x = torch.randn(batch, self.copies[0].shape[1], dtype=torch.bfloat16)
-        linear = torch.nn.functional.linear
-
-        def sweep(warm: bool = False) -> None:
-            torch.set_num_threads(self.threads)
-            with torch.inference_mode():
-                for weight in self.copies[-_few(self.copies) :] if warm else self.copies:
-                    linear(x, weight)
-
-        return sweep
+        return [partial(torch.nn.functional.linear, x, weight) for weight in self.copies]
 
     def with_threads(self, threads: int) -> "Stock":
         return Stock(self.copies, threads)
@@ -199,6 +268,29 @@ def stock_copies(plan: Plan, weights: NDArray[np.uint16], threads: int) -> Stock
     count = -(-plan.working_set // weights.nbytes)
     tensor = torch.from_numpy(weights.view(np.int16)).view(torch.bfloat16)
     return Stock([tensor.clone() for _ in range(count)], threads)
+
+
+def attention_copies(plan: Plan, threads: int, sparsity: tuple[float, float]) -> Attention:
+    """Caches of one layer with these shares of keys and values zero."""
+    heads, _, tokens, dim = plan.cache
+    rng = np.random.default_rng(SEED)
+    keys, values = rng.standard_normal((2, heads, tokens, dim), np.float32)
+    first = Cache(keys, values, key_sparsity=sparsity[0], value_sparsity=sparsity[1])
+    return Attention(
+        [first, *(first.copy() for _ in range(-(-plan.working_set // first.size) - 1))], threads
+    )
+
+
+def stock_attention(plan: Plan, threads: int) -> StockAttention | None:
+    """Dense caches for stock PyTorch; None where that is not installed."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    heads, _, tokens, dim = plan.cache
+    count = -(-plan.working_set // (4 * heads * tokens * dim))
+    make = lambda: torch.randn(1, heads, tokens, dim).to(torch.bfloat16)  # noqa: E731
+    return StockAttention([(make(), make()) for _ in range(count)], threads)
 
 
 def random_weights(shape: tuple[int, int], sparsity: float) -> NDArray[np.uint16]:

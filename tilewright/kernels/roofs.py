@@ -7,7 +7,7 @@ second over a tile's bytes (MBW), the vector unit's operations per second over a
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -23,9 +23,21 @@ INSTRUCTIONS = (
 )
 PER_ROUND = 16
 MATRIX_PER_ROUND = 4
-SAME_COST = {"vpand": "vpadd", "vpopcnt": "vpadd", "valign": "vpermw"}  # same ports
+SAME_COST = {"vpand": "vpadd", "vpopcnt": "vpadd", "valign": "vpermw", "vaddps": "vfmadd"}
 # What runs beside the vector ports; loads of vectors and of tiles share theirs.
 MEMORY_PORTS = {"load": "load", "tileloadd": "load", "store": "store"}
+# A core has two ports for 512-bit vectors. Most instructions run on either; these on one of them
+# (Intel's tables for this family of cores), where their measured rate is half of the others'.
+FIRST_PORT = frozenset({"vdpbf16ps", "vpsrlw"})
+SECOND_PORT = frozenset(
+    {
+        *("vpexpandw", "vpexpandb", "vpermw", "vpermi2w", "vpermb", "vpmovzxbw", "vpmovzxbd"),
+        *("vptestmw", "vpmultishiftqb", "vpunpckbw", "vpbroadcastw", "valign"),
+    }
+)
+# How a tile that was expanded reaches the matrix unit, and what of x is loaded with it: kinds of
+# `operations` in src/amx.cpp.
+RELOADS = {"one row of x": -4, "x from L1": -5, "x from L2": -6}
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,8 @@ class Roofs:
     instructions: dict[str, float]  # by name; VOS is that of a plain addition
     matrix: float | None  # MOS: TDPBF16PS on full tiles
     matrix_from_l2: float | None = None  # the same, each with a tile of x from that cache
+    # Tiles that are stored row by row, loaded two tiles later and multiplied, by what else is read.
+    reload: dict[str, float] = field(default_factory=dict)
 
     @property
     def vector(self) -> float:
@@ -55,11 +69,12 @@ class Prediction:
     memory: float
     vector: float
     matrix: float
+    reload: float = float("inf")  # of tiles that pass through the first-level cache
 
     @property
     def rate(self) -> float:
         """Tiles per second at most."""
-        return min(self.memory, self.vector, self.matrix)
+        return min(self.memory, self.vector, self.matrix, self.reload)
 
     @property
     def bound(self) -> str:
@@ -102,35 +117,59 @@ def measure_roofs(
     if Path.AVX512 in paths:
         instructions = {name: operations(kind, PER_ROUND) for kind, name in enumerate(INSTRUCTIONS)}
     matrix = from_l2 = None
+    reload: dict[str, float] = {}
     if Path.AMX in paths:
         matrix = operations(-1, MATRIX_PER_ROUND)
         instructions["tileloadd"] = operations(-2, MATRIX_PER_ROUND)
         from_l2 = operations(-3, MATRIX_PER_ROUND)
+        reload = {n: operations(kind, MATRIX_PER_ROUND) for n, kind in RELOADS.items()}
     read_bytes = read_rate(threads, working_set, repeats)
-    return Roofs(threads, read_bytes, instructions, matrix, from_l2)
+    return Roofs(threads, read_bytes, instructions, matrix, from_l2, reload)
 
 
-def predict(roofs: Roofs, tile_bytes: float, counts: Counter[str], *, weighted: bool) -> Prediction:
+def predict(
+    roofs: Roofs,
+    tile_bytes: float,
+    counts: Counter[str],
+    *,
+    weighted: bool,
+    reload: str | None = None,
+) -> Prediction:
     """Rates of a kernel that reads ``tile_bytes`` and executes ``counts`` per tile.
 
-    ``weighted``: every vector instruction takes the time measured for it; else all take that of an
-    addition, as the paper has it. Loads and stores run beside the vector ports and are bound by
-    their own rate.
+    ``weighted``: instructions take the time measured for them on the port that they need, the other
+    instructions whatever of the two ports is left, and loads and stores run beside them; a kernel
+    whose tiles are stored and loaded again names its kind of ``RELOADS``. Else every vector
+    instruction takes the time of an addition, as the paper has it.
     """
-    vector, ports = 0.0, {"load": 0.0, "store": 0.0}  # seconds of a tile
-    for name, count in counts.items():
-        if weighted and name in MEMORY_PORTS:
-            ports[MEMORY_PORTS[name]] += count / roofs.instructions[name]
-        elif name in MATRIX_INSTRUCTIONS or name in TILE_MOVES:
-            continue
-        elif weighted:
-            vector += count / roofs.instructions[SAME_COST.get(name, name)]
-        else:
-            vector += count / roofs.vector
+    if weighted:
+        vector = _port_seconds(roofs, counts)
+    else:
+        other = MATRIX_INSTRUCTIONS | TILE_MOVES
+        vector = sum(n for name, n in counts.items() if name not in other) / roofs.vector
     matrix = sum(counts[name] for name in MATRIX_INSTRUCTIONS)
-    busy = max(vector, *ports.values())
     return Prediction(
         memory=roofs.read_bytes / tile_bytes,
-        vector=1 / busy if busy else float("inf"),
+        vector=1 / vector if vector else float("inf"),
         matrix=roofs.matrix / matrix if matrix and roofs.matrix else float("inf"),
+        reload=roofs.reload[reload] if weighted and reload else float("inf"),
     )
+
+
+def _port_seconds(roofs: Roofs, counts: Counter[str]) -> float:
+    """Seconds of a tile that the busiest port is busy."""
+    first = second = either = 0.0
+    memory = {"load": 0.0, "store": 0.0}
+    for name, count in counts.items():
+        if name in MATRIX_INSTRUCTIONS or (name in TILE_MOVES and name not in MEMORY_PORTS):
+            continue
+        seconds = count / roofs.instructions[SAME_COST.get(name, name)]
+        if name in MEMORY_PORTS:
+            memory[MEMORY_PORTS[name]] += seconds
+        elif name in FIRST_PORT:
+            first += seconds
+        elif name in SECOND_PORT:
+            second += seconds
+        else:
+            either += seconds  # of both ports together
+    return max(first, second, (first + second) / 2 + either, *memory.values())
