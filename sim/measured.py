@@ -10,7 +10,10 @@ from typing import Any
 
 from tilewright.sim.records import NoRecordError
 
-__all__ = ["BLOCK", "attention_seconds", "batch_seconds", "block_seconds", "layer_seconds"]
+__all__ = [
+    *("BLOCK", "attention_seconds", "batch_seconds", "block_seconds", "layer_seconds"),
+    "record",
+]
 
 RECORD = Path(__file__).parents[1] / "kernels" / "records" / "xeon-amx-16.json"
 # Linear layers of a block of Llama 3 8B, inputs x outputs: q, k, v, o, gate, up, down.
@@ -26,6 +29,11 @@ def _record(path: Path) -> dict[str, Any]:
         raise NoRecordError("no record of the kernels on a processor")
     found: dict[str, Any] = json.loads(path.read_text())
     return found
+
+
+def record() -> dict[str, Any]:
+    """The whole record."""
+    return _record(RECORD)
 
 
 def _seconds(section: str, **wanted: Any) -> float:

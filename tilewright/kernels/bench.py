@@ -336,6 +336,8 @@ def _surface_rows(
                 "bound_flat": flat.bound,
                 "predicted": weighted.rate,
                 "bound": weighted.bound,
+                "vector": weighted.vector,
+                "reload_rate": weighted.reload if reload else None,
             }
         )
     return rows
