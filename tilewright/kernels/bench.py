@@ -31,6 +31,7 @@ from tilewright.kernels.contestants import (
     attention_copies,
     copies_of,
     int8_of,
+    onednn_of,
     pack_copies,
     random_weights,
     stock_attention,
@@ -140,6 +141,9 @@ def measure_layer(plan: Plan, shape: tuple[int, int], threads: int) -> list[Row]
     contestants["read"] = Read(plan.working_set, threads)
     if stock:
         contestants["stock bf16"] = stock
+    onednn = onednn_of(stock)
+    if onednn:
+        contestants["oneDNN bf16"] = onednn
     rows = []
     for batch in [b for b in (1, 16, 32) if b <= max(plan.batches)]:
         for name, lap in race(plan, contestants, batch).items():

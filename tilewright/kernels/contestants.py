@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("SEED", "Attention", "Contestant", "InModel", "Operator", "Ours", "Read", "Stock"),
-    *("StockAttention", "Sweep", "attention_copies", "stock_attention"),
+    *("OneDnn", "StockAttention", "Sweep", "attention_copies", "onednn_of", "stock_attention"),
     *("bf16_of", "copies_of", "int8_of", "pack_copies", "random_weights", "stock_copies"),
 ]
 
@@ -244,6 +244,34 @@ class Stock(Contestant):
 
     def with_threads(self, threads: int) -> "Stock":
         return Stock(self.copies, threads)
+
+
+class OneDnn(Stock):
+    """The same layer by oneDNN, its weights reordered as it wants them, as in frozen graphs."""
+
+    def calls(self, batch: int) -> list[Call]:
+        import torch
+
+        x = torch.randn(batch, self.copies[0].shape[1], dtype=torch.bfloat16)
+        with torch.inference_mode(False), torch.no_grad():
+            packed = [
+                torch.ops.mkldnn._reorder_linear_weight(weight.to_mkldnn(), batch)
+                for weight in self.copies
+            ]
+        multiply = torch.ops.mkldnn._linear_pointwise
+        return [partial(multiply, x, weight, None, "none", [], "") for weight in packed]
+
+
+def onednn_of(stock: Stock | None) -> OneDnn | None:
+    """oneDNN on the tensors of stock PyTorch; None where it is not part of that."""
+    if stock is None:
+        return None
+    found = OneDnn(stock.copies, stock.threads)
+    try:
+        OneDnn(stock.copies[:1], stock.threads).calls(1)[0]()
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return None  # a PyTorch without it, or with other names
+    return found
 
 
 def pack_copies(plan: Plan, fmt: WeightFormat, weights: NDArray, threads: int) -> Ours:
