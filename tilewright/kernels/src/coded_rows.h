@@ -89,7 +89,7 @@ class ByteDecoder {
     __m512i low_, high_;
 };
 
-// Up to 4 bits without the zeros: codes are spread to bytes in a buffer, one tile ahead of their
+// Up to 4 bits without the zeros: codes are spread to bytes in a buffer, two tiles ahead of their
 // expansion, which would otherwise wait until they have reached the cache.
 class SparseNibbleDecoder {
   public:
@@ -144,7 +144,8 @@ class CodedStream {
     CodedStream(const CodedWeights &w, int64_t start)
         : decoder_(w), from_(w.stream + start) {
         Prefetcher first_lines(from_);
-        if constexpr (kSpread) next_end_ = spread();
+        if constexpr (kSpread)
+            for (int t = 0; t < kSpreadAhead; t++) spread();
     }
 
     // Go on to the next tile.
@@ -153,9 +154,9 @@ class CodedStream {
         const uint8_t *codes = record + kHead;
         scales_ = record + (Sparse ? kMaskBytes : 0);
         if constexpr (kSpread) {
-            decoder_.begin(mask, buffers_[turn_ % 2]);
-            from_ = next_end_, turn_++;
-            next_end_ = spread();
+            decoder_.begin(mask, buffers_[(turn_ - kSpreadAhead) % kBuffers]);
+            from_ = ends_[(turn_ - kSpreadAhead) % kBuffers];
+            spread();
         } else if constexpr (Bits == 4) {
             decoder_.begin(codes);
             from_ = codes + NibbleDecoder::kBytes;
@@ -184,14 +185,20 @@ class CodedStream {
         Bits == 8, ByteDecoder<Sparse>,
         std::conditional_t<Sparse, SparseNibbleDecoder, NibbleDecoder>>;
 
-    const uint8_t *spread() {
-        return decoder_.spread(from_, from_ + kHead, buffers_[turn_ % 2]);
+    // The tile that comes kSpreadAhead later; behind the last one stand zeros, or another segment.
+    [[gnu::always_inline]] void spread() {
+        const uint8_t *record = turn_ ? ends_[(turn_ - 1) % kBuffers] : from_;
+        const int place = turn_++ % kBuffers;
+        ends_[place] = decoder_.spread(record, record + kHead, buffers_[place]);
     }
 
+    static constexpr unsigned kSpreadAhead = 2, kBuffers = 4;
     Decoder decoder_;
-    const uint8_t *from_, *next_end_ = nullptr, *scales_ = nullptr;
+    const uint8_t *from_, *scales_ = nullptr;
     unsigned turn_ = 0;
-    alignas(64) uint8_t buffers_[kSpread ? 2 : 1][kSpread ? SparseNibbleDecoder::kBufferBytes : 1];
+    const uint8_t *ends_[kBuffers];
+    alignas(64) uint8_t
+        buffers_[kSpread ? kBuffers : 1][kSpread ? SparseNibbleDecoder::kBufferBytes : 1];
 };
 
 // Calls `run` with the kind of stream that the weights are, as a value of type Kind.
