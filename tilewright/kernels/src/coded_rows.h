@@ -145,7 +145,7 @@ class CodedStream {
         : decoder_(w), from_(w.stream + start) {
         Prefetcher first_lines(from_);
         if constexpr (kSpread)
-            for (int t = 0; t < kSpreadAhead; t++) spread();
+            for (unsigned t = 0; t < kSpreadAhead; t++) spread();
     }
 
     // Go on to the next tile.
