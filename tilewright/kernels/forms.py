@@ -77,7 +77,7 @@ def prune_bits(bits: NDArray[np.uint16], sparsity: float) -> None:
 def pack(form: str, bits: NDArray[np.uint16]) -> Packed:
     """Pack a matrix of bf16 patterns; its zeros are those of the packed one."""
     if form == "bf16":
-        return Packed(_bitmap_parts(Matrix.pack(_format(form, bits & 0x7FFF), bits)), None)
+        return Packed(_bitmap_parts(Matrix.pack(_format(form, bits), bits)), None)
     if form == "int8":
         quantised, scales = _int8(bits)
         return Packed(_bitmap_parts(Matrix.pack(_format(form, quantised), quantised)), scales)
@@ -119,7 +119,7 @@ def _scheme(form: str, bits: NDArray[np.uint16] | None = None) -> Scheme:
     scheme = resolve_scheme(form)
     if bits is None:
         return scheme
-    zeros = 1 - np.count_nonzero(bits & 0x7FFF) / bits.size
+    zeros = share_of_zeros(bits & 0x7FFF)
     return scheme.sparsified if zeros * scheme.config.code_bits > 1 else scheme
 
 
@@ -151,8 +151,14 @@ def _coded(shape: tuple[int, int], *arrays: NDArray[np.uint8]) -> CodedWeights:
 def _format(form: str, weights: NDArray) -> WeightFormat:
     """With a bitmap where a matrix has zeros enough to pay for it."""
     element = ELEMENTS[form]
-    zeros = 1 - np.count_nonzero(weights) / weights.size
-    return WeightFormat(element=element, sparse=bool(zeros * 8 * element.bytes > 1))
+    saved = share_of_zeros(weights) * 8 * element.bytes
+    return WeightFormat(element=element, sparse=saved > 1)
+
+
+def share_of_zeros(weights: NDArray) -> float:
+    """Zeros among the weights, by some of the rows where there are many."""
+    some = weights[:: max(1, len(weights) // 256)]
+    return 1 - float(np.count_nonzero(some)) / some.size
 
 
 def _bitmap_parts(matrix: Matrix) -> Parts:

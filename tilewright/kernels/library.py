@@ -111,7 +111,10 @@ _SIGNATURES = {
     "tw_count_segments": (None, [c_void_p, *[c_int64] * 4, c_void_p, c_int32]),
     "tw_sum_weights": (None, [*[c_void_p] * 3, c_int64, c_int64, c_void_p, c_int32]),
     "tw_norm": (None, [*[c_void_p] * 3, c_int64, c_int64, c_float, c_int32]),
-    "tw_rotate": (None, [*[c_void_p] * 3, *[c_int64] * 4, c_int32]),
+    "tw_rotate": (
+        None,
+        [*[c_void_p] * 3, *[c_int64] * 6, *[c_void_p] * 2, *[c_int64] * 2, c_int32],
+    ),
     "tw_read": (c_int64, [c_void_p, c_int64, c_int32]),
     "tw_operations": (c_int64, [c_int32, c_int64, c_int32]),
 }

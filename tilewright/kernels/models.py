@@ -16,7 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from tilewright.kernels.forms import check_form
-from tilewright.kernels.operators import norm, rms_norm, rotate_, turn_
+from tilewright.kernels.operators import (
+    grow,
+    norm,
+    rms_norm,
+    rotate_,
+    turn_,
+    turn_into_cache,
+)
 from tilewright.kernels.torch_layers import SparseLinear
 
 __all__ = ["sparsify"]
@@ -191,33 +198,82 @@ class FusedAttention(nn.Module):
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """As that of Transformers: the result and, from some implementations, the weights."""
-        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-        from transformers.models.llama.modeling_llama import eager_attention_forward
-
         shape, dim = hidden_states.shape[:-1], self.head_dim
         keys = self.config.num_key_value_heads
         queries = keys * self.num_key_value_groups
         cosines, sines = position_embeddings
         joined = self.qkv_proj(hidden_states)
-        turn = rotate_ if torch.compiler.is_compiling() else turn_
-        turn(joined, cosines, sines, queries + keys)
         heads = joined.view(*shape, -1, dim).transpose(1, 2)
-        query, key, value = heads.split((queries, keys, keys), dim=1)
-        if past_key_values is not None:
-            key, value = past_key_values.update(key, value, self.layer_idx)
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
-        )
+        query = heads[:, :queries]
+        stored = None
+        if past_key_values is not None and not torch.compiler.is_compiling():
+            stored = store(past_key_values, self.layer_idx, joined, position_embeddings)
+        if stored is not None:
+            key, value = stored
+        else:
+            turn = rotate_ if torch.compiler.is_compiling() else turn_
+            turn(joined, cosines, sines, queries + keys)
+            key, value = heads[:, queries : queries + keys], heads[:, queries + keys :]
+            if past_key_values is not None:
+                key, value = past_key_values.update(key, value, self.layer_idx)
         sliding = getattr(self, "sliding_window", None)
+        if self.config._attn_implementation == "sdpa" and shape[1] == 1 and attention_mask is None:
+            # One token sees all before it: no mask, and none of the wrapper's questions.
+            mixed = nn.functional.scaled_dot_product_attention(
+                query, key, value, scale=self.scaling, enable_gqa=True
+            )
+            return self.o_proj(mixed.transpose(1, 2).reshape(*shape, -1)), None
         if sliding is not None:
             kwargs["sliding_window"] = sliding
-        mixed, weights = attend(
+        mixed, weights = attention_of(self.config._attn_implementation)(
             *(self, query, key, value, attention_mask),
             dropout=0.0,
             scaling=self.scaling,
             **kwargs,
         )
         return self.o_proj(mixed.reshape(*shape, -1)), weights
+
+
+def attention_of(implementation: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
+    """What a model of Transformers is set to attend with."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+    from transformers.models.llama.modeling_llama import eager_attention_forward
+
+    found: Callable[..., tuple[Tensor, Tensor | None]] = ALL_ATTENTION_FUNCTIONS.get_interface(
+        implementation, eager_attention_forward
+    )
+    return found
+
+
+def store(
+    cache: Any, index: int, joined: Tensor, angles: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor] | None:
+    """Turn queries, and put turned keys and their values into a growing cache of Transformers.
+
+    Such a cache copies all of its tokens for every new one; here they keep their place, and room
+    for more lies behind them. Returns all keys and values, or None where the cache is of another
+    kind, empty, or not bf16: nothing has been done then.
+    """
+    layers = getattr(cache, "layers", ())
+    layer: Any = layers[index] if index < len(layers) else None
+    if type(layer).__name__ != "DynamicLayer" or not layer.is_initialized:
+        return None
+    keys, tokens = layer.keys, joined.shape[1]
+    if joined.dtype is not torch.bfloat16 or keys.dtype is not torch.bfloat16 or keys.dim() != 4:
+        return None
+    before = keys.shape[2]
+    rooms = getattr(layer, "rooms", None)
+    if (
+        rooms is None
+        or rooms[0].data_ptr() != keys.data_ptr()  # cut at the end is fine, another order is not
+        or rooms[1].data_ptr() != layer.values.data_ptr()
+        or rooms[0].shape[2] < before + tokens
+        or rooms[0].shape[0] != len(keys)
+    ):
+        rooms = layer.rooms = (grow(keys, tokens), grow(layer.values, tokens))
+    turn_into_cache(joined, *angles, rooms, before)
+    layer.keys, layer.values = (room[:, :, : before + tokens] for room in rooms)
+    return layer.keys, layer.values
 
 
 def fuse_norms(model: nn.Module) -> None:

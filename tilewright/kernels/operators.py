@@ -19,7 +19,7 @@ from tilewright.kernels.forms import PARTS, family, matrix_of
 from tilewright.kernels.library import CCall, CProduct, available_paths, default_threads, library
 from tilewright.kernels.matrix import ORDERS, Multiplier
 
-__all__ = ["Prepared", "linear", "rms_norm", "rotate_"]
+__all__ = ["Prepared", "grow", "linear", "norm", "rms_norm", "rotate_", "turn_", "turn_into_cache"]
 
 
 class Prepared:
@@ -169,10 +169,47 @@ def turn_(x: Tensor, cosines: Tensor, sines: Tensor, heads: int) -> None:
         turned = torch.cat((-second, first), dim=-1)
         part.copy_(part * cosines.unsqueeze(2) + turned * sines.unsqueeze(2))
         return
-    if len(cosines) != batch:
-        cosines, sines = (t.expand(batch, tokens, dim) for t in (cosines, sines))
-    cosines, sines = cosines.contiguous(), sines.contiguous()
+    cosines, sines = _angles(cosines, batch), _angles(sines, batch)
     library().tw_rotate(
-        *(x.data_ptr(), cosines.data_ptr(), sines.data_ptr(), batch * tokens),
-        *(heads, dim, features, default_threads()),
+        *(x.data_ptr(), cosines.data_ptr(), sines.data_ptr(), batch * tokens, tokens),
+        *(heads, 0, dim, features, None, None, 0, 0, default_threads()),
+    )
+
+
+def _angles(angles: Tensor, batch: int) -> Tensor:
+    """Angles of every token of every sequence."""
+    if len(angles) != batch:
+        angles = angles.expand(batch, *angles.shape[1:])
+    return angles.contiguous()
+
+
+ROOM = 256  # tokens by which a cache's memory grows, at least
+
+
+def grow(cached: Tensor, tokens: int) -> Tensor:
+    """Room for more tokens behind (batch, heads, tokens, dim), at least twice as many as before."""
+    batch, heads, before, dim = cached.shape
+    wanted = max(2 * before, before + tokens + ROOM)
+    room = cached.new_empty(batch, heads, wanted, dim)
+    room[:, :, :before] = cached
+    return room
+
+
+def turn_into_cache(
+    x: Tensor, cosines: Tensor, sines: Tensor, rooms: tuple[Tensor, Tensor], position: int
+) -> None:
+    """Turn queries in place, and keys into their place in the cache, with their values.
+
+    ``x`` is (batch, tokens, features) of bf16; ``rooms`` of keys and of values are (batch, heads,
+    room, dim), where tokens before ``position`` are.
+    """
+    batch, tokens, features = x.shape
+    keys, values = rooms
+    heads, room, dim = keys.shape[1:]
+    queries = features // dim - 2 * heads
+    cosines, sines = _angles(cosines, batch), _angles(sines, batch)
+    library().tw_rotate(
+        *(x.data_ptr(), cosines.data_ptr(), sines.data_ptr(), batch * tokens, tokens),
+        *(queries, heads, dim, features, keys.data_ptr(), values.data_ptr(), room, position),
+        default_threads(),
     )

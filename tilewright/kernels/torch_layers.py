@@ -78,7 +78,7 @@ class SparseLinear(nn.Module):
         """
         layers = [layers] if isinstance(layers, nn.Linear) else list(layers)
         bits = [pruned_bits(_weight_of(layer), sparsity) for layer in layers]
-        matrix = interleave(bits) if gated else np.concatenate(bits) if len(bits) > 1 else bits[0]
+        matrix = joined(bits, gated)
         del bits
         packed = pack(form, matrix)
         biases = [layer.bias for layer in layers]
@@ -205,10 +205,10 @@ def pruned_bits(weight: Tensor, sparsity: float | None) -> NDArray[np.uint16]:
     of the weights where they are bf16 already.
     """
     if sparsity is None or weight.dtype is torch.bfloat16:
-        bits = _numpy_bits(weight.to(torch.bfloat16))
-        if sparsity:
-            bits = bits.copy()
-            prune_bits(bits, sparsity)
+        if not sparsity:
+            return _numpy_bits(weight.to(torch.bfloat16))
+        bits = _numpy_bits(weight.clone(memory_format=torch.contiguous_format))
+        prune_bits(bits, sparsity)
         return bits
     return _numpy_bits(prune(weight, sparsity).to(torch.bfloat16))
 
@@ -226,13 +226,17 @@ def prune(weight: Tensor, sparsity: float) -> Tensor:
     return weight.masked_fill(torch.from_numpy(drop).view(weight.shape), 0)
 
 
-def interleave(gate_and_value: Sequence[NDArray[np.uint16]]) -> NDArray[np.uint16]:
-    """Two matrices as one: 16 rows of the first, 16 of the second, and so on."""
-    first = gate_and_value[0]
-    if len(first) % 16:
-        raise ValueError(f"gates need a multiple of 16 outputs, not {len(first)}")
-    pairs = [bits.reshape(-1, 16, bits.shape[1]) for bits in gate_and_value]
-    return np.stack(pairs, axis=1).reshape(-1, first.shape[1])
+def joined(matrices: Sequence[NDArray[np.uint16]], gated: bool) -> NDArray[np.uint16]:
+    """Several matrices one below the other; a gated pair by turns, 16 rows of each."""
+    tensors = [torch.from_numpy(bits.view(np.int16)) for bits in matrices]
+    rows, inputs = tensors[0].shape
+    if gated:
+        if rows % 16:
+            raise ValueError(f"gates need a multiple of 16 outputs, not {rows}")
+        together = torch.stack([t.view(-1, 16, inputs) for t in tensors], dim=1)
+        return together.view(-1, inputs).numpy().view(np.uint16)
+    together = torch.cat(tensors) if len(tensors) > 1 else tensors[0]
+    return together.numpy().view(np.uint16)
 
 
 class SparseKVCache:
