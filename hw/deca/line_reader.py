@@ -99,8 +99,9 @@ class LineReader(wiring.Component):
             self.i.ready.eq(more & (load | self.drain)),
         ]
         with m.If(load):
-            m.d.sync += [line.eq(self.i.p.data), line_error.eq(self.i.p.error)]
             m.d.sync += have.eq(self.i.valid & more)
+        with m.If(load & self.i.valid):
+            m.d.sync += [line.eq(self.i.p.data), line_error.eq(self.i.p.error)]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [left.eq(left - 1), more.eq(left != 1)]
         with m.If(self.drain | self.start):

@@ -25,6 +25,7 @@ from tilewright.hw.deca.layout import (
 )
 from tilewright.hw.deca.line_reader import LineReader, cut_at
 from tilewright.hw.deca.load_unit import LoadUnit
+from tilewright.hw.deca.used_bits import used_codes, used_scales
 from tilewright.hw.deca.window import Window
 from tilewright.hw.stream.line_queue import LineQueue
 from tilewright.hw.stream.register_slice import RegisterSlice
@@ -34,6 +35,7 @@ __all__ = ["Loader"]
 
 # Lines that a structure of the largest length a command can name may touch.
 MOST_LINES = -(-((1 << LENGTH_BITS) - 1 + ROW_BYTES - 1) // ROW_BYTES)
+OF_MASK = ("mask", "distance")  # fields of a window that follow from the bitmask alone
 
 
 class _Fetch(enum.Enum, shape=2):  # type: ignore[call-arg]
@@ -144,9 +146,8 @@ class Loader(wiring.Component):
         with m.Switch(state):
             with m.Case(_Fetch.IDLE):
                 m.d.comb += self.command.ready.eq(1)
-                m.d.sync += tile.eq(self.command.payload)
                 with m.If(self.command.valid):
-                    m.d.sync += state.eq(_Fetch.CHECK)
+                    m.d.sync += [tile.eq(self.command.payload), state.eq(_Fetch.CHECK)]
             with m.Case(_Fetch.CHECK):
                 m.d.sync += fault.eq(check_command(m, self.params, tile))
                 m.d.sync += state.eq(_Fetch.START)
@@ -287,10 +288,18 @@ class Loader(wiring.Component):
         need = Mux(w.last, scale_need, 0)
         scale_cut, scale_behind = cut_at(self.readers["scale"].cut_layout, scale_position, need)
         scale_cut["ends"] &= group_ends
+        # A register is loaded only with a step; bitmask and distances, which are always the same in
+        # dense tiles, only where there may be others.
+        v_dense, dense = Signal(), Signal()  # what stands there is of a dense tile, what comes is
+        m.d.comb += dense.eq(~self.tile.config.sparse & ~faulty)
         with m.If(~self.v_valid | self.v_takes):
+            m.d.sync += self.v_valid.eq(accepts)
+        with m.If((~self.v_valid | self.v_takes) & (slice_.o.valid | faulty)):
+            with m.If(~(dense & v_dense)):
+                m.d.sync += [v.window.mask.eq(w.mask), v.window.distance.eq(w.distance)]
             m.d.sync += [
-                self.v_valid.eq(accepts),
-                v.window.eq(w),
+                v_dense.eq(dense),
+                *(v.window[n].eq(w[n]) for n in w.shape().members if n not in OF_MASK),
                 v.error.eq(error),
                 v.good.eq(error == TileError.OK),
                 *(v.code_cut[n].eq(value) for n, value in code_cut.items()),
@@ -352,20 +361,33 @@ class Loader(wiring.Component):
         ]
         step = Signal(step_layout(self.params), reset_less=True)
         m.d.comb += o.payload.eq(step)
+        # As above; of codes and scales only what the configuration uses. Whether lines are here is
+        # known too late to tell: a step that waits for them is loaded more than once.
+        config = self.tile.config
+        o_dense, dense = Signal(), Signal()
+        loads = free & self.v_valid
+        m.d.comb += dense.eq(~config.sparse & v.good)
+        for field, shown, used in (
+            (step.codes, codes.window, used_codes(self.params, config, SHIFT_WORD_BITS)),
+            (step.scales, scales.window, used_scales(self.params, config, SHIFT_WORD_BITS)),
+        ):
+            for bits, wanted in used:
+                with m.If(loads & wanted):
+                    m.d.sync += field[bits].eq(shown[bits])
+        with m.If(loads & ~(dense & o_dense)):
+            m.d.sync += [step.mask.eq(v.window.mask), step.distance.eq(v.window.distance)]
         with m.If(free):
+            m.d.sync += o.valid.eq(fire)
+        with m.If(loads):
             m.d.sync += [
-                o.valid.eq(fire),
+                o_dense.eq(dense),
                 step.config.eq(self.tile.config),
-                step.codes.eq(codes.window),
                 step.offset.eq(v.code_cut.offset),
-                step.scales.eq(scales.window),
                 step.scale_offset.eq(v.scale_cut.offset),
                 step.step.eq(v.window.step),
                 step.last.eq(v.window.last | bad),
                 step.final.eq(v.window.final | bad),
                 step.chunk.eq(v.window.chunk),
-                step.mask.eq(v.window.mask),
-                step.distance.eq(v.window.distance),
                 step.error.eq(Mux(v.good & bad, TileError.BUS, v.error)),
             ]
         with m.If(self.squash):

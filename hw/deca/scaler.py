@@ -85,6 +85,11 @@ ROUNDER = Rounder(
     leading_zeros=1,
 )
 
+LATENCY = 2 + len(ROUNDER.stages())  # rows of the product, their sum, rounding
+
+# What a stage has beside the product itself, and ``rest``: together as wide as a value.
+BESIDE = ("biased", "sign", "zero", "infinite", "nan", "rest")
+
 
 class Scaler(wiring.Component):
     """``o[k] = i[k] * scale[k]`` in bf16, or ``i[k]`` unchanged where ``keep`` is set.
@@ -95,7 +100,7 @@ class Scaler(wiring.Component):
     ``valid`` no register moves, and of a chunk that is kept only those that hold it do.
     """
 
-    latency = 2 + len(ROUNDER.stages())  # rows of the product, their sum, rounding
+    latency = LATENCY
 
     def __init__(self, params: DecaParams):
         self.params = params
@@ -104,6 +109,7 @@ class Scaler(wiring.Component):
                 "valid": In(1),
                 "i": In(data.ArrayLayout(BF16.bits, params.lanes)),
                 "scale": In(data.ArrayLayout(SCALE, params.lanes)),
+                "powers": In(1),  # every scale is a power of two
                 "keep": In(1),
                 "o": Out(data.ArrayLayout(BF16.bits, params.lanes)),
             }
@@ -118,13 +124,30 @@ class Scaler(wiring.Component):
         for k in range(self.latency - 1):
             with m.If(valid[k]):
                 m.d.sync += keep[k + 1].eq(keep[k])
+        # A product with a power of two has zeros in its lower half: once zero, those registers need
+        # no clock until another scale comes.
+        powers = Signal(self.latency - 1)  # all scales of a stage's chunk are powers of two
+        zero = Signal(self.latency - 1)  # the lower halves of a stage are zero
+        product, lower = Signal(self.latency - 1), Signal(self.latency - 1)
+        m.d.comb += [
+            powers[0].eq(self.powers),
+            product.eq(valid & ~keep),
+            lower.eq(product & ~(powers & zero)),
+        ]
+        for k in range(self.latency - 1):
+            with m.If(product[k]):
+                m.d.sync += zero[k].eq(powers[k])
+                if k + 1 < len(powers):
+                    m.d.sync += powers[k + 1].eq(powers[k])
         for k in range(self.params.lanes):
             m.submodules[f"lane{k}"] = lane = _Lane()
             m.d.comb += [
                 lane.value.eq(self.i[k]),
                 lane.scale.eq(self.scale[k]),
-                lane.scales.eq(valid & ~keep),
-                lane.keeps.eq(valid & keep),
+                lane.valid.eq(valid),
+                lane.keep.eq(keep),
+                lane.product.eq(product),
+                lane.lower.eq(lower),
                 self.o[k].eq(lane.result),
             ]
         return m
@@ -133,40 +156,63 @@ class Scaler(wiring.Component):
 class _Lane(wiring.Component):
     """One multiplier, a register behind each of its stages.
 
-    ``scales[k]`` and ``keeps[k]`` say what stage k has to do, neither means nothing.
+    For every stage: whether there is a chunk, whether it is kept as it is, whether it has a product
+    and whether that has a lower half. A value that is kept travels in the registers of exponent
+    and flags, which lie beside the longest path.
     """
 
     value: In(BF16.bits)
     scale: In(SCALE)
-    scales: In(len(ROUNDER.stages()) + 2)
-    keeps: In(len(ROUNDER.stages()) + 2)
+    valid: In(LATENCY)
+    keep: In(LATENCY)
+    product: In(LATENCY - 1)
+    lower: In(LATENCY - 1)
     result: Out(BF16.bits)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stages = [self._multiply, self._add_rows, *ROUNDER.stages()]
-        values = {"value": self.value, "scale": self.scale}
-        kept = self.value
-        for k, stage in enumerate(stages):
-            results = stage(m, SimpleNamespace(**values))
-            values = {
-                n: Signal(v.shape(), name=f"s{k}_{n}", reset_less=True) for n, v in results.items()
-            }
-            if "y" in results:
-                with m.If(self.scales[k] | self.keeps[k]):
-                    m.d.sync += values["y"].eq(Mux(self.keeps[k], kept, results["y"]))
-                break
-            s_kept = Signal(BF16.bits, name=f"s{k}_kept", reset_less=True)
-            with m.If(self.scales[k]):
-                m.d.sync += [values[n].eq(v) for n, v in results.items()]
-            with m.If(self.keeps[k]):
-                m.d.sync += s_kept.eq(kept)
-            kept = s_kept
-        m.d.comb += self.result.eq(values["y"])
+        (rounded,) = ROUNDER.stages()
+        s0 = self._register(m, 0, self._kept_beside(self._multiply(m)))
+        s1 = self._register(m, 1, self._add_rows(s0))
+        kept = Cat(getattr(s1, name) for name in BESIDE)
+        result = Signal(BF16.bits, reset_less=True)
+        with m.If(self.valid[2]):
+            m.d.sync += result.eq(Mux(self.keep[2], kept, rounded(m, s1)["y"]))
+        m.d.comb += self.result.eq(result)
         return m
 
-    def _multiply(self, m: Module, x: SimpleNamespace) -> dict:
-        value, scale = split(BF16, x.value, AMX_RULES.operand_subnormals), x.scale
+    def _register(self, m: Module, k: int, values: dict[str, Value]) -> SimpleNamespace:
+        """The values of stage k, each loaded only with what it is for."""
+        held = {n: Signal(v.shape(), name=f"s{k}_{n}", reset_less=True) for n, v in values.items()}
+        low = BF16.mantissa_bits  # bits below the value's own in a product
+        for n, value in values.items():
+            if n in BESIDE:
+                with m.If(self.valid[k]):
+                    m.d.sync += held[n].eq(value)
+                continue
+            whole = n == "other_row"  # what a power of two leaves of it is zero
+            with m.If(self.lower[k]):
+                m.d.sync += (held[n] if whole else held[n][:low]).eq(
+                    value if whole else value[:low]
+                )
+            if not whole:
+                with m.If(self.product[k]):
+                    m.d.sync += held[n][low:].eq(value[low:])
+        return SimpleNamespace(**held)
+
+    def _kept_beside(self, values: dict[str, Value]) -> dict[str, Value]:
+        """The values of the first stage, with a value that is kept in place of some of them."""
+        values["rest"] = Const(0, BF16.bits - sum(len(values[n]) for n in BESIDE if n in values))
+        place = 0
+        for n in BESIDE:
+            width, shape = len(values[n]), values[n].shape()
+            bits = Mux(self.keep[0], self.value[place : place + width], values[n][:])
+            values[n] = bits.as_signed() if shape.signed else bits
+            place += width
+        return values
+
+    def _multiply(self, m: Module) -> dict[str, Value]:
+        value, scale = split(BF16, self.value, AMX_RULES.operand_subnormals), self.scale
         # Zero is a flag, its product is not looked at: every hidden bit is 1.
         row, other_row = carry_save_product(
             m, [*value.fraction, Const(1)], [*scale.fraction, Const(1)]
@@ -182,6 +228,6 @@ class _Lane(wiring.Component):
             "nan": value.nan | scale.nan | invalid,
         }
 
-    def _add_rows(self, m: Module, x: SimpleNamespace) -> dict:
+    def _add_rows(self, x: SimpleNamespace) -> dict[str, Value]:
         product = (x.row + x.other_row)[: len(x.row)]
         return {**without(x, "row", "other_row"), "significand": product}

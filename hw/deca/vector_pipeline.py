@@ -246,6 +246,7 @@ class VectorPipeline(wiring.Component):
             scaler.valid.eq(e_valid),
             scaler.i.eq(e.values),
             scaler.scale.eq(e.scale),
+            scaler.powers.eq(e_powers),
             scaler.keep.eq(e.keep),
         ]
         kept = {"chunk": e.chunk, "int8": e.config.int8, "final": e.final}

@@ -144,7 +144,9 @@ class LineQueue(wiring.Component):
         with m.If(leaves):
             m.d.sync += address.eq(_following(address, self.lines))
         with m.If(step):
-            m.d.sync += [o.valid.eq(read), shown.eq(slots.read_data)]
+            m.d.sync += o.valid.eq(read)
+        with m.If(step & read):
+            m.d.sync += shown.eq(slots.read_data)
         with m.If(self.flush):
             m.d.sync += [address.eq(0), released.eq(0), read.eq(0), o.valid.eq(0)]
 
