@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.golden.anda_machine import cycles as anda_cycles
+from tilewright.golden.anda_machine.deep_gemm import any_gemm
 from tilewright.golden.anda_machine.isa import Formats
 from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaGemm
 from tilewright.golden.harmonia_machine import cycles as harmonia_cycles
@@ -75,7 +76,7 @@ def gemm_programs(
     size = {"tokens": product.rows, "inputs": product.inner, "outputs": product.outer}
     if isinstance(params, AndaParams):
         stay = flow is Dataflow.COLUMN_MAJOR
-        return AndaGemm(params=params, **size, mantissa=length, result=length, weights_stay=stay)
+        return any_gemm(params=params, **size, mantissa=length, result=length, weights_stay=stay)
     return HarmoniaGemm(params=params, **size, dataflow=flow)
 
 

@@ -39,17 +39,28 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.machine import SIZE_FIELD
 from tilewright.golden.weights import Weights
 
+__all__ = ["Move", "TiledGemm", "configure", "move_instruction", "tensor_moves"]
+
 OTHERS = 9  # instructions of a step beside one gemm for every tile, at most
 
 
-class _Move(NamedTuple):
+class Move(NamedTuple):
     """Rows of a memory, from ``row`` on or to there, and their first line."""
 
     memory: Memory
     row: int
     rows: int
-    line: int
+    line: int = 0
     stride: int = 1
+
+
+def tensor_moves(row: int, groups: int, mantissa: int) -> list[Move]:
+    """A tensor's rows, and its exponents unless it is fp16."""
+    stride = group_rows(mantissa)
+    moves = [Move(Memory.ACTIVATIONS, row, groups * stride)]
+    if mantissa:
+        moves.append(Move(Memory.EXPONENTS, row, groups, stride=stride))
+    return moves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +88,7 @@ class TiledGemm:
             1 <= self.mantissa <= MAX_MANTISSA_BITS,
             f"mantissa must be 1..{MAX_MANTISSA_BITS}, not {self.mantissa}",
         )
-        group = p.mxu.weight_beats * self._tiles_of_group  # rows of weights for a group of results
-        most = min(p.weight_rows // 2 // group * p.group, (1 << SIZE_FIELD) - 1)
+        most = self.most_inputs(p)
         require(
             self.inputs <= most, f"inputs must be at most {most} on {p.slug}, not {self.inputs}"
         )
@@ -88,6 +98,12 @@ class TiledGemm:
         )
 
     # Sizes.
+
+    @staticmethod
+    def most_inputs(params: AndaParams) -> int:
+        """Of which half of the weight buffer holds the weights of a group of results."""
+        rows = params.mxu.weight_beats * params.group // params.columns  # for a group of inputs
+        return min(params.weight_rows // 2 // rows * params.group, (1 << SIZE_FIELD) - 1)
 
     @property
     def _tiles_of_group(self) -> int:
@@ -137,37 +153,35 @@ class TiledGemm:
     # External memory: blocks of activations, parts of weights, results of every step.
 
     @cached_property
-    def _moves(self) -> tuple[list[list[_Move]], list[list[_Move]], list[list[list[_Move]]]]:
+    def _moves(self) -> tuple[list[list[Move]], list[list[Move]], list[list[list[Move]]]]:
         """Moves of every block, of every part (in half 0), and of results by block and part."""
         line = 0
 
-        def move(memory: Memory, row: int, rows: int, stride: int = 1) -> _Move:
+        def place(moves: list[Move]) -> list[Move]:
+            """Every one from a beat on."""
             nonlocal line
-            found = _Move(memory, row, rows, line, stride)
-            line = self.params.beat_line(line + self.params.lines(memory, rows))
-            return found
+            placed = []
+            for move in moves:
+                placed.append(move._replace(line=line))
+                line = self.params.beat_line(line + self.params.lines(move.memory, move.rows))
+            return placed
 
-        def tensor(row: int, groups: int, mantissa: int) -> list[_Move]:
-            stride = group_rows(mantissa)
-            moves = [move(Memory.ACTIVATIONS, row, groups * stride)]
-            if mantissa:
-                moves.append(move(Memory.EXPONENTS, row, groups, stride))
-            return moves
-
-        blocks = [tensor(0, tiles * self.groups, self.mantissa) for tiles in self.blocks]
+        blocks = [
+            place(tensor_moves(0, tiles * self.groups, self.mantissa)) for tiles in self.blocks
+        ]
         parts = []
         for outputs in self.parts:
             count = -(-outputs // self.params.columns) * self.groups
-            weights = move(Memory.WEIGHTS, 0, count * self._weight_beats)
-            parts.append([weights, move(Memory.SCALES, 0, count)])
-        results = [
-            [
-                tensor(self._results_row, tiles * self._result_groups(outputs), self.result)
-                for outputs in self.parts
-            ]
-            for tiles in self.blocks
-        ]
+            weights = Move(Memory.WEIGHTS, 0, count * self._weight_beats)
+            parts.append(place([weights, Move(Memory.SCALES, 0, count)]))
+        results = [[place(moves) for moves in self._results(tiles)] for tiles in self.blocks]
         return blocks, parts, results
+
+    def _results(self, tiles: int) -> Iterator[list[Move]]:
+        """Rows of results of a block, by what is stored together: here a part."""
+        for outputs in self.parts:
+            groups = tiles * self._result_groups(outputs)
+            yield tensor_moves(self._results_row, groups, self.result)
 
     def _result_groups(self, outputs: int) -> int:
         return -(-outputs // self.params.group)
@@ -180,27 +194,33 @@ class TiledGemm:
 
     def programs(self) -> list[list[Instruction]]:
         """One after the other; each halts."""
-        _, parts, _ = self._moves
+        order = steps(len(self.blocks), len(self.parts), weights_stay=self.weights_stay)
         pieces = [
             [*self._load_part(0, 0), *self._step(step)] if k == 0 else self._step(step)
-            for k, step in enumerate(
-                steps(len(self.blocks), len(parts), weights_stay=self.weights_stay)
-            )
+            for k, step in enumerate(order)
         ]
-        formats = {"source_mantissa": self.mantissa, "result_mantissa": self.result}
-        first = [Instruction(Opcode.CONFIGURE, formats)]
+        first = [configure(self.mantissa, self.result)]
         return packed(pieces, first, Instruction(Opcode.HALT), self.params.instructions)
 
     def _load_part(self, part: int, half: int) -> list[Instruction]:
         p = self.params
         base = {Memory.WEIGHTS: p.weight_rows // 2, Memory.SCALES: p.scale_rows // 2}
         return [
-            _instruction(Opcode.LOAD, move._replace(row=half * base[move.memory]))
+            move_instruction(Opcode.LOAD, move._replace(row=half * base[move.memory]))
             for move in self._moves[1][part]
         ]
 
     def _step(self, step: Step) -> list[Instruction]:
-        blocks, _, results = self._moves
+        results = self._moves[2]
+        # The port has brought the next part before it takes a store.
+        return [
+            *self._work(step),
+            *(move_instruction(Opcode.STORE, move) for move in results[step.block][step.part]),
+        ]
+
+    def _work(self, step: Step) -> list[Instruction]:
+        """Loads and gemms of a step."""
+        blocks = self._moves[0]
         tiles, outputs = self.blocks[step.block], self.parts[step.part]
         # A unit of work is a token tile, or of a single one a group of results.
         groups = self._result_groups(outputs)
@@ -217,14 +237,12 @@ class TiledGemm:
             ]
             early = beside_weights(units, cycles, *times)
             before, after = ([weights], [scales]) if early else ([scales, weights], [])
-        # The port has brought the next part before it takes a store.
         return [
-            *(_instruction(Opcode.LOAD, move) for move in blocks[step.block] if step.fetch),
+            *(move_instruction(Opcode.LOAD, move) for move in blocks[step.block] if step.fetch),
             *before,
             *self._gemms(step, 0, early),
             *after,
             *self._gemms(step, early, units),
-            *(_instruction(Opcode.STORE, move) for move in results[step.block][step.part]),
         ]
 
     def _gemms(self, step: Step, first: int, end: int) -> Iterator[Instruction]:
@@ -263,7 +281,7 @@ class TiledGemm:
         end = results[-1][-1][-1]
         memory = np.zeros((end.line + p.lines(end.memory, end.rows), p.line_bytes), np.uint8)
 
-        def place(move: _Move, rows: NDArray) -> None:
+        def place(move: Move, rows: NDArray) -> None:
             data = to_bytes(p, move.memory, rows).reshape(-1, p.line_bytes)
             memory[move.line : move.line + len(data)] = data
 
@@ -302,5 +320,10 @@ class TiledGemm:
             yield from (np.concatenate(tile, axis=1) for tile in zip(*columns, strict=True))
 
 
-def _instruction(opcode: Opcode, move: _Move) -> Instruction:
+def configure(source: int, result: int) -> Instruction:
+    fields = {"source_mantissa": source, "result_mantissa": result}
+    return Instruction(Opcode.CONFIGURE, fields)
+
+
+def move_instruction(opcode: Opcode, move: Move) -> Instruction:
     return Instruction(opcode, move._asdict() | {"memory": int(move.memory)})

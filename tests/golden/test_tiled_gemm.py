@@ -6,8 +6,9 @@ import pytest
 from tilewright.golden import anda
 from tilewright.golden.anda_machine import executor as anda_executor
 from tilewright.golden.anda_machine.block import heavy_tailed
+from tilewright.golden.anda_machine.deep_gemm import DeepGemm, any_gemm
 from tilewright.golden.anda_machine.hazards import first_hazard as anda_hazard
-from tilewright.golden.anda_machine.layout import anda_rows
+from tilewright.golden.anda_machine.layout import anda_rows, from_bytes
 from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaGemm
 from tilewright.golden.bfp import encode
 from tilewright.golden.harmonia_machine import executor as harmonia_executor
@@ -15,7 +16,7 @@ from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.hazards import first_hazard as harmonia_hazard
 from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaGemm
 from tilewright.golden.machine.tiling import Step, beside_weights, cut, packed, steps
-from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.anda_machine import AndaParams, Memory, Opcode
 from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.weights import quantise
@@ -80,6 +81,56 @@ def test_results_are_compressed_where_asked():
     ]
     found = machine.activations[instruction["destination"] :][: len(want.rows)]
     assert np.array_equal(found, want.rows)
+
+
+DEEP = AndaParams.preset("small", activation_rows=256, weight_rows=128, instructions=40)
+DEEP_SHAPES = [(1, 200, 2), (3, 130, 37), (9, 70, 33), (2, 512, 17), (5, 200, 16)]
+
+
+@pytest.mark.parametrize("shape", DEEP_SHAPES)
+def test_a_product_of_more_inputs_than_the_weight_buffer_holds(shape):
+    """fp16 results are those of the untiled GEMM; compressed ones are these in Anda format."""
+    tokens, inputs, outputs = shape
+    values, weights = operands(shape, DEEP.group)
+    size = {"params": DEEP, "tokens": tokens, "inputs": inputs, "outputs": outputs, "mantissa": 5}
+    for result in (0, 4):
+        deep = any_gemm(**size, result=result)
+        assert isinstance(deep, DeepGemm)
+        memory = deep.memory(values, weights)
+        machine = anda_executor.Machine(DEEP, memory)
+        execute(machine, anda_hazard, DEEP, deep, memory)
+        if result:
+            continue
+        blocks = encode(BlockFormat(group=DEEP.group, mantissa_bits=5), values, saturate=True)
+        want = anda.gemm(DEEP.mxu.numerics, 5, blocks, weights)
+        assert np.array_equal(deep.results(memory), want)
+    stores = [x for program in deep.programs() for x in program if x.opcode is Opcode.STORE]
+    found = [
+        from_bytes(DEEP, Memory(x["memory"]), memory[x["line"] * DEEP.line_bytes :], x["rows"])
+        for x in stores
+    ]
+    padded = np.zeros((-(-tokens // DEEP.rows) * DEEP.rows, outputs), np.uint16)
+    padded[:tokens] = want
+    tile = 0
+    for block in deep.blocks:
+        for first in range(0, outputs, DEEP.group):
+            planes = [
+                anda_rows(DEEP, 4, padded[k * DEEP.rows :][: DEEP.rows, first : first + DEEP.group])
+                for k in range(tile, tile + block)
+            ]
+            for rows in (0, 1):
+                wanted = np.concatenate([each[rows] for each in planes])
+                assert np.array_equal(found.pop(0), wanted)
+        tile += block
+    assert not found
+
+
+def test_any_gemm_takes_parts_of_whole_groups_where_it_can():
+    size = {"params": ANDA, "tokens": 1, "outputs": 16, "mantissa": 5}
+    assert type(any_gemm(**size, inputs=64)) is AndaGemm
+    assert type(any_gemm(**size, inputs=65)) is DeepGemm
+    with pytest.raises(ValueError, match=r"^inputs must be at most 512 on anda__.*, not 513$"):
+        any_gemm(**size, inputs=513)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

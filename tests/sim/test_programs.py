@@ -30,10 +30,11 @@ BENCH = "tilewright.verify.machine.gemms"
 LENGTH = 5
 
 # Tokens, inputs, outputs: one tile; parts of the weights while others are used; several blocks of
-# tokens, ragged everywhere; more instructions than the memory holds. Buffers are small.
+# tokens, ragged everywhere; more instructions than the memory holds; on Anda, more inputs than half
+# of the weight buffer holds for a group of results. Buffers are small.
 SMALL = {
     "anda:small,activation_rows=128,weight_rows=128,instructions=40": [
-        *((1, 16, 2), (2, 40, 70), (9, 20, 37), (15, 40, 33))
+        *((1, 16, 2), (2, 40, 70), (9, 20, 37), (15, 40, 33), (3, 70, 20))
     ],
     "harmonia:small,operand_rows=64,activation_rows=32,halves_rows=64,instructions=64": [
         *((1, 8, 4), (2, 40, 70), (9, 100, 37), (33, 20, 101))
@@ -134,6 +135,16 @@ def test_the_faster_order_is_taken():
     params, product = HarmoniaParams(), gemm((2048, 768, 768))
     both = [gemm_time(params, product, flow=flow).cycles for flow in Dataflow]
     assert gemm_time(params, product).cycles == min(both) < max(both)
+
+
+def test_the_longest_projections_of_known_models():
+    """28,672 inputs of Llama-2-70B, 36,864 of OPT-66B: near the array's own cycles."""
+    for inputs in (28672, 36864):
+        params, shape = AndaParams(), (16, inputs, 128)
+        array = 128 // params.columns * inputs // params.group * (LENGTH + 1)
+        assert array < gemm_time(params, gemm(shape), length=LENGTH).cycles < 1.25 * array
+    with pytest.raises(ValueError, match="inputs must be at most 32736 on harmonia"):
+        gemm_time(HarmoniaParams(), gemm((1, 36864, 128)))
 
 
 def test_time_adds_up_by_what_the_controller_waits_for():

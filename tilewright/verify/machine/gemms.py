@@ -50,11 +50,16 @@ async def gemms(dut: Any) -> None:
 
 def _work(params: Any, task: dict[str, Any], seed: int) -> Iterator[tuple[list, np.ndarray]]:
     rng = np.random.default_rng(seed)
-    gemm_type = import_module(f"tilewright.golden.{params.block}_machine.tiled_gemm").TiledGemm
+    golden = f"tilewright.golden.{params.block}_machine"
+    make: Any
+    if params.block == "anda":
+        make = import_module(f"{golden}.deep_gemm").any_gemm
+    else:
+        make = import_module(f"{golden}.tiled_gemm").TiledGemm
     for options in task["gemms"]:
         if "dataflow" in options:
             options["dataflow"] = Dataflow(options["dataflow"])
-        gemm = gemm_type(params=params, **options)
+        gemm = make(params=params, **options)
         values = heavy_tailed(rng, gemm.tokens, gemm.inputs)
         weights = rng.standard_normal((gemm.outputs, gemm.inputs))
         group = -(-gemm.inputs // params.group) * params.group
