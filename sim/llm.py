@@ -245,15 +245,15 @@ def _deca_energy(
     """Return the joules of all DECAs, where their size has an energy record, and a remark."""
     unit, cores = target.deca.slug, xeon.SYSTEMS[target.system].cores
     try:
-        always, gated = (
+        gated, ideal = (
             cores * seconds * _deca_watts(unit, weights, busy, figure)
             for figure in ("total", "least")
         )
     except NoRecordError as missing:
         return {}, f"energy of deca is not counted: {missing}"
-    return {"deca": always}, (
-        "energy of deca is that of its netlist, always clocked;"
-        f" no less than {gated:.2g} J with the clock of every idle register off"
+    return {"deca": gated}, (
+        "energy of deca is that of its netlist with clock gates;"
+        f" no less than {ideal:.2g} J if every register were clocked only where it changes"
     )
 
 

@@ -51,7 +51,7 @@ def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None)
 def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
     """Return the power of a DECA at full activity; ``run`` is a scheme and its data: ``bf8 real``.
 
-    ``figure``: ``total`` with every flip-flop clocked in every cycle, ``least`` with none clocked
+    ``figure``: ``total`` of the netlist with its clock gates, ``least`` with no flip-flop clocked
     but where it changes.
     """
     runs = _record(RECORDS / "energy", unit, "energy")["runs"]

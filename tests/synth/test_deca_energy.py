@@ -245,7 +245,7 @@ def test_the_page_shows_the_record():
 
 def test_a_clock_out_of_reach_is_refused(monkeypatch):
     monkeypatch.setattr(deca_energy, "to_rtlil", lambda *_, **__: "")
-    monkeypatch.setattr(deca_energy, "synthesise", lambda *_: SimpleNamespace(delay=512.34))
+    monkeypatch.setattr(deca_energy, "synthesise", lambda *_, **__: SimpleNamespace(delay=512.34))
     message = (
         "deca:small in asap7: its longest path takes 512.3 ps;"
         " energy is at the paper's clock, 400 ps"

@@ -9,7 +9,7 @@ from tilewright.synth.flow import Goal
 from tilewright.synth.jobs import Request, every_request, has_fresh_record, plan, run_jobs
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.liberty_reader import read_liberty
-from tilewright.synth.record import load_records
+from tilewright.synth.record import RECORDS, UNGATED, load_records
 from tilewright.synth.technology import load_technology
 
 ASAP7, SKY130 = (load_technology(name) for name in ("asap7", "sky130hd"))
@@ -19,9 +19,10 @@ def test_every_request_has_presets_and_records():
     requests = every_request()
     assert Request("popcount:odd") in requests
     assert len(set(requests)) == len(requests)
-    wanted = {(r.block, r.goal) for r in requests}
-    for record in load_records().values():
-        assert (record["spec"], Goal(record["goal"])) in wanted
+    wanted = {(r.block, r.goal, r.gating) for r in requests}
+    for folder in (RECORDS, UNGATED):
+        for record in load_records(folder).values():
+            assert (record["spec"], Goal(record["goal"]), record["clock_gating"]) in wanted
 
 
 def test_a_goal_is_of_presets_alone():
