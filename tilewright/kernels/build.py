@@ -17,18 +17,22 @@ VECTOR_FLAGS = (
     *("-mavx512bf16", "-mavx512vnni", "-mpopcnt", "-mbmi2"),
 )
 TILE_FLAGS = ("-mamx-tile", "-mamx-bf16", "-mamx-int8")
+EXACT_LOOPS = ("-O3", "-ffp-contract=off")  # the same bits on every processor
 
 # Each file has its own instructions; only what `interface.cpp` finds the processor to have is run.
 PORTABLE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("portable.cpp", "pool.cpp", "openmp.cpp", "attention.cpp"), ()),
-    **dict.fromkeys(("elementwise.cpp", "weights.cpp", "interface.cpp"), ("-O3",)),
+    **dict.fromkeys(("weights.cpp", "interface.cpp"), ("-O3",)),
+    "elementwise.cpp": EXACT_LOOPS,
 }
 X86 = {
     **PORTABLE,
     "interface.cpp": ("-O3", "-DTILEWRIGHT_X86=1"),
+    "elementwise.cpp": (*EXACT_LOOPS, "-DTILEWRIGHT_X86=1"),
     "attention.cpp": ("-DTILEWRIGHT_X86=1",),
     "avx512.cpp": VECTOR_FLAGS,
     "coded.cpp": VECTOR_FLAGS,
+    "loops_avx512.cpp": (*EXACT_LOOPS, "-mprefer-vector-width=512", *VECTOR_FLAGS),
     "amx.cpp": (*VECTOR_FLAGS, *TILE_FLAGS),
     "amx_rows.cpp": (*VECTOR_FLAGS, *TILE_FLAGS),
 }

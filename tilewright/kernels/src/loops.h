@@ -1,0 +1,66 @@
+// Plain loops over rows of bf16, for compilers to make vector instructions of. What includes this is
+// compiled for one kind of processor, so all of it is that file's own.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace tilewright {
+namespace {
+namespace loops {
+
+constexpr int kLanes = 16;
+
+// `to_bf16` without a branch, so that loops over it become vector instructions.
+inline __attribute__((always_inline)) uint32_t nearest(float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded;
+}
+
+inline __attribute__((always_inline)) float as_float(uint32_t bf16) {
+    const uint32_t bits = bf16 << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+inline __attribute__((always_inline)) float rounded(float value) { return as_float(nearest(value)); }
+
+// y = x / rms(x) * weight.
+void normalise(const uint16_t *__restrict x, const uint16_t *__restrict weight,
+               uint16_t *__restrict y, int64_t length, float epsilon) {
+    float sums[kLanes] = {};
+    int64_t k = 0;
+    for (; k + kLanes <= length; k += kLanes)
+        for (int lane = 0; lane < kLanes; lane++) {
+            const float value = as_float(x[k + lane]);
+            sums[lane] += value * value;
+        }
+    for (; k < length; k++) sums[0] += as_float(x[k]) * as_float(x[k]);
+    for (int half = kLanes / 2; half; half /= 2)
+        for (int lane = 0; lane < half; lane++) sums[lane] += sums[lane + half];
+    const float factor = 1 / std::sqrt(sums[0] / float(length) + epsilon);
+    for (k = 0; k < length; k++)
+        y[k] = uint16_t(nearest(as_float(weight[k]) * rounded(as_float(x[k]) * factor)));
+}
+
+// One head turned by the angles of its token, to another place.
+void turn(const uint16_t *__restrict from, const uint16_t *__restrict cosines,
+          const uint16_t *__restrict sines, int64_t dim, uint16_t *__restrict to) {
+    const int64_t half = dim / 2;
+    for (int64_t k = 0; k < half; k++) {
+        const float a = as_float(from[k]), b = as_float(from[k + half]);
+        const float first = rounded(a * as_float(cosines[k])) - rounded(b * as_float(sines[k]));
+        const float second = rounded(b * as_float(cosines[k + half])) +
+                             rounded(a * as_float(sines[k + half]));
+        to[k] = uint16_t(nearest(first));
+        to[k + half] = uint16_t(nearest(second));
+    }
+}
+
+}  // namespace loops
+}  // namespace
+}  // namespace tilewright
