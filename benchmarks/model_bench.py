@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from tilewright.sim.core import simulate
+from tilewright.sim.deca_stream import _stream
 from tilewright.sim.evaluations import EVALUATIONS
 from tilewright.sim.roofsurface import Surface
 from tilewright.sim.scoreboard import evaluate, scoreboard_claims
@@ -72,14 +72,14 @@ def roof_surface() -> None:
 
 
 def table6() -> None:
-    simulate.cache_clear()  # type: ignore[attr-defined]  # a cached function, typed as itself
+    _stream.cache_clear()
     for claim in scoreboard_claims("deca"):
         if claim.table.startswith("DECA Table 6"):
             EVALUATIONS[claim.evaluate](**claim.arguments)
 
 
 def scoreboard() -> None:
-    simulate.cache_clear()  # type: ignore[attr-defined]  # a cached function, typed as itself
+    _stream.cache_clear()
     evaluate()
 
 

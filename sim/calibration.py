@@ -12,11 +12,15 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-__all__ = ["Constant", "cached", "changed", "constant", "set_constant", "table"]
+__all__ = [
+    *("Constant", "cached", "changed", "constant"),
+    *("constants_read", "set_constant", "table"),
+]
 
 TABLE = Path(__file__).with_name("calibration.toml")
 F = TypeVar("F", bound=Callable[..., object])
 _CLEAR: list[Callable[[], None]] = []  # of every function whose results follow the constants
+_READ: list[set[str]] = []  # names of constants, while somebody collects them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +51,29 @@ def _values() -> dict[str, float]:
 
 def constant(name: str) -> float:
     """Return the value of a constant."""
+    if _READ:
+        _READ[-1].add(name)
     return _values()[name]
+
+
+@contextmanager
+def constants_read() -> Iterator[set[str]]:
+    """Collect the names of the constants that results inside the ``with`` statement follow from."""
+    _forget()
+    _READ.append(set())
+    try:
+        yield _READ[-1]
+    finally:
+        _READ.pop()
 
 
 def set_constant(name: str, value: float) -> None:
     """Give a constant another value in this process, and forget what followed from the old one."""
     _values()[name] = value
+    _forget()
+
+
+def _forget() -> None:
     for clear in _CLEAR:
         clear()
 

@@ -4,16 +4,20 @@
 
 Each constant in turn takes a step up or down while the sum of squared deviations falls, in units
 of the claims' tolerances; steps shrink. Constants that no figure determines alone share one sum, so
-all of them are fitted together. Prints the values; they are written to the table by hand, rounded.
+all of them are fitted together. Constants of whole numbers, which such steps do not move, are tried
+at their neighbours. Prints the values; they are written to the table by hand, rounded.
 """
 
-from tilewright.sim.calibration import constant, set_constant, table
+import sys
+
+from tilewright.sim.calibration import constant, constants_read, set_constant, table
 from tilewright.sim.claims import Claim, Compare, papers
 from tilewright.sim.scoreboard import answer_number, fitted_claims, scoreboard_claims
 
-__all__ = ["cost", "fit", "fitted_constants"]
+__all__ = ["Figures", "cost", "fit", "fitted_constants"]
 
 FIRST_STEP, LAST_STEP = 0.03, 0.002  # shares of a constant
+WHOLE = ("prefetch_lines", "l2_training_lines", "l2_ahead_lines")
 
 
 def fitted_constants() -> list[str]:
@@ -21,40 +25,68 @@ def fitted_constants() -> list[str]:
     return [name for name, entry in table().items() if entry.fitted_on]
 
 
-def _figures() -> list[Claim]:
-    wanted = fitted_claims()
-    return [c for paper in papers() for c in scoreboard_claims(paper) if c.id in wanted]
+class Figures:
+    """The figures that constants are fitted to; of each, the constants that it follows from."""
+
+    def __init__(self) -> None:
+        wanted = fitted_claims()
+        self.claims = [c for paper in papers() for c in scoreboard_claims(paper) if c.id in wanted]
+        self.read_by: dict[str, frozenset[str]] = {}
+        self.terms: dict[str, float] = {}
+        for claim in self.claims:
+            with constants_read() as names:
+                self.terms[claim.id] = _term(claim)
+            self.read_by[claim.id] = frozenset(names)
+
+    @property
+    def cost(self) -> float:
+        """Sum of squared deviations, one where a figure is off by its tolerance."""
+        return sum(self.terms.values())
+
+    def changed(self, name: str) -> dict[str, float]:
+        """Return the terms as they are with a constant's present value."""
+        return self.terms | {c.id: _term(c) for c in self.claims if name in self.read_by[c.id]}
+
+
+def _term(claim: Claim) -> float:
+    off, scale = answer_number(claim) - claim.number, claim.tolerance or 0.0
+    if claim.compare is not Compare.ABSOLUTE:
+        scale *= claim.number
+    return (off / scale) ** 2
 
 
 def cost() -> float:
-    """Sum of squared deviations of the figures, one where a figure is off by its tolerance."""
-    total = 0.0
-    for claim in _figures():
-        off, scale = answer_number(claim) - claim.number, claim.tolerance or 0.0
-        if claim.compare is not Compare.ABSOLUTE:
-            scale *= claim.number
-        total += (off / scale) ** 2
-    return total
+    """Sum of squared deviations of the figures with the constants as they are."""
+    return Figures().cost
 
 
 def fit() -> dict[str, float]:
     """Return values at which no single step helps; the constants of this process keep them."""
     names = fitted_constants()
-    best, step = cost(), FIRST_STEP
+    figures, step = Figures(), FIRST_STEP
     while step > LAST_STEP:
-        moved = False
-        for name in names:
-            for factor in (1 + step, 1 / (1 + step)):
-                before = constant(name)
-                set_constant(name, before * factor)
-                found = cost()
-                if found < best * (1 - 1e-6):
-                    best, moved = found, True
-                    break
-                set_constant(name, before)
-        if not moved:
+        print(f"step {step:.1%}, sum {figures.cost:.4f}", file=sys.stderr)
+        if not any([_move(figures, name, step) for name in names]):
             step /= 2
     return {name: constant(name) for name in names}
+
+
+def _move(figures: Figures, name: str, step: float) -> bool:
+    """Take one step of a constant where it helps."""
+    before = constant(name)
+    steps = (
+        (before + 1, max(1.0, before - 1))
+        if name in WHOLE
+        else (before * (1 + step), before / (1 + step))
+    )
+    for value in steps:
+        set_constant(name, value)
+        found = figures.changed(name)
+        if sum(found.values()) < figures.cost * (1 - 1e-6):
+            figures.terms = found
+            return True
+    set_constant(name, before)
+    return False
 
 
 def main() -> None:

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NoRecordError", "area_um2", "deca_power_mw", "deca_runs", "energy_fj"]
+__all__ = [
+    *("NoRecordError", "area_um2", "deca_power_mw", "deca_rate", "deca_runs", "energy_fj"),
+]
 
 RECORDS = Path(__file__).parents[1] / "synth" / "records"
 TECHNOLOGY = "asap7"
+DECA_RATES = Path(__file__).parents[1] / "studies" / "records" / "deca_rates.json"
 
 
 class NoRecordError(LookupError):
@@ -63,3 +66,19 @@ def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
 def deca_runs(unit: str = "deca") -> list[str]:
     """Return the names of the runs of a DECA's energy record, by the slug of its parameters."""
     return list(_record(RECORDS / "energy", unit, "energy")["runs"])
+
+
+def deca_rate(stream: str) -> float:
+    """Cycles between two tiles of a stream on DECA's RTL (``tilewright simulate deca.rates``)."""
+    for row in _rates(DECA_RATES):
+        if row["name"] == stream:
+            return float(row["cycles_per_tile"])
+    raise NoRecordError(f"no record of {stream} among the rates of DECA")
+
+
+@cache
+def _rates(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        raise NoRecordError("no record of the rates of DECA")
+    found: list[dict[str, Any]] = json.loads(path.read_text())["rates"]
+    return found

@@ -1,7 +1,7 @@
 """A 56-core Xeon with tile multiplication, with and without a DECA beside every core.
 
 GEMMs run on all cores at once; each core has its share of the bandwidth and of the
-tiles. What one tile costs comes from ``tilewright.sim.core`` (DECA) or from the counts of vector
+tiles. What one tile costs comes from ``tilewright.sim.deca_stream`` or from the counts of vector
 operations below (software). The rest of a token, which no scheme touches, is attention and the
 small kernels around it.
 """
@@ -9,14 +9,14 @@ small kernels around it.
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
-from typing import Literal, TypedDict, Unpack
+from typing import Literal
 
 from tilewright.golden.deca.cycles import expected_cycles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.calibration import constant
-from tilewright.sim.core import CoreModel, Prefetch, simulate
+from tilewright.sim.deca_stream import Integration, tile_rate
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.workload import Gemm, attention, head, linear
 
@@ -39,8 +39,7 @@ ISSUE_WIDTH = 6  # instructions a core can issue a cycle
 L1_LINES = 2  # lines a core can load or store a cycle
 _BF16 = TileConfig(code_bits=16)
 PAPER_DECA = DecaParams()
-L2_BYTES = 2 << 20
-L2_BYTES_PER_CYCLE = 64  # from the L2 to the L1
+PAPER_INTEGRATION = Integration()
 SCALED_VECTORS = 4  # of the two engines with more vector hardware
 
 
@@ -74,16 +73,6 @@ SYSTEMS = {
     "spr-ddr": Xeon(name="spr-ddr", bandwidth=260e9, capacity=512e9, stream="ddr_stream"),
     "spr-hbm": Xeon(name="spr-hbm", bandwidth=850e9, capacity=64e9, stream="hbm_stream"),
 }
-
-
-class CoreOptions(TypedDict, total=False):
-    """How a core and its DECA work together; see :class:`tilewright.sim.core.CoreModel`."""
-
-    tepl: bool
-    tout: bool
-    through_l2: bool
-    prefetch: Prefetch
-    degree: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,12 +121,12 @@ def tile_cost(
     inner: int = 4096,
     cores: int | None = None,
     params: DecaParams = PAPER_DECA,
-    **core_options: Unpack[CoreOptions],
+    integration: Integration = PAPER_INTEGRATION,
 ) -> TileCost:
     """What one weight tile costs a core when all ``cores`` stream tiles of a large matrix.
 
-    ``rows`` is the batch, ``inner`` the length of the activations; ``core_options`` are those of
-    :class:`tilewright.sim.core.CoreModel`.
+    ``rows`` is the batch, ``inner`` the length of the activations, ``integration`` how a core and
+    its DECA work together.
     """
     cores = machine.cores if cores is None else cores
     require(1 <= cores <= machine.cores, f"cores must be 1..{machine.cores}, not {cores!r}")
@@ -151,16 +140,15 @@ def tile_cost(
     busy = max(matrix, feeding)
     if engine == "deca" and scheme.compressed:
         vector = deca_cycles(params, scheme)
-        core = CoreModel(
-            tile_bytes=scheme.tile_bytes,
-            tile_cycles=vector,
-            matrix_cycles=busy,
+        rate = tile_rate(
+            params,
+            scheme,
             bytes_per_cycle=share,
-            loaders=params.loaders,
-            queue=params.tepl_entries,
-            **core_options,
+            matrix_cycles=busy,
+            integration=integration,
         )
-        cycles = simulate(core).cycles
+        # The few tiles that are followed may be lighter than the mean, by parts of a percent.
+        cycles = max(rate.cycles, vector, busy, scheme.tile_bytes / share)
     else:
         vector, serial = _software(engine, scheme)
         stream = scheme.tile_bytes / share
@@ -191,14 +179,14 @@ def _software(engine: str, scheme: WeightScheme) -> tuple[float, float]:
 def _feeding(rows: int, inner: int, *, reload: bool) -> float:
     """Cycles in which the activations of a tile's matrix operations come to the tile registers.
 
-    Activations of one layer that leave no half of the L2 to the weights come from the last-level
+    Activations of one layer that are too large for their part of the L2 come from the last-level
     cache; software then loads the decompressed tile again for each matrix operation.
     """
     operations = ceil(rows / ROWS_PER_TILE)
     tile = min(rows, ROWS_PER_TILE) * 64
-    if rows * inner * ACTIVATION_BYTES < L2_BYTES // 2:
-        return operations * tile / L2_BYTES_PER_CYCLE
-    loads = 2 * tile if reload else tile
+    if rows * inner * ACTIVATION_BYTES <= constant("near_activation_bytes"):
+        return operations * tile / constant("l2_bytes_per_cycle")
+    loads = constant("software_loads") * tile if reload else tile
     return operations * loads / constant("far_bytes_per_cycle")
 
 

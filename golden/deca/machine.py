@@ -133,14 +133,13 @@ class _Loader:
         mask, scale, data = self.queues
         state, tile = self.state, self.tile
         begins = state == _NONE and self.fetch == _WAIT
-        if result_taken:
-            self.ending = False
-
         if state == _RUN:
             assert tile is not None
             moved |= self._run(cycle, tile, ready, full)
         elif self.o and ready:
             self.o, moved = False, True
+        if result_taken:
+            self.ending = False
         if state == _DRAIN:
             drained = not (mask.left or scale.left or data.left)
             for queue in self.queues:

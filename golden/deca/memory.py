@@ -77,16 +77,21 @@ class L2Memory:
         self._pages: dict[int, int] = {}  # page -> lines of it that were requested
         self._seen: set[int] = set()  # lines requested, for the L2's prefetcher
         self.read = 0  # requests
-        self.missed = 0  # of those, for lines neither in the L2 nor on their way
+        self.misses: list[int] = []  # cycles of those for lines neither in the L2 nor on their way
         self.prefetched = 0  # lines that prefetches have brought
         self.dropped = 0  # prefetches for which the L2 had no place
+
+    @property
+    def missed(self) -> int:
+        """Requests for lines that were neither in the L2 nor on their way."""
+        return len(self.misses)
 
     def request(self, cycle: int, line: int) -> int:
         """Take a load in ``cycle``; return the cycle of its answer."""
         self.read += 1
         here = self._here.get(line)
         if here is None:
-            self.missed += 1
+            self.misses.append(cycle)
             here = self._fetch(cycle, line)
         if self.params.l2_prefetch:
             self._follow(cycle, line)

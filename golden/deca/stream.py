@@ -82,12 +82,12 @@ def stream_by_tepls(
     degree: int = 0,
 ) -> StreamTimes:
     """Tiles that TEPLs start."""
-    pe = PE(params, L2Memory(memory), degree, ahead=params.loaders)
+    pe = PE(params, L2Memory(memory), degree)
     unit = TeplUnit(params, pe)
     host = TeplCore(core, len(tiles))
     times = StreamTimes(pe.memory, requests=pe.requests, product_ends=host.product_ends)
     times.ended = [0] * len(tiles)
-    cycle = 0
+    cycle = 1  # the first cycle in which the core offers anything
     while not host.finished:
         dispatched = None
         if unit.ready and host.dispatches(cycle):

@@ -26,12 +26,13 @@ class TeplUnit:
 
     def __init__(self, params: DecaParams, pe: PE):
         self.entries = params.tepl_entries
-        self.port_commands = getattr(params, "port_commands", 3)
+        self.port_commands = params.port_commands
         self.pe = pe
         self.queue: list[_Entry] = []
         self.up_next: _Entry | None = None
         self.offer: tuple[int, _Entry] | None = None  # a command at a port
         self.ports: list[deque[_Entry]] = [deque() for _ in range(params.loaders)]
+        self.settled = [False] * params.loaders  # the oldest tile's result is known
         self.rows = [0] * params.loaders  # of each port's oldest tile: the next one to ask for
         self.ask: tuple[int, int] | None = None  # tile output and row at the read port
         self.asked_last = 0
@@ -51,7 +52,7 @@ class TeplUnit:
         completes = None
         if self.telling and self.telling[0][0] == cycle:
             completes = self.telling.popleft()[1]
-        results = [k for k, done in enumerate(pe.done) if done]
+        results = [k for k, done in enumerate(pe.done) if done and not self.settled[k]]
         commands = []
         if self.offer is not None:
             k, entry = self.offer
@@ -63,6 +64,8 @@ class TeplUnit:
         # What the unit decided from its registers and those of the element, as they were.
         pe.step(cycle, commands, results, reads, observed)
 
+        for k in results:
+            self.settled[k] = True
         self.ask = choice
         if choice is not None:
             k, row = choice
@@ -74,16 +77,15 @@ class TeplUnit:
             if row == TILE_ROWS - 1:
                 self.last_row[number] = cycle + ROW_DELAY
                 self.telling.append((cycle + ROW_DELAY + COMPLETE_DELAY, self.ports[k].popleft()))
-                self.rows[k] = 0
-        pick = next((entry for entry in self.queue if entry.can_go), None)
+                self.rows[k], self.settled[k] = 0, False
         self.offer = None
         if goes is not None:
             assert self.up_next is not None
             self.offer = (goes, self.up_next)
             self.ports[goes].append(self.up_next)
-            self.up_next.can_go = False
-            pick = None
-        self.up_next = pick
+            self.up_next.can_go, self.up_next = False, None
+        elif self.up_next is None:
+            self.up_next = next((entry for entry in self.queue if entry.can_go), None)
         if self.queue and self.queue[0].finished:
             self.queue.pop(0)
         if self.telling and self.telling[0][0] == cycle + 1:
@@ -96,16 +98,16 @@ class TeplUnit:
 
     def next_event(self, cycle: int) -> int:
         """The first cycle after ``cycle`` in which anything can move, if nothing is dispatched."""
-        if self.offer is not None or self.ask is not None or self.new is not None:
-            return cycle + 1
-        if self._choose() is not None or self._issue() is not None:
-            return cycle + 1
-        if self.up_next is None and any(entry.can_go for entry in self.queue):
-            return cycle + 1
-        if self.queue and self.queue[0].finished:
-            return cycle + 1
         found = self.pe.next_event(cycle)
-        return min(found, self.telling[0][0] - 1) if self.telling else found
+        if self.telling:
+            found = min(found, self.telling[0][0] - 1)
+        if found <= cycle + 1 or self.offer is not None or self.ask is not None:
+            return cycle + 1
+        waits = self.up_next is None and any(entry.can_go for entry in self.queue)
+        if waits or (self.queue and self.queue[0].finished):
+            return cycle + 1
+        moves = self.new is not None or self._choose() is not None or self._issue() is not None
+        return cycle + 1 if moves else found
 
     def _issue(self) -> int | None:
         """The port that the next TEPL goes to."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from tilewright.golden.deca.image import lay_out
 from tilewright.golden.pack import Columns
 from tilewright.golden.params.deca import STRUCTURES, DecaParams, TileConfig
 
-__all__ = ["CROSSES", "ENDS", "WANTED", "Tile", "tiles_at", "tiles_in_order"]
+__all__ = ["CROSSES", "ENDS", "WANTED", "Tile", "even_tiles", "tiles_at", "tiles_in_order"]
 
 # Flags of a piece of a structure that one step takes.
 CROSSES = 1  # it goes on in the next line
@@ -114,3 +116,35 @@ def tiles_in_order(
     mask = decode_tiles(tiles).mask
     windows = mask.reshape(len(mask), params.chunks(config), params.lanes).sum(axis=-1)
     return tiles_at(params, config, windows, lay_out(tiles, base, alignment).commands)
+
+
+def even_tiles(
+    params: DecaParams, config: TileConfig, density: Fraction, count: int, seed: int = 0
+) -> list[Tile]:
+    """``count`` tiles in a row whose weights are kept with ``density``, each by itself.
+
+    The codes of a vector operation are binomial. Of the vector operations of all tiles together
+    each quantile occurs once, in random order, so that few tiles have the mean of many.
+    """
+    operations, lanes = params.chunks(config), params.lanes
+    windows = np.full((count, operations), lanes)
+    if config.sparse:
+        share = [
+            float(comb(lanes, n) * density**n * (1 - density) ** (lanes - n))
+            for n in range(lanes + 1)
+        ]
+        quantiles = (np.arange(windows.size) + 0.5) / windows.size
+        drawn = np.searchsorted(np.cumsum(share)[:-1], quantiles)
+        windows = np.random.default_rng(seed).permutation(drawn).reshape(windows.shape)
+    lengths = {
+        "mask": np.full(count, config.mask_bytes),
+        "scale": np.full(count, config.scale_bytes),
+        "data": -(-windows.sum(axis=1) * config.code_bits // 8),
+    }
+    commands: Columns = {}
+    start = 0
+    for name, length in lengths.items():
+        commands[f"{name}_base"] = start + np.cumsum(length) - length
+        commands[f"{name}_length"] = length
+        start += -(-int(length.sum()) // params.line_bytes) * params.line_bytes
+    return tiles_at(params, config, windows, commands)

@@ -4,17 +4,17 @@ from statistics import fmean, geometric_mean
 
 from tilewright.golden.params.deca import TILE_BYTES, DecaParams
 from tilewright.sim.calibration import constant
-from tilewright.sim.core import CoreModel, simulate
+from tilewright.sim.deca_stream import Integration, Prefetch, tile_rate
 from tilewright.sim.evaluations.registry import evaluation, evaluation_of_records
 from tilewright.sim.models import resolve_model
-from tilewright.sim.records import area_um2, deca_power_mw
+from tilewright.sim.records import area_um2, deca_power_mw, deca_rate
 from tilewright.sim.roofsurface import Surface, explore, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
 from tilewright.sim.workload import Gemm
 from tilewright.sim.xeon import (
     ISSUE_WIDTH,
+    MATRIX_CYCLES,
     SYSTEMS,
-    CoreOptions,
     GemmTime,
     deca_cycles,
     gemm,
@@ -97,31 +97,33 @@ def utilisation(engine: str, scheme: str, resource: str) -> float:
     return 100 * tiles * busy / (time.seconds * HBM.clock)
 
 
-def _prefetching(prefetch: str, degree: int) -> tuple[float, float]:
-    """Rate of MXFP4 with 4 rows, and share of tiles that missed the L2."""
-    scheme = resolve_weight_scheme("mxfp4")
-    core = CoreModel(
-        tile_bytes=scheme.tile_bytes,
-        tile_cycles=deca_cycles(DecaParams(), scheme),
-        matrix_cycles=16,
+def _prefetching(prefetch: Prefetch, degree: int) -> tuple[float, float]:
+    """Rate of MXFP4 with 4 rows, and share of lines that missed the L2."""
+    found = tile_rate(
+        DecaParams(),
+        resolve_weight_scheme("mxfp4"),
         bytes_per_cycle=HBM.bytes_per_cycle(HBM.cores),
-        prefetch=prefetch,  # type: ignore[arg-type]
-        degree=degree,
+        matrix_cycles=MATRIX_CYCLES,
+        integration=Integration(prefetch=prefetch, degree=degree),
     )
-    found = simulate(core)
+    return _four_rows(found.cycles), found.missed
+
+
+def _four_rows(cycles: float) -> float:
+    """10^12 multiply-adds a second of one layer with 4 rows, at so many cycles a tile."""
     tiles = LAYER_INNER * LAYER_OUTER / 512 / HBM.cores
-    seconds = tiles * found.cycles / HBM.clock + constant("sync_us") * 1e-6
-    return 4 * LAYER_INNER * LAYER_OUTER / seconds / 1e12, found.missed
+    seconds = tiles * cycles / HBM.clock + constant("sync_us") * 1e-6
+    return 4 * LAYER_INNER * LAYER_OUTER / seconds / 1e12
 
 
 @evaluation
-def prefetch_rate(prefetch: str, degree: int = 0) -> float:
+def prefetch_rate(prefetch: Prefetch, degree: int = 0) -> float:
     """10^12 multiply-adds a second with this prefetcher."""
     return _prefetching(prefetch, degree)[0]
 
 
 @evaluation
-def prefetch_misses(prefetch: str, degree: int = 0, lines: float = 90) -> float:
+def prefetch_misses(prefetch: Prefetch, degree: int = 0, lines: float = 90) -> float:
     """Million lines that missed, of the 90 million that the run reads."""
     return lines * _prefetching(prefetch, degree)[1]
 
@@ -129,10 +131,11 @@ def prefetch_misses(prefetch: str, degree: int = 0, lines: float = 90) -> float:
 @evaluation
 def prefetch_order() -> bool:
     """None, degree 1, the L2's own, degree 15, degree 5: from slow to fast."""
-    rates = [
-        _prefetching(kind, degree)[0]
-        for kind, degree in (("none", 0), ("deca", 1), ("l2", 0), ("deca", 15), ("deca", 5))
+    order: list[tuple[Prefetch, int]] = [
+        *(("none", 0), ("deca", 1), ("l2", 0)),
+        *(("deca", 15), ("deca", 5)),
     ]
+    rates = [_prefetching(kind, degree)[0] for kind, degree in order]
     return rates == sorted(rates)
 
 
@@ -223,7 +226,11 @@ def cores_needed() -> float:
         return fmean(rates)
 
     plain = mean_rate("software", DDR.cores)
-    return float(next(n for n in range(1, 57) if mean_rate("deca", n) > plain))
+    fewer, enough = 0, DDR.cores  # more cores are never slower together
+    while enough - fewer > 1:
+        middle = (fewer + enough) // 2
+        fewer, enough = (fewer, middle) if mean_rate("deca", middle) > plain else (middle, enough)
+    return float(enough)
 
 
 @evaluation
@@ -232,17 +239,20 @@ def scaled_vectors_gain(engine: str) -> float:
     return _speedup("spr-hbm", "bf8_5%", 1, "deca", engine)
 
 
+# Features of the integration that come one by one, in the order of the paper's Figure 16.
+ABLATION = (
+    Integration(tepl=False, tout=False, through_l2=False, prefetch="none"),
+    Integration(tepl=False, tout=False, prefetch="l2"),
+    Integration(tepl=False, tout=False),
+    Integration(tepl=False),
+    Integration(),
+)
+
+
 def _ablation(scheme: str) -> list[float]:
-    """Cycles of a tile as integration features come one by one; HBM, 4 rows."""
-    steps: list[CoreOptions] = [
-        {"tepl": False, "tout": False, "through_l2": False, "prefetch": "none"},
-        {"tepl": False, "tout": False, "prefetch": "l2"},
-        {"tepl": False, "tout": False},
-        {"tepl": False},
-        {},
-    ]
+    """Cycles of a tile in each step of the integration; HBM, 4 rows."""
     found = resolve_weight_scheme(scheme)
-    return [tile_cost(HBM, "deca", found, 4, **step).cycles for step in steps]
+    return [tile_cost(HBM, "deca", found, 4, integration=step).cycles for step in ABLATION]
 
 
 ABLATION_SCHEMES = ("bf8", "bf8_50%", "bf8_20%", "bf8_5%")
@@ -340,6 +350,19 @@ def design_gain(fast: list[int], slow: list[int]) -> float:
 def peak_tera_fma() -> float:
     """10^12 multiply-adds a second of the matrix units."""
     return 512 * 16 * HBM.matrix_rate / 1e12
+
+
+@evaluation_of_records
+def measured_prefetch_rate(prefetch: str, degree: int = 0) -> float:
+    """10^12 multiply-adds a second with this prefetcher, measured on our RTL."""
+    return _four_rows(deca_rate(f"table5 {prefetch} {degree}"))
+
+
+@evaluation_of_records
+def measured_ablation_gain(scheme: str, step: int) -> float:
+    """Speed of one step of the integration over the step before, measured on our RTL."""
+    slow, fast = (deca_rate(f"fig16 {number} {scheme}") for number in (step - 1, step))
+    return slow / fast
 
 
 @evaluation_of_records

@@ -44,7 +44,7 @@ def test_what_is_off_or_not_modelled_says_why(results):
 def test_figures_from_records_are_there_or_say_what_is_missing(results):
     for r in by_id(results).values():
         if r.from_records and r.ours is None:
-            assert r.reason.startswith(("no synthesis record of ", "no energy record of "))
+            assert r.reason.startswith("no ") and " record of " in r.reason
 
 
 def test_at_most_a_third_was_fitted(results):
@@ -83,7 +83,9 @@ def test_a_changed_constant_shows_in_the_figures():
 MISSED = {
     "deca.table2.bf8_5.rl",
     *(f"deca.table4.d{d}.deca.deca" for d in (100, 50, 5)),
-    "deca.table5.l2",
+    *(f"deca.table5.{name}" for name in ("none", "deca1")),
+    *("deca.dse.best_vs_under", "deca.table5.order"),
+    "deca.fig16.tepl_gain_5pct",
     "deca.table6.opt_66b.n64.q4.deca",
     "deca.table6.opt_66b.n64.q8_30.deca",
 }
@@ -99,7 +101,7 @@ MISSED = {
 )
 def test_targets_are_met_but_for_those_listed(results, prefix):
     rows = [r for name, r in by_id(results).items() if name.startswith(prefix)]
-    rows = [r for r in rows if not r.id.endswith((".real", ".misses"))]
+    rows = [r for r in rows if not r.id.endswith((".real", ".misses", ".rtl"))]
     assert rows
     off = {r.id for r in rows if r.verdict != "reproduced"}
     assert off == {name for name in MISSED if name.startswith(prefix)}

@@ -9,6 +9,7 @@ from tilewright.golden.deca import SCHEMES
 from tilewright.golden.deca.core import CoreParams
 from tilewright.golden.deca.memory import MemoryParams
 from tilewright.golden.params.resolve import resolve
+from tilewright.studies.runs.deca_rates import PLAIN, rate_cases
 from tilewright.studies.runs.deca_stream import measure_streams
 from tilewright.verify.deca.stream_case import StreamCase
 
@@ -44,14 +45,27 @@ def random_cases(block: str, seed: int, count: int, tiles: int) -> list[StreamCa
     return cases
 
 
-@pytest.mark.parametrize("block", ["deca"])
+@pytest.mark.parametrize("block", ["deca", "deca_tepl"])
 def test_the_model_is_the_rtl(block):
     for run in measure_streams(block, random_cases(block, 1, 6, 30)):
         assert run.equal, run.case
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("block", ["deca", "deca:small", "deca:large"])
+@pytest.mark.parametrize(
+    "block", ["deca", "deca:small", "deca:large", "deca_tepl", "deca_tepl:small", "deca_tepl:large"]
+)
 def test_the_model_is_the_rtl_on_many_streams(block):
     for run in measure_streams(block, random_cases(block, 2, 40, 100)):
         assert run.equal, run.case
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scheme", PLAIN)
+def test_the_model_is_the_rtl_on_ten_thousand_tiles(scheme):
+    """With every line in the L2, and with this core's share of HBM."""
+    cases = rate_cases(10_000)
+    for name in (f"l2 {scheme}", f"hbm {scheme}"):
+        block, _, case = cases[name]
+        (run,) = measure_streams(block, [case])
+        assert run.equal, name

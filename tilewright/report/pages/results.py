@@ -297,7 +297,7 @@ def _integration() -> tuple[Markup, dict[str, Any]]:
             dot_rows("integration", list(STEPS), gains, x_label="speed over the base"),
             "HBM, four rows, 8-bit codes. Compare Figure 16 of the DECA paper.",
         ),
-        note("Computed by", code("tilewright.sim.core"), "while this page was built."),
+        note("Computed by", code("tilewright.sim.deca_stream"), "while this page was built."),
     )
     return body, {"integration": gains}
 

@@ -5,7 +5,7 @@ every tile is compared with the golden cycle model.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.base.errors import CommandError
@@ -20,7 +20,7 @@ __all__ = ["StreamRun", "measure_streams", "model_stream"]
 
 BENCH = "tilewright.verify.deca.stream"
 EVENTS = ("started", "first_row", "last_row", "ended", "product_ends")
-LONG = 2000  # tiles that repay the time of an optimising compiler
+LONG = 50_000  # tiles that repay the time of an optimising compiler
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +32,13 @@ class StreamRun:
     interval: float  # cycles between two products in the middle of the stream, measured
     model_interval: float
     equal_tiles: int  # tiles of which every event is in the model's cycle
-    equal_requests: bool  # requests for lines: all in the model's cycles, where they were kept
+    equal_requests: bool  # requests for lines: all in the model's cycles
     lines_read: int
     lines_missed: int  # of those, neither in the L2 nor on their way
     lines_prefetched: int
     prefetches_dropped: int
     times: dict[str, list[int]]  # measured: event -> cycle of each tile
+    requests: list[list[int]]  # measured: cycle, line, and loader or -1 for a prefetch
 
     @property
     def equal(self) -> bool:
@@ -69,7 +70,7 @@ def measure_streams(
     for case in cases:
         if not params.supports(case.config):
             raise CommandError(f"{params.slug} cannot scale groups of {case.config.group} elements")
-    task = {"cases": [replace(case, keep_requests=True).as_dict() for case in cases]}
+    task = {"cases": [case.as_dict() for case in cases]}
     optimize = "-O1" if sum(case.tiles for case in cases) > LONG else "-O0"
     found = simulation.run(block, BENCH, task=task, optimize=optimize)["streams"]
     return [
@@ -96,4 +97,5 @@ def _compare(
         lines_prefetched=measured["prefetched"],
         prefetches_dropped=measured["dropped"],
         times={name: measured[name] for name in EVENTS},
+        requests=measured["requests"],
     )

@@ -208,7 +208,7 @@ async def run_case(s: Session, case: StreamCase) -> dict[str, Any]:
     return {
         **host.events,
         "product_ends": host.core.product_ends,
-        "requests": requests if case.keep_requests else [],
+        "requests": requests,
         "read": model.read,
         "missed": model.missed,
         "prefetched": model.prefetched,

@@ -29,7 +29,6 @@ class StreamCase:
     alignment: int = 1  # bytes
     memory: MemoryParams = field(default_factory=MemoryParams)
     core: CoreParams = field(default_factory=CoreParams)
-    keep_requests: bool = False  # every request for a line is in the result
 
     def __post_init__(self) -> None:
         require(1 <= self.tiles <= 1 << 20, f"tiles must be 1..{1 << 20}, not {self.tiles!r}")

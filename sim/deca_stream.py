@@ -1,0 +1,118 @@
+"""What a weight tile costs a core with a DECA beside it, from the golden cycle model of both.
+
+``tilewright.golden.deca.stream`` follows a stream of tiles through core, processing element and
+memory; tests hold it against the RTL, event for event. All cores do the same, so that the memory is
+one core's share of the bandwidth.
+"""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from tilewright.golden.deca.core import CoreParams
+from tilewright.golden.deca.memory import MemoryParams
+from tilewright.golden.deca.stream import stream_by_stores, stream_by_tepls
+from tilewright.golden.deca.tile_timing import even_tiles
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import DecaParams
+from tilewright.sim.calibration import constant
+from tilewright.sim.scheme import WeightScheme
+
+__all__ = ["Integration", "Prefetch", "TileRate", "tile_rate"]
+
+Prefetch = Literal["none", "l2", "deca"]
+TILES = 160  # of a stream; the rate is that of its middle
+MOST_PARTS = 1000  # the share of the bandwidth is a fraction with at most this denominator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integration:
+    """How a core and its DECA work together."""
+
+    tepl: bool = True  # else stores, fences and loads, as in the paper's Figure 8
+    tout: bool = True  # else the tile goes through the L2
+    through_l2: bool = True  # else compressed tiles come from the last-level cache
+    prefetch: Prefetch = "deca"
+    degree: int = 5  # tiles ahead
+
+    def __post_init__(self) -> None:
+        require(0 <= self.degree <= 15, f"degree must be 0..15, not {self.degree!r}")
+
+    def memory(self, bytes_per_cycle: float) -> MemoryParams:
+        """The memory below a DECA that has this share of the bandwidth."""
+        near = constant("l2_latency") if self.through_l2 else constant("llc_latency")
+        found = MemoryParams(
+            l2_latency=round(near),
+            latency=max(0, round(constant("memory_latency") - near)),
+            bytes_per_cycle=Fraction(bytes_per_cycle).limit_denominator(MOST_PARTS),
+            prefetch_lines=round(constant("prefetch_lines")),
+        )
+        if self.prefetch != "l2":
+            return found
+        return replace(
+            found,
+            l2_prefetch=True,
+            page_lines=round(constant("page_bytes")) // 64,
+            training_lines=round(constant("l2_training_lines")),
+            ahead_lines=round(constant("l2_ahead_lines")),
+        )
+
+    def core(self, matrix_cycles: float) -> CoreParams:
+        """The core beside it, whose products of one tile take so many cycles."""
+        way = round(constant("store_cycles"))
+        l2 = round(constant("l2_latency"))
+        return CoreParams(
+            matrix_cycles=max(1, round(matrix_cycles)),
+            store_way=way,
+            load_way=way if self.tout else l2,
+            result_delay=0 if self.tout else l2,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TileRate:
+    """What a tile costs in the steady state, in core cycles, and how its lines arrived."""
+
+    cycles: float
+    missed: float  # share of lines that were neither in the L2 nor on their way
+
+
+def tile_rate(
+    params: DecaParams,
+    scheme: WeightScheme,
+    *,
+    bytes_per_cycle: float,
+    matrix_cycles: float,
+    integration: Integration,
+) -> TileRate:
+    """The rate of a stream of tiles in ``scheme``."""
+    require(bytes_per_cycle > 0, f"bytes_per_cycle must be above 0, not {bytes_per_cycle!r}")
+    degree = integration.degree if integration.prefetch == "deca" else 0
+    return _stream(
+        params,
+        scheme,
+        integration.memory(bytes_per_cycle),
+        integration.core(matrix_cycles),
+        degree,
+        integration.tepl,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _stream(
+    params: DecaParams,
+    scheme: WeightScheme,
+    memory: MemoryParams,
+    core: CoreParams,
+    degree: int,
+    tepl: bool,
+) -> TileRate:
+    """Follows from its arguments alone, so that it is kept when a constant changes."""
+    tiles = even_tiles(params, scheme.config, scheme.density, TILES)
+    run = stream_by_tepls if tepl else stream_by_stores
+    times = run(params, tiles, memory, core, degree)
+    settled = times.product_ends[TILES // 3]
+    lines = {line for at, line, loader in times.requests if loader >= 0 and at > settled}
+    missed = sum(at > settled for at in times.memory.misses)
+    return TileRate(cycles=times.interval, missed=missed / len(lines))
