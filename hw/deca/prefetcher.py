@@ -101,17 +101,21 @@ class Run(wiring.Component):
         to_end = register(range(3 + TILE_BYTES // p.line_bytes), "to_end")
         to_reach = register(range(3 + TILE_BYTES // p.line_bytes + most), "to_reach")
         behind = tile_base[:byte_bits] + tile_length + (p.line_bytes - 1)
-        m.d.sync += [
-            line.eq(tile_base[byte_bits:]),
-            starts_ahead.eq(starts),
-            ones.eq(self.degree[:2] * stride),
-            fours.eq(self.degree[2:] * stride),
-            span.eq(Mux(tile_length.any(), behind, 0)),
-            line_counted.eq(line),
-            starts_counted.eq(starts_ahead),
-            to_end.eq(span >> byte_bits),
-            to_reach.eq(((ones + (fours << 2)) * p.loaders + span) >> byte_bits),
-        ]
+        with m.If(stages[1]):
+            m.d.sync += [
+                line.eq(tile_base[byte_bits:]),
+                starts_ahead.eq(starts),
+                ones.eq(self.degree[:2] * stride),
+                fours.eq(self.degree[2:] * stride),
+                span.eq(Mux(tile_length.any(), behind, 0)),
+            ]
+        with m.If(stages[2]):
+            m.d.sync += [
+                line_counted.eq(line),
+                starts_counted.eq(starts_ahead),
+                to_end.eq(span >> byte_bits),
+                to_reach.eq(((ones + (fours << 2)) * p.loaders + span) >> byte_bits),
+            ]
 
         end = register(len(self.next), "end")
         reach = register(len(self.next), "reach")
@@ -226,8 +230,10 @@ class Prefetcher(wiring.Component):
             first.eq(pending & turn),
             chosen.eq(Mux(first.any(), lowest_set(first), lowest_set(pending))),
         ]
+        with m.If(moves & source.any()):
+            m.d.sync += asked.eq(line[: len(asked)])
         with m.If(moves):
-            m.d.sync += [asked.eq(line[: len(asked)]), asked_source.eq(source), source.eq(chosen)]
+            m.d.sync += [asked_source.eq(source), source.eq(chosen)]
             m.d.sync += held.eq(Cat((line >= run.low) & (line < run.next) for run in runs))
             with m.If(pending.any()):  # those above the chosen one go first now
                 m.d.sync += turn.eq(Cat(chosen[:k].any() for k in range(ways)))

@@ -74,7 +74,7 @@ class Registers(wiring.Component):
         working = decode | access | self.lut_read | lut_due | self.response.valid
         m.d.comb += self.request.ready.eq(~working)
         m.d.sync += [decode.eq(self.request.valid & self.request.ready), access.eq(decode)]
-        with m.If(self.request.ready):
+        with m.If(self.request.valid & self.request.ready):
             m.d.sync += q.eq(self.request.payload)
 
         # Every register adds its value and whether it takes the request; all others are 0.

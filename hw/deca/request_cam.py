@@ -110,10 +110,12 @@ class RequestCam(wiring.Component):
         m.d.comb += self.place_found.eq(found)
 
         allocated = spare & self.allocate.replicate(entries)
-        m.d.sync += [
-            taken.eq((taken | allocated) & ~freed),
-            dead.eq((dead & ~allocated) | self.squash.replicate(entries)),
-            generation.eq(generation ^ freed),
-            self.outstanding.eq(self.outstanding + self.allocate - self.hit),
-        ]
+        with m.If(self.allocate | self.search):
+            m.d.sync += [
+                taken.eq((taken | allocated) & ~freed),
+                generation.eq(generation ^ freed),
+                self.outstanding.eq(self.outstanding + self.allocate - self.hit),
+            ]
+        with m.If(self.allocate | self.squash):
+            m.d.sync += dead.eq((dead & ~allocated) | self.squash.replicate(entries))
         return m
