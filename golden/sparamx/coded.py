@@ -18,7 +18,7 @@ there are scales, and codes. Records follow each other in one stream.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,10 @@ from tilewright.golden.sparamx.linear import check_activations
 from tilewright.golden.sparamx.linear import multiply as multiply_packed
 from tilewright.golden.sparamx.packed import pack as pack_elements
 
-__all__ = ["SEGMENT_TILES", "SLACK", "CodedWeights", "elements", "multiply", "pack", "tile_counts"]
+__all__ = [
+    *("SEGMENT_TILES", "SLACK", "CodedWeights", "elements", "multiply", "pack", "repeated"),
+    *("scales_are_plain", "tile_counts"),
+]
 
 SEGMENT_TILES = 64  # what one thread takes at a time; its sums are added up afterwards
 SLACK = 256  # bytes of the stream behind the last record, which kernels may read
@@ -88,6 +91,20 @@ def slot_order() -> NDArray[np.int64]:
     """
     pair, lane, row, word = np.meshgrid(*map(np.arange, (8, 4, 2, 8)), indexing="ij")
     return ((2 * pair + row) * ROW + 8 * lane + word).reshape(-1)
+
+
+def repeated(coded: CodedWeights, times: int) -> CodedWeights:
+    """The same strips several times below each other: a larger matrix without packing one."""
+    require(coded.shape[0] % STRIP_OUTPUTS == 0, f"{coded.shape[0]} outputs are no whole strips")
+    stream = np.zeros(coded.size * times + SLACK, np.uint8)
+    stream[: coded.size * times] = np.tile(coded.stream[: coded.size], times)
+    steps = np.tile(np.diff(coded.tile_starts), times)
+    return replace(
+        coded,
+        shape=(coded.shape[0] * times, coded.shape[1]),
+        stream=stream,
+        tile_starts=np.concatenate([[0], np.cumsum(steps)]).astype(np.int64),
+    )
 
 
 def pack(compressed: CompressedMatrix) -> CodedWeights:

@@ -39,6 +39,10 @@ class Core:
         """VMOVDQU to memory: what stands there afterwards."""
         return self._did("store", words)
 
+    def vpbroadcast(self, words: NDArray) -> NDArray:
+        """VPBROADCASTB or VPBROADCASTW of a general register to all lanes."""
+        return self._did("vpbroadcastw", words)
+
     def vpopcnt(self, words: NDArray) -> NDArray:
         """VPOPCNTD or VPOPCNTQ: set bits of each lane."""
         return self._did("vpopcnt", np.bitwise_count(words).astype(words.dtype))

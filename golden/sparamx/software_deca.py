@@ -83,7 +83,7 @@ def _codes(core: Core, q: int, data: NDArray, bit: NDArray) -> NDArray:
         return source
     lane = np.arange(ROW)
     eights = core.vpermb((lane // 8 * q + lane % 8)[np.newaxis], source)
-    offset = (bit % 8).astype(np.uint8)[:, np.newaxis]
+    offset = core.vpbroadcast((bit % 8).astype(np.uint8)[:, np.newaxis])
     shifts = core.vpadd((lane % 8 * q).astype(np.uint8)[np.newaxis], offset)
     return core.vpand(core.vpmultishiftqb(shifts, eights), np.uint8((1 << q) - 1))
 
@@ -116,6 +116,7 @@ def _looked_up(
 def _scaled(core: Core, row: NDArray, scale: NDArray) -> NDArray:
     """Times a power of two: an addition to the exponents of what is not zero."""
     normal = core.vptestmw(row, np.uint16(0x7F80))
-    exponent = ((scale.astype(np.int32) - 127) << 7).astype(np.uint16)[:, np.newaxis]
+    exponent = core.vpbroadcast(((scale.astype(np.int32) - 127) << 7).astype(np.uint16))
+    exponent = exponent[:, np.newaxis]
     zero = core.vpand(row, np.uint16(0x8000))
     return np.where(normal, core.vpadd(row.astype(np.uint16), exponent), zero)

@@ -9,16 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.deca import compress, resolve_scheme
+from tilewright.golden.deca import CompressedMatrix, compress, resolve_scheme
+from tilewright.golden.deca.coding import CompressedTiles
 from tilewright.golden.params.sparamx import ElementType, Order, WeightFormat
 from tilewright.golden.sparamx import tile_instructions
 from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
-from tilewright.golden.sparamx.coded import tile_counts
+from tilewright.golden.sparamx.coded import pack as pack_codes
+from tilewright.golden.sparamx.coded import repeated, tile_counts
 from tilewright.golden.sparamx.software_deca import tile_instructions as deca_instructions
 from tilewright.kernels.coded import CodedMatrix
 from tilewright.kernels.contestants import (
@@ -45,6 +48,8 @@ from tilewright.kernels.race import Lap, race
 from tilewright.kernels.roofs import Roofs, measure_roofs, median_rate, predict, read_rate
 
 __all__ = ["rounded", "run", "steps"]
+
+REPEATS = 4  # of a compressed matrix below itself: compressing a large one takes long
 
 Progress = Callable[[str], None]
 Row = dict[str, Any]  # of the record: plain JSON data
@@ -265,21 +270,36 @@ def measure_schemes(plan: Plan, roofs: Roofs) -> list[Row]:
         return []
     inputs, outputs = plan.scheme_shape
     rng = np.random.default_rng(SEED)
-    dense = rng.standard_normal((outputs, inputs), np.float32)
+    times = REPEATS if outputs % (16 * REPEATS) == 0 else 1
+    dense = rng.standard_normal((outputs // times, inputs), np.float32)
     rows = []
     race_of = partial(_surface_rows, plan, roofs, Read(plan.working_set, roofs.threads))
     for name, density in plan.schemes:
-        compressed = compress(dense, resolve_scheme(name), density)
-        deca = Ours(copies_of(plan, DecaMatrix(compressed)), roofs.threads)
-        entered = [Surface("DECA tiles", deca, deca_instructions(compressed.scheme), "x from L2")]
-        if compressed.scheme.config.code_bits <= 8:
-            matrix = CodedMatrix(compressed)
-            ours = Ours(copies_of(plan, matrix), roofs.threads)
+        part = compress(dense, resolve_scheme(name), density)
+        tiles = CompressedTiles.join([part.tiles] * times)
+        matrix = DecaMatrix(CompressedMatrix(part.scheme, (outputs, inputs), tiles))
+        deca = Ours(copies_of(plan, matrix), roofs.threads)
+        config = part.scheme.config
+        # A mask for each row, a scale for each row, and a line of each stream ahead.
+        loads = 16 * config.sparse + 16 * bool(config.scale_bytes)
+        counts = deca_instructions(part.scheme)
+        entered = [Surface("DECA tiles", deca, counts, "x from L2", loads)]
+        if config.code_bits <= 8:
+            coded = pack_codes(part)
+            ours = Ours(copies_of(plan, CodedMatrix(repeated(coded, times))), roofs.threads)
             for order in Order:
-                counts = tile_counts(matrix.coded, order)
-                reload = "one row of x" if order is Order.TILE else None
-                label = f"look-up, {order.value} order"
-                entered.append(Surface(label, ours.with_order(order), counts, reload))
+                counts = tile_counts(coded, order)
+                tile = order is Order.TILE
+                loads = 8 * config.sparse + 16 * (not tile)  # masks of pairs of rows, activations
+                entered.append(
+                    Surface(
+                        f"look-up, {order.value} order",
+                        ours.with_order(order),
+                        counts,
+                        "one row of x" if tile else None,
+                        loads,
+                    )
+                )
         rows += race_of(name, density, entered)
     for sparsity in [1 - d for n, d in plan.schemes if n == "bf16" and d is not None]:
         weights = random_weights(plan.scheme_shape, sparsity)
@@ -290,6 +310,8 @@ def measure_schemes(plan: Plan, roofs: Roofs) -> list[Row]:
                 packed.with_order(order),
                 tile_instructions(WeightFormat(), order),
                 "one row of x" if order is Order.TILE else None,
+                # Masks; in registers also activations and a prefetch with every row.
+                16 if order is Order.TILE else 48,
             )
             for order in Order
         ]
@@ -304,6 +326,7 @@ class Surface(NamedTuple):
     contestant: Ours
     counts: Counter[str]
     reload: str | None  # how its tiles reach the matrix unit, if they do
+    loads: float  # of a tile, beside those among the counts
 
 
 def _surface_rows(
@@ -321,10 +344,13 @@ def _surface_rows(
     inputs, outputs = plan.scheme_shape
     tiles = -(-outputs // 16) * -(-inputs // 32)
     rows = []
-    for label, contestant, counts, reload in kernels:
+    for label, contestant, counts, reload, loads in kernels:
         tile_bytes = contestant.size / tiles
         flat = predict(roofs, tile_bytes, counts, weighted=False)
-        weighted = predict(roofs, tile_bytes, counts, weighted=True, reload=reload)
+        model = partial(predict, roofs, tile_bytes, counts, weighted=True, reload=reload)
+        with_prefetches = loads + tile_bytes / 64
+        weighted = model(loads=with_prefetches, call_tiles=tiles)
+        core = model(loads=with_prefetches)  # without a call's start and end
         rows.append(
             {
                 "scheme": name,
@@ -334,14 +360,15 @@ def _surface_rows(
                 "read_bytes_per_second": roofs.read_bytes,
                 "instructions": dict(counts),
                 "reload": reload,
+                "loads": loads,
                 "tiles_per_second": tiles / laps[label].seconds,
                 "scatter": laps[label].scatter,
                 "predicted_flat": flat.rate,
                 "bound_flat": flat.bound,
                 "predicted": weighted.rate,
                 "bound": weighted.bound,
-                "vector": weighted.vector,
-                "reload_rate": weighted.reload if reload else None,
+                "vector": core.vector if isfinite(core.vector) else None,
+                "reload_rate": core.reload if reload else None,
             }
         )
     return rows

@@ -40,12 +40,12 @@ def full_plan() -> Plan:
             *(("bf8", None), *(("bf8", d) for d in densities)),
             *(("mxfp4", None), ("mxfp4", 0.5)),
         ),
-        scheme_shape=(4096, 4096),
+        scheme_shape=(4096, 14336),
         cache=(8, 4, 16384, 128),  # Llama 3 8B at a context of 16K
         working_set=960_000_000,
-        rounds=9,
+        rounds=7,
         attempts=2,
-        patience=2.5,
+        patience=1.5,
     )
 
 

@@ -8,6 +8,7 @@ second over a tile's bytes (MBW), the vector unit's operations per second over a
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from math import ceil
 from time import perf_counter
 from typing import Any
 
@@ -35,6 +36,7 @@ SECOND_PORT = frozenset(
         *("vptestmw", "vpmultishiftqb", "vpunpckbw", "vpbroadcastw", "valign"),
     }
 )
+EXPANSIONS = frozenset({"vpexpandw", "vpexpandb"})
 # How a tile that was expanded reaches the matrix unit, and what of x is loaded with it: kinds of
 # `operations` in src/amx.cpp.
 RELOADS = {"one row of x": -4, "x from L1": -5, "x from L2": -6}
@@ -49,6 +51,7 @@ class Roofs:
     instructions: dict[str, float]  # by name; VOS is that of a plain addition
     matrix: float | None  # MOS: TDPBF16PS on full tiles
     matrix_from_l2: float | None = None  # the same, each with a tile of x from that cache
+    call_seconds: float = 0.0  # of a call that has nothing to do: its start and its end
     # Tiles that are stored row by row, loaded two tiles later and multiplied, by what else is read.
     reload: dict[str, float] = field(default_factory=dict)
 
@@ -124,7 +127,10 @@ def measure_roofs(
         from_l2 = operations(-3, MATRIX_PER_ROUND)
         reload = {n: operations(kind, MATRIX_PER_ROUND) for n, kind in RELOADS.items()}
     read_bytes = read_rate(threads, working_set, repeats)
-    return Roofs(threads, read_bytes, instructions, matrix, from_l2, reload)
+    nothing = weight_bytes(256)
+    empty = lambda: library().tw_read(address(nothing), 256, threads)  # noqa: E731
+    call_seconds = 1 / median_rate(1, empty, 200)
+    return Roofs(threads, read_bytes, instructions, matrix, from_l2, call_seconds, reload)
 
 
 def predict(
@@ -134,25 +140,36 @@ def predict(
     *,
     weighted: bool,
     reload: str | None = None,
+    loads: float = 0,
+    call_tiles: int | None = None,
 ) -> Prediction:
     """Rates of a kernel that reads ``tile_bytes`` and executes ``counts`` per tile.
 
     ``weighted``: instructions take the time measured for them on the port that they need, the other
     instructions whatever of the two ports is left, and loads and stores run beside them; a kernel
-    whose tiles are stored and loaded again names its kind of ``RELOADS``. Else every vector
-    instruction takes the time of an addition, as the paper has it.
+    whose tiles are stored and loaded again names its kind of ``RELOADS``. ``loads`` are what the
+    vector unit does not see: masks, activations and prefetches. With ``call_tiles``, the start and
+    the end of a call are shared by so many tiles. Else every vector instruction takes the time of
+    an addition, as the paper has it.
     """
     if weighted:
-        vector = _port_seconds(roofs, counts)
+        vector = _port_seconds(roofs, counts + Counter({"load": ceil(loads)}))
     else:
         other = MATRIX_INSTRUCTIONS | TILE_MOVES
         vector = sum(n for name, n in counts.items() if name not in other) / roofs.vector
     matrix = sum(counts[name] for name in MATRIX_INSTRUCTIONS)
+    start = roofs.call_seconds / call_tiles if weighted and call_tiles else 0.0
+
+    def rate(amount: float, per_second: float) -> float:
+        if not amount:
+            return float("inf")
+        return per_second / amount if not start else 1 / (amount / per_second + start)
+
     return Prediction(
-        memory=roofs.read_bytes / tile_bytes,
-        vector=1 / vector if vector else float("inf"),
-        matrix=roofs.matrix / matrix if matrix and roofs.matrix else float("inf"),
-        reload=roofs.reload[reload] if weighted and reload else float("inf"),
+        memory=rate(tile_bytes, roofs.read_bytes),
+        vector=rate(vector, 1.0),
+        matrix=rate(matrix, roofs.matrix) if roofs.matrix else float("inf"),
+        reload=rate(1.0, roofs.reload[reload]) if weighted and reload else float("inf"),
     )
 
 
@@ -164,6 +181,8 @@ def _port_seconds(roofs: Roofs, counts: Counter[str]) -> float:
         if name in MATRIX_INSTRUCTIONS or (name in TILE_MOVES and name not in MEMORY_PORTS):
             continue
         seconds = count / roofs.instructions[SAME_COST.get(name, name)]
+        if name in EXPANSIONS:  # from memory
+            memory["load"] += count / roofs.instructions["load"]
         if name in MEMORY_PORTS:
             memory[MEMORY_PORTS[name]] += seconds
         elif name in FIRST_PORT:

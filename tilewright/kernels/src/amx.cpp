@@ -238,6 +238,7 @@ Config attention_config(int rows) {
 template <bool Sparse>
 void score_strips(const Weights &w, int64_t first, int64_t last, const uint8_t *x, int rows,
                   float *scores, int64_t pitch) {
+    constexpr int64_t kLead = 4096;  // bytes of x that are on their way; another core wrote them
     alignas(64) Buffers buffers;
     auto tiles = [&] {
         if constexpr (Sparse)
@@ -248,7 +249,10 @@ void score_strips(const Weights &w, int64_t first, int64_t last, const uint8_t *
         _tile_zero(0);
         for (int64_t t = 0; t < w.tiles; t++) {
             _tile_loadd(4, tiles.next(), kRowBytes);
-            _tile_loadd(7, x + t * rows * kRowBytes, kRowBytes);
+            const uint8_t *left = x + t * rows * kRowBytes;
+            for (int b = 0; b < rows; b++)
+                Prefetcher::ask(reinterpret_cast<const char *>(left) + kLead + b * kRowBytes);
+            _tile_loadd(7, left, kRowBytes);
             _tile_dpbf16ps(0, 7, 4);
             tiles.expand(0, kTileRows);
         }
@@ -561,9 +565,10 @@ void coded_tiles(const Product &p, int64_t strip) {
 
 // `rounds` rounds of 4 independent instructions: multiplications (-1), loads of a tile (-2), or
 // multiplications that each load a tile of x first (-3), from 512 KB, which the second-level cache
-// holds: 64 rows of 4096 bf16. From -4 on: what a tile costs on its way through memory, 16 stores
-// and, two tiles later, its load, with a multiplication by a tile of x: one row of it (-4), all of
-// it from the first-level cache (-5), or from 128 KB (-6), which the second-level cache holds.
+// holds: 64 rows of 4096 bf16. From -4 on: what a tile costs on its way through memory, 16 rows
+// expanded from the first-level cache and stored and, two tiles later, their load, with a
+// multiplication by a tile of x: one row of it (-4), all of it from the first-level cache (-5), or
+// from 128 KB (-6), which the second-level cache holds.
 int64_t operations(int kind, int64_t rounds) {
     constexpr int64_t kActivations = 512 * kTileBytes;
     static thread_local std::vector<uint8_t> memory(kActivations + kRowBytes);
@@ -579,14 +584,20 @@ int64_t operations(int kind, int64_t rounds) {
     if (kind <= -4) {
         alignas(64) Buffers buffers = {};
         const int64_t area = kind == -6 ? 128 * kTileBytes : kTileBytes;
-        const __m512i row = _mm512_set1_epi16(1);
+        const uint8_t *values = from + 256 * kTileBytes;
         for (int64_t i = 0; i < 4 * rounds; i++) {
             _tile_loadd(4, buffers[i % kBuffers], kRowBytes);
             _tile_loadd(7, from + i * kTileBytes % area, kRowBytes);
             _tile_dpbf16ps(0, 7, 4);
             uint8_t *tile = buffers[(i + kAhead) % kBuffers];
+            const uint8_t *next = values;
 #pragma GCC unroll 16
-            for (int r = 0; r < kTileRows; r++) _mm512_store_si512(tile + r * kRowBytes, row);
+            for (int r = 0; r < kTileRows; r++) {
+                const uint32_t bits = 0x5a5a5a5a ^ load<uint32_t>(values + 4 * r);
+                const __m512i row = _mm512_maskz_expandloadu_epi16(bits, next);
+                next += 2 * __builtin_popcount(bits);
+                _mm512_store_si512(tile + r * kRowBytes, row);
+            }
             written();
         }
     }

@@ -94,14 +94,14 @@ struct SoftmaxTask final : AttentionTask {
         const int64_t head = part / a.rows, row = part % a.rows;
         const float *scores = scores_of(head) + row * pitch();
         const float *tail = scores + tail_place();
-        float most = scores[0];
-        for (int64_t i = 0; i < a.tokens; i++) most = std::max(most, scores[i]);
-        for (int64_t i = 0; i < a.tail_tokens; i++) most = std::max(most, tail[i]);
+        MostKernel largest = portable::largest;
         PowerKernel powers = portable::powers;
         RoundKernel round = portable::round_powers;
 #if TILEWRIGHT_X86
-        if (has(kAvx512)) powers = avx512::powers, round = avx512::round_powers;
+        if (has(kAvx512))
+            largest = avx512::largest, powers = avx512::powers, round = avx512::round_powers;
 #endif
+        const float most = largest(tail, a.tail_tokens, largest(scores, a.tokens, scores[0]));
         double *out = room.powers.data() + part * pitch(), sums[8] = {};
         const double factor = 1 / std::sqrt(double(a.dim));
         powers(scores, a.tokens, most, factor, out, sums);

@@ -187,10 +187,25 @@ __m512d power(__m512d x) {
 
 }  // namespace
 
+float largest(const float *scores, int64_t count, float most) {
+    __m512 found[4];
+    for (auto &one : found) one = _mm512_set1_ps(most);
+    int64_t i = 0;
+    for (; i + 64 <= count; i += 64)
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++)
+            found[k] = _mm512_max_ps(found[k], _mm512_loadu_ps(scores + i + 16 * k));
+    most = _mm512_reduce_max_ps(
+        _mm512_max_ps(_mm512_max_ps(found[0], found[1]), _mm512_max_ps(found[2], found[3])));
+    for (; i < count; i++) most = std::max(most, scores[i]);
+    return most;
+}
+
 void powers(const float *scores, int64_t count, float largest, double factor, double *out,
             double *sums) {
     const __m512d most = _mm512_set1_pd(double(largest)), scale = _mm512_set1_pd(factor);
     __m512d total = _mm512_loadu_pd(sums);
+#pragma GCC unroll 4
     for (int64_t i = 0; i < count; i += 8) {
         const __mmask8 mask = __mmask8(count - i >= 8 ? 255 : (1 << (count - i)) - 1);
         const __m256 some = _mm256_maskz_loadu_ps(mask, scores + i);
@@ -285,11 +300,14 @@ int64_t operations(int kind, int64_t rounds) {
         case 14: TILEWRIGHT_REPEAT(r = _mm512_unpacklo_epi8(r, one));
         case 15: TILEWRIGHT_REPEAT(r = _mm512_srli_epi16(r, 4));
         case 16:
-            TILEWRIGHT_REPEAT(r = _mm512_castps_si512(
-                                  _mm512_fmadd_ps(_mm512_castsi512_ps(r), _mm512_castsi512_ps(one),
-                                                  _mm512_castsi512_ps(one))));
+            // Ones are small numbers that no addition makes normal: zero times zero is as fast.
+            r0 = r1 = r2 = r3 = r4 = r5 = r6 = r7 = _mm512_setzero_si512();
+            TILEWRIGHT_REPEAT(r = _mm512_castps_si512(_mm512_fmadd_ps(
+                                  _mm512_castsi512_ps(r), _mm512_setzero_ps(),
+                                  _mm512_setzero_ps())));
         case 17: TILEWRIGHT_REPEAT(r = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(r)));
-        case 18: TILEWRIGHT_REPEAT(r = _mm512_set1_epi16(short(i)));
+        case 18:
+            TILEWRIGHT_REPEAT(asm volatile("vpbroadcastw %1, %0" : "=v"(r) : "r"(int(rounds))));
     }
     r0 = _mm512_add_epi64(_mm512_add_epi64(r0, r1), _mm512_add_epi64(r2, r3));
     r4 = _mm512_add_epi64(_mm512_add_epi64(r4, r5), _mm512_add_epi64(r6, r7));

@@ -135,12 +135,14 @@ using ValueKernel = void (*)(const Weights &, int64_t strip, const uint8_t *x, i
 // exp((score - largest) * factor) of `count` scores, doubles; returns 8 sums, of every eighth one.
 using PowerKernel = void (*)(const float *scores, int64_t count, float largest, double factor,
                              double *powers, double *sums);
+using MostKernel = float (*)(const float *scores, int64_t count, float most);
 // Powers times `factor`, rounded to bf16 once.
 using RoundKernel = void (*)(const double *powers, int64_t count, double factor, uint16_t *out);
 
 namespace portable {
 void key_scores(const Weights &, int64_t, int64_t, const uint8_t *, int, float *, int64_t);
 void value_sums(const Weights &, int64_t, const uint8_t *, int, float (*)[kStripOutputs]);
+float largest(const float *, int64_t, float);
 void powers(const float *, int64_t, float, double, double *, double *);
 void round_powers(const double *, int64_t, double, uint16_t *);
 void tile_order(const Product &, int64_t);
@@ -151,6 +153,7 @@ void coded_vectors(const Product &, int64_t, int64_t, void *);
 int64_t read_all(const uint8_t *, int64_t bytes);
 }  // namespace portable
 namespace avx512 {
+float largest(const float *, int64_t, float);
 void powers(const float *, int64_t, float, double, double *, double *);
 void round_powers(const double *, int64_t, double, uint16_t *);
 void vector_order(const Product &, int64_t, int64_t, void *);

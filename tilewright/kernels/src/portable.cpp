@@ -214,6 +214,11 @@ double power(double x) {
 
 }  // namespace
 
+float largest(const float *scores, int64_t count, float most) {
+    for (int64_t i = 0; i < count; i++) most = std::max(most, scores[i]);
+    return most;
+}
+
 void powers(const float *scores, int64_t count, float largest, double factor, double *out,
             double *sums) {
     for (int64_t i = 0; i < count; i++) {
