@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+OPENVINO_LAYERS = 8  # its linear layers alone: its GGUF frontend gives graphs without a cache
 SECONDS = 200  # after which a program has failed
 
 
@@ -70,7 +71,7 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 16])
     parser.add_argument("--tokens", type=int, default=16)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--openvino", nargs="*", default=[], help="types to give to OpenVINO too")
+    parser.add_argument("--openvino", nargs="*", default=[], help="bf16, int8 and int4, if any")
     options = parser.parse_args()
     environment = prepare(options.sources, options.work)
     rows: list[dict[str, Any]] = []
@@ -80,16 +81,18 @@ def main() -> None:
         writer = [sys.executable, HERE / "gguf_model.py", model, kind, *map(str, size)]
         subprocess.run(writer, env=environment, check=True)
         for batch in options.batches:
-            runs = {"llama.cpp": [options.work / "build" / "llama_decode", model, options.threads]}
-            runs["llama.cpp"] += [batch, 0, options.tokens]
-            if kind in options.openvino:
-                script = HERE / "openvino_decode.py"
-                runs["OpenVINO"] = [sys.executable, script, model, batch, options.tokens]
-            for program, command in runs.items():
-                found = milliseconds(command, environment)
-                rows.append({"program": program, "type": kind, "batch": batch, **found})
-                print(json.dumps(rows[-1]), flush=True)
+            command = [options.work / "build" / "llama_decode", model, options.threads]
+            found = milliseconds([*command, batch, 0, options.tokens], environment)
+            rows.append({"program": "llama.cpp", "type": kind, "batch": batch, **found})
+            print(json.dumps(rows[-1]), flush=True)
         model.unlink()
+    for kind in options.openvino:
+        for batch in options.batches:
+            command = [sys.executable, HERE / "openvino_layers.py", kind, OPENVINO_LAYERS, batch]
+            found = milliseconds(command, environment)
+            about = {"program": "OpenVINO, linear layers", "layers": OPENVINO_LAYERS}
+            rows.append({**about, "type": kind, "batch": batch, **found})
+            print(json.dumps(rows[-1]), flush=True)
     options.output.write_text(json.dumps(rows, indent=1) + "\n")
 
 
