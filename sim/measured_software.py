@@ -1,9 +1,11 @@
 """Software decompression at costs measured on a processor, as an engine of the DECA model.
 
-The record of the kernels (``tilewright kernels bench``) has, for every scheme and kernel, how many
-tiles a second the cores' vector ports allow, and how many can be stored row by row and loaded again
-as tiles. Over the rate of additions of vectors, two a cycle and core, both are cycles of a core,
-which hold for other machines of the same cores.
+``tilewright.sim.xeon.tile_cost`` takes the names of ``KERNELS`` as engines, at batch 1:
+``software-measured`` is the software for DECA's tiles, ``look-up`` the one that decodes in
+registers. The record of the kernels (``tilewright kernels bench``) has, for every scheme and
+kernel, how many tiles a second the cores' ports allow, and how many can be stored row by row and
+loaded again as tiles. Over the rate of additions of vectors, two a cycle and core, both are cycles
+of a core, which hold for other machines of the same cores.
 """
 
 from typing import Any
@@ -27,6 +29,8 @@ def measured_cycles(engine: str, scheme: WeightScheme) -> tuple[float, float]:
     data = record()
     clock = data["roofs"]["instructions"]["vpadd"] / VECTOR_PORTS  # of all cores together
     row = _row(data, engine, scheme)
+    if "vector" not in row:
+        raise NoRecordError("the record of the kernels is older than its costs of a tile")
     vector = clock / row["vector"] if row["vector"] else 0.0
     through = clock / row["reload_rate"] if row["reload_rate"] else 0.0
     return vector, max(vector, through)

@@ -17,6 +17,7 @@ from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.calibration import constant
 from tilewright.sim.deca_stream import Integration, tile_rate
+from tilewright.sim.measured_software import KERNELS, measured_cycles
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.workload import Gemm, attention, head, linear
 
@@ -149,6 +150,10 @@ def tile_cost(
         )
         # The few tiles that are followed may be lighter than the mean, by parts of a percent.
         cycles = max(rate.cycles, vector, busy, scheme.tile_bytes / share)
+    elif engine in KERNELS and scheme.compressed:
+        require(rows == 1, f"{engine} was measured at batch 1, not {rows}")
+        vector, serial = measured_cycles(engine, scheme)
+        cycles = max(scheme.tile_bytes / share, serial)
     else:
         vector, serial = _software(engine, scheme)
         stream = scheme.tile_bytes / share

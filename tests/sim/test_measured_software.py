@@ -1,0 +1,64 @@
+"""Costs of software decompression from a record: cycles of a core, and what is refused."""
+
+import pytest
+
+from tilewright.sim import measured_software
+from tilewright.sim.measured_software import measured_cycles
+from tilewright.sim.records import NoRecordError
+from tilewright.sim.scheme import resolve_weight_scheme
+from tilewright.sim.xeon import SYSTEMS, tile_cost
+
+ROWS = [
+    ("bf8", None, "DECA tiles", 1e8, 2e8),
+    ("bf8", None, "look-up, vector order", 4e8, None),
+    ("bf8", 0.5, "look-up, vector order", 3e8, None),
+    ("bf8", 0.1, "look-up, vector order", 2e8, None),
+    ("bf16", 0.5, "SparAMX, vector order", 5e8, None),
+]
+RECORD = {
+    "roofs": {"instructions": {"vpadd": 4e10}},  # 2e10 cycles a second of all cores
+    "roof_surface": [
+        dict(zip(("scheme", "density", "kernel", "vector", "reload_rate"), row, strict=True))
+        for row in ROWS
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def record(monkeypatch):
+    monkeypatch.setattr(measured_software, "record", lambda: RECORD)
+
+
+@pytest.mark.parametrize(
+    ("engine", "scheme", "cycles"),
+    [
+        ("software-measured", "bf8", (200, 200)),
+        ("look-up", "bf8", (50, 50)),
+        ("look-up", "bf8_40%", (pytest.approx(66.67, abs=0.01),) * 2),  # of density 0.5
+        ("look-up", "bf16_30%", (40, 40)),
+    ],
+)
+def test_cycles_of_a_tile(engine, scheme, cycles):
+    assert measured_cycles(engine, resolve_weight_scheme(scheme)) == cycles
+
+
+def test_the_way_through_memory_counts_where_it_is_longer(monkeypatch):
+    slow = RECORD["roof_surface"][0] | {"vector": 4e8}
+    rows = {**RECORD, "roof_surface": [slow]}
+    monkeypatch.setattr(measured_software, "record", lambda: rows)
+    assert measured_cycles("software-measured", resolve_weight_scheme("bf8")) == (50, 100)
+
+
+def test_as_an_engine():
+    machine, scheme = SYSTEMS["spr-hbm"], resolve_weight_scheme("bf8")
+    assert tile_cost(machine, "software-measured", scheme, 1).cycles == 200
+    looked_up = tile_cost(machine, "look-up", scheme, 1)
+    assert looked_up.cycles == pytest.approx(512 / machine.bytes_per_cycle(56))
+    assert looked_up.bound == "memory"
+    with pytest.raises(ValueError, match=r"^look-up was measured at batch 1, not 4$"):
+        tile_cost(machine, "look-up", scheme, 4)
+
+
+def test_what_was_not_measured_is_refused():
+    with pytest.raises(NoRecordError, match=r"^no measurement of mxfp4 by the kernel DECA tiles$"):
+        measured_cycles("software-measured", resolve_weight_scheme("mxfp4"))
