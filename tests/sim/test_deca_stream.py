@@ -36,7 +36,7 @@ def test_a_slow_matrix_unit_is_the_rate():
 
 def test_without_prefetches_every_line_misses_and_the_latency_shows():
     found = rate("mxfp4", prefetch="none")
-    assert found.missed == 1
+    assert found.missed > 0.99
     with changed("memory_latency", 2.0):
         assert rate("mxfp4", prefetch="none").cycles > 1.5 * found.cycles
 
