@@ -1,12 +1,22 @@
 """Rates of a core with a DECA: limits that hold whatever the constants are, and the record."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tilewright.golden.params.deca import DecaParams
+from tilewright.golden.params.resolve import resolve
 from tilewright.sim.calibration import changed
+from tilewright.sim.claims import load_claims
 from tilewright.sim.deca_stream import Integration, tile_rate
+from tilewright.sim.evaluations import EVALUATIONS
+from tilewright.sim.evaluations.deca import ABLATION_SCHEMES
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import SYSTEMS, deca_cycles
+from tilewright.studies.measured import MEASURED
+from tilewright.studies.runs.deca_rates import PREFETCHERS, RECORD, rate_cases
+from tilewright.studies.runs.deca_stream import model_stream
 
 PAPER = DecaParams()
 MUCH = 64.0  # bytes a cycle
@@ -52,3 +62,43 @@ def test_stores_and_fences_expose_what_tepls_hide():
 def test_the_degree_is_one_of_the_hardware():
     with pytest.raises(ValueError, match=r"^degree must be 0..15, not 16$"):
         Integration(degree=16)
+
+
+def test_the_record_of_the_rtl_is_what_the_model_says():
+    """A slice. After a change: ``tilewright simulate deca.rates --update-record``."""
+    rows = {
+        row["name"]: row for row in json.loads((MEASURED / f"{RECORD}.json").read_text())["rates"]
+    }
+    cases = rate_cases(rows["l2 mxfp4"]["tiles"])
+    assert set(rows) == set(cases)
+    for name in ("l2 bf8_20%", "table5 deca 5", "table5 none 0", "fig16 3 bf8_5%"):
+        block, _, case = cases[name]
+        row = rows[name]
+        assert row["equal_tiles"] == row["tiles"] and row["equal_requests"]
+        model = model_stream(resolve(block), case)
+        assert model.interval == row["cycles_per_tile"], name
+        assert model.memory.missed == row["lines_missed"]
+
+
+def documented_rows():
+    """Paper, RTL and model, as docs/model.md has them."""
+    published = load_claims("deca")
+    for kind, degree in PREFETCHERS:
+        name = kind if kind != "deca" else f"deca{degree}"
+        what = {"none": "no prefetcher", "l2": "the L2's own"}.get(kind, f"DECA's, degree {degree}")
+        model = EVALUATIONS["prefetch_rate"](prefetch=kind, degree=degree)
+        rtl = EVALUATIONS["measured_prefetch_rate"](prefetch=kind, degree=degree)
+        paper = published[f"deca.table5.{name}"].number
+        yield f"| Table 5, {what}, TFMA/s | {paper:g} | {rtl:.2f} | {model:.2f} |"
+    for scheme in ABLATION_SCHEMES:
+        model = EVALUATIONS["ablation_gain"](scheme=scheme, step=4)
+        rtl = EVALUATIONS["measured_ablation_gain"](scheme=scheme, step=4)
+        paper = published["deca.fig16.tepl_gain_5pct"].number if scheme == "bf8_5%" else None
+        shown = "" if paper is None else f"{paper:g}"
+        yield f"| Figure 16, TEPL over stores, {scheme} | {shown} | {rtl:.2f} | {model:.2f} |"
+
+
+def test_the_documented_rates_are_ours():
+    text = (Path(__file__).parents[2] / "docs" / "model.md").read_text()
+    for row in documented_rows():
+        assert row in text
