@@ -90,8 +90,8 @@ def tiles_at(
         mask = [params.lanes // 8] * operations if config.sparse else []
         found.append(
             Tile(
-                bases,  # type: ignore[arg-type]
-                lengths,  # type: ignore[arg-type]
+                bases,
+                lengths,
                 lines,
                 _cuts(bases[0] % line_bytes, mask, line_bytes),
                 chunks,
