@@ -60,39 +60,51 @@ def steps(plan: Plan) -> int:
     return 6 + len(plan.shapes) + len(plan.sparsities)
 
 
-def run(plan: Plan, progress: Progress = lambda text: None) -> dict[str, Any]:
+def run(
+    plan: Plan,
+    progress: Progress = lambda text: None,
+    keep: Callable[[dict[str, Any]], None] = lambda record: None,
+) -> dict[str, Any]:
     """Measure everything that ``plan`` asks for, as plain JSON data.
 
-    ``progress`` is told what comes next, :func:`steps` times.
+    ``progress`` is told what comes next, :func:`steps` times; ``keep`` is given what there is so
+    far each time, so that a run that is cut off leaves something.
     """
     most = max(plan.threads)
-    progress("roofs")
+
+    def comes(text: str) -> None:
+        if record:
+            keep(rounded(record))
+        progress(text)
+
+    record: dict[str, Any] = {}
+    comes("roofs")
     roofs = measure_roofs(
         most, max(plan.working_set, 1 << 16), plan.rounds, 2_000_000 if plan.rounds > 2 else 100
     )
-    record: dict[str, Any] = {
+    record |= {
         "machine": asdict(describe_machine()),
         "plan": asdict(plan),
         "roofs": roofs.as_dict(),
     }
-    progress("packing")
+    comes("packing")
     record["packing"] = measure_packing(plan, most)
     record["layers"], record["in_model"] = [], []
     for shape in plan.shapes:
-        progress(f"layer {shape[0]}x{shape[1]}")
+        comes(f"layer {shape[0]}x{shape[1]}")
         record["layers"] += measure_layer(plan, shape, most)
         record["in_model"] += measure_in_model(plan, shape, most)
     record["sparsity"] = []
     for sparsity in plan.sparsities:
-        progress(f"{sparsity:.0%} zeros")
+        comes(f"{sparsity:.0%} zeros")
         record["sparsity"] += measure_sparsity(plan, sparsity, most)
-    progress("batches")
+    comes("batches")
     record["batch"] = measure_batches(plan, most)
-    progress("threads")
+    comes("threads")
     record["threads"] = measure_threads(plan)
-    progress("attention")
+    comes("attention")
     record["attention"] = measure_attention(plan, most)
-    progress("Roof-Surface")
+    comes("Roof-Surface")
     record["roof_surface"] = measure_schemes(plan, roofs)
     # Once more at the end: whether the machine has stayed what it was.
     record["read_bytes_at_end"] = read_rate(most, max(plan.working_set, 1 << 16), plan.rounds)

@@ -86,11 +86,17 @@ def _bench(args: argparse.Namespace) -> int:
     from tilewright.kernels.plan import full_plan, quick_plan
 
     plan = quick_plan() if args.quick else full_plan()
-    with progress("kernels", steps(plan)) as tick:
-        record = run(plan, tick)
     output = args.output or DEFAULT_RECORD
     output.parent.mkdir(parents=True, exist_ok=True)
+    part = output.with_suffix(".part.json")  # what there is, should the run be cut off
+
+    def keep(record: dict[str, Any]) -> None:
+        write_atomic(part, json.dumps(record, indent=1) + "\n")
+
+    with progress("kernels", steps(plan)) as tick:
+        record = run(plan, tick, keep)
     write_atomic(output, json.dumps(record, indent=1) + "\n")
+    part.unlink(missing_ok=True)
     if args.json:
         print_json(record)
         return 0
