@@ -60,7 +60,9 @@ def full(session: nox.Session) -> None:
 @nox.session
 def torch(session: nox.Session) -> None:
     """What needs PyTorch, which the other sessions do not install."""
-    install(session, "test,torch")
+    install(session, "test,torch,gguf")
+    session.install("accelerate")  # Transformers reads GGUF files with it
+    with_language_model(session)
     session.run("pytest", *TORCH_TESTS, *session.posargs)
 
 

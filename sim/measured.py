@@ -12,10 +12,12 @@ from tilewright.sim.records import NoRecordError
 
 __all__ = [
     *("BLOCK", "attention_seconds", "batch_seconds", "block_seconds", "layer_seconds"),
-    "record",
+    *("model_seconds", "record", "sparsity_seconds"),
 ]
 
 RECORD = Path(__file__).parents[1] / "kernels" / "records" / "xeon-amx-16.json"
+# Of whole models; ``tilewright kernels model`` makes it.
+MODEL_RECORD = RECORD.parent / "models" / RECORD.name
 # Linear layers of a block of Llama 3 8B, inputs x outputs: q, k, v, o, gate, up, down.
 BLOCK = (
     *("4096x4096", "4096x1024", "4096x1024", "4096x4096"),
@@ -41,6 +43,20 @@ def _seconds(section: str, **wanted: Any) -> float:
         if all(row[name] == value for name, value in wanted.items()):
             return float(row["seconds"])
     raise NoRecordError(f"no measurement of {wanted} among the {section} of the kernels' record")
+
+
+def model_seconds(model: str, batch: int) -> float:
+    """One step of a whole Llama 3 8B that decodes, one token of each sequence of the batch."""
+    for row in _record(MODEL_RECORD)["decode"]:
+        if (row["model"], row["batch"]) == (model, batch):
+            return float(row["seconds"])
+    raise NoRecordError(f"no measurement of {model} at batch {batch} among the whole models")
+
+
+def sparsity_seconds() -> dict[float, float]:
+    """The layer that was measured along the share of zeros, batch 1, sparse bf16."""
+    rows = _record(RECORD)["sparsity"]
+    return {row["sparsity"]: row["seconds"] for row in rows if row["kernel"] == "sparse bf16"}
 
 
 def layer_seconds(layer: str, batch: int, kernel: str) -> float:

@@ -1,34 +1,14 @@
-"""Figures of the SparAMX paper: measured with our kernels, or modelled on DECA's machine."""
+"""Figures of the SparAMX paper, measured with our kernels: whole models, layers, attention."""
 
-from tilewright.sim.evaluations.registry import evaluation, evaluation_of_records
-from tilewright.sim.measured import attention_seconds, batch_seconds, block_seconds, layer_seconds
-from tilewright.sim.models import resolve_model
-from tilewright.sim.scheme import resolve_weight_scheme
-from tilewright.sim.xeon import SYSTEMS, token
-
-DDR = SYSTEMS["spr-ddr"]
-
-
-@evaluation
-def sparse_token_gain(model: str, scheme: str, batch: int, context: int) -> float:
-    """Next token with plain bf16 over that with sparse weights, both in software; DDR."""
-    shape = resolve_model(model)
-    dense, sparse = (
-        token(DDR, "software", resolve_weight_scheme(name), shape, batch, context).seconds
-        for name in ("bf16", scheme)
-    )
-    return dense / sparse
-
-
-@evaluation
-def sparse_gain_grows(model: str) -> bool:
-    """The sparser, the faster."""
-    names = ("bf16_90%", "bf16_70%", "bf16_50%", "bf16_30%")
-    gains = [sparse_token_gain(model, name, 1, 512) for name in names]
-    return gains == sorted(gains)
-
-
-# --- measured: the record of the kernels on a processor with AMX
+from tilewright.sim.evaluations.registry import evaluation_of_records
+from tilewright.sim.measured import (
+    attention_seconds,
+    batch_seconds,
+    block_seconds,
+    layer_seconds,
+    model_seconds,
+    sparsity_seconds,
+)
 
 
 @evaluation_of_records
@@ -39,9 +19,16 @@ def measured_layer_gain(layer: str, batch: int) -> float:
 
 
 @evaluation_of_records
-def measured_block_gain(batch: int) -> float:
-    """Stock PyTorch over our sparse bf16 kernel, all linear layers of a layer of Llama 3 8B."""
-    return block_seconds(batch, "stock bf16") / block_seconds(batch, "sparse bf16")
+def measured_model_gain(model: str, batch: int) -> float:
+    """Stock PyTorch over a packed model, tokens of a whole Llama 3 8B with its head."""
+    return model_seconds("stock bf16", batch) / model_seconds(model, batch)
+
+
+@evaluation_of_records
+def measured_gain_grows(up_to: float) -> bool:
+    """The more weights are zero, the faster, up to this share of zeros; one layer, batch 1."""
+    times = [seconds for share, seconds in sorted(sparsity_seconds().items()) if share <= up_to]
+    return times == sorted(times, reverse=True)
 
 
 @evaluation_of_records
@@ -61,5 +48,5 @@ def measured_tiles_beat_vectors(batches: list[int]) -> bool:
 
 @evaluation_of_records
 def measured_dense_int8_wins(batch: int) -> bool:
-    """Whether dense int8 is faster in all linear layers of a decoder layer together."""
-    return block_seconds(batch, "dense int8") < block_seconds(batch, "sparse int8")
+    """Whether the whole model with dense int8 weights is faster than with sparse ones."""
+    return model_seconds("dense int8", batch) < model_seconds("sparse int8", batch)

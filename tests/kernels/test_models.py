@@ -3,6 +3,7 @@
 import copy
 import json
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,8 @@ if find_spec("torch") is None or find_spec("transformers") is None:
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config
 
+from tests.support.examples import blocks
+from tests.support.smollm2 import smollm2_or_skip
 from tilewright.cli import main
 from tilewright.kernels.checkpoints import CheckpointError, convert
 from tilewright.kernels.models import sparsify
@@ -24,6 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
+PAGE = Path(__file__).parents[2] / "docs" / "sparamx.md"
 SHAPE = dict(
     hidden_size=64,
     intermediate_size=96,
@@ -170,6 +174,26 @@ def test_operators_have_the_bits_of_tensors():
         b = a.clone()
         rotate_(b, cosines, sines, 4)
         assert torch.equal(b, expected)
+
+
+def test_example_of_the_page(folder, capsys):
+    (program,) = blocks(PAGE.read_text(), "py")
+    packed = folder.parent / "packed"
+    program = program.replace("MODEL_DIR", str(folder)).replace("PACKED_DIR", str(packed))
+    exec(compile(program, PAGE.name, "exec"), {})
+    assert "tensor(" in capsys.readouterr().out
+    assert torch.equal(text(load(packed)), text(sparsify(load(folder))))
+
+
+@pytest.mark.full
+@pytest.mark.skipif(find_spec("accelerate") is None, reason="Transformers reads GGUF with it")
+def test_smollm2_writes_the_same_text_as_with_dense_zeros():
+    """Real weights, half of them zero; on the portable path this takes minutes."""
+    path = smollm2_or_skip()
+    options = {"gguf_file": path.name, "dtype": torch.bfloat16}
+    model = AutoModelForCausalLM.from_pretrained(path.parent, **options).eval()
+    dense = with_dense_zeros(copy.deepcopy(model))
+    assert torch.equal(text(sparsify(model, 0.5)), text(dense))
 
 
 def test_bench_of_a_toy():

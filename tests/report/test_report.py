@@ -524,6 +524,7 @@ def kernel_record():
 
 def test_sparamx_page_shows_a_record(tmp_path, monkeypatch):
     monkeypatch.setattr(sparamx, "load_records", lambda: {"machine": kernel_record()})
+    monkeypatch.setattr(sparamx, "load_model_records", dict)
     page = sparamx.build(Context(records=tmp_path, cases=1))
     assert page.summary == "Sparse kernels on real processors: measured on A processor."
     for shown in (
@@ -538,8 +539,33 @@ def test_sparamx_page_shows_a_record(tmp_path, monkeypatch):
     assert page.body.count("<svg") == 3  # sparsity, batch, surface
 
 
+def test_sparamx_page_shows_a_whole_model(tmp_path, monkeypatch):
+    monkeypatch.setattr(sparamx, "load_records", dict)
+    parts = {"linear layers": 0.06, "head": 0.004, "norms": 0.001}
+    operators = [
+        {"model": model, "batch": 1, "operator": part, "seconds": factor * seconds}
+        for model, factor in (("stock bf16", 3), ("sparse bf16", 1))
+        for part, seconds in parts.items()
+    ]
+    record = {
+        "machine": {"torch": "2.9", "processor": "some processor"},
+        "plan": {"num_hidden_layers": 32, "context": 128, "tokens": 4, "rounds": 5},
+        "packing": [{"seconds": 30, "peak_bytes": 11, "model_bytes": 10}],
+        "decode": [
+            {"model": "stock bf16", "batch": 1, "seconds": 0.2},
+            {"model": "sparse bf16", "batch": 1, "seconds": 0.08},
+        ],
+        "operators": operators,
+    }
+    monkeypatch.setattr(sparamx, "load_model_records", lambda: {"machine": record})
+    body = sparamx.build(Context(records=tmp_path, cases=1)).body
+    assert "Whole models" in body and "1.10 times" in body and ">2.5<" in body
+    assert "64.0 ms of sparse bf16" in body
+
+
 def test_sparamx_page_without_a_record_says_how_to_make_one(tmp_path, monkeypatch):
     monkeypatch.setattr(sparamx, "load_records", dict)
+    monkeypatch.setattr(sparamx, "load_model_records", dict)
     page = sparamx.build(Context(records=tmp_path, cases=1))
     assert page.summary == "Sparse kernels on real processors: not measured yet."
     assert html.code(sparamx.COMMAND) in page.body

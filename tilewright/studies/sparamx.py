@@ -12,10 +12,17 @@ from textwrap import fill
 from typing import Any
 
 from tilewright.base.files import write_atomic
-from tilewright.kernels.records import int8_gains, layer_summary, load_records, surface_errors
+from tilewright.kernels.records import (
+    int8_gains,
+    layer_summary,
+    load_model_records,
+    load_records,
+    surface_errors,
+    token_summary,
+)
 from tilewright.sim.evaluations import EVALUATIONS
 
-__all__ = ["PAGE", "page_parts", "with_parts"]
+__all__ = ["PAGE", "model_parts", "page_parts", "with_parts"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "sparamx.md"
 RECORD = "xeon-amx-16"
@@ -27,7 +34,8 @@ Record = dict[str, Any]
 
 def with_parts(text: str) -> str:
     """``text`` with every part behind its ``<!-- NAME -->`` made anew."""
-    for name, part in page_parts(load_records()[RECORD]).items():
+    parts = page_parts(load_records()[RECORD]) | model_parts(load_model_records()[RECORD])
+    for name, part in parts.items():
         pattern = rf"(<!-- {name} -->\n)(?:[^\n]+\n)*"
         # No part has a backslash, which would mean something in what replaces a match.
         text, count = re.subn(pattern, rf"\g<1>{part}\n", text)
@@ -53,6 +61,133 @@ def page_parts(record: Record) -> dict[str, str]:
         "surface": _surface(record),
         "claims": _claims(),
     }
+
+
+def model_parts(record: Record) -> dict[str, str]:
+    """The parts about whole models, from their own record."""
+    sentences = {
+        "models about": _models_about(record),
+        "model operators": _operator_sentence(),
+        "model rows": _row_sentence(record),
+        "rivals about": _rivals_about(),
+    }
+    return {
+        **{name: _paragraph(text) for name, text in sentences.items()},
+        "models": _models(record),
+        "operators": _operators(record),
+        "rows": _rows(record),
+        "rivals": _rivals(record),
+    }
+
+
+def _models_about(record: Record) -> str:
+    plan, packing = record["plan"], record["packing"][0]
+    passive = record.get("stock_passive")
+    beside = (
+        f" In another call stock took {1e3 * passive['stock_seconds']:.0f} ms as it is and"
+        f" {1e3 * passive['seconds']:.0f} ms with OMP_WAIT_POLICY=PASSIVE."
+        if passive
+        else ""
+    )
+    return (
+        f"Tokens of a model with the shape of Llama 3 8B, {plan['num_hidden_layers']} layers and"
+        " head, random weights, on the processor that is described below, in the environment as it"
+        f" is: `tilewright kernels model`. {plan['context']} tokens are in the cache. All models"
+        f" live in one process and take turns, {plan['tokens']} tokens at a time, with no pause;"
+        f" times are medians of {plan['rounds']} turns. Sparse means that half of the weights are"
+        f" zero.{beside} `sparsify` took {packing['seconds']:.0f} s and"
+        f" {packing['peak_bytes'] / packing['model_bytes']:.2f} times the model's memory."
+    )
+
+
+def _models(record: Record) -> str:
+    weights = {row["model"]: row["bytes"] for row in record["weights"]}
+    rows = [
+        (
+            row.model,
+            str(row.batch),
+            f"{weights[row.model] / 1e9:.1f}",
+            f"{1e3 * row.seconds:.1f}",
+            f"{row.over_stock:.2f}",
+            f"{100 * row.rest_share:.0f}",
+        )
+        for row in token_summary(record)
+    ]
+    header = ("model", "batch", "weights, GB", "ms/token", "over stock, x", "outside layers, %")
+    return _table(header, "lrrrrr", rows)
+
+
+# What a rival's type of weights is compared with, at the same number of bits or fewer.
+PEERS = {"bf16": "sparse bf16", "q8_0": "sparse int8", "q4_0": "dense mxfp4"}
+
+
+def _rivals_about() -> str:
+    return (
+        "llama.cpp with AMX on files of the same shape (`benchmarks/rivals`), in processes of their"
+        " own, in two calls of the same session; the second one was right after the table above, on"
+        " a machine that was not quiet. Each is beside the packed model of as many bits a weight or"
+        " fewer; how many times as fast ours is refers to the better of the two calls."
+    )
+
+
+def _rivals(record: Record) -> str:
+    ours = {(row["model"], row["batch"]): 1e3 * row["seconds"] for row in record["decode"]}
+    rows = []
+    for rival in record["rivals"]:
+        peer, times = PEERS[rival["type"]], [1e3 * seconds for seconds in rival["seconds"]]
+        here = ours[peer, rival["batch"]]
+        name = f"{rival['program']} {rival['type']}"
+        both = " / ".join(f"{time:.1f}" for time in times)
+        cells = (both, peer, f"{here:.1f}", f"{min(times) / here:.2f}")
+        rows.append((name, str(rival["batch"]), *cells))
+    header = ("rival", "batch", "ms/token", "ours", "ms/token", "ours faster, x")
+    return _table(header, "lrrlrr", rows)
+
+
+def _operator_sentence() -> str:
+    return (
+        "Where a token at batch 1 goes, in ms, by clocks around the parts of the model (they cost"
+        " a little themselves). *Positions and cache* is the fused step; *rest* is Python, views,"
+        " residual additions and what belongs to nothing else."
+    )
+
+
+def _operators(record: Record) -> str:
+    rows = [row for row in record["operators"] if row["batch"] == 1]
+    parts = list(dict.fromkeys(row["operator"] for row in rows))
+    parts = [part for part in parts if part != "rest"] + ["rest"]
+    spent = {(row["model"], row["operator"]): 1e3 * row["seconds"] for row in rows}
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    lines = [
+        (model, *(f"{spent[model, p]:.1f}" if (model, p) in spent else "" for p in parts))
+        for model in models
+    ]
+    return _table(("model", *parts), "l" + "r" * len(parts), lines)
+
+
+def _row_gain(row: Record) -> float:
+    return float(row["stock_seconds"] / row["seconds"])
+
+
+def _row_sentence(record: Record) -> str:
+    gains = [_row_gain(row) for row in record["rows"]]
+    return (
+        "Single layers for larger batches and prompts, in turn with stock PyTorch in one process"
+        f" (`benchmarks/rows_bench.py`, a call of its own): {min(gains):.2f} to {max(gains):.2f}"
+        " times as fast as stock at every number of rows. Below, sparse bf16 by rows of"
+        " activations, half of the weights zero:"
+    )
+
+
+def _rows(record: Record) -> str:
+    rows = list(dict.fromkeys(row["rows"] for row in record["rows"]))
+    lines: dict[str, list[str]] = {}
+    for row in record["rows"]:
+        key = f"{row['inputs']}x{row['outputs']}"
+        lines.setdefault(key, []).append(f"{_row_gain(row):.2f}")
+    return _table(
+        ("layer", *map(str, rows)), "l" + "r" * len(rows), [(k, *v) for k, v in lines.items()]
+    )
 
 
 def _paragraph(text: str) -> str:
@@ -211,7 +346,9 @@ def _factor(record: Record, prediction: str) -> float:
 
 
 def _claims() -> str:
-    layer = f"{EVALUATIONS['measured_block_gain'](batch=32):.2f}"
+    def gain(batch: int) -> str:
+        return f"{EVALUATIONS['measured_model_gain'](model='sparse bf16', batch=batch):.2f}"
+
     cache = f"{EVALUATIONS['measured_kv_gain']():.2f}"
     rows = (
         (
@@ -222,12 +359,12 @@ def _claims() -> str:
         (
             "speed over stock, batch 32 (Figure 12)",
             "1.208 for a whole model",
-            f"{layer} for the linear layers of a decoder layer",
+            f"{gain(32)} for a whole model",
         ),
         (
             "speed grows with sparsity (Figure 11)",
             "yes",
-            "yes, up to 80%; then the vector unit is the bound",
+            "yes, up to 80% (one layer); then the vector unit is the bound",
         ),
         ("AMX beats AVX at larger batches (Figure 12)", "yes", "yes, from batch 4 on"),
         ("dense int8 wins at larger batches (Figure 13)", "yes", "not up to batch 32"),
@@ -236,11 +373,8 @@ def _claims() -> str:
             "1.14 for a whole model",
             f"{cache} for a decoder layer",
         ),
-        (
-            "whole models over stock, perplexity, accuracy",
-            "1.42, ...",
-            "not measured: they need the models",
-        ),
+        ("whole models over stock, batch 1 (abstract)", "1.42", gain(1)),
+        ("perplexity and accuracy of pruned models", "...", "not measured: they need the models"),
     )
     return _table(("claim", "paper", "here"), "lll", rows)
 

@@ -3,7 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tilewright.kernels.records import layer_summary, load_records, roof_lines
+from tilewright.kernels.records import (
+    layer_summary,
+    load_model_records,
+    load_records,
+    roof_lines,
+    token_summary,
+)
 from tilewright.report.claims import claims_section
 from tilewright.report.html import (
     Markup,
@@ -17,7 +23,7 @@ from tilewright.report.html import (
 )
 from tilewright.report.measured import missing
 from tilewright.report.page import Context, Page
-from tilewright.report.plots import Series, curves, scatter
+from tilewright.report.plots import Series, bars, curves, scatter
 from tilewright.sim.claims import load_claims
 
 TITLE = "SparAMX"
@@ -28,18 +34,77 @@ GB, MILLION = 1e9, 1e6
 
 
 def build(context: Context) -> Page:
-    records = load_records()
+    records, models = load_records(), load_model_records()
     return Page(
         summary="Sparse kernels on real processors: "
         + (f"measured on {_processors(records)}." if records else "not measured yet."),
         body=join(
             [
+                *(_models(name, record) for name, record in models.items()),
                 *(_machine(name, record) for name, record in records.items()),
                 Markup("") if records else missing("the kernels' speed", COMMAND),
                 claims_section(load_claims("sparamx").values()),
             ]
         ),
-        data={"records": records},
+        data={"records": records, "models": models},
+    )
+
+
+def _models(name: str, record: dict[str, Any]) -> Markup:
+    """Tokens of a whole model: how long they take, and where the time goes."""
+    plan, machine, packing = record["plan"], record["machine"], record["packing"][0]
+    return section(
+        "Whole models",
+        paragraph(
+            f"A model of the shape of Llama 3 8B ({plan['num_hidden_layers']} layers and the head,"
+            f" random weights) decodes with {plan['context']} tokens before it. Stock PyTorch and"
+            " the packed models are in one process with the environment as it is and take turns,"
+            f" {plan['tokens']} tokens at a time; times are medians of {plan['rounds']} turns."
+            f" Packing all of it took {packing['seconds']:.0f} s and"
+            f" {packing['peak_bytes'] / packing['model_bytes']:.2f} times the model's memory."
+        ),
+        table(
+            (
+                *("Model", "Batch", "Time of a token, ms", "Faster than stock PyTorch, x"),
+                "Outside linear layers, %",
+            ),
+            [
+                (row.model, row.batch, 1e3 * row.seconds, row.over_stock, 100 * row.rest_share)
+                for row in token_summary(record)
+            ],
+        ),
+        _operators(name, record),
+        note(
+            "Source:",
+            code(f"tilewright/kernels/records/models/{name}.json"),
+            "made by",
+            code("tilewright kernels model"),
+            f"with torch {machine['torch']} on {machine['processor']}.",
+        ),
+    )
+
+
+def _operators(name: str, record: dict[str, Any]) -> Markup:
+    """Draw where a token's time goes besides the linear layers, batch 1."""
+    rows = [row for row in record["operators"] if row["batch"] == 1]
+    shown = [n for n in ("stock bf16", "sparse bf16") if any(row["model"] == n for row in rows)]
+    parts = _unique(
+        row["operator"] for row in rows if row["operator"] not in ("linear layers", "head")
+    )
+    spent = {(row["model"], row["operator"]): 1e3 * row["seconds"] for row in rows}
+    drawing = bars(
+        f"{name}-operators",
+        parts,
+        {model: [spent.get((model, part), 0.0) for part in parts] for model in shown},
+        x_label="time of a token, ms",
+    )
+    layers = ", ".join(
+        f"{spent[model, 'linear layers'] + spent[model, 'head']:.1f} ms of {model}"
+        for model in shown
+    )
+    return figure(
+        drawing,
+        f"What a token costs besides the linear layers and the head, which take {layers}; batch 1.",
     )
 
 
