@@ -1,6 +1,5 @@
 """TEPL unit: the core's queue of tile loads and its two ports to the processing element."""
 
-from itertools import pairwise
 from types import SimpleNamespace
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
@@ -109,12 +108,12 @@ class TeplUnit(wiring.Component):
 
         queue = self._queue(m, flushes, calm)
         self._issue(m, queue, ports, quiet, calm)
-        reads = self._rows(m, queue, ports, quiet, calm)
+        reads = self._rows(m, queue, ports, quiet, calm, flushes)
         self._complete(m, queue, ports, reads, quiet, calm)
 
         m.d.comb += [self.flush.ready.eq(Cat(quiet).all()), flushes.eq(~calm & self.flush.ready)]
         for port in ports:
-            self._drop(m, queue, port)
+            self._drop(m, queue, port, flushes)
         return m
 
     def _port(self, m: Module, k: int) -> SimpleNamespace:
@@ -127,7 +126,7 @@ class TeplUnit(wiring.Component):
             number=k,
             used=Signal(depth, name=f"port{k}_used"),  # the lowest ones
             slots=[Signal(entries, name=f"port{k}_slot{n}") for n in range(depth)],
-            row=Signal(_ROW_BITS, name=f"port{k}_row"),  # to ask for next
+            row=Signal(TILE_ROWS, init=1, name=f"port{k}_row"),  # to ask for next, one bit per row
             settled=Signal(name=f"port{k}_settled"),  # the tile has all its rows
             failed=Signal(name=f"port{k}_failed"),
             error=Signal(ERROR_BITS, name=f"port{k}_error", reset_less=True),
@@ -154,36 +153,36 @@ class TeplUnit(wiring.Component):
                 port.error.eq(done.p.error),
             ]
         # The last row waits for the result, should that come later.
-        last = port.row == TILE_ROWS - 1
+        last = port.row[-1]
         port.here = (
             Cat(port.slots).any()  # else its loader is squashed
             & ~port.failed
-            & port.full.bit_select(port.row, 1)
+            & (port.full & port.row).any()
             & (~last | port.settled | (done.valid & fine))
         )
         pops = Signal(name=f"port{k}_pops")
         m.d.comb += pops.eq((port.asks & last) | port.told)
         with m.If(port.asks):
-            m.d.sync += port.row.eq(port.row + 1)
+            m.d.sync += port.row.eq(port.row.rotate_left(1))
         with m.If(pops):
-            m.d.sync += [port.row.eq(0), port.settled.eq(0), port.failed.eq(0)]
-            m.d.sync += port.used.eq(port.used >> 1)
-            m.d.sync += [low.eq(high) for low, high in pairwise((*port.slots, Const(0)))]
+            m.d.sync += [port.row.eq(1), port.settled.eq(0), port.failed.eq(0)]
         port.pops = pops
         return port
 
-    def _drop(self, m: Module, q: SimpleNamespace, port: SimpleNamespace) -> None:
+    def _drop(self, m: Module, q: SimpleNamespace, port: SimpleNamespace, flushes: Value) -> None:
         """Commands that are flushed lose their entry; a loader that has no other is squashed."""
-        with m.If(q.dropped.any()):
-            m.d.sync += [slot.eq(slot & ~q.dropped) for slot in port.slots]
-        kept = Cat(slot & ~q.dropped for slot in port.slots).any()
+        with m.If(flushes):
+            m.d.sync += [slot.eq(slot & ~q.younger) for slot in port.slots]
+        kept = Mux(
+            flushes, Cat(slot & ~q.younger for slot in port.slots).any(), Cat(port.slots).any()
+        )
         ask = self.read_request
         asking = ask.valid & ~ask.ready & (ask.p.tout == port.number)
         squashes = Signal(name=f"port{port.number}_squashes")
         m.d.comb += squashes.eq(port.used[0] & ~kept & ~asking)
         m.d.sync += self.squash[port.number].eq(squashes)
         with m.If(squashes):
-            m.d.sync += [port.used.eq(0), port.row.eq(0), port.settled.eq(0), port.failed.eq(0)]
+            m.d.sync += [port.used.eq(0), port.row.eq(1), port.settled.eq(0), port.failed.eq(0)]
 
     def _queue(self, m: Module, flushes: Value, calm: Value) -> SimpleNamespace:
         """The entries, a ring: dispatch at the tail, leave at the head."""
@@ -213,18 +212,19 @@ class TeplUnit(wiring.Component):
 
         dropped = q.dropped
         m.d.comb += dropped.eq(q.younger & flushes.replicate(entries))
-        oldest_dropped = dropped & (q.head | ~dropped.rotate_left(1))
-        with m.If(dropped.any()):
+        # That the flush is taken is known late.
+        oldest_dropped = q.younger & (q.head | ~q.younger.rotate_left(1))
+        with m.If(flushes & q.younger.any()):
             m.d.sync += tail.eq(oldest_dropped)
 
-        # The next one to show to the prefetcher. What is dropped was shown or comes again.
+        # The next one to show to the prefetcher, the next one to take where all have been shown.
         look = Signal(entries, init=1)
         shows = (q.unseen & q.ready & look).any()
         m.d.comb += [self.hint.valid.eq(shows), self.hint.command.eq(_chosen(look, q.commands))]
         with m.If(shows):
             m.d.sync += look.eq(look.rotate_left(1))
-        with m.If(dropped.any() & ~(q.unseen & look & ~dropped).any()):
-            m.d.sync += look.eq(oldest_dropped)
+        with m.Elif(~q.unseen.any()):
+            m.d.sync += look.eq(tail)
 
         def metadata(payload: data.View) -> Value:  # the last fields
             return payload.as_value()[-command.size :]
@@ -293,17 +293,31 @@ class TeplUnit(wiring.Component):
                     m.d.sync += q.can_go[k].eq(0)
         for k, port in enumerate(ports):
             m.d.comb += port.pushes.eq(goes & target[k])
-            # Behind those that stay.
-            stay = Mux(port.pops, port.used >> 1, port.used)
-            place = ~stay & Cat(1, stay)[: len(stay)]
-            with m.If(port.pushes):
-                m.d.sync += port.used.eq(stay | place)
-                for n, slot in enumerate(port.slots):
-                    with m.If(place[n]):
-                        m.d.sync += slot.eq(up_next)
+            # Behind those that stay. That the first one leaves is known last: it chooses between
+            # what follows with it and without it.
+            lowest = ~port.used & Cat(1, port.used)[: len(port.used)]
+            used = port.used | (lowest & port.pushes.replicate(len(lowest)))
+            slots = [
+                Mux(place & port.pushes, up_next, slot)
+                for place, slot in zip(lowest, port.slots, strict=True)
+            ]
+            with m.If(port.pops):
+                m.d.sync += port.used.eq(used >> 1)
+                m.d.sync += [
+                    s.eq(n) for s, n in zip(port.slots, (*slots[1:], Const(0)), strict=True)
+                ]
+            with m.Elif(port.pushes):
+                m.d.sync += port.used.eq(used)
+                m.d.sync += [s.eq(n) for s, n in zip(port.slots, slots, strict=True)]
 
     def _rows(
-        self, m: Module, q: SimpleNamespace, ports: list[SimpleNamespace], quiet: Value, calm: Value
+        self,
+        m: Module,
+        q: SimpleNamespace,
+        ports: list[SimpleNamespace],
+        quiet: Value,
+        calm: Value,
+        flushes: Value,
     ) -> list[SimpleNamespace]:
         """Rows that are there, from the processing element to the tile registers."""
         ask, answer, write = self.read_request, self.read_response, self.tile_write
@@ -330,9 +344,12 @@ class TeplUnit(wiring.Component):
         ]
         with m.If(free):
             m.d.sync += ask.valid.eq(goes)
-        row, entry = (
+        rows, entry = (
             _chosen(chosen, [p.row for p in ports]),
             _chosen(chosen, [p.first for p in ports]),
+        )
+        row = Cat(
+            Cat(rows[n] for n in range(TILE_ROWS) if n >> bit & 1).any() for bit in range(_ROW_BITS)
         )
         with m.If(goes):
             m.d.sync += [ask.p.tout.eq(chosen[1]), ask.p.row.eq(row), tail.eq(tail.rotate_left(1))]
@@ -342,8 +359,8 @@ class TeplUnit(wiring.Component):
         # What is in flight, in the order of the answers.
         arrives = Signal()
         for k, read in enumerate(reads):
-            with m.If(q.dropped.any()):
-                m.d.sync += read.entry.eq(read.entry & ~q.dropped)
+            with m.If(flushes):
+                m.d.sync += read.entry.eq(read.entry & ~q.younger)
             with m.If(goes & tail[k]):
                 m.d.sync += [read.entry.eq(entry), read.row.eq(row), under_way[k].eq(1)]
             with m.Elif(arrives & head[k]):
@@ -365,7 +382,7 @@ class TeplUnit(wiring.Component):
             answer.ready.eq(~wanted | writes),
             arrives.eq(answer.valid & answer.ready),
         ]
-        quiet.append(~write.valid | write.ready)
+        quiet.append(~insisted | write.ready)  # while a flush waits, no other row is on offer
         m.d.sync += insisted.eq(write.valid & ~write.ready)
         last = writes & (write.p.row == TILE_ROWS - 1)
         m.d.comb += q.written.eq(to & last.replicate(entries))

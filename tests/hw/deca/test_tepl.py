@@ -368,6 +368,30 @@ class Hand:
         for name in OUTPUTS:
             ctx.set(getattr(dut, name).ready, 1)
         ctx.set(dut.open, 0b11)
+        self.answer: int | None = None  # to a read, on offer
+
+    async def watch(self, cycles: int, rows=lambda cycle: ALL_ROWS):
+        """Answer reads at once for so many cycles; (cycle, ...) of writes, outcomes, squashes."""
+        ctx, dut = self.ctx, self.dut
+        writes, completions, squashes = [], [], []
+        for cycle in range(cycles):
+            ctx.set(dut.rows, rows(cycle))
+            ctx.set(dut.read_response.valid, self.answer is not None)
+            ctx.set(dut.read_response.p.data, self.answer or 0)
+            _, _, asks, request, valid, row, completes, word, squash = await ctx.tick().sample(
+                dut.read_request.valid,
+                dut.read_request.payload,
+                dut.tile_write.valid,
+                dut.tile_write.payload,
+                dut.complete.valid,
+                dut.complete.payload,
+                dut.squash,
+            )
+            self.answer = 100 * request.tout + request.row if asks else None
+            writes += [(cycle, row.register, row.row, row.data)] if valid else []
+            completions += [(cycle, word.id, word.error)] if completes else []
+            squashes += [(cycle, squash)] if squash else []
+        return writes, completions, squashes
 
     async def send(self, port, **fields: int) -> None:
         """Offer a word until it is taken."""
@@ -490,29 +514,6 @@ def test_capacity(entries):
     by_hand(steps, DecaParams(tepl_entries=entries))
 
 
-async def watch(ctx, dut, cycles: int, rows=lambda cycle: ALL_ROWS):
-    """Answer reads at once for so many cycles; (cycle, ...) of writes, outcomes and squashes."""
-    writes, completions, squashes, answer = [], [], [], None
-    for cycle in range(cycles):
-        ctx.set(dut.rows, rows(cycle))
-        ctx.set(dut.read_response.valid, answer is not None)
-        ctx.set(dut.read_response.p.data, answer or 0)
-        _, _, asks, request, valid, row, completes, word, squash = await ctx.tick().sample(
-            dut.read_request.valid,
-            dut.read_request.payload,
-            dut.tile_write.valid,
-            dut.tile_write.payload,
-            dut.complete.valid,
-            dut.complete.payload,
-            dut.squash,
-        )
-        answer = 100 * request.tout + request.row if asks else None
-        writes += [(cycle, row.register, row.row, row.data)] if valid else []
-        completions += [(cycle, word.id, word.error)] if completes else []
-        squashes += [(cycle, squash)] if squash else []
-    return writes, completions, squashes
-
-
 @pytest.mark.parametrize("params", [SINGLE, PARAMS], ids=["two ports", "one port"])
 def test_rows_of_tiles_leave_one_a_cycle(params):
     """So the ports sustain a tile every 16 cycles, the most that the matrix unit takes."""
@@ -523,7 +524,7 @@ def test_rows_of_tiles_leave_one_a_cycle(params):
         ports = [(await hand.next_command())[0] for _ in range(2)]
         for done in (dut.done0, dut.done1):
             ctx.set(done.valid, 1)
-        writes, completions, _ = await watch(ctx, dut, 60)
+        writes, completions, _ = await hand.watch(60)
         start = writes[0][0]
         assert writes == [
             (start + 16 * k + row, k + 1, row, 100 * ports[k] + row)
@@ -542,12 +543,12 @@ def test_a_row_leaves_three_cycles_after_it_is_full():
         # Row k is full from cycle 5 k on; the result comes with the last one.
         full = [sum(1 << row for row in range(cycle // 5 + 1)) & 0xFFFF for cycle in range(100)]
         ctx.set(dut.done0.valid, 0)
-        writes, completions, _ = await watch(ctx, dut, 75, full.__getitem__)
+        writes, completions, _ = await hand.watch(75, full.__getitem__)
         assert [(cycle, row) for cycle, _, row, _ in writes] == [
             (5 * row + 2, row) for row in range(15)
         ]
         ctx.set(dut.done0.valid, 1)
-        writes, completions, _ = await watch(ctx, dut, 10, lambda _: 0x8000)
+        writes, completions, _ = await hand.watch(10, lambda _: 0x8000)
         assert [(cycle, row) for cycle, _, row, _ in writes] == [(2, 15)]
         assert completions == [(4, 1, 0)]
 
@@ -578,18 +579,18 @@ def test_a_failed_tile_between_good_ones():
             await hand.dispatch(number)
         await ctx.tick().repeat(6)
         ctx.set(dut.done0.valid, 1)
-        first, outcomes, _ = await watch(ctx, dut, 12)
+        first, outcomes, _ = await hand.watch(12)
         ctx.set(dut.done0.valid, 0)
-        rest, more, _ = await watch(ctx, dut, 16, lambda cycle: 0xFFFF if cycle < 10 else 0)
+        rest, more, _ = await hand.watch(16, lambda cycle: 0xFFFF if cycle < 10 else 0)
         assert [row for _, register, row, _ in first + rest if register == 1] == [*range(16)]
         assert [end[1:] for end in outcomes + more] == [(1, 0)]
         started = [row for _, register, row, _ in first + rest if register == 2]
         assert started == [*range(len(started))] and 0 < len(started) < 16
         ctx.set(dut.done0.p.error, TileError.BUS)
         ctx.set(dut.done0.valid, 1)
-        writes, outcomes, squashes = await watch(ctx, dut, 2, lambda _: 0)
+        writes, outcomes, squashes = await hand.watch(2, lambda _: 0)
         ctx.set(dut.done0.p.error, TileError.OK)
-        writes, outcomes, squashes = await watch(ctx, dut, 30)
+        writes, outcomes, squashes = await hand.watch(30)
         assert not squashes
         assert [row for _, register, row, _ in writes] == [*range(16)]
         assert {register for _, register, _, _ in writes} == {3}
@@ -610,7 +611,7 @@ def test_flush_spares_an_older_tepl_of_the_same_port():
         await hand.dispatch(4)
         assert await hand.next_command() == (1, 4)  # the other port has nothing to lose
         ctx.set(dut.done0.valid, 1)
-        writes, completions, squashes = await watch(ctx, dut, 30, lambda _: 0xFFFF)
+        writes, completions, squashes = await hand.watch(30, lambda _: 0xFFFF)
         assert [row for _, register, row, _ in writes] == [*range(16)]
         assert {register for _, register, _, _ in writes} == {3}
         assert [end[1:] for end in completions] == [(3, 0)]
@@ -632,7 +633,7 @@ def test_a_flushed_tile_before_one_that_is_kept_runs_through():
         assert await hand.next_command() == (0, 1)
         await hand.send(dut.flush, id=2)
         ctx.set(dut.done0.valid, 1)
-        writes, completions, squashes = await watch(ctx, dut, 45)
+        writes, completions, squashes = await hand.watch(45)
         assert not squashes and [end[1:] for end in completions] == [(1, 0)]
         assert [(register, row) for _, register, row, _ in writes] == [(1, r) for r in range(16)]
         assert writes[0][0] >= 16  # behind the rows of the other one, which nobody sees
