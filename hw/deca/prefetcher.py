@@ -85,7 +85,7 @@ class Run(wiring.Component):
                 tile_length.eq(length),
                 running.eq(length.any()),
                 starts.eq(~continues),
-                stride.eq(Mux(continues, distance, 0)),
+                stride.eq(distance),
             ]
 
         # Bytes ahead, then lines: from the tile's first line to the one behind the tile, and to
@@ -101,12 +101,14 @@ class Run(wiring.Component):
         to_end = register(range(3 + TILE_BYTES // p.line_bytes), "to_end")
         to_reach = register(range(3 + TILE_BYTES // p.line_bytes + most), "to_reach")
         behind = tile_base[:byte_bits] + tile_length + (p.line_bytes - 1)
+        # A tile that starts a run looks nowhere: its distance to the one before means nothing.
+        degree = Mux(starts, 0, self.degree)
         with m.If(stages[1]):
             m.d.sync += [
                 line.eq(tile_base[byte_bits:]),
                 starts_ahead.eq(starts),
-                ones.eq(self.degree[:2] * stride),
-                fours.eq(self.degree[2:] * stride),
+                ones.eq(degree[:2] * stride),
+                fours.eq(degree[2:] * stride),
                 span.eq(Mux(tile_length.any(), behind, 0)),
             ]
         with m.If(stages[2]):
