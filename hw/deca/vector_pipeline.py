@@ -98,8 +98,9 @@ class VectorPipeline(wiring.Component):
                 for n, x in values.items()
             }
             used = dict(used or {})
-            for n in {"mask", "distance"} & values.keys():
-                used[n] = [(slice(None), ~(values["dense"] & held["dense"]))]
+            for n in ("distance", "mask"):
+                if n in values:
+                    used[n] = [(slice(None), ~(values["dense"] & held["dense"]))]
             m.d.sync += v.eq(valid & ~self.kill.bit_select(loader, 1))
             with m.If(valid):
                 m.d.sync += k.eq(loader)
