@@ -51,7 +51,7 @@ def test_the_command(tmp_path, capsys):
     assert cli.main(["kernels", "info", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["paths"][0] == "portable"
     assert cli.main(["kernels", "info", "--quick"]) == 2
-    assert capsys.readouterr().err == "tilewright: --output and --quick go with bench\n"
+    assert capsys.readouterr().err == "tilewright: --output and --quick go with bench and model\n"
 
 
 def test_no_compiler_ends_the_command_in_one_line(monkeypatch, capsys):
