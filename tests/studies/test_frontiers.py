@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
+from tests.support import owed
 from tests.support.claims import claim
 from tilewright.cli import main
 from tilewright.golden.params.deca import DecaParams
@@ -140,7 +141,8 @@ def test_records_are_of_this_flow(name, technology):
     record = json.loads(frontier_path(name, technology).read_text())
     assert record["tools"] == tool_versions(), command
     assert record["liberty_sha256"] == sha256(to_liberty(load_technology(technology))), command
-    assert record["flow_sha256"] == flow_sha256(technology), command
+    owing = (name, technology) in owed.FRONTIERS
+    assert (record["flow_sha256"] != flow_sha256(technology)) == owing, command
     jobs = [job for job in jobs_of(FRONTIERS[name]) if job.technology == technology]
     assert [d["spec"] for d in record["designs"]] == [job.spec for job in jobs], command
 
