@@ -151,7 +151,9 @@ def test_modules_by_themselves_are_about_the_flattened_whole():
     record = json.loads(record_path(resolve("deca"), load_technology("asap7")).read_text())
     flattened = record["metrics"]["area"]["value"]
     (found,) = [d for d in load_frontier("deca", "asap7") if resolve(d.spec) == resolve("deca")]
-    assert flattened < found.area < 1.1 * flattened
+    # A frontier that is owed has enables as multiplexers, which are larger than clock gates.
+    most = 1.2 if ("deca", "asap7") in owed.FRONTIERS else 1.1
+    assert flattened < found.area < most * flattened
 
 
 def check_rtlil(name):
