@@ -1,8 +1,7 @@
 """A step of a model on a Xeon: a token for every sequence of a batch, or their whole prompts.
 
-GEMMs are those of ``tilewright.sim.xeon``. The rest, which no scheme touches, has the same
-constants as ``tilewright.sim.xeon.token``, which answers the same question for a batch of equal
-contexts without windows, experts and formats of the cache; tests hold the two together.
+GEMMs are those of ``tilewright.sim.xeon``. The rest, which no scheme touches, is attention, the
+cache, and the small kernels around them.
 """
 
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.calibration import constant
-from tilewright.sim.kv_format import KvFormat, cache_bytes
+from tilewright.sim.kv_format import KV_FORMATS, KvFormat, cache_bytes
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.workload import EXPERT, Batch, Gemm, attention, head, linear
 from tilewright.sim.xeon import PAPER_DECA, GemmTime, Xeon, gemm, tile_cost
@@ -54,13 +53,14 @@ def run_step(
     model: LlmShape,
     batch: Batch,
     *,
-    prompt: bool,
-    kv: KvFormat,
+    prompt: bool = False,
+    kv: KvFormat = KV_FORMATS["bf16"],
     params: DecaParams = PAPER_DECA,
 ) -> ServerStep:
     """Return the time of one more token for each sequence, or with ``prompt`` of all of theirs.
 
-    The output head and routers stay bf16.
+    The output head and routers stay bf16. A token of a prompt meets half of it; attention is then
+    matrix products in bf16, of which no published figure tells.
     """
     rows = batch.tokens if prompt else batch.sequences
     parts = [*_grouped(model, linear(model, rows))]

@@ -2,8 +2,7 @@
 
 GEMMs run on all cores at once; each core has its share of the bandwidth and of the
 tiles. What one tile costs comes from ``tilewright.sim.deca_stream`` or from the counts of vector
-operations below (software). The rest of a token, which no scheme touches, is attention and the
-small kernels around it.
+operations below (software). Whole steps of a model are in ``tilewright.sim.server``.
 """
 
 from dataclasses import dataclass
@@ -13,15 +12,14 @@ from typing import Literal
 
 from tilewright.golden.deca.cycles import expected_cycles
 from tilewright.golden.params.block import require
-from tilewright.golden.params.deca import DecaParams, TileConfig
-from tilewright.golden.params.llm import LlmShape
+from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.calibration import constant
 from tilewright.sim.deca_stream import Integration, tile_rate
 from tilewright.sim.measured_software import KERNELS, measured_cycles
 from tilewright.sim.scheme import WeightScheme
-from tilewright.sim.workload import Gemm, attention, head, linear
+from tilewright.sim.workload import Gemm
 
-__all__ = ["ENGINES", "SYSTEMS", "Xeon", "first_token", "gemm", "tile_cost", "token"]
+__all__ = ["ENGINES", "SYSTEMS", "Xeon", "gemm", "tile_cost"]
 
 Engine = Literal["software", "deca", "optimal", "more-avx", "wider-avx"]
 ENGINES: dict[str, str] = {
@@ -38,7 +36,6 @@ ACTIVATION_BYTES = 2  # bf16
 VECTOR_UNITS = 2  # 512-bit units of a core
 ISSUE_WIDTH = 6  # instructions a core can issue a cycle
 L1_LINES = 2  # lines a core can load or store a cycle
-_BF16 = TileConfig(code_bits=16)
 PAPER_DECA = DecaParams()
 PAPER_INTEGRATION = Integration()
 SCALED_VECTORS = 4  # of the two engines with more vector hardware
@@ -224,84 +221,3 @@ def gemm(
     sync = 0.0 if engine == "optimal" else constant("sync_us") * 1e-6
     seconds = product.count * (cycles / machine.clock + sync)
     return GemmTime(gemm=product, seconds=seconds, tile=cost)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Token:
-    """Time of one more token for every sequence of the batch, in seconds."""
-
-    products: tuple[GemmTime, ...]
-    head: GemmTime
-    rest: float  # attention and the kernels between the GEMMs
-
-    @property
-    def gemm_seconds(self) -> float:
-        """Time of the projections, without the output head."""
-        return sum(part.seconds for part in self.products)
-
-    @property
-    def seconds(self) -> float:
-        """Time of everything."""
-        return self.gemm_seconds + self.head.seconds + self.rest
-
-
-def token(
-    machine: Xeon,
-    engine: str,
-    scheme: WeightScheme,
-    model: LlmShape,
-    batch: int,
-    context: int,
-    params: DecaParams = PAPER_DECA,
-) -> Token:
-    """The next token of ``batch`` sequences of ``context`` tokens; the output head stays bf16."""
-    products = tuple(gemm(machine, engine, scheme, part, params) for part in linear(model, batch))
-    plain = WeightScheme(name="bf16", config=_BF16)
-    last = gemm(machine, "software", plain, head(model, batch))
-    rest = _kernels(model, batch, context) + _cache_seconds(machine, model, batch, context)
-    return Token(products=products, head=last, rest=rest)
-
-
-def first_token(
-    machine: Xeon,
-    engine: str,
-    scheme: WeightScheme,
-    model: LlmShape,
-    batch: int,
-    context: int,
-    params: DecaParams = PAPER_DECA,
-) -> Token:
-    """All of ``context`` tokens of ``batch`` sequences at once; each meets half of them.
-
-    Attention is matrix products in bf16, of which no published figure tells; the other kernels have
-    the constants of single tokens.
-    """
-    rows = batch * context
-    products = tuple(gemm(machine, engine, scheme, part, params) for part in linear(model, rows))
-    plain = WeightScheme(name="bf16", config=_BF16)
-    last = gemm(machine, "software", plain, head(model, batch))
-    square = sum(
-        _matrix_seconds(machine, plain, part) for part in attention(model, batch, context, context)
-    )
-    rest = _kernels(model, rows, 0) + square / 2 + _cache_seconds(machine, model, batch, context)
-    return Token(products=products, head=last, rest=rest)
-
-
-def _matrix_seconds(machine: Xeon, scheme: WeightScheme, product: Gemm) -> float:
-    """Tiles of all repetitions at the rate of a large product, spread over the cores."""
-    cost = tile_cost(machine, "software", scheme, product.rows, inner=product.inner)
-    return product.matrix / scheme.tile_weights * cost.cycles / (machine.cores * machine.clock)
-
-
-def _kernels(model: LlmShape, batch: int, context: float) -> float:
-    """Seconds of the other kernels: fixed per layer, per sequence, and per cached token."""
-    per_token = model.query_width * constant("attention_ps_per_query_element") * 1e-12
-    per_sequence = constant("layer_us_per_sequence") * 1e-6 + context * per_token
-    layers = model.num_hidden_layers * (constant("layer_us") * 1e-6 + batch * per_sequence)
-    return layers
-
-
-def _cache_seconds(machine: Xeon, model: LlmShape, batch: int, context: int) -> float:
-    """Every cached key and value passes once."""
-    size = batch * model.kv_elements(context) * ACTIVATION_BYTES
-    return size / (machine.bandwidth * constant(machine.stream))

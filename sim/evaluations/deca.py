@@ -10,7 +10,8 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.records import area_um2, deca_power_mw, deca_rate
 from tilewright.sim.roofsurface import Surface, explore, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
-from tilewright.sim.workload import Gemm
+from tilewright.sim.server import run_step
+from tilewright.sim.workload import Batch, Gemm
 from tilewright.sim.xeon import (
     ISSUE_WIDTH,
     MATRIX_CYCLES,
@@ -19,7 +20,6 @@ from tilewright.sim.xeon import (
     deca_cycles,
     gemm,
     tile_cost,
-    token,
     vector_operations,
 )
 
@@ -60,8 +60,8 @@ def compression_factor(scheme: str) -> float:
 def gemm_share(system: str, batch: int, context: int) -> float:
     """Percent of the next-token time in the projections, uncompressed Llama-2-70B."""
     model, plain = resolve_model("llama-2-70b"), resolve_weight_scheme("bf16")
-    time = token(SYSTEMS[system], "software", plain, model, batch, context)
-    return 100 * time.gemm_seconds / time.seconds
+    time = run_step(SYSTEMS[system], "software", plain, model, Batch(((batch, context),)))
+    return 100 * time.product_seconds / time.seconds
 
 
 def _table2(bandwidth: str) -> Surface:
@@ -142,9 +142,8 @@ def prefetch_order() -> bool:
 @evaluation
 def next_token_ms(model: str, batch: int, scheme: str, engine: str) -> float:
     """Next-token time of Table 6, in milliseconds."""
-    time = token(
-        HBM, engine, resolve_weight_scheme(scheme), resolve_model(model), batch, TABLE6_CONTEXT
-    )
+    work = Batch(((batch, TABLE6_CONTEXT),))
+    time = run_step(HBM, engine, resolve_weight_scheme(scheme), resolve_model(model), work)
     return 1e3 * time.seconds
 
 

@@ -1,5 +1,8 @@
-"""Steps on a Xeon: the same as the paper's model where both answer, and what only these have."""
+"""Steps on a Xeon: sums, limits and orders that hold whatever the constants are."""
 
+from itertools import pairwise
+
+import numpy as np
 import pytest
 
 from tilewright.sim import xeon
@@ -8,7 +11,7 @@ from tilewright.sim.kv_format import KV_FORMATS, cache_bytes, resolve_kv_format
 from tilewright.sim.models import resolve_model
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.server import run_step
-from tilewright.sim.workload import Batch
+from tilewright.sim.workload import Batch, attention, total_macs
 
 HBM = xeon.SYSTEMS["spr-hbm"]
 MXFP4 = resolve_weight_scheme("mxfp4")
@@ -20,17 +23,45 @@ def step(name, batch, *, prompt=False, kv=BF16, engine="deca"):
     return run_step(HBM, engine, MXFP4, model, Batch(batch), prompt=prompt, kv=kv)
 
 
-@pytest.mark.parametrize("engine", ["deca", "software"])
-@pytest.mark.parametrize(("batch", "context"), [(1, 32), (16, 192)])
-def test_equals_the_model_of_the_papers_tables(engine, batch, context):
-    for name in ("llama-2-70b", "opt-66b"):
-        shape = resolve_model(name)
-        token = xeon.token(HBM, engine, MXFP4, shape, batch, context)
-        ours = step(name, ((batch, context),), engine=engine)
-        assert ours.seconds == pytest.approx(token.seconds, rel=1e-12)
-        first = xeon.first_token(HBM, engine, MXFP4, shape, batch, context)
-        ours = step(name, ((batch, context),), prompt=True, engine=engine)
-        assert ours.seconds == pytest.approx(first.seconds, rel=1e-12)
+def test_a_step_is_the_sum_of_its_parts():
+    model, scheme = resolve_model("llama-2-70b"), resolve_weight_scheme("mxfp4")
+    time = run_step(HBM, "deca", scheme, model, Batch(((4, 512),)))
+    assert (
+        time.seconds == time.product_seconds + sum(part.seconds for part in time.plain) + time.rest
+    )
+    assert len(time.products) == 7
+
+
+def test_the_rest_grows_with_batch_and_context_and_no_scheme_touches_it():
+    model = resolve_model("opt-66b")
+    plain, packed = (resolve_weight_scheme(name) for name in ("bf16", "mxfp4"))
+    rest = [
+        run_step(HBM, "software", plain, model, Batch(((batch, context),))).rest
+        for batch, context in ((1, 128), (1, 256), (2, 256), (64, 2048))
+    ]
+    assert all(a < b for a, b in pairwise(rest))
+    assert run_step(HBM, "deca", packed, model, Batch(((2, 256),))).rest == rest[2]
+
+
+def test_a_prompt_takes_longer_than_a_token():
+    model, scheme = resolve_model("llama-2-7b"), resolve_weight_scheme("mxfp4")
+    one = run_step(HBM, "deca", scheme, model, Batch(((1, 512),)))
+    assert (
+        run_step(HBM, "deca", scheme, model, Batch(((1, 512),)), prompt=True).seconds > one.seconds
+    )
+
+
+def test_attention_of_a_prompt_is_matrix_products():
+    """Four times the work for twice the tokens, at no more than the peak of the matrix units."""
+    scheme, model = resolve_weight_scheme("mxfp4"), resolve_model("llama-2-7b")
+    rests = [
+        run_step(HBM, "deca", scheme, model, Batch(((1, 8192 << k),)), prompt=True).rest
+        for k in range(3)
+    ]
+    first, second = np.diff(rests)
+    assert 3.5 < second / first < 4.1
+    macs = total_macs(attention(model, 1, 32768, 32768)) / 2
+    assert 0.1 < macs / rests[2] / (HBM.cores * HBM.clock * 512) < 1
 
 
 def test_contexts_add_up():

@@ -2,20 +2,16 @@
 
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
 from tilewright.sim.calibration import constant
-from tilewright.sim.models import resolve_model
 from tilewright.sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
-from tilewright.sim.workload import Gemm, attention, total_macs
+from tilewright.sim.workload import Gemm
 from tilewright.sim.xeon import (
     ENGINES,
     SYSTEMS,
-    first_token,
     gemm,
     tile_cost,
-    token,
     vector_operations,
 )
 
@@ -66,37 +62,3 @@ def test_a_product_ends_with_its_slowest_core():
         for n in (1, 56)
     )
     assert small.seconds == large.seconds
-
-
-def test_a_step_is_the_sum_of_its_parts():
-    model, scheme = resolve_model("llama-2-70b"), resolve_weight_scheme("mxfp4")
-    time = token(HBM, "deca", scheme, model, 4, 512)
-    assert time.seconds == time.gemm_seconds + time.head.seconds + time.rest
-    assert len(time.products) == 7
-
-
-def test_the_rest_grows_with_batch_and_context_and_no_scheme_touches_it():
-    model = resolve_model("opt-66b")
-    plain, packed = (resolve_weight_scheme(name) for name in ("bf16", "mxfp4"))
-    rest = [
-        token(HBM, "software", plain, model, batch, context).rest
-        for batch, context in ((1, 128), (1, 256), (2, 256), (64, 2048))
-    ]
-    assert all(a < b for a, b in pairwise(rest))
-    assert token(HBM, "deca", packed, model, 2, 256).rest == rest[2]
-
-
-def test_a_prompt_takes_longer_than_a_token():
-    model, scheme = resolve_model("llama-2-7b"), resolve_weight_scheme("mxfp4")
-    one = token(HBM, "deca", scheme, model, 1, 512)
-    assert first_token(HBM, "deca", scheme, model, 1, 512).seconds > one.seconds
-
-
-def test_attention_of_a_prompt_is_matrix_products():
-    """Four times the work for twice the tokens, at no more than the peak of the matrix units."""
-    scheme, model = resolve_weight_scheme("mxfp4"), resolve_model("llama-2-7b")
-    rests = [first_token(HBM, "deca", scheme, model, 1, 8192 << k).rest for k in range(3)]
-    first, second = np.diff(rests)
-    assert 3.5 < second / first < 4.1
-    macs = total_macs(attention(model, 1, 32768, 32768)) / 2
-    assert 0.1 < macs / rests[2] / (HBM.cores * HBM.clock * 512) < 1
