@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
-from tilewright.cli.model_kernels import MODEL_RECORD, measure_model, pack_model
+from tilewright.cli.model_kernels import MODEL_RECORD, measure_model, pack_model, print_layers
 
 NAME = "kernels"
 HELP = "compile the sparse kernels for this machine: what it can run, how fast; pack a model"
@@ -100,27 +100,6 @@ def _bench(args: argparse.Namespace) -> int:
     if args.json:
         print_json(record)
         return 0
-    _print_layers(record)
+    print_layers(record)
     print(f"record: {output}")
     return 0
-
-
-def _print_layers(record: dict[str, Any]) -> None:
-    """Time, bandwidth as a share of what reading alone gets, and speed against stock PyTorch."""
-    from tilewright.kernels.records import layer_summary
-
-    print_table(
-        ("LAYER", "BATCH", "KERNEL", "US", "GB/S", "% OF READ", "X STOCK"),
-        [
-            (
-                row.layer,
-                row.batch,
-                row.kernel,
-                f"{1e6 * row.seconds:.1f}",
-                f"{row.bytes_per_second / 1e9:.1f}",
-                f"{100 * row.share_of_read:.0f}",
-                "" if row.over_stock is None else f"{row.over_stock:.2f}",
-            )
-            for row in layer_summary(record)
-        ],
-    )

@@ -40,12 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=clock_period,
         help="to meet, as 800 (ps), 0.8ns or 1250MHz: takes the smallest result that does",
     )
-    parser.add_argument(
-        "--gating",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="enables of registers stop their clock (default), or choose the old value",
-    )
+    text = "enables of registers stop their clock (default), or choose the old value"
+    parser.add_argument("--gating", action=argparse.BooleanOptionalAction, default=True, help=text)
     parser.add_argument("--parts", action="store_true", help="show the area of each part")
     parser.add_argument(
         "--hierarchy", action="store_true", help="optimise each part alone, and show its area"
@@ -70,11 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="of these, only what has no up-to-date record, or with --prove no verdict",
     )
-    parser.add_argument(
-        "--system",
-        action="store_true",
-        help="only the area of each part, every module by itself: for whole accelerators",
-    )
+    text = "only the area of each part, every module by itself: for whole accelerators"
+    parser.add_argument("--system", action="store_true", help=text)
     parser.add_argument(
         "--energy",
         action="store_true",
