@@ -44,13 +44,20 @@ def test_latency_never_falls_as_batch_or_context_grow(page):
             assert values == sorted(values)
 
 
+# Where the memory bounds both, software and DECA take the same time. Software's is bytes over
+# bandwidth; DECA's is that of 86 tiles of a stream, whose two ends move with the lines that are
+# then on their way: 0.7% at most here, 0.2% with four times as many tiles.
+STREAM_RESOLUTION = 0.01
+
+
 def test_deca_is_between_software_and_the_optimum(page):
     for machine in page.data["speedups"].values():
         gains = machine["speedups"]
         for software, deca, best in zip(
             gains["software"], gains["deca"], gains["optimal"], strict=True
         ):
-            assert software <= deca * 1.0001 <= best * 1.0002
+            assert software <= deca * (1 + STREAM_RESOLUTION)
+            assert deca <= best
 
 
 def test_drawings_name_their_points():
