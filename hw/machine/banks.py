@@ -105,7 +105,7 @@ class WaySram(wiring.Component):
         m = Module()
         words, ways = words_of(self.depth, self.ways), self.ways
         slot_bits = (ways - 1).bit_length()
-        m.submodules.words = memory = Sram(
+        m.submodules.memory = memory = Sram(
             max(2, words), ways * self.width, self.width if ways > 1 else None
         )
         slot = Signal(range(max(2, ways)))

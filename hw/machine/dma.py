@@ -168,10 +168,11 @@ class Dma(wiring.Component):
             m.submodules[f"channel{c}"] = channel = ReadChannel(p, c, len(lines))
             connect(m, channel.mem_request, flipped(self.mem_request[c]))
             connect(m, channel.mem_response, flipped(self.mem_response[c]))
+            beyond = first > c if c < p.memory_channels - 1 else 0  # its first is a line further
             behind = (c - first)[: p.channel_bits]  # lines of the load before the channel's first
             m.d.comb += [
                 channel.start.eq(start),
-                channel.line.eq(line + (first > c)),
+                channel.line.eq(line + beyond),
                 channel.lines.eq((lines + (p.memory_channels - 1 - behind)) >> p.channel_bits),
             ]
             channels.append(channel)

@@ -15,6 +15,7 @@ from tilewright.golden.params.stream import STREAM_BLOCKS
 from tilewright.golden.params.vector import VectorParams
 from tilewright.synth.emit import to_verilog
 from tilewright.verify.simulators.find import find_verilators, require_simulator
+from tilewright.verify.simulators.verilator import with_short_top
 from tilewright.verify.simulators.verilog import block_verilog
 
 WAIVERS = Path(__file__).parents[2] / "synth" / "lint_waivers.vlt"
@@ -24,6 +25,7 @@ UNITS = (*STREAM_BLOCKS, *ARITH_BLOCKS, *PE_BLOCKS, VectorParams)
 
 def lint(verilator, top, verilog, folder):
     """What Verilator has to say; empty when it is content."""
+    verilog, top = with_short_top(verilog, top)
     path = folder / f"{top}.v"
     path.write_text(verilog)
     options = ["--lint-only", "-Wall", "--quiet-exit", "--top-module", top]

@@ -19,7 +19,7 @@ from tilewright.synth.cache import get_or_make_folder
 from tilewright.verify.simulators.find import Simulator, file_fingerprint, find_compiler
 from tilewright.verify.simulators.programs import can_include, cocotb_libraries, is_gcc, run_program
 
-__all__ = ["build_verilator", "with_public_ports"]
+__all__ = ["build_verilator", "with_public_ports", "with_short_top"]
 
 MAIN = Path(__file__).with_name("verilator_main.cpp")
 RUNTIME = ("verilated", "verilated_vpi", "verilated_threads")
@@ -57,9 +57,7 @@ def build_verilator(
         f"-DVM_TRACE_FST={int(waves == 'fst')}",
         f"-DINERTIAL_PUTS={int(has_inertial_puts(verilator))}",
     ]
-    if len(top) > LONGEST_TOP:
-        short = f"top_{sha256(top.encode()).hexdigest()[:16]}"
-        verilog, top = verilog.replace(top, short), short
+    verilog, top = with_short_top(verilog, top)
     source = with_public_ports(verilog, top)
     ingredients = [
         source,
@@ -84,6 +82,14 @@ def build_verilator(
         quick=waves is None and optimize == "-O0",
     )
     return get_or_make_folder("sim", ingredients, make) / "sim"
+
+
+def with_short_top(verilog: str, top: str) -> tuple[str, str]:
+    """``verilog`` and the name of its top module, renamed where Verilator would not find it."""
+    if len(top) <= LONGEST_TOP:
+        return verilog, top
+    short = f"top_{sha256(top.encode()).hexdigest()[:16]}"
+    return verilog.replace(top, short), short
 
 
 def has_inertial_puts(verilator: Simulator) -> bool:
