@@ -43,10 +43,10 @@ def gemm_results(
     """
     if target.built is not None:
         return _programs(gemms, target.built, target.latency, scheme)
-    if target.xeon is not None and target.engine is not None:
+    if target.server is not None and target.engine is not None:
         weights = resolve_weight_scheme(DEFAULT_SCHEME if scheme is None else scheme)
         times = [
-            xeon.gemm(target.xeon, target.engine, weights, gemm, target.deca) for gemm in gemms
+            xeon.gemm(target.server, target.engine, weights, gemm, target.deca) for gemm in gemms
         ]
         return [_result(t.gemm, t.seconds, t.tile.utilisation, t.tile.bound) for t in times]
     require(

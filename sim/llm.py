@@ -1,6 +1,6 @@
 """One result for any system: latency, rates, what bounds it, energy and memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.golden.params.block import BlockParams, require
@@ -19,8 +19,7 @@ from tilewright.sim.workload import Batch, work
 __all__ = ["PHASES", "LlmResult", "MemoryBytes", "answer", "answer_on", "compare_systems"]
 
 PHASES = ("decode", "prefill")
-HBM_PJ_PER_BIT = 3.9  # Anda and Harmonia papers; of the servers' memories none is published
-PACKAGE_WATTS = 350.0  # DECA paper, Section 7: design power
+PAPER_SERVERS = ("spr-ddr", "spr-hbm")
 DEFAULT_KV = "bf16"  # of the servers; an accelerator has a format of its own
 OTHER_KERNELS = "attention and small kernels"
 FITTED_SHARE = 0.5  # of a step's time, from which on a remark says what it rests on
@@ -45,7 +44,7 @@ class LlmResult:
     active_parameters: int  # that one token meets
     system: str
     block: str | None  # the slug of the block, where one was asked for
-    engine: str | None  # of a Xeon
+    engine: str | None  # of a server
     scheme: str
     kv_format: str
     phase: str
@@ -88,6 +87,7 @@ def answer(
     engine: str | None = None,
     block: BlockParams | None = None,
     latency: int | None = None,
+    settings: Mapping[str, str] | None = None,
     batch: int | Batch = 1,
     context: int = 1024,
     phase: str = "decode",
@@ -96,11 +96,11 @@ def answer(
     """Return the result of one step: a token for every sequence, or the whole prompt.
 
     ``batch`` sequences have ``context`` tokens each; a :class:`tilewright.sim.workload.Batch` says
-    itself how many each has. ``block`` and ``latency`` are those of
+    itself how many each has. ``block``, ``latency`` and ``settings`` are those of
     :func:`tilewright.sim.target.resolve_target`, ``kv`` is one of
     ``tilewright.sim.kv_format.KV_FORMATS``.
     """
-    target = resolve_target(system, engine=engine, block=block, latency=latency)
+    target = resolve_target(system, engine=engine, block=block, latency=latency, settings=settings)
     return answer_on(target, model, scheme=scheme, batch=batch, context=context, phase=phase, kv=kv)
 
 
@@ -119,7 +119,7 @@ def answer_on(
         raise ValueError(unknown("phase", phase, PHASES))
     sequences = batch if isinstance(batch, Batch) else Batch(((batch, context),))
     prompt = phase == "prefill"
-    run = _on_accelerator if target.xeon is None else _on_xeon
+    run = _on_accelerator if target.server is None else _on_server
     step = run(model, target, scheme, sequences, prompt, kv)
     tokens = sequences.tokens if prompt else sequences.sequences
     needed = step.weights + step.cache
@@ -168,7 +168,7 @@ def _size_remarks(model: LlmShape, context: int, needed: float, capacity: float)
         yield f"does not fit: {needed / 1e9:.1f} GB needed, {capacity / 1e9:g} GB there"
 
 
-def _on_xeon(
+def _on_server(
     model: LlmShape,
     target: Target,
     scheme: str | None,
@@ -176,7 +176,8 @@ def _on_xeon(
     prompt: bool,
     kv: str | None,
 ) -> _Step:
-    machine, engine = xeon.SYSTEMS[target.system], target.engine or ""
+    assert target.server is not None
+    machine, engine = target.server, target.engine or ""
     name = DEFAULT_SCHEME if scheme is None else scheme
     kept = DEFAULT_KV if kv is None else kv
     weights = resolve_weight_scheme(name)
@@ -201,10 +202,10 @@ def _on_xeon(
         for name in ("memory", "vector", "matrix")
     }
     longest = max(time.products, key=lambda p: p.seconds)
-    # HBM is in the package and shares its design power; DDR is outside, and none of its is known.
-    hbm = target.system == "spr-hbm"
-    energy = {"memory": 8 * read * HBM_PJ_PER_BIT * 1e-12} if hbm else {}
-    energy["package at most"] = PACKAGE_WATTS * time.seconds - energy.get("memory", 0.0)
+    # Memory in the package shares its design power; of that outside none is published.
+    hbm = bool(machine.memory_in_package)
+    energy = {"memory": 8 * read * machine.memory_energy * 1e-12} if hbm else {}
+    energy["package at most"] = machine.design_power * time.seconds - energy.get("memory", 0.0)
     without = "" if hbm else ", memory not counted"
     remarks.append(f"energy is a bound: the package at its design power{without}")
     if engine == "deca":
@@ -243,7 +244,8 @@ def _deca_energy(
     target: Target, weights: WeightScheme, busy: float, seconds: float
 ) -> tuple[dict[str, float], str]:
     """Return the joules of all DECAs, where their size has an energy record, and a remark."""
-    unit, cores = target.deca.slug, xeon.SYSTEMS[target.system].cores
+    assert target.server is not None
+    unit, cores = target.deca.slug, target.server.cores
     try:
         gated, ideal = (
             cores * seconds * _deca_watts(unit, weights, busy, figure)
@@ -310,7 +312,7 @@ def _on_accelerator(
 def compare_systems(
     model: str, scheme: str, batch: int, context: int, phase: str
 ) -> list[LlmResult]:
-    """Return the same step on every system and, of the Xeons, with every engine."""
+    """Return the same step on every system, on the DECA paper's servers with every engine."""
     shape = resolve_model(model)
 
     def one(system: str, engine: str | None = None, scheme: str | None = None) -> LlmResult:
@@ -322,7 +324,8 @@ def compare_systems(
     for system in system_names():
         if system in xeon.SYSTEMS:
             rows.append(one(system, "software", "bf16"))
-            rows += [one(system, engine, scheme) for engine in xeon.ENGINES]
+            engines = xeon.ENGINES if system in PAPER_SERVERS else ("software", "deca")
+            rows += [one(system, engine, scheme) for engine in engines]
         else:
             rows.append(one(system))
     return rows

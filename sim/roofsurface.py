@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.scheme import WeightScheme
-from tilewright.sim.xeon import ROWS_PER_TILE, Xeon, deca_cycles, vector_operations
+from tilewright.sim.system import Server
+from tilewright.sim.xeon import ROWS_PER_TILE, deca_cycles, vector_operations
 
 __all__ = [
     *("DOMAINS", "Design", "Diagram", "Exploration", "Kernel", "KernelResult", "Surface"),
@@ -71,13 +72,13 @@ class Surface:
     matrix: float  # MOS
 
     @classmethod
-    def of_cores(cls, machine: Xeon, bandwidth: float | None = None) -> Self:
+    def of_cores(cls, machine: Server, bandwidth: float | None = None) -> Self:
         """Decompression by the cores' vector units."""
         memory = machine.bandwidth if bandwidth is None else bandwidth
         return cls(memory=memory, vector=machine.vector_rate, matrix=machine.matrix_rate)
 
     @classmethod
-    def of_deca(cls, machine: Xeon) -> Self:
+    def of_deca(cls, machine: Server) -> Self:
         """Decompression by one DECA per core, at most one vector operation a cycle each."""
         return cls(
             memory=machine.bandwidth,
@@ -159,7 +160,7 @@ class Diagram:
 
 
 def diagram(
-    machine: Xeon,
+    machine: Server,
     schemes: Sequence[WeightScheme],
     *,
     rows: int = 16,
@@ -207,7 +208,7 @@ class Exploration:
 
 
 def explore(
-    machine: Xeon,
+    machine: Server,
     schemes: Sequence[WeightScheme],
     lanes: Sequence[int] = LANES,
     luts: Sequence[int] = TABLES,

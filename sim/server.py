@@ -1,4 +1,4 @@
-"""A step of a model on a Xeon: a token for every sequence of a batch, or their whole prompts.
+"""A step of a model on a server: a token for every sequence of a batch, or their whole prompts.
 
 GEMMs are those of ``tilewright.sim.xeon``. The rest, which no scheme touches, is attention, the
 cache, and the small kernels around them.
@@ -12,8 +12,9 @@ from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.calibration import constant
 from tilewright.sim.kv_format import KV_FORMATS, KvFormat, cache_bytes
 from tilewright.sim.scheme import WeightScheme
+from tilewright.sim.system import Server
 from tilewright.sim.workload import EXPERT, Batch, Gemm, attention, head, linear
-from tilewright.sim.xeon import PAPER_DECA, GemmTime, Xeon, gemm, tile_cost
+from tilewright.sim.xeon import PAPER_DECA, GemmTime, gemm, tile_cost
 
 __all__ = ["ServerStep", "run_step"]
 
@@ -47,7 +48,7 @@ class ServerStep:
 
 
 def run_step(
-    machine: Xeon,
+    machine: Server,
     engine: str,
     scheme: WeightScheme,
     model: LlmShape,
@@ -77,7 +78,7 @@ def run_step(
         plain=tuple(gemm(machine, "software", PLAIN, part) for part in plain),
         kernels=model.num_hidden_layers * (constant("layer_us") * 1e-6 + rows * per_row),
         attention=meeting,
-        cache=cache_bytes(model, batch, kv.bits) / (machine.bandwidth * constant(machine.stream)),
+        cache=cache_bytes(model, batch, kv.bits) / (machine.bandwidth * machine.rate("stream")),
     )
 
 
@@ -102,7 +103,7 @@ def _token_attention(model: LlmShape, batch: Batch) -> float:
     return pairs / 2 * constant("attention_ps_per_query_element") * 1e-12
 
 
-def _matrix_attention(machine: Xeon, model: LlmShape, batch: Batch, *, prompt: bool) -> float:
+def _matrix_attention(machine: Server, model: LlmShape, batch: Batch, *, prompt: bool) -> float:
     """Matrix products in bf16, without softmax.
 
     So for prompts, of which a token meets those before it or as many as a window has, and for
@@ -117,7 +118,7 @@ def _matrix_attention(machine: Xeon, model: LlmShape, batch: Batch, *, prompt: b
     return total
 
 
-def _matrix_seconds(machine: Xeon, product: Gemm) -> float:
+def _matrix_seconds(machine: Server, product: Gemm) -> float:
     """Tiles of all repetitions at the rate of a large product, spread over the cores."""
     cost = tile_cost(machine, "software", PLAIN, product.rows, inner=product.inner)
     return product.matrix / PLAIN.tile_weights * cost.cycles / (machine.cores * machine.clock)

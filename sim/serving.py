@@ -62,6 +62,7 @@ class Question:
     scheme: str | None = None
     block: BlockParams | None = None
     latency: int | None = None  # of the memory of a block, in cycles
+    settings: Mapping[str, str] | None = None  # fields of the system and their values
     kv: str | None = None
     batch: int | None = None
     context: int | Batch | None = None
@@ -76,7 +77,9 @@ def ask(question: Question) -> LlmResult | GenerationResult:
     q = question
     _check(q)
     model = resolve_model(q.model)
-    target = resolve_target(q.system, engine=q.engine, block=q.block, latency=q.latency)
+    target = resolve_target(
+        q.system, engine=q.engine, block=q.block, latency=q.latency, settings=q.settings
+    )
     if q.tokens is not None and q.prompt is not None:
         batch = q.prompt if isinstance(q.prompt, Batch) else Batch(((_batch(q), q.prompt),))
         return generate(target, model, batch, q.tokens, scheme=q.scheme, kv=q.kv)

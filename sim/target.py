@@ -1,13 +1,15 @@
 """What runs the work: a modelled system, or a block of this project in it.
 
-A system is one of ``tilewright.sim.xeon.SYSTEMS`` with an engine, or one of
-``tilewright.sim.accelerator.ACCELERATORS``. With a block, which is a parameter object, a Xeon has
-that DECA beside every core, and an accelerator has the array, the buffers and the memory port of
-its RTL.
+A system is a server with an engine (``tilewright.sim.system``: one by name, or a TOML file), or one
+of ``tilewright.sim.accelerator.ACCELERATORS``. With a block, which is a parameter object, a server
+has that DECA beside every core, and an accelerator has the array, the buffers and the memory port
+of its RTL. Settings change fields of either.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.block import BlockParams, require
@@ -16,7 +18,8 @@ from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.names import unknown
 from tilewright.sim import xeon
 from tilewright.sim.accelerator import ACCELERATORS, Accelerator
-from tilewright.sim.xeon import PAPER_DECA, Xeon
+from tilewright.sim.system import Quantity, Server, changed_server, in_base_unit, read_server
+from tilewright.sim.xeon import PAPER_DECA
 
 __all__ = ["DEFAULT_SYSTEM", "LATENCY", "Target", "resolve_target", "system_names"]
 
@@ -25,6 +28,14 @@ DEFAULT_ENGINE = "deca"
 BLOCKS = ("anda", "deca", "harmonia")
 LATENCY = 30  # cycles from a line's request to its answer: 100 ns of HBM at 285 to 300 MHz
 LONGEST_LATENCY = 1 << 20  # cycles; a longer one is a slip of the keyboard
+# Fields of an accelerator that a setting changes.
+ACCELERATOR_FIELDS = {
+    "clock": Quantity("of the array", "Hz", 1e6, 1e10),
+    "bandwidth": Quantity("of the memory of each", "B/s", 1e6, 1e14),
+    "capacity": Quantity("of the memory of each", "B", 1e6, 1e15),
+    "memory_energy": Quantity("of a bit from memory", "pJ/bit", 0, 1000),
+}
+OWN_FIELDS = ("clock", "bandwidth", "capacity", "memory_energy")
 LENGTHS = re.compile(r"\d+(?:/\d+){0,3}")
 
 
@@ -33,14 +44,11 @@ class Target:
     """A system with its engine or block; :func:`resolve_target` makes valid ones."""
 
     system: str
-    engine: str | None = None  # of a Xeon
+    server: Server | None = None  # where the system is one
+    engine: str | None = None  # of a server
+    settings: tuple[tuple[str, float], ...] = ()  # of an accelerator, in base units
     block: AndaParams | DecaParams | HarmoniaParams | None = None
     latency: int = LATENCY  # of the memory of a block that is an accelerator, in cycles
-
-    @property
-    def xeon(self) -> Xeon | None:
-        """The server, where the system is one."""
-        return xeon.SYSTEMS.get(self.system)
 
     @property
     def deca(self) -> DecaParams:
@@ -61,6 +69,9 @@ class Target:
             from tilewright.sim.programs import as_built
 
             machine = as_built(self.built, latency=self.latency)
+        names = {"memory_energy": "memory_pj_per_bit"}
+        own = {names.get(k, k): v for k, v in self.settings if k in OWN_FIELDS}
+        machine = replace(machine, **own)  # type: ignore[arg-type]
         if scheme is None:
             return machine
         require(self.system == "anda", f"{self.system} has one scheme; leave it out")
@@ -71,12 +82,12 @@ class Target:
         lengths = [int(word) for word in scheme.split("/")]
         for length in lengths:
             require(1 <= length <= 16, f"mantissa lengths must be 1..16, not {length}")
-        names = list(machine.lengths)
-        return machine.with_lengths(dict(zip(names, lengths * (4 // len(lengths)), strict=True)))
+        modules = list(machine.lengths)
+        return machine.with_lengths(dict(zip(modules, lengths * (4 // len(lengths)), strict=True)))
 
 
 def system_names() -> list[str]:
-    """Return the names of all systems, the Xeons first."""
+    """Return the names of all systems, servers first."""
     return [*xeon.SYSTEMS, *ACCELERATORS]
 
 
@@ -86,9 +97,15 @@ def resolve_target(
     engine: str | None = None,
     block: BlockParams | None = None,
     latency: int | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Target:
-    """Return the target of these words; what does not go together is refused."""
-    if system is not None and system not in system_names():
+    """Return the target of these words; what does not go together is refused.
+
+    ``system`` is a name or a TOML file of a server, ``settings`` are fields and their values.
+    """
+    changes = settings or {}
+    server = None if system is None else _server(system)
+    if system is not None and server is None and system not in ACCELERATORS:
         raise ValueError(unknown("system", system, system_names()))
     # By name, as other blocks have parameters of the same classes: a DECA with its TEPL unit, say.
     if block is not None and block.block not in BLOCKS:
@@ -102,24 +119,43 @@ def resolve_target(
         require(
             1 <= cycles <= LONGEST_LATENCY, f"latency must be 1..{LONGEST_LATENCY}, not {cycles}"
         )
-        return Target(system=block.block, block=block, latency=cycles)
+        set_there = _accelerator_settings(changes, built=True)
+        return Target(system=block.block, block=block, latency=cycles, settings=set_there)
     require(latency is None, "latency is that of block anda or harmonia; leave it out")
     name = DEFAULT_SYSTEM if system is None else system
-    if isinstance(block, DecaParams):
+    deca = block if isinstance(block, DecaParams) else None
+    if deca is not None:
         require(
-            name in xeon.SYSTEMS,
-            f"block {block.slug} is beside the cores of {_xeons()}, not in {name}",
+            name not in ACCELERATORS,
+            f"block {deca.slug} is beside the cores of a server, not in {name}",
         )
-        require(engine in (None, "deca"), f"block {block.slug} is the engine; leave {engine!r} out")
-        return Target(system=name, engine="deca", block=block)
+        require(engine in (None, "deca"), f"block {deca.slug} is the engine; leave {engine!r} out")
+        engine = "deca"
     if name in ACCELERATORS:
-        require(engine is None, f"{name} has no engines; engines belong to {_xeons()}")
-        return Target(system=name)
+        require(engine is None, f"{name} has no engines; engines belong to servers")
+        return Target(system=name, settings=_accelerator_settings(changes))
     chosen = DEFAULT_ENGINE if engine is None else engine
     if chosen not in xeon.ENGINES:
         raise ValueError(unknown("engine", chosen, xeon.ENGINES))
-    return Target(system=name, engine=chosen)
+    machine = changed_server(server or xeon.SYSTEMS[name], changes)
+    return Target(system=machine.name, server=machine, engine=chosen, block=deca)
 
 
-def _xeons() -> str:
-    return " and ".join(xeon.SYSTEMS)
+def _server(name: str) -> Server | None:
+    """Return the server of this name, or that of a file."""
+    return read_server(Path(name)) if name.endswith(".toml") else xeon.SYSTEMS.get(name)
+
+
+def _accelerator_settings(
+    settings: Mapping[str, str], *, built: bool = False
+) -> tuple[tuple[str, float], ...]:
+    found = []
+    for name, value in settings.items():
+        if name not in ACCELERATOR_FIELDS:
+            raise ValueError(unknown("field of an accelerator", name, ACCELERATOR_FIELDS))
+        require(
+            not built or name not in ("bandwidth", "clock"),
+            f"{name} is that of the block's memory port, as built; leave it out",
+        )
+        found.append((name, in_base_unit(name, ACCELERATOR_FIELDS[name], value)))
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""A 56-core Xeon with tile multiplication, with and without a DECA beside every core.
+"""GEMMs on a server's cores, with and without a DECA beside every core.
 
 GEMMs run on all cores at once; each core has its share of the bandwidth and of the
 tiles. What one tile costs comes from ``tilewright.sim.deca_stream`` or from the counts of vector
@@ -17,9 +17,10 @@ from tilewright.sim.calibration import constant
 from tilewright.sim.deca_stream import Integration, tile_rate
 from tilewright.sim.measured_software import KERNELS, measured_cycles
 from tilewright.sim.scheme import WeightScheme
+from tilewright.sim.system import Server, servers
 from tilewright.sim.workload import Gemm
 
-__all__ = ["ENGINES", "SYSTEMS", "Xeon", "gemm", "tile_cost"]
+__all__ = ["ENGINES", "SYSTEMS", "gemm", "tile_cost"]
 
 Engine = Literal["software", "deca", "optimal", "more-avx", "wider-avx"]
 ENGINES: dict[str, str] = {
@@ -33,44 +34,13 @@ ROWS_PER_TILE = 16  # of the activations that one matrix operation takes
 MATRIX_CYCLES = 16  # between two matrix operations (DECA paper, Section 2.3)
 TILE_OUTER = 16  # rows of a weight tile
 ACTIVATION_BYTES = 2  # bf16
-VECTOR_UNITS = 2  # 512-bit units of a core
-ISSUE_WIDTH = 6  # instructions a core can issue a cycle
-L1_LINES = 2  # lines a core can load or store a cycle
+ISSUE_WIDTH = 6  # instructions a core of the paper can issue a cycle
 PAPER_DECA = DecaParams()
 PAPER_INTEGRATION = Integration()
 SCALED_VECTORS = 4  # of the two engines with more vector hardware
 
 
-@dataclass(frozen=True, kw_only=True)
-class Xeon:
-    """A server of the DECA paper, Section 7."""
-
-    name: str
-    bandwidth: float  # bytes a second, achievable
-    capacity: float  # bytes
-    stream: str  # the constant that says how much of the bandwidth streams of weights reach
-    cores: int = 56
-    clock: float = 2.5e9
-
-    def bytes_per_cycle(self, cores: int) -> float:
-        """One core's share when ``cores`` of them stream."""
-        return self.bandwidth * constant(self.stream) / (cores * self.clock)
-
-    @property
-    def matrix_rate(self) -> float:
-        """Matrix operations a second (MOS)."""
-        return self.cores * self.clock / MATRIX_CYCLES
-
-    @property
-    def vector_rate(self) -> float:
-        """Vector operations a second of the cores (VOS)."""
-        return self.cores * self.clock * VECTOR_UNITS
-
-
-SYSTEMS = {
-    "spr-ddr": Xeon(name="spr-ddr", bandwidth=260e9, capacity=512e9, stream="ddr_stream"),
-    "spr-hbm": Xeon(name="spr-hbm", bandwidth=850e9, capacity=64e9, stream="hbm_stream"),
-}
+SYSTEMS = servers()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +81,7 @@ def deca_cycles(params: DecaParams, scheme: WeightScheme) -> float:
 
 
 def tile_cost(
-    machine: Xeon,
+    machine: Server,
     engine: str,
     scheme: WeightScheme,
     rows: int,
@@ -129,13 +99,13 @@ def tile_cost(
     cores = machine.cores if cores is None else cores
     require(1 <= cores <= machine.cores, f"cores must be 1..{machine.cores}, not {cores!r}")
     share = machine.bytes_per_cycle(cores)
-    operations = ceil(rows / ROWS_PER_TILE)
-    matrix = float(MATRIX_CYCLES * operations)
+    matrix, multiply = _products(machine, scheme, rows)
     memory = scheme.tile_bytes / (machine.bandwidth / (cores * machine.clock))
     if engine == "optimal":
-        return TileCost(cycles=max(memory, matrix), memory=memory, vector=0.0, matrix=matrix)
-    feeding = _feeding(rows, inner, reload=engine != "deca")
-    busy = max(matrix, feeding)
+        cycles = max(memory, matrix, multiply)
+        return TileCost(cycles=cycles, memory=memory, vector=multiply, matrix=matrix)
+    feeding = _feeding(machine, rows, inner, reload=engine != "deca")
+    busy = max(matrix, multiply, feeding)
     if engine == "deca" and scheme.compressed:
         vector = deca_cycles(params, scheme)
         rate = tile_rate(
@@ -149,10 +119,12 @@ def tile_cost(
         cycles = max(rate.cycles, vector, busy, scheme.tile_bytes / share)
     elif engine in KERNELS and scheme.compressed:
         require(rows == 1, f"{engine} was measured at batch 1, not {rows}")
+        require(machine.matrix_cycles > 0, f"{engine} needs the matrix unit of a Xeon")
         vector, serial = measured_cycles(engine, scheme)
         cycles = max(scheme.tile_bytes / share, serial)
     else:
-        vector, serial = _software(engine, scheme)
+        vector, serial = _software(machine, engine, scheme)
+        vector, serial = vector + multiply, serial + multiply  # on the same units
         stream = scheme.tile_bytes / share
         if scheme.compressed:
             stream = max(stream, scheme.tile_bytes / constant("software_bytes_per_cycle"))
@@ -160,12 +132,19 @@ def tile_cost(
     return TileCost(cycles=cycles, memory=memory, vector=vector, matrix=matrix)
 
 
-def _software(engine: str, scheme: WeightScheme) -> tuple[float, float]:
+def _products(machine: Server, scheme: WeightScheme, rows: int) -> tuple[float, float]:
+    """Cycles of a tile's products in the matrix unit and, where there is none, in vector units."""
+    if machine.matrix_cycles:
+        return machine.matrix_cycles * ceil(rows / ROWS_PER_TILE), 0.0
+    return 0.0, rows * scheme.tile_weights / (machine.vector_macs * machine.vector_units)
+
+
+def _software(machine: Server, engine: str, scheme: WeightScheme) -> tuple[float, float]:
     """Cycles of the vector units for a tile, and of the core's whole decompression loop."""
     count = vector_operations(scheme)
     if not count:
         return 0.0, 0.0
-    vector = count / VECTOR_UNITS
+    vector = count / machine.vector_units
     instructions = count * constant("instructions_per_vector_op")
     if engine == "software":
         return vector, vector + constant("software_overhead")
@@ -174,11 +153,11 @@ def _software(engine: str, scheme: WeightScheme) -> tuple[float, float]:
     vector /= SCALED_VECTORS
     if engine == "wider-avx":
         instructions /= SCALED_VECTORS
-    limit = max(vector, instructions / ISSUE_WIDTH, lines / L1_LINES)
+    limit = max(vector, instructions / machine.issue_width, lines / machine.l1_lines)
     return vector, limit + constant("software_overhead")
 
 
-def _feeding(rows: int, inner: int, *, reload: bool) -> float:
+def _feeding(machine: Server, rows: int, inner: int, *, reload: bool) -> float:
     """Cycles in which the activations of a tile's matrix operations come to the tile registers.
 
     Activations of one layer that are too large for their part of the L2 come from the last-level
@@ -187,9 +166,9 @@ def _feeding(rows: int, inner: int, *, reload: bool) -> float:
     operations = ceil(rows / ROWS_PER_TILE)
     tile = min(rows, ROWS_PER_TILE) * 64
     if rows * inner * ACTIVATION_BYTES <= constant("near_activation_bytes"):
-        return operations * tile / constant("l2_bytes_per_cycle")
+        return operations * tile / machine.rate("l2_bandwidth")
     loads = constant("software_loads") * tile if reload else tile
-    return operations * loads / constant("far_bytes_per_cycle")
+    return operations * loads / machine.rate("llc_bandwidth")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +186,7 @@ class GemmTime:
 
 
 def gemm(
-    machine: Xeon,
+    machine: Server,
     engine: str,
     scheme: WeightScheme,
     product: Gemm,

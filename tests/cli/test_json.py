@@ -38,6 +38,7 @@ FURTHER = [
     "tilewright list deca",
     "tilewright list models",
     "tilewright list systems",
+    "tilewright list turin",
     "tilewright gemm 16 512 256 --block anda",
     "tilewright llm llama-2-7b --phase prefill --context 512 --block anda",
     "tilewright llm mixtral-8x7b --prompt 64 --tokens 3 --sweep batch=1,2",

@@ -262,7 +262,7 @@ def test_list_has_models_and_systems(capsys):
         (["llm", "nowhere.json"], "nowhere.json: No such file or directory"),
         (
             ["llm", "opt-125m", "--system", "anda", "--engine", "deca"],
-            "anda has no engines; engines belong to spr-ddr and spr-hbm",
+            "anda has no engines; engines belong to servers",
         ),
         (
             ["llm", "opt-125m", "--system", "anda", "--scheme", "7/7"],
@@ -286,7 +286,7 @@ def test_list_has_models_and_systems(capsys):
         ),
         (
             ["llm", "opt-125m", "--block", "deca", "--system", "anda"],
-            "block deca is beside the cores of spr-ddr and spr-hbm, not in anda",
+            "block deca is beside the cores of a server, not in anda",
         ),
         (
             ["gemm", "1", "64", "64", "--block", "deca", "--engine", "software"],
@@ -308,7 +308,7 @@ def test_list_has_models_and_systems(capsys):
             ["gemm", "2147483648", "2147483648", "2147483648"],
             "product: 2147483648 x 2147483648 x 2147483648 is larger than any product of a model",
         ),
-        (["llm", "opt-125m", "--system", "gnr"], "unknown system 'gnr'; known: spr-ddr, spr-hbm,"),
+        (["llm", "opt-125m", "--system", "gnr"], "unknown system 'gnr'; did you mean gnr-mrdimm?"),
         (["llm", "opt-125m", "--system", "tpu"], "unknown system 'tpu'; known: spr-ddr, spr-hbm,"),
         (["llm", "mixtral"], "unknown model 'mixtral'; did you mean mixtral-8x7b or mixtral-8x22b"),
         (["llm", ""], "give a MODEL; tilewright list models names those that are known"),
@@ -369,7 +369,23 @@ def test_list_has_models_and_systems(capsys):
             )
             for words in (["--rows", "4"], ["--vectors", "2"], ["--block", "deca"])
         ),
-        (["roofsurface", "--system", "anda"], "unknown system 'anda'; known: spr-ddr, spr-hbm"),
+        (["roofsurface", "--system", "anda"], "anda is no server with a matrix unit"),
+        (["roofsurface", "--system", "turin"], "turin is no server with a matrix unit"),
+        (["llm", "opt-125m", "--set", "coers=3"], "unknown field of a server 'coers'; did you"),
+        (["llm", "opt-125m", "--set", "clock"], "settings are FIELD=VALUE,..., such as cores=86,"),
+        (["llm", "opt-125m", "--set", "clock=2.0"], "clock must be 1e+08 to 1e+10 Hz, not 2"),
+        (["llm", "opt-125m", "--set", "clock=2.0GB"], "unknown unit of clock 'GB'; known: Hz,"),
+        (["llm", "opt-125m", "--set", "cores=1.5"], "cores must be a whole number, not 1.5"),
+        (["gemm", "1", "64", "64", "--set", "cores=8,cores=9"], "cores is set twice"),
+        (
+            ["llm", "opt-125m", "--system", "anda", "--set", "cores=8"],
+            "unknown field of an accelerator 'cores'; known: clock, bandwidth,",
+        ),
+        (
+            ["llm", "opt-125m", "--block", "anda", "--set", "clock=1GHz"],
+            "clock is that of the block's memory port, as built; leave it out",
+        ),
+        (["llm", "opt-125m", "--system", "no.toml"], "no.toml: No such file or directory"),
         (["claims", "--paper", "andy"], "unknown paper 'andy'; did you mean anda?"),
         (["claims", "--verdict", "fine"], "unknown verdict 'fine'; known: reproduced, off"),
         (

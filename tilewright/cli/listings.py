@@ -4,9 +4,10 @@ from tilewright.base.console import print_json, print_table
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.accelerator import ACCELERATORS
 from tilewright.sim.models import model_names, published, resolve_model
-from tilewright.sim.xeon import ENGINES, SYSTEMS
+from tilewright.sim.system import QUANTITIES, servers, sources
+from tilewright.sim.xeon import ENGINES
 
-__all__ = ["print_models", "print_systems"]
+__all__ = ["print_models", "print_server", "print_systems"]
 
 
 def print_models(as_json: bool) -> None:
@@ -53,10 +54,9 @@ def _attention(shape: LlmShape) -> str:
 
 def print_systems(as_json: bool) -> None:
     """Print the systems that the performance model has."""
-    engines = ", ".join(ENGINES)
     rows: list[tuple[str, str, float, float, float]] = [
-        (name, f"{s.cores} cores with {engines}", s.clock, s.bandwidth, s.capacity)
-        for name, s in SYSTEMS.items()
+        (name, f"{s.cores} cores: {s.about}", s.clock, s.bandwidth, s.capacity)
+        for name, s in servers().items()
     ]
     for name, make in ACCELERATORS.items():
         m = make()
@@ -69,4 +69,23 @@ def print_systems(as_json: bool) -> None:
     print_table(
         ("SYSTEM", "WHAT", "CLOCK GHZ", "BANDWIDTH GB/S", "CAPACITY GB"),
         [(*row[:2], *(f"{value / 1e9:g}" for value in row[2:])) for row in rows],
+    )
+    print(f"\nengines of a server, by --engine: {', '.join(ENGINES)}; fields: tilewright list NAME")
+
+
+def print_server(name: str, as_json: bool) -> None:
+    """Print every field of a server, with its unit and where its value comes from."""
+    server, told = servers()[name], sources(name)
+    rows = [
+        (field, server.rate(field), quantity.unit, quantity.about, told[field])
+        for field, quantity in QUANTITIES.items()
+    ]
+    if as_json:
+        keys = ("field", "value", "unit", "what", "source")
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        return
+    print(f"{name}: {server.about}\n")
+    print_table(
+        ("FIELD", "VALUE", "UNIT", "WHAT", "SOURCE"),
+        [(row[0], f"{row[1]:g}", *row[2:]) for row in rows],
     )

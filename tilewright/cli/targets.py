@@ -9,26 +9,35 @@ if TYPE_CHECKING:
     from tilewright.golden.params.block import BlockParams
     from tilewright.sim.target import Target
 
-__all__ = ["add_target_arguments", "block_of", "target_of"]
+__all__ = ["add_target_arguments", "block_of", "settings_of", "target_of"]
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     """Add which machine, and how weights or activations are stored in it."""
     parser.add_argument(
-        "--system", metavar="S", help="spr-ddr, spr-hbm, anda, harmonia, fp-fp, ... [spr-hbm]"
+        "--system",
+        metavar="S",
+        help="a name (tilewright list systems), or a TOML file of a server [spr-hbm]",
     )
     parser.add_argument(
-        "--engine", metavar="E", help="of a Xeon: deca, software, optimal, ... [deca]"
+        "--set",
+        metavar="FIELD=VALUE,...",
+        dest="settings",
+        help="change the system, such as cores=86,clock=2.0GHz,bandwidth=844GB/s; fields of a"
+        " server: tilewright list NAME",
+    )
+    parser.add_argument(
+        "--engine", metavar="E", help="of a server: deca, software, optimal, ... [deca]"
     )
     parser.add_argument(
         "--scheme",
         metavar="X",
-        help="of a Xeon: mxfp4, bf8_30%%, ... [mxfp4]; of anda: mantissa lengths like 7/7/6/5",
+        help="of a server: mxfp4, bf8_30%%, ... [mxfp4]; of anda: mantissa lengths like 7/7/6/5",
     )
     parser.add_argument(
         "--block",
         metavar="BLOCK",
-        help="a DECA of this size beside every core of a Xeon, such as deca,lanes=16,luts=4; or"
+        help="a DECA of this size beside every core of a server, such as deca,lanes=16,luts=4; or"
         " anda or harmonia as built, with the array, buffers and memory port of this block, such"
         " as harmonia,line_bytes=256,dma_lines=64; gemm counts the cycles of its programs",
     )
@@ -45,10 +54,21 @@ def block_of(args: argparse.Namespace) -> "BlockParams | None":
     return None if args.block is None else resolve(args.block)
 
 
+def settings_of(args: argparse.Namespace) -> "dict[str, str] | None":
+    """Return the fields that ``--set`` changes."""
+    from tilewright.sim.system import parse_settings
+
+    return None if args.settings is None else parse_settings(args.settings)
+
+
 def target_of(args: argparse.Namespace) -> "Target":
     """Return the machine that the options name."""
     from tilewright.sim.target import resolve_target
 
     return resolve_target(
-        args.system, engine=args.engine, block=block_of(args), latency=args.latency
+        args.system,
+        engine=args.engine,
+        block=block_of(args),
+        latency=args.latency,
+        settings=settings_of(args),
     )

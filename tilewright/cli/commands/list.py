@@ -7,7 +7,7 @@ from tilewright.golden.params.describe import BlockDescription, describe, family
 from tilewright.golden.params.resolve import BLOCKS, resolve
 
 NAME = "list"
-HELP = "list the blocks, the models or the systems; or the fields, ports and timing of a block"
+HELP = "list blocks, models or systems; or the fields of a block or a server"
 EXAMPLE = "tilewright list float_mul:fp16"
 
 
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "block",
         nargs="?",
         metavar="WHAT",
-        help="NAME[:PRESET][,FIELD=VALUE]... of a block to describe, or models, or systems",
+        help="NAME[:PRESET][,FIELD=VALUE]... of a block, or a server's name; models; or systems",
     )
 
 
@@ -27,9 +27,19 @@ def run(args: argparse.Namespace) -> int:
         from tilewright.cli.listings import print_models, print_systems
 
         (print_models if args.block == "models" else print_systems)(args.json)
+    elif _is_server(args.block):
+        from tilewright.cli.listings import print_server
+
+        print_server(args.block, args.json)
     else:
         _print_one(describe(resolve(args.block)), args.json)
     return 0
+
+
+def _is_server(name: str) -> bool:
+    from tilewright.sim.system import FOLDER
+
+    return "/" not in name and (FOLDER / f"{name}.toml").exists()
 
 
 def _print_all(as_json: bool) -> None:

@@ -8,7 +8,7 @@ from tilewright.base.console import print_json, progress
 from tilewright.base.errors import CommandError
 from tilewright.cli.llm_answer import print_answer
 from tilewright.cli.llm_tables import print_csv, print_rows, show_remarks
-from tilewright.cli.targets import add_target_arguments, block_of
+from tilewright.cli.targets import add_target_arguments, block_of, settings_of
 
 if TYPE_CHECKING:
     from tilewright.sim.serving import Question
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_target_arguments(parser)
     parser.add_argument(
-        "--kv", metavar="F", help="keys and values of a Xeon in bf16, fp8, int8, ... [bf16]"
+        "--kv", metavar="F", help="keys and values of a server in bf16, fp8, int8, ... [bf16]"
     )
     parser.add_argument("--batch", type=int, metavar="N", help="sequences [1]")
     parser.add_argument(
@@ -95,6 +95,7 @@ def _question(args: argparse.Namespace) -> "Question":
         scheme=args.scheme,
         block=block_of(args),
         latency=args.latency,
+        settings=settings_of(args),
         kv=args.kv,
         batch=args.batch,
         context=_tokens("--context", args.context),

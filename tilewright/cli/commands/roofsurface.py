@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table
 from tilewright.base.errors import CommandError
+from tilewright.cli.targets import settings_of
 
 if TYPE_CHECKING:
     from tilewright.golden.params.deca import DecaParams
@@ -16,7 +17,12 @@ EXAMPLE = "tilewright roofsurface --system spr-hbm --rows 16"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--system", default="spr-hbm", metavar="S", help="[spr-hbm]")
+    parser.add_argument(
+        "--system", default="spr-hbm", metavar="S", help="a server's name or TOML file [spr-hbm]"
+    )
+    parser.add_argument(
+        "--set", metavar="FIELD=VALUE,...", dest="settings", help="change it, such as cores=86"
+    )
     parser.add_argument(
         "--block",
         metavar="BLOCK",
@@ -33,23 +39,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.golden.params.names import unknown
     from tilewright.sim.roofsurface import diagram, explore
     from tilewright.sim.scheme import PAPER_SCHEMES, resolve_weight_scheme
-    from tilewright.sim.xeon import SYSTEMS
+    from tilewright.sim.target import resolve_target
 
-    if args.system not in SYSTEMS:
-        raise ValueError(unknown("system", args.system, SYSTEMS))
+    machine = resolve_target(args.system, settings=settings_of(args)).server
+    if machine is None or not machine.matrix_cycles:
+        raise CommandError(f"{args.system} is no server with a matrix unit")
     schemes = [resolve_weight_scheme(name) for name in args.scheme or PAPER_SCHEMES]
     if args.explore:
         for name in ("block", "rows", "vectors"):
             if getattr(args, name) is not None:
                 raise CommandError(f"--{name} does not go with --explore, which takes every size")
-        designs = explore(SYSTEMS[args.system], schemes)
+        designs = explore(machine, schemes)
         (print_json if args.json else _print_designs)(designs)
         return 0
     found = diagram(
-        SYSTEMS[args.system],
+        machine,
         schemes,
         rows=16 if args.rows is None else args.rows,
         vectors=1.0 if args.vectors is None else args.vectors,

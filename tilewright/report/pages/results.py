@@ -17,8 +17,9 @@ from tilewright.sim.llm import answer, compare_systems
 from tilewright.sim.models import resolve_model
 from tilewright.sim.roofsurface import Kernel, Surface, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
+from tilewright.sim.system import Server
 from tilewright.sim.workload import Gemm, linear
-from tilewright.sim.xeon import SYSTEMS, Xeon, gemm, tile_cost
+from tilewright.sim.xeon import SYSTEMS, gemm, tile_cost
 
 TITLE = "Results"
 POSITION = 6
@@ -180,7 +181,7 @@ def _speedups() -> tuple[Markup, dict[str, Any]]:
     return body, {"speedups": data, "cores": rates}
 
 
-def _mean_rate(machine: Xeon, engine: str, cores: int) -> float:
+def _mean_rate(machine: Server, engine: str, cores: int) -> float:
     rates = [
         512 * 4 * cores * machine.clock / tile_cost(machine, engine, s, 4, cores=cores).cycles
         for s in _schemes()

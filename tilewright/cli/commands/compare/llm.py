@@ -13,7 +13,7 @@ EXAMPLE = "tilewright compare llm llama-2-70b --batch 16 --context 1024"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a model's name, or a config.json")
-    parser.add_argument("--scheme", default="mxfp4", metavar="X", help="of the Xeons [mxfp4]")
+    parser.add_argument("--scheme", default="mxfp4", metavar="X", help="of the servers [mxfp4]")
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="sequences [1]")
     parser.add_argument(
         "--context", type=int, default=1024, metavar="C", help="tokens of each sequence [1024]"

@@ -1,0 +1,278 @@
+"""Servers are data: a TOML file each in ``sim/systems``, or a user's own, and changes to one.
+
+A file has one line for each field of :class:`Server`. A value is a number in the field's base unit,
+a text with a unit (``"2.5 GHz"``), a table with ``value`` and ``source``, or, where the papers'
+tables give it, the name of a constant of ``calibration.toml``. With ``based_on`` a file takes all
+that it does not say from a named server.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from tilewright.golden.params.block import require
+from tilewright.golden.params.names import unknown
+from tilewright.sim.calibration import constant, table
+
+__all__ = [
+    *("QUANTITIES", "Quantity", "Server", "changed_server", "in_base_unit", "parse_settings"),
+    *("read_server", "servers", "sources"),
+]
+
+FOLDER = Path(__file__).with_name("systems")
+NUMBER = re.compile(r"([-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z%][\w/%]*)?")
+PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+BYTES = {f"{p}B": f for p, f in PREFIXES.items()}
+BYTES |= {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
+UNITS: dict[str, dict[str, float]] = {
+    "count": {},
+    "Hz": {f"{p}Hz": f for p, f in PREFIXES.items()},
+    "B": BYTES,
+    "B/s": {f"{unit}/s": factor for unit, factor in BYTES.items()},
+    "B/cycle": {"B/cycle": 1.0},
+    "cycles": {"cycles": 1.0},
+    "W": {"W": 1.0, "mW": 1e-3, "kW": 1e3},
+    "pJ/bit": {"pJ/bit": 1.0},
+    "s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
+    "mm2": {"mm2": 1.0},
+    "fraction": {"%": 0.01},
+}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a field of a server is: its base unit, its range and whether it is a whole number."""
+
+    about: str
+    unit: str
+    low: float
+    high: float
+    whole: bool = False
+    constant: bool = False  # whether it may name a constant of the papers' tables
+
+
+QUANTITIES = {
+    "sockets": Quantity("processors that share the work of each layer", "count", 1, 1, True),
+    "cores": Quantity("of a socket", "count", 1, 4096, True),
+    "clock": Quantity("of cores, and of a DECA beside each", "Hz", 1e8, 1e10),
+    "matrix_cycles": Quantity("between two matrix operations; 0: no unit", "cycles", 0, 1024),
+    "vector_units": Quantity("of 512 bits, of a core", "count", 1, 16, True),
+    "vector_macs": Quantity("bf16 multiply-adds of a vector instruction", "count", 1, 1024),
+    "issue_width": Quantity("instructions of a core in a cycle", "count", 1, 64, True),
+    "l1_lines": Quantity("that a core loads or stores in a cycle", "count", 1, 16, True),
+    "l2_capacity": Quantity("of a core", "B", 2**16, 2**30),
+    "l2_bandwidth": Quantity("to a core's registers", "B/cycle", 1, 1024, constant=True),
+    "llc_capacity": Quantity("last level, of a socket", "B", 0, 2**40),
+    "llc_bandwidth": Quantity("to a core's registers", "B/cycle", 0.1, 1024, constant=True),
+    "memory_channels": Quantity("of a socket", "count", 1, 1024, True),
+    "channel_bandwidth": Quantity("peak of a channel", "B/s", 1e8, 1e13),
+    "bandwidth": Quantity("of a socket's memory, achievable", "B/s", 1e8, 1e15),
+    "stream": Quantity("share of it that weights reach", "fraction", 0.01, 1, constant=True),
+    "capacity": Quantity("of a socket's memory", "B", 1e8, 1e16),
+    "link_bandwidth": Quantity("between two sockets, each way", "B/s", 1e6, 1e14),
+    "link_latency": Quantity("of a message between them", "s", 0, 1),
+    "design_power": Quantity("of a socket, all units busy", "W", 1, 1e5),
+    "idle_power": Quantity("share of it with no core at work", "fraction", 0, 1),
+    "core_power": Quantity("share of it that cores at work add", "fraction", 0, 1),
+    "vector_power": Quantity("share that busy vector units add", "fraction", 0, 1),
+    "matrix_power": Quantity("share that busy matrix units add", "fraction", 0, 1),
+    "memory_energy": Quantity("of a bit from memory", "pJ/bit", 0, 1000),
+    "memory_in_package": Quantity("1 where the design power has it", "count", 0, 1, True),
+    "die_area": Quantity("of a socket; 0: not known", "mm2", 0, 1e5),
+}
+WORDS = ("about", "based_on")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A server; ``QUANTITIES`` says what each field is. Defaults are those of the DECA paper."""
+
+    name: str
+    about: str = ""
+    sockets: int = 1
+    cores: int = 56
+    clock: float = 2.5e9
+    matrix_cycles: float = 16
+    vector_units: int = 2
+    vector_macs: float = 32
+    issue_width: int = 6
+    l1_lines: int = 2
+    l2_capacity: float = 2 * 2**20
+    l2_bandwidth: float | str = "l2_bytes_per_cycle"
+    llc_capacity: float = 0
+    llc_bandwidth: float | str = "far_bytes_per_cycle"
+    memory_channels: int = 8
+    channel_bandwidth: float = 38.4e9
+    bandwidth: float
+    stream: float | str = 1.0
+    capacity: float
+    link_bandwidth: float = 96e9
+    link_latency: float = 1e-6
+    design_power: float = 350.0
+    idle_power: float = 0.3
+    core_power: float = 0.25
+    vector_power: float = 0.2
+    matrix_power: float = 0.25
+    memory_energy: float = 15.0
+    memory_in_package: int = 0
+    die_area: float = 0
+
+    def __post_init__(self) -> None:
+        for name, quantity in QUANTITIES.items():
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                _check(name, quantity, value)
+        peak = self.memory_channels * self.channel_bandwidth
+        require(
+            self.bandwidth <= 1.001 * peak,
+            f"bandwidth {self.bandwidth / 1e9:g} GB/s is above the peak of its channels,"
+            f" {self.memory_channels} x {self.channel_bandwidth / 1e9:g} GB/s; set them too",
+        )
+
+    def rate(self, field: str) -> float:
+        """Return a field that may name a constant of the papers' tables."""
+        value = getattr(self, field)
+        return constant(value) if isinstance(value, str) else float(value)
+
+    def bytes_per_cycle(self, cores: int) -> float:
+        """One core's share when ``cores`` of a socket stream."""
+        return self.bandwidth * self.rate("stream") / (cores * self.clock)
+
+    @property
+    def matrix_rate(self) -> float:
+        """Matrix operations a second (MOS) of a socket."""
+        require(self.matrix_cycles > 0, f"{self.name} has no matrix unit")
+        return self.cores * self.clock / self.matrix_cycles
+
+    @property
+    def vector_rate(self) -> float:
+        """Vector operations a second (VOS) of a socket's cores."""
+        return self.cores * self.clock * self.vector_units
+
+
+def _check(name: str, quantity: Quantity, value: float) -> None:
+    require(
+        isfinite(value) and quantity.low <= value <= quantity.high,
+        f"{name} must be {quantity.low:g} to {quantity.high:g} {quantity.unit}, not {value:g}",
+    )
+    require(
+        not quantity.whole or value == int(value), f"{name} must be a whole number, not {value:g}"
+    )
+
+
+def _number(name: str, value: object) -> float | str:
+    """Return a value in the base unit of its field, or the name of a constant."""
+    quantity = QUANTITIES[name]
+    if quantity.constant and isinstance(value, str) and value in table():
+        return value
+    return in_base_unit(name, quantity, value)
+
+
+def in_base_unit(name: str, quantity: Quantity, value: object) -> float:
+    """Return the number of a quantity, which may be a text with a unit."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{name} must be a number with a unit, not {value!r}")
+    if isinstance(value, str):
+        found, known = NUMBER.fullmatch(value.strip()), UNITS[quantity.unit]
+        units = ", ".join(known) or "none"
+        require(
+            found is not None, f"{name} must be a number with a unit ({units}), not {value[:40]!r}"
+        )
+        assert found is not None
+        unit = (found[2] or "").strip()
+        if unit and unit not in known:
+            raise ValueError(unknown(f"unit of {name}", unit, known))
+        value = float(found[1]) * known.get(unit, 1.0)
+    _check(name, quantity, value)
+    return int(value) if quantity.whole else value
+
+
+def _entry(path: Path, name: str, value: object) -> object:
+    """Return what a line of a file says, without its source."""
+    if not isinstance(value, dict):
+        return value
+    other = sorted(value.keys() - {"value", "source"})
+    require(
+        not other and "value" in value, f"{path}: {name} takes value and source, not {other[:3]}"
+    )
+    return value["value"]
+
+
+def read_server(path: Path) -> Server:
+    """Read the server that a TOML file describes; its name is that of the file."""
+    try:
+        data = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+    for name in data:
+        if name not in QUANTITIES and name not in WORDS:
+            raise ValueError(f"{path}: " + unknown("field", name, (*WORDS, *QUANTITIES)))
+    values: dict[str, Any] = {}
+    for name, value in data.items():
+        plain = _entry(path, name, value)
+        if name in WORDS:
+            require(isinstance(plain, str), f"{path}: {name} must be text, not {plain!r}")
+            values[name] = plain
+            continue
+        try:
+            values[name] = _number(name, plain)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+    base = values.pop("based_on", None)
+    try:
+        if base is not None:
+            if base not in servers():
+                raise ValueError(unknown("system", base, servers()))
+            return replace(servers()[base], name=path.stem, **values)
+        missing = [name for name in ("bandwidth", "capacity") if name not in values]
+        require(not missing, f"{', '.join(missing)} missing; give it, or based_on")
+        return Server(name=path.stem, **values)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+@cache
+def servers() -> dict[str, Server]:
+    """Return the servers of ``sim/systems`` by name, those of the DECA paper first."""
+    paths = sorted(FOLDER.glob("*.toml"), key=lambda p: (not p.stem.startswith("spr"), p.stem))
+    return {path.stem: read_server(path) for path in paths}
+
+
+@cache
+def sources(name: str) -> dict[str, str]:
+    """Return where each number of a shipped server comes from."""
+    data = tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    return {field: entry["source"] for field, entry in data.items() if isinstance(entry, dict)}
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """Return the fields and values of ``cores=86,clock=2.0GHz,...``."""
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        require(
+            bool(name and equals and value),
+            f"settings are FIELD=VALUE,..., such as cores=86,clock=2.0GHz, not {part[:40]!r}",
+        )
+        require(name not in found, f"{name} is set twice")
+        found[name] = value
+    return found
+
+
+def changed_server(server: Server, settings: Mapping[str, str]) -> Server:
+    """Return the server with some fields set."""
+    values: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name not in QUANTITIES:
+            raise ValueError(unknown("field of a server", name, QUANTITIES))
+        values[name] = _number(name, value)
+    if "bandwidth" in values and not values.keys() & {"channel_bandwidth", "memory_channels"}:
+        # Somebody who sets the bandwidth alone means another memory: as many faster channels.
+        least = values["bandwidth"] / server.memory_channels
+        values["channel_bandwidth"] = max(server.channel_bandwidth, least)
+    return replace(server, **values)

@@ -1,0 +1,131 @@
+"""Servers as data: every number has a source, files and settings mean what they say."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from tilewright.sim.gemm import gemm_results
+from tilewright.sim.llm import answer
+from tilewright.sim.models import resolve_model
+from tilewright.sim.system import (
+    QUANTITIES,
+    Server,
+    changed_server,
+    parse_settings,
+    read_server,
+    servers,
+    sources,
+)
+from tilewright.sim.target import resolve_target
+from tilewright.sim.workload import Gemm
+
+SMALL = resolve_model("llama-3.2-1b")
+
+
+def test_what_is_shipped():
+    assert list(servers()) == ["spr-ddr", "spr-hbm", "emr", "gnr-mrdimm", "turin"]
+
+
+@pytest.mark.parametrize("name", servers())
+def test_every_number_has_a_source(name):
+    assert sources(name).keys() == QUANTITIES.keys()
+    assert all(len(source) >= 8 for source in sources(name).values())
+
+
+@pytest.mark.parametrize("server", servers().values(), ids=lambda server: server.name)
+def test_a_server_is_whole(server):
+    """All units busy take the design power; memory gives no more than its channels have."""
+    assert {field.name for field in fields(Server)} == {*QUANTITIES, "name", "about"}
+    shares = ("idle_power", "core_power", "vector_power", "matrix_power")
+    assert sum(server.rate(share) for share in shares) == pytest.approx(1)
+    assert 0.4 < server.bandwidth / (server.memory_channels * server.channel_bandwidth) < 0.95
+
+
+def test_the_papers_servers_are_theirs():
+    hbm = servers()["spr-hbm"]
+    assert (hbm.cores, hbm.clock, hbm.bandwidth, hbm.capacity) == (56, 2.5e9, 850e9, 64e9)
+    assert (hbm.matrix_rate, hbm.vector_rate) == (56 * 2.5e9 / 16, 2 * 56 * 2.5e9)
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_users_file(tmp_path):
+    text = """about = "a larger one"
+    based_on = "gnr-mrdimm"
+    cores = { value = 86, source = "its data sheet" }
+    clock = "2.2 GHz"
+    capacity = "1.5 TB"
+    """
+    path = write(tmp_path, text)
+    mine, base = read_server(path), servers()["gnr-mrdimm"]
+    assert (mine.name, mine.cores, mine.clock, mine.capacity) == ("mine", 86, 2.2e9, 1.5e12)
+    assert mine.bandwidth == base.bandwidth
+    found = answer(SMALL, str(path))
+    assert (found.system, found.memory_bytes.capacity) == ("mine", 1.5e12)
+    alone = write(tmp_path, 'bandwidth = "100 GB/s"\ncapacity = "64 GB"\n')
+    assert read_server(alone).bandwidth == 100e9
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cores = ", "is not TOML: "),
+        ("coers = 3", "unknown field 'coers'; did you mean cores?"),
+        ("cores = 3", "bandwidth, capacity missing; give it, or based_on"),
+        ('based_on = "spr"', "unknown system 'spr'; did you mean spr-ddr or spr-hbm?"),
+        ("about = 3", "about must be text, not 3"),
+        ("cores = [3]", "cores must be a number with a unit, not [3]"),
+        ("cores = { value = 3, origin = 1 }", "cores takes value and source, not ['origin']"),
+        ('based_on = "emr"\nbandwidth = "1 TB/s"', "above the peak of its channels, 8 x 44.8"),
+        ('based_on = "emr"\nclock = "fast"', "clock must be a number with a unit (Hz, KHz,"),
+    ],
+)
+def test_files_that_are_refused(tmp_path, text, message):
+    path = write(tmp_path, text)
+    with pytest.raises(ValueError, match=r"mine\.toml") as error:
+        read_server(path)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_settings_change_a_named_server():
+    settings = parse_settings("cores=86, clock=2.0GHz, bandwidth=844GB/s")
+    found = changed_server(servers()["spr-ddr"], settings)
+    assert (found.cores, found.clock, found.bandwidth) == (86, 2e9, 844e9)
+    assert found.memory_channels * found.channel_bandwidth == 844e9
+    assert changed_server(found, {}) == found
+
+
+def test_twice_the_bandwidth_halves_what_memory_bounds():
+    gemm = [Gemm(name="x", module="o", rows=1, inner=8192, outer=57344)]
+    one, two = (
+        gemm_results(gemm, resolve_target("spr-ddr", settings=s), "bf8")[0]
+        for s in ({}, {"bandwidth": "520GB/s"})
+    )
+    assert one.bound == two.bound == "memory"
+    assert one.milliseconds / two.milliseconds == pytest.approx(2, rel=0.02)
+
+
+def test_settings_change_an_accelerator():
+    slow, fast = (
+        answer(SMALL, "harmonia", settings={"bandwidth": b}, batch=8) for b in ("8GB/s", "16GB/s")
+    )
+    assert slow.bound == "memory"
+    assert slow.latency_ms > 1.5 * fast.latency_ms
+
+
+@pytest.mark.parametrize("engine", ["software", "deca", "optimal"])
+def test_without_a_matrix_unit_products_take_the_vector_units(engine):
+    """Each row of a tile takes 16 instructions, two a cycle: 8 cycles of a core."""
+    target = resolve_target("turin", engine=engine)
+    gemm = [Gemm(name="x", module="o", rows=64, inner=4096, outer=128 * 1024)]
+    (found,) = gemm_results(gemm, target, "mxfp4")
+    tiles = 4096 * 128 * 1024 / 512 / 128
+    least = tiles * 64 * 8 / 2.7e9
+    assert least <= found.milliseconds / 1e3 < 1.5 * least
+    assert found.utilisation["matrix"] == 0
