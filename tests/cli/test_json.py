@@ -105,6 +105,7 @@ QUANTITIES = {
 UNITS = {
     *("ps", "ns", "us", "ms", "seconds", "cycles", "hz", "mhz", "ghz"),
     *("um2", "mm2", "bytes", "kib", "mib", "gib", "bits", "cells", "entries", "words", "lines"),
+    "channels",
     *("fj", "pj", "nj", "uj", "mj", "joules", "nw", "uw", "mw", "watts"),
     *("milliseconds", "millijoules", "utilisation", "parameters", "counters"),
     *("per", "percent", "share", "ratio", "factor", "gain", "x", "speedup", "db", "tops"),

@@ -72,12 +72,19 @@ def test_table_of_one_value():
 
 @pytest.mark.parametrize("name", TECHNOLOGIES)
 def test_liberty_gives_the_table_back(name, tmp_path):
-    """Written and read again, every cell is what the compact table says, weak ones left out."""
+    """Written and read again, every cell is what the compact table says.
+
+    Weak cells and clock gates are left out: neither Yosys nor ABC maps to them.
+    """
     technology = load_technology(name)
     path = tmp_path / f"{name}.lib"
     path.write_text(to_liberty(technology))
     again = read_liberty([path], like=technology)
-    strong = {n: cell for n, cell in technology.cells.items() if not cell.weak}
+    strong = {
+        name: cell
+        for name, cell in technology.cells.items()
+        if not cell.weak and cell.clock_gate is None
+    }
     assert again.cells.keys() == strong.keys()
     assert (again.tie_high, again.tie_low) == (technology.tie_high, technology.tie_low)
     for cell_name, cell in strong.items():
