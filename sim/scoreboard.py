@@ -8,22 +8,24 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from statistics import fmean
-from typing import Self
 
 from tilewright.golden.params.names import unknown
 from tilewright.sim.calibration import changed, table
-from tilewright.sim.claims import CLAIMS, Claim, Compare, Value, load_claims, papers
-from tilewright.sim.evaluations import EVALUATIONS, FROM_RECORDS, Answer
+from tilewright.sim.claims import CLAIMS, Claim, ClaimClass, Compare, Value, load_claims, papers
+from tilewright.sim.claims.classes import COUNTED
+from tilewright.sim.evaluations import CLASSES, EVALUATIONS, Answer, reads_records
 from tilewright.sim.records import NoRecordError
 
 __all__ = [
-    *("RECORD", "REPRODUCED", "VERDICTS"),
-    *("Residual", "Result", "Sensitivity", "Summary"),
-    *("evaluate", "record", "residuals", "scoreboard_claims", "sensitivities", "summary"),
+    *("AGREES", "NOT_MODELLED", "OFF", "RECORD", "REPRODUCED", "VERDICTS"),
+    *("Residual", "Result", "Sensitivity"),
+    *("class_of", "evaluate", "record", "residuals", "scoreboard_claims", "sensitivities"),
 ]
 
-REPRODUCED, OFF, NOT_MODELLED = "reproduced", "off", "not modelled"
-VERDICTS = (REPRODUCED, OFF, NOT_MODELLED)
+# A claim within its tolerance is reproduced where its class is one that can fail, a prediction or a
+# measurement; a claim of any other class agrees.
+REPRODUCED, AGREES, OFF, NOT_MODELLED = "reproduced", "agrees", "off", "not modelled"
+VERDICTS = (REPRODUCED, AGREES, OFF, NOT_MODELLED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +42,8 @@ class Result:
     deviation: float | None
     deviation_unit: str  # percent, or the claim's own unit where ``compare`` is absolute
     verdict: str
-    kind: str  # a figure met or missed freely, one that was fitted to, or a bound or statement
+    claim_class: ClaimClass | None  # None where nothing answers the claim
+    same_as: str  # the claim of which this one is the same figure, and with which it counts once
     fitted: bool  # a constant of the model was fitted to it
     from_records: bool  # our figure follows committed records of runs
     reason: str
@@ -51,16 +54,28 @@ class Result:
         Numbers are in lists, as some claims have several; a statement has ``holds`` instead.
         """
         statement = self.compare is Compare.TRUE
-        return asdict(self) | {
+        plain = {name: value for name, value in asdict(self).items() if name != "claim_class"}
+        return plain | {
+            "class": self.claim_class,
             "published": None if statement else _as_list(self.published),
             "ours": None if statement or self.ours is None else _as_list(self.ours),
             "holds": self.ours if statement else None,
         }
 
     @property
+    def good(self) -> bool:
+        """Whether ours is within the tolerance."""
+        return self.verdict in (REPRODUCED, AGREES)
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is in the headline: a prediction or a measurement, and no duplicate."""
+        return self.claim_class in COUNTED and not self.same_as
+
+    @property
     def tolerance_text(self) -> str:
         """The tolerance as tables show it: ``5%``, ``2``, or ``at least``."""
-        if not self.compare.is_equality:
+        if not self.compare.has_tolerance:
             return self.compare.replace("_", " ")
         share = self.tolerance or 0.0
         return f"{share:g}" if self.compare is Compare.ABSOLUTE else f"{100 * share:g}%"
@@ -93,6 +108,25 @@ def fitted_claims() -> dict[str, list[str]]:
     return found
 
 
+def class_of(claim: Claim) -> ClaimClass | None:
+    """Return the class of a claim: what its file states, else what follows from how it is answered.
+
+    A bound on a prediction or a measurement is a bound; so is a trend of them.
+    """
+    if not claim.evaluate:
+        return None
+    found = CLASSES[claim.evaluate]
+    if claim.stated_class is not None:
+        return claim.stated_class
+    if claim.id in fitted_claims():
+        return ClaimClass.FITTED
+    if found in COUNTED and not claim.compare.is_equality:
+        return ClaimClass.BOUND
+    if found is ClaimClass.PREDICTION and claim.derived_from:
+        return ClaimClass.DERIVED
+    return found
+
+
 def answer(claim: Claim) -> Answer:
     """Return what our models say about a claim."""
     if claim.evaluate not in EVALUATIONS:
@@ -103,8 +137,8 @@ def answer(claim: Claim) -> Answer:
 def answer_number(claim: Claim) -> float:
     """Return the same for a claim that one number answers."""
     ours = answer(claim)
-    if isinstance(ours, list):
-        raise ValueError(f"{claim.id}: {claim.evaluate} gives several numbers")
+    if not isinstance(ours, int | float):
+        raise ValueError(f"{claim.id}: {claim.evaluate} does not give one number")
     return float(ours)
 
 
@@ -118,6 +152,7 @@ def evaluate(wanted: Iterable[str] | None = None) -> dict[str, list[Result]]:
 
 def _evaluate(claim: Claim) -> Result:
     ours, deviation, verdict, reason = None, None, NOT_MODELLED, claim.reason
+    claim_class = class_of(claim)
     if claim.evaluate:
         try:
             ours = answer(claim)
@@ -125,10 +160,9 @@ def _evaluate(claim: Claim) -> Result:
             reason = str(missing)
         else:
             deviation, good = compare(claim.compare, claim.value, ours, claim.tolerance or 0.0)
-            verdict = REPRODUCED if good else OFF
+            reproduced = REPRODUCED if claim_class in COUNTED else AGREES
+            verdict = reproduced if good else OFF
             reason = "" if good else claim.reason
-    fitted = claim.id in fitted_claims()
-    free = "figure" if claim.compare.is_equality else "bound"
     return Result(
         id=claim.id,
         where=claim.where,
@@ -140,9 +174,10 @@ def _evaluate(claim: Claim) -> Result:
         deviation=deviation,
         deviation_unit=claim.unit if claim.compare is Compare.ABSOLUTE else "percent",
         verdict=verdict,
-        kind="fitted" if fitted else free,
-        fitted=fitted,
-        from_records=claim.evaluate in FROM_RECORDS,
+        claim_class=claim_class if ours is not None else None,
+        same_as=claim.same_as,
+        fitted=claim.id in fitted_claims(),
+        from_records=reads_records(claim.evaluate),
         reason=reason,
     )
 
@@ -152,9 +187,13 @@ def compare(
 ) -> tuple[float | None, bool]:
     """Return the deviation of ours, where it has one, and whether it is allowed."""
     match how, published, ours:
-        case Compare.TRUE, _, _:
+        case Compare.TRUE | Compare.EQUAL, _, _:
             return None, ours == published
-        case Compare.INSIDE, [float() | int() as low, float() | int() as high], [first, last]:
+        case (
+            Compare.INSIDE,
+            [float() | int() as low, float() | int() as high],
+            [float() | int() as first, float() | int() as last],
+        ):
             return None, low * (1 - tolerance) <= first and last <= high * (1 + tolerance)
         case _, list(), list():
             pairs = zip(published, ours, strict=True)
@@ -187,20 +226,22 @@ RECORD = CLAIMS / "scoreboard.json"
 def record(results: dict[str, list[Result]]) -> dict[str, dict[str, Answer | str]]:
     """Return what ``sim/claims/scoreboard.json`` holds, so that no figure drifts unseen.
 
-    Four significant digits, and nothing that changes with the records of runs.
+    Four significant digits, those that follow committed records of runs too.
     """
     return {
-        r.id: {"ours": _digits(r.ours), "verdict": r.verdict}
+        r.id: {"ours": _digits(r.ours), "class": str(r.claim_class), "verdict": r.verdict}
         for rows in results.values()
         for r in rows
-        if r.ours is not None and not r.from_records
+        if r.ours is not None
     }
 
 
 def _digits(value: Answer) -> Answer:
     if isinstance(value, list):
-        return [float(f"{part:.4g}") for part in value]
-    return value if isinstance(value, bool) else float(f"{value:.4g}")
+        return [_digits(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _digits(part) for name, part in value.items()}
+    return value if isinstance(value, bool | str) else float(f"{value:.4g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,45 +323,3 @@ def sensitivities() -> list[Sensitivity]:
 
 def _key_figures(wanted: Iterable[Claim]) -> dict[str, float]:
     return {claim.id: answer_number(claim) for claim in wanted}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Summary:
-    """How many claims have each verdict, and of what kind those are that are reproduced."""
-
-    reproduced: int
-    off: int
-    not_modelled: int
-    reproduced_figures: int
-    reproduced_fitted: int
-    reproduced_bounds: int
-
-    @classmethod
-    def of(cls, results: Iterable[Result]) -> Self:
-        """Count these results."""
-        rows = list(results)
-        reproduced, off, not_modelled = (sum(r.verdict == v for r in rows) for v in VERDICTS)
-        good = [r.kind for r in rows if r.verdict == REPRODUCED]
-        return cls(
-            reproduced=reproduced,
-            off=off,
-            not_modelled=not_modelled,
-            reproduced_figures=good.count("figure"),
-            reproduced_fitted=good.count("fitted"),
-            reproduced_bounds=good.count("bound"),
-        )
-
-    @property
-    def evaluated(self) -> int:
-        """Claims that our models answer."""
-        return self.reproduced + self.off
-
-    @property
-    def claims(self) -> int:
-        """Claims of any verdict."""
-        return self.evaluated + self.not_modelled
-
-
-def summary(results: dict[str, list[Result]]) -> dict[str, Summary]:
-    """Count the results of each paper."""
-    return {paper: Summary.of(rows) for paper, rows in results.items()}

@@ -6,7 +6,8 @@ from statistics import fmean
 from tilewright.golden.params.formats import BlockFormat
 from tilewright.sim import accelerator as acc
 from tilewright.sim.anda import MODULES, lengths_of_saving, module_shares
-from tilewright.sim.evaluations.registry import evaluation, evaluation_of_records
+from tilewright.sim.claims.classes import ClaimClass
+from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import area_um2, energy_fj
 from tilewright.sim.workload import attention, linear, total_macs
@@ -35,19 +36,19 @@ def _cycles(times: list[acc.GemmTime]) -> float:
     return sum(time.cycles for time in times)
 
 
-@evaluation
+@evaluation(ClaimClass.CONSISTENCY)
 def bit_saving(model: str, printed: float) -> float:
     """The nearest saving that whole mantissa lengths can give."""
     return lengths_of_saving(resolve_model(model), printed).saving
 
 
-@evaluation
+@evaluation(ClaimClass.IDENTITY)
 def fixed_saving(mantissa: int) -> float:
     """Saving of bit operations with one mantissa length everywhere."""
     return 16 / mantissa
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def anda_speedup(savings: list[float], over: str = "fp-fp") -> float:
     """Mean over the nine models, prefill of 2048 tokens, projections only.
 
@@ -59,13 +60,13 @@ def anda_speedup(savings: list[float], over: str = "fp-fp") -> float:
     )
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def anda_model_speedup(model: str, saving: float) -> float:
     """Speed over the fp16 machine, prefill of 2048 tokens, projections only."""
     return _cycles(_baseline_run(model, "fp-fp")[1]) / _cycles(_anda_run(model, saving)[1])
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def anda_saved(model: str, saving: float, component: str) -> float:
     """Change of the fp16 machine's energy in buffers or memory, in percent."""
     ours, theirs = (
@@ -75,20 +76,20 @@ def anda_saved(model: str, saving: float, component: str) -> float:
     return 100 * (ours / theirs - 1)
 
 
-@evaluation
+@evaluation(ClaimClass.IDENTITY)
 def anda_group_ratio(long: int, short: int) -> float:
     """Cycles of a group at one mantissa length over those at another."""
     machine = acc.anda()
     return machine.cycles(long) / machine.cycles(short)
 
 
-@evaluation
+@evaluation(ClaimClass.IDENTITY)
 def block_bits(group: int, mantissa: int) -> float:
     """Bits of a stored value in block floating point, its share of the exponent included."""
     return BlockFormat(group=group, mantissa_bits=mantissa).group_bits / group
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def integer_share(contexts: list[int]) -> float:
     """Mean percent of multiply-adds in the projections, over models and contexts of a prefill."""
     shares = []
@@ -110,7 +111,7 @@ FP16_PE, ANDA_PE = "pe_fp_fp__form_discrete", "anda_apu__buffered_false"
 ANDA_AREA = {"total": 2.17, "mxu": 0.41, "compressor": 0.07}  # mm2, the paper's Table III
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def anda_area_efficiency(savings: list[float]) -> float:
     """PEs from the records, everything else as in the paper's Table III."""
     pes = ANDA_AREA["mxu"] * area_um2(FP16_PE) / area_um2(ANDA_PE)
@@ -135,26 +136,26 @@ def _energy_gain(model: str, saving: float) -> float:
     return sum(there.values()) / sum(here.values())
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def anda_energy_efficiency(savings: list[float]) -> float:
     """Mean energy gain over the fp16 machine, nine models."""
     pairs = zip(ANDA_MODELS, savings, strict=True)
     return fmean(_energy_gain(model, saving) for model, saving in pairs)
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def anda_model_energy_efficiency(model: str, saving: float) -> float:
     """Energy gain over the fp16 machine, one model."""
     return _energy_gain(model, saving)
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def anda_compute_saved(model: str, saving: float) -> float:
     """Change of the PEs' energy, in percent."""
     return 100 * (_pe_energy(model, saving) - 1)
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def pe_area_ratio(pe: str, over: str) -> float:
     """Area of one PE over that of another, from the records."""
     return area_um2(pe) / area_um2(over)

@@ -4,8 +4,9 @@ from statistics import fmean, geometric_mean
 
 from tilewright.golden.params.deca import TILE_BYTES, DecaParams
 from tilewright.sim.calibration import constant
+from tilewright.sim.claims.classes import ClaimClass
 from tilewright.sim.deca_stream import Integration, Prefetch, tile_rate
-from tilewright.sim.evaluations.registry import evaluation, evaluation_of_records
+from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import area_um2, deca_power_mw, deca_rate
 from tilewright.sim.roofsurface import Surface, explore, kernel
@@ -45,19 +46,19 @@ def _schemes() -> list[WeightScheme]:
     return [resolve_weight_scheme(name) for name in PAPER_SCHEMES]
 
 
-@evaluation
+@evaluation(ClaimClass.IDENTITY)
 def cycles_per_tile(scheme: str, lanes: int = 32, luts: int = 8) -> float:
     """Mean cycles of a tile in the vector pipeline."""
     return deca_cycles(DecaParams(lanes=lanes, luts=luts), resolve_weight_scheme(scheme))
 
 
-@evaluation
+@evaluation(ClaimClass.IDENTITY)
 def compression_factor(scheme: str) -> float:
     """Bytes of a dense tile over those of a compressed one."""
     return TILE_BYTES / resolve_weight_scheme(scheme).tile_bytes
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def gemm_share(system: str, batch: int, context: int) -> float:
     """Percent of the next-token time in the projections, uncompressed Llama-2-70B."""
     model, plain = resolve_model("llama-2-70b"), resolve_weight_scheme("bf16")
@@ -69,27 +70,27 @@ def _table2(bandwidth: str) -> Surface:
     return Surface.of_cores(HBM, constant(bandwidth) * 1e9)
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def roofline(scheme: str) -> float:
     """10^12 multiply-adds a second where decompression costs nothing."""
     point = kernel(resolve_weight_scheme(scheme), 16)
     return float(_table2("table2_bandwidth").roofline(point.memory, 16)) / 1e12
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def roof_surface(scheme: str) -> float:
     """10^12 multiply-adds a second of the Roof-Surface, decompression by the cores."""
     point = kernel(resolve_weight_scheme(scheme), 16)
     return float(_table2("table2_bandwidth").fma(point.memory, point.vector, 16)) / 1e12
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def software_rate(scheme: str) -> float:
     """10^12 multiply-adds a second of one layer in software."""
     return _layer("spr-hbm", "software", scheme, 16).tera_fma
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def utilisation(engine: str, scheme: str, resource: str) -> float:
     """Percent of the time of one layer, its start and end included."""
     time = _layer("spr-hbm", engine, scheme, 1)
@@ -117,19 +118,19 @@ def _four_rows(cycles: float) -> float:
     return 4 * LAYER_INNER * LAYER_OUTER / seconds / 1e12
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def prefetch_rate(prefetch: Prefetch, degree: int = 0) -> float:
     """10^12 multiply-adds a second with this prefetcher."""
     return _prefetching(prefetch, degree)[0]
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def prefetch_misses(prefetch: Prefetch, degree: int = 0, lines: float = 90) -> float:
     """Million lines that missed, of the 90 million that the run reads."""
     return lines * _prefetching(prefetch, degree)[1]
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def prefetch_order() -> bool:
     """None, degree 1, the L2's own, degree 15, degree 5: from slow to fast."""
     order: list[tuple[Prefetch, int]] = [
@@ -140,7 +141,7 @@ def prefetch_order() -> bool:
     return rates == sorted(rates)
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def next_token_ms(model: str, batch: int, scheme: str, engine: str) -> float:
     """Next-token time of Table 6, in milliseconds."""
     work = Batch(((batch, TABLE6_CONTEXT),))
@@ -148,7 +149,7 @@ def next_token_ms(model: str, batch: int, scheme: str, engine: str) -> float:
     return 1e3 * time.seconds
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def next_token_gain(over: str, batches: list[int]) -> list[float]:
     """Smallest and largest gain of DECA, over models, batches and both schemes."""
     gains = []
@@ -161,52 +162,52 @@ def next_token_gain(over: str, batches: list[int]) -> list[float]:
     return [min(gains), max(gains)]
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def mxfp4_useless_at_64() -> bool:
     """Without DECA, MXFP4 gains less than 10% at batch 64."""
     slow, fast = (next_token_ms("llama-2-70b", 64, s, "software") for s in ("bf16", "mxfp4"))
     return bool(slow / fast < 1.1)
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def batch_scaling(batches: list[int]) -> float:
     """Next-token time of the largest batch over that of the smallest, uncompressed."""
     times = [next_token_ms("llama-2-70b", batch, "bf16", "software") for batch in batches]
     return times[-1] / times[0]
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def latency_over_gpu(published_ms: float) -> float:
     """Next-token time of DECA with MXFP4 over that of a GPU."""
     return next_token_ms("llama-2-70b", 1, "mxfp4", "deca") / published_ms
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def gemm_speedup(system: str, scheme: str, rows: int = 1) -> float:
     """Speed of DECA over software, one layer."""
     return _speedup(system, scheme, rows, "deca", "software")
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def gemm_speedup_only(system: str, schemes: list[str], least: float = 1.05) -> bool:
     """Exactly these schemes gain more than ``least`` from DECA at one row."""
     gains = {s for s in PAPER_SCHEMES if _speedup(system, s, 1, "deca", "software") > least}
     return gains == set(schemes)
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def gemm_speedup_count(system: str, least: float = 1.05) -> float:
     """How many of the twelve schemes gain more than ``least``."""
     return float(sum(_speedup(system, s, 1, "deca", "software") > least for s in PAPER_SCHEMES))
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def near_optimal() -> float:
     """Mean speed of DECA as a share of the optimum, both memories, one row."""
     return fmean(_speedup(m, s, 1, "deca", "optimal") for m in PAPER_SYSTEMS for s in PAPER_SCHEMES)
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def near_same_to_16() -> float:
     """Largest change of DECA's gain over software between 1 and 16 rows, as a ratio."""
     ratios = [
@@ -217,7 +218,7 @@ def near_same_to_16() -> float:
     return max(max(ratios), 1 / min(ratios))
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def cores_needed() -> float:
     """Fewest DECA cores whose mean rate over all schemes beats 56 plain ones; DDR, 4 rows."""
 
@@ -233,7 +234,7 @@ def cores_needed() -> float:
     return float(enough)
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def scaled_vectors_gain(engine: str) -> float:
     """DECA over a core with scaled vector hardware, Q8 at 5%, HBM, one row."""
     return _speedup("spr-hbm", "bf8_5%", 1, "deca", engine)
@@ -258,34 +259,34 @@ def _ablation(scheme: str) -> list[float]:
 ABLATION_SCHEMES = ("bf8", "bf8_50%", "bf8_20%", "bf8_5%")
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def ablation_gain(scheme: str, step: int) -> float:
     """Speed of one step of the integration over the step before."""
     cycles = _ablation(scheme)
     return cycles[step - 1] / cycles[step]
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def ablation_reads_l2_helps() -> bool:
     """Whether reading the L2 is faster in every scheme."""
     return all(_ablation(s)[0] > _ablation(s)[1] for s in ABLATION_SCHEMES)
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def ablation_grows_with_sparsity() -> bool:
     """The gain of TOut registers and TEPL together never falls as density does."""
     gains = [_ablation(s)[2] / _ablation(s)[4] for s in ABLATION_SCHEMES]
     return gains == sorted(gains)
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def roofline_gap(scheme: str) -> float:
     """Roofline over software at 16 rows."""
     best = 512 * 16 * HBM.matrix_rate / 1e12
     return min(best, _layer("spr-hbm", "optimal", scheme, 16).tera_fma) / software_rate(scheme)
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def observed_below_roofline(system: str, schemes: list[str], most: float = 0.95) -> bool:
     """Exactly these schemes run below ``most`` of their roofline in software, 16 rows."""
     below = {
@@ -296,28 +297,28 @@ def observed_below_roofline(system: str, schemes: list[str], most: float = 0.95)
     return below == set(schemes)
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def bound(system: str, scheme: str, region: str, vectors: float = 1, rows: int = 16) -> bool:
     """Whether a kernel is in this region of the diagram."""
     surface = Surface.of_cores(SYSTEMS[system]).scaled(vector=vectors)
     return surface.bound(kernel(resolve_weight_scheme(scheme), rows)) == region
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def vector_bound_schemes(system: str, vectors: float = 1, rows: int = 16) -> float:
     """How many of the twelve kernels are vector-bound in software."""
     surface = Surface.of_cores(SYSTEMS[system]).scaled(vector=vectors)
     return float(sum(surface.bound(kernel(s, rows)) == "VEC" for s in _schemes()))
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def vector_bound_are(system: str, schemes: list[str]) -> bool:
     """Whether exactly these kernels are vector-bound at 16 rows."""
     surface = Surface.of_cores(SYSTEMS[system])
     return {s.name for s in _schemes() if surface.bound(kernel(s, 16)) == "VEC"} == set(schemes)
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def commit_slots() -> list[float]:
     """Percent of issue slots that software uses, smallest and largest over the schemes."""
     shares = []
@@ -328,14 +329,14 @@ def commit_slots() -> list[float]:
     return [min(shares), max(shares)]
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def smallest_design() -> list[float]:
     """Lanes and tables of the smallest DECA that leaves no kernel vector-bound."""
     best = explore(HBM, _schemes()).smallest
     return [float(best.lanes), float(best.luts)]
 
 
-@evaluation
+@evaluation(ClaimClass.PREDICTION)
 def design_gain(fast: list[int], slow: list[int]) -> float:
     """Geometric mean of one DECA size over another, all schemes; HBM, one row."""
     sizes = [DecaParams(lanes=lanes, luts=luts) for lanes, luts in (slow, fast)]
@@ -346,38 +347,38 @@ def design_gain(fast: list[int], slow: list[int]) -> float:
     return geometric_mean(ratios)
 
 
-@evaluation
+@evaluation(ClaimClass.IDENTITY)
 def peak_tera_fma() -> float:
     """10^12 multiply-adds a second of the matrix units."""
     return 512 * 16 * HBM.matrix_rate / 1e12
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.RTL)
 def measured_prefetch_rate(prefetch: str, degree: int = 0) -> float:
     """10^12 multiply-adds a second with this prefetcher, measured on our RTL."""
     return _four_rows(deca_rate(f"table5 {prefetch} {degree}"))
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.RTL)
 def measured_ablation_gain(scheme: str, step: int) -> float:
     """Speed of one step of the integration over the step before, measured on our RTL."""
     slow, fast = (deca_rate(f"fig16 {number} {scheme}") for number in (step - 1, step))
     return slow / fast
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def deca_area_mm2() -> float:
     """56 PEs from the synthesis record at 7 nm, made for speed: 2.5 GHz."""
     return 56 * area_um2("deca", "fastest") / 1e6
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def deca_power_w(run: str) -> float:
     """56 PEs at full activity and 2.5 GHz, from the energy record at 7 nm."""
     return 56 * deca_power_mw(run) / 1e3
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def deca_idle_percent(design_watts: float) -> float:
     """56 idle PEs, in percent of the processor's design power."""
     return 100 * deca_power_w("idle") / design_watts

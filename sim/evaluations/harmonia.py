@@ -7,8 +7,9 @@ from tilewright.golden.harmonia.traffic import TiledShape, switch_point
 from tilewright.golden.params.harmonia import CacheParams, HarmoniaPeParams, Mode
 from tilewright.golden.params.harmonia_machine import Dataflow
 from tilewright.sim import accelerator as acc
+from tilewright.sim.claims.classes import ClaimClass
 from tilewright.sim.evaluations.anda import ANDA_PE, PREFILL
-from tilewright.sim.evaluations.registry import evaluation, evaluation_of_records
+from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import area_um2, energy_fj
 from tilewright.sim.workload import prefill, total_macs
@@ -33,32 +34,32 @@ ANDA_LENGTHS = {"anda-m8": 8, "anda-m6": 6, "anda-m4": 4}
 MACHINES = ("fp-fp", "fp-int", "figna", "anda-m6")
 
 
-@evaluation
+@evaluation(ClaimClass.IDENTITY)
 def harmonia_peak(mode: str) -> float:
     """Multiply-adds a cycle of the array."""
     array = acc.PAPER_HARMONIA
     return float(array.rows * array.columns * HarmoniaPeParams().macs_per_cycle(Mode(mode)))
 
 
-@evaluation
+@evaluation(ClaimClass.IDENTITY)
 def harmonia_efficiency(mode: str) -> float:
     """GOPS per watt, two operations a multiply-add, with the paper's power."""
     return 2 * harmonia_peak(mode) * acc.HARMONIA_CLOCK / 1e9 / acc.HARMONIA_WATTS
 
 
-@evaluation
+@evaluation(ClaimClass.IDENTITY)
 def cache_reduction(tokens: int, width: int) -> float:
     """Size of a cache in fp16 over that of Harmonia's."""
     return cache_size(CacheParams(), tokens, width).reduction
 
 
-@evaluation
+@evaluation(ClaimClass.IDENTITY)
 def cache_saved(mantissa: int) -> float:
     """Percent, sign and mantissa alone."""
     return 100 * (1 - element_share(mantissa))
 
 
-@evaluation
+@evaluation(ClaimClass.IDENTITY)
 def traffic_switch(columns: int, tile_rows: int, tile_columns: int) -> bool:
     """Row-major moves fewer values just below the switch, column-major just above."""
     at = int(switch_point(columns, tile_rows, tile_columns))
@@ -101,27 +102,27 @@ def _iso_area_speedups(model: str, context: int, joint: bool) -> dict[str, float
 ENDS = {"least": min, "most": max}
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def harmonia_speedup(end: str) -> float:
     """Least or most of the mean speedups over each baseline: all models, 2048 tokens."""
     runs = [_iso_area_speedups(model, PREFILL, joint=True) for model in HARMONIA_MODELS]
     return ENDS[end](fmean(run[name] for run in runs) for name in MACHINES)
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def harmonia_sweep(end: str, model: str, contexts: list[int]) -> float:
     """Least or most speedup over any baseline at any of these contexts."""
     runs = [_iso_area_speedups(model, context, joint=True) for context in contexts]
     return ENDS[end](speedup for run in runs for speedup in run.values())
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def harmonia_linear_speedup() -> float:
     """Largest speedup in projections alone."""
     return max(_iso_area_speedups("llama-2-13b", PREFILL, joint=False).values())
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def harmonia_pe_efficiency(end: str) -> float:
     """Least or most area efficiency of a PE over the baselines'."""
     own = float(HarmoniaPeParams().macs_per_cycle(Mode.M8W4)) / area_um2("harmonia_pe")
@@ -133,7 +134,7 @@ def _pe_fj(name: str) -> float:
     return energy_fj(unit, ANDA_LENGTHS.get(name))
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def harmonia_pe_energy(end: str) -> float:
     """Least or most energy of a baseline's multiply-add over that of a PE in M8W4."""
     own = energy_fj("harmonia_pe", mode=Mode.M8W4.value)
@@ -172,21 +173,21 @@ def _energy_reductions(model: str, context: int, joint: bool) -> dict[str, float
     return reductions
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def harmonia_energy(end: str, joint: bool) -> float:
     """Least or most of the mean reductions over each baseline: all models, 2048 tokens."""
     runs = [_energy_reductions(model, PREFILL, joint) for model in HARMONIA_MODELS]
     return ENDS[end](fmean(run[name] for run in runs) for name in MACHINES)
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def harmonia_energy_sweep(end: str, model: str, contexts: list[int]) -> float:
     """Least or most reduction over any baseline at any of these contexts."""
     runs = [_energy_reductions(model, context, joint=True) for context in contexts]
     return ENDS[end](reduction for run in runs for reduction in run.values())
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def attention_takes_over(over: str, model: str, contexts: list[int]) -> bool:
     """Attention's share of a baseline's time grows with the context, to more than half."""
     shape = resolve_model(model)
@@ -200,7 +201,7 @@ def attention_takes_over(over: str, model: str, contexts: list[int]) -> bool:
     return shares == sorted(shares) and shares[-1] > 0.5
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.NETLIST)
 def harmonia_always_ahead(model: str, contexts: list[int]) -> bool:
     """Whether Harmonia is faster than every baseline at every context."""
     runs = [_iso_area_speedups(model, context, joint=True) for context in contexts]

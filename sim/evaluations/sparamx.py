@@ -1,6 +1,7 @@
 """Figures of the SparAMX paper, measured with our kernels: whole models, layers, attention."""
 
-from tilewright.sim.evaluations.registry import evaluation_of_records
+from tilewright.sim.claims.classes import ClaimClass
+from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.measured import (
     attention_seconds,
     batch_seconds,
@@ -11,34 +12,34 @@ from tilewright.sim.measured import (
 )
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.SILICON)
 def measured_layer_gain(layer: str, batch: int) -> float:
     """Stock PyTorch over our sparse bf16 kernel, one linear layer, half of its weights zero."""
     stock, sparse = (layer_seconds(layer, batch, name) for name in ("stock bf16", "sparse bf16"))
     return stock / sparse
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.SILICON)
 def measured_model_gain(model: str, batch: int) -> float:
     """Stock PyTorch over a packed model, tokens of a whole Llama 3 8B with its head."""
     return model_seconds("stock bf16", batch) / model_seconds(model, batch)
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.SILICON)
 def measured_gain_grows(up_to: float) -> bool:
     """The more weights are zero, the faster, up to this share of zeros; one layer, batch 1."""
     times = [seconds for share, seconds in sorted(sparsity_seconds().items()) if share <= up_to]
     return times == sorted(times, reverse=True)
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.SILICON)
 def measured_kv_gain() -> float:
     """A block at 16K context, dense linear layers: dense over pruned keys and values."""
     linear = block_seconds(1, "dense bf16")
     return (linear + attention_seconds("dense")) / (linear + attention_seconds("pruned"))
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.SILICON)
 def measured_tiles_beat_vectors(batches: list[int]) -> bool:
     """At each of these batches the AMX kernel, which is the default there, beats the AVX one."""
     names = ("sparse bf16", "sparse bf16, other order")
@@ -46,7 +47,7 @@ def measured_tiles_beat_vectors(batches: list[int]) -> bool:
     return all(tiles < vectors for tiles, vectors in times)
 
 
-@evaluation_of_records
+@evaluation(ClaimClass.SILICON)
 def measured_dense_int8_wins(batch: int) -> bool:
     """Whether the whole model with dense int8 weights is faster than with sparse ones."""
     return model_seconds("dense int8", batch) < model_seconds("sparse int8", batch)

@@ -32,6 +32,7 @@ INSTEAD = {  # examples that would take long -> the same command on less
     "simulate": ["tilewright simulate float_mul:fp16 --cases 20"],
 }
 FURTHER = [
+    "tilewright claims --classes",
     "tilewright claims --programs",
     "tilewright compare pe --tech asap7",
     "tilewright list",

@@ -144,14 +144,27 @@ def test_roofsurface_finds_the_smallest_deca(capsys):
     assert out.endswith("smallest without a vector-bound kernel: W = 32, L = 8\n")
 
 
+def test_claims_are_counted_by_class(capsys):
+    code, out, _ = run(capsys, "claims", "--paper", "anda", "--classes")
+    assert code == 0
+    assert "predictions and measurements are within tolerance" in out
+    classes = {c["name"]: c for c in as_json(capsys, "claims", "--paper", "anda", "--classes")}
+    paper = classes["consistency of the paper"]
+    assert (paper["counted"], paper["evaluated"], paper["within_percent"]) == (False, 54, 100)
+    code, out, _ = run(capsys, "claims", "--paper", "anda", "--classes", "--csv")
+    assert out.splitlines()[0].startswith("CLASS,")
+
+
 def test_claims_show_one_paper_and_one_verdict(capsys):
-    code, out, _ = run(capsys, "claims", "--paper", "harmonia", "--verdict", "reproduced")
+    code, out, _ = run(capsys, "claims", "--paper", "harmonia", "--verdict", "agrees")
     assert code == 0
     assert "harmonia.peak.m8w4" in out
     assert "harmonia.area.total" not in out
     found = as_json(capsys, "claims", "--paper", "harmonia")
     assert [paper["name"] for paper in found] == ["harmonia"]
-    assert found[0]["reproduced"] == sum(c["verdict"] == "reproduced" for c in found[0]["claims"])
+    assert found[0]["within"] == sum(
+        c["verdict"] == "reproduced" and not c["same_as"] for c in found[0]["claims"]
+    )
     peak = found[0]["claims"][0]
     assert (peak["id"], peak["compare"]) == ("harmonia.peak.m8w4", "relative")
     assert (peak["published"], peak["ours"], peak["holds"]) == ([4096], [4096.0], None)
@@ -387,7 +400,7 @@ def test_list_has_models_and_systems(capsys):
         ),
         (["llm", "opt-125m", "--system", "no.toml"], "no.toml: No such file or directory"),
         (["claims", "--paper", "andy"], "unknown paper 'andy'; did you mean anda?"),
-        (["claims", "--verdict", "fine"], "unknown verdict 'fine'; known: reproduced, off"),
+        (["claims", "--verdict", "fine"], "unknown verdict 'fine'; known: reproduced, agrees"),
         (
             ["claims", "--residuals", "--paper", "deca"],
             "--paper does not go with --residuals, which takes all claims",
@@ -396,6 +409,11 @@ def test_list_has_models_and_systems(capsys):
             ["claims", "--programs", "--verdict", "off"],
             "--verdict does not go with --programs, which takes all claims",
         ),
+        (
+            ["claims", "--classes", "--verdict", "off"],
+            "--verdict does not go with --classes, which counts all verdicts",
+        ),
+        (["claims", "--csv", "--json"], "--csv and --json exclude each other"),
         (
             ["claims", "--residuals", "--sensitivity"],
             "argument --sensitivity: not allowed with argument --residuals",

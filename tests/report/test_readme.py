@@ -10,8 +10,9 @@ import pytest
 from tests.support.examples import blocks, console_examples, run_examples
 from tilewright import cli
 from tilewright.report.readme import DESIGNS, block_table, with_tables
-from tilewright.sim.claims import papers
-from tilewright.sim.scoreboard import Summary, evaluate
+from tilewright.sim.claims import ClaimClass, papers
+from tilewright.sim.classes import Summary, class_counts
+from tilewright.sim.scoreboard import evaluate
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -66,21 +67,19 @@ def test_program_of_the_readme():
     assert "module float_mul__latency_2" in names["verilog"]
 
 
-def test_kinds_of_agreement():
+def test_classes_are_counted_apart_and_duplicates_once():
     result = evaluate(["sparamx"])["sparamx"][0]
     kept = [
-        replace(result, verdict=verdict, kind=kind)
-        for verdict in ("reproduced", "off", "off")
-        for kind in ("figure", "figure", "fitted", "bound")
+        replace(result, verdict=verdict, claim_class=claim_class, same_as=same_as)
+        for verdict in ("reproduced", "off")
+        for claim_class in (ClaimClass.PREDICTION, ClaimClass.RTL, ClaimClass.BOUND)
+        for same_as in ("", "another")
     ]
     assert Summary.of(kept) == Summary(
-        reproduced=4,
-        off=8,
-        not_modelled=0,
-        reproduced_figures=2,
-        reproduced_fitted=1,
-        reproduced_bounds=1,
+        evaluated=4, within=2, others=2, others_within=1, duplicates=6, not_modelled=0
     )
+    bounds = next(c for c in class_counts(kept) if c.claim_class is ClaimClass.BOUND)
+    assert (bounds.evaluated, bounds.within, bounds.duplicates) == (2, 1, 2)
 
 
 def test_import_rule_is_the_one_of_the_architecture():

@@ -68,6 +68,14 @@ def test_a_claim_has_the_types_of_its_fields(tmp_path):
             "deca.x: evaluate and study exclude each other",
         ),
         ([GOOD + "with = { n = 3 }"], "deca.x: with needs evaluate or study"),
+        (
+            [GOOD + 'class = "fit"'],
+            "deca.x: unknown class 'fit'; did you mean fitted?",
+        ),
+        (
+            [GOOD + 'same_as = "deca.y"'],
+            "deca.x: class, same_as and derived_from need evaluate",
+        ),
     ],
 )
 def test_a_file_that_breaks_the_schema_is_refused(tmp_path, entries, message):

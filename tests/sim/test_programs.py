@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.cli import main
-from tilewright.cli.claim_tables import program_table
+from tilewright.cli.model_tables import program_table
 from tilewright.golden.harmonia_machine.attention import random_attention
 from tilewright.golden.harmonia_machine.cycles import program_cycles
 from tilewright.golden.harmonia_machine.executor import Machine

@@ -1,5 +1,6 @@
 """What the commands print: results on stdout, progress and remarks on stderr."""
 
+import csv
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["print_json", "print_table", "progress", "remark"]
+__all__ = ["print_csv", "print_json", "print_table", "progress", "remark"]
 
 
 def print_json(data: Any) -> None:
@@ -38,6 +39,12 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
             for text, width, right in zip(row, widths, numeric, strict=True)
         )
         print("  ".join(padded).rstrip())
+
+
+def print_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """The same table as comma-separated values."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerows([header, *rows])
 
 
 def remark(text: str) -> None:

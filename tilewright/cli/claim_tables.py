@@ -1,27 +1,32 @@
-"""The results of ``tilewright claims`` as rows of text; docs/model.md has some of these tables."""
+"""The scoreboard as rows of text: claim by claim, by paper and by class."""
 
 from collections.abc import Iterable, Sequence
 
-from tilewright.sim.programs import ProgramResidual
-from tilewright.sim.scoreboard import Residual, Result, Sensitivity, Summary
+from tilewright.sim.claims.classes import COUNTED
+from tilewright.sim.classes import ClassCount, Summary
+from tilewright.sim.scoreboard import Result
 
-__all__ = ["Table", "claim_table", "program_table", "residual_table", "sensitivity_table"]
+__all__ = ["Table", "claim_table", "class_table", "summary_table"]
 
 Table = tuple[Sequence[str], list[Sequence[object]]]  # header, rows
 
 
 def claim_table(results: Iterable[Result]) -> Table:
-    """Show one claim a row; a star marks figures that a constant was fitted to."""
-    header = ("CLAIM", "WHERE", "PUBLISHED", "OURS", "UNIT", "DEVIATION", "TOLERANCE", "VERDICT")
+    """Show one claim a row."""
+    header = (
+        *("CLAIM", "WHERE", "PUBLISHED", "OURS", "UNIT", "DEVIATION", "TOLERANCE"),
+        *("CLASS", "VERDICT"),
+    )
     return header, [
         (
-            r.id + (" *" if r.fitted else ""),
+            r.id,
             r.where,
             _text(r.published),
             _text(r.ours),
             r.unit,
             r.deviation_text or "-",
             r.tolerance_text,
+            (r.claim_class or "-") + (f", same as {r.same_as}" if r.same_as else ""),
             r.verdict + (f": {r.reason}" if r.reason else ""),
         )
         for r in results
@@ -30,63 +35,31 @@ def claim_table(results: Iterable[Result]) -> Table:
 
 def summary_table(counts: dict[str, Summary]) -> Table:
     """Show one paper a row."""
-    return ("PAPER", "REPRODUCED", "OFF", "NOT MODELLED", "REPRODUCED ARE"), [
+    header = (
+        *("PAPER", "PREDICTIONS AND MEASUREMENTS", "WITHIN TOLERANCE"),
+        *("OTHER CLASSES", "AGREE", "DUPLICATES", "NOT MODELLED"),
+    )
+    return header, [
         (
-            paper,
-            count.reproduced,
-            count.off,
-            count.not_modelled,
-            f"{count.reproduced_figures} figures, {count.reproduced_fitted} fitted,"
-            f" {count.reproduced_bounds} bounds",
+            *(paper, count.evaluated, count.within),
+            *(count.others, count.others_within, count.duplicates, count.not_modelled),
         )
         for paper, count in counts.items()
     ]
 
 
-def residual_table(rows: Iterable[Residual]) -> Table:
-    """Show one table of the papers a row."""
-    return ("TABLE", "FITTED", "MEAN", "OTHERS", "MEAN OF OTHERS", "LARGEST", "UNIT"), [
+def class_table(counts: Iterable[ClassCount]) -> Table:
+    """Show one class a row."""
+    return ("CLASS", "IN THE HEADLINE", "EVALUATED", "WITHIN TOLERANCE", "DUPLICATES"), [
         (
-            r.table,
-            r.fitted,
-            _rounded(r.fitted_mean),
-            r.others,
-            _rounded(r.others_mean),
-            _rounded(r.largest),
-            "%" if r.unit == "percent" else r.unit,
+            count.claim_class,
+            "yes" if count.claim_class in COUNTED else "no",
+            count.evaluated,
+            count.within,
+            count.duplicates,
         )
-        for r in rows
+        for count in counts
     ]
-
-
-def sensitivity_table(rows: Iterable[Sensitivity]) -> Table:
-    """Show one constant a row."""
-    return ("CONSTANT", "MOVES MOST", "BY"), [
-        (s.constant, s.figure, f"{s.change_percent:+.1f}%") for s in rows
-    ]
-
-
-def program_table(rows: Iterable[ProgramResidual]) -> Table:
-    """Show one system, prompt and memory port a row."""
-    header = (
-        *("SYSTEM", "TOKENS", "PORT", "PROGRAMS, MILLION CYCLES"),
-        *("FORMULA FOR THIS PORT", "PROGRAMS OVER THE FORMULA AT 256 GB/S"),
-    )
-    return header, [
-        (
-            r.system,
-            r.tokens,
-            f"{r.memory_channels} x {r.line_bytes} bytes, {r.outstanding_lines} lines",
-            f"{r.program_cycles / 1e6:.3f}",
-            f"{r.formula_deviation_percent:+.1f}%",
-            f"{r.programs_over_formula:.2f}",
-        )
-        for r in rows
-    ]
-
-
-def _rounded(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
 
 
 def _text(value: object) -> str:
@@ -94,6 +67,8 @@ def _text(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_text(part)}" for name, part in value.items())
     if isinstance(value, list):
         return " .. ".join(_text(part) for part in value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)

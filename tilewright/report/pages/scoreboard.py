@@ -13,7 +13,8 @@ from tilewright.report.page import Context, Page
 from tilewright.report.plots import scatter
 from tilewright.sim.calibration import table as calibration
 from tilewright.sim.claims import papers
-from tilewright.sim.scoreboard import REPRODUCED, Result, Summary, evaluate, summary
+from tilewright.sim.classes import Summary, class_counts, headline, summary
+from tilewright.sim.scoreboard import Result, evaluate
 
 TITLE = "Scoreboard"
 POSITION = 5
@@ -24,23 +25,23 @@ def build(context: Context) -> Page:
     for paper in context.track("scoreboard", papers()):
         results |= evaluate([paper])
     counts = summary(results)
-    total = Summary.of(r for rows in results.values() for r in rows)
+    every = [r for rows in results.values() for r in rows]
     body = join(
         [
-            _summary(counts),
+            _summary(counts, every),
             _drawing(results),
             *(_paper(paper, rows) for paper, rows in results.items()),
             _constants(),
         ]
     )
     data = {
+        "classes": [count.as_dict() for count in class_counts(every)],
         "summary": {paper: asdict(count) for paper, count in counts.items()},
         "claims": {paper: [r.as_dict() for r in rows] for paper, rows in results.items()},
         "constants": {name: asdict(entry) for name, entry in calibration().items()},
     }
     return Page(
-        summary=f"{total.reproduced} of {total.evaluated} published figures reproduced,"
-        f" {total.reproduced_fitted} of them fitted; those that are off say why.",
+        summary=f"{headline(Summary.of(every))}; claims of other classes are counted apart.",
         body=body,
         data=json.loads(json.dumps(data, default=_plain)),
     )
@@ -51,37 +52,45 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
-def _summary(counts: dict[str, Summary]) -> Markup:
-    header = ("Paper", "Reproduced", "of these fitted", "of these bounds", "Off", "Not modelled")
-    rows = [
-        (
-            paper,
-            count.reproduced,
-            count.reproduced_fitted,
-            count.reproduced_bounds,
-            count.off,
-            count.not_modelled,
-            count.claims,
-        )
-        for paper, count in counts.items()
-    ]
+def _summary(counts: dict[str, Summary], every: Sequence[Result]) -> Markup:
     return section(
         "In short",
         paragraph(
-            "Every figure of the papers that the performance model can answer, evaluated while"
-            " this page was built. A figure is reproduced when it lies within the tolerance that"
-            " was stated for it beforehand; what is off, or not modelled, says why. To some of"
-            " those reproduced, a constant of the model was fitted; others are bounds (at least,"
-            " at most) or statements that hold, which is less than meeting a figure."
+            f"{headline(Summary.of(every))}. Every claim of the papers that can be answered was"
+            " evaluated while this page was built, and has a class. A prediction or a measurement"
+            " is reproduced when it lies within the tolerance that was stated for it beforehand;"
+            " claims of the other classes agree or do not, which shows less, and are counted apart."
+            " A claim that is the same figure as another one counts once. What is off, or not"
+            " modelled, says why."
         ),
-        table((*header, "Claims"), rows),
+        table(
+            ("Class", "Evaluated", "Within tolerance", "Duplicates left out"),
+            [
+                (count.claim_class, count.evaluated, count.within, count.duplicates)
+                for count in class_counts(every)
+            ],
+        ),
+        table(
+            (
+                *("Paper", "Predictions and measurements", "Within tolerance"),
+                *("Other classes", "Agree", "Duplicates", "Not modelled", "Claims"),
+            ),
+            [
+                (
+                    *(paper, count.evaluated, count.within, count.others, count.others_within),
+                    *(count.duplicates, count.not_modelled, count.claims),
+                )
+                for paper, count in counts.items()
+            ],
+        ),
+        note("By hand:", code("tilewright claims --classes")),
     )
 
 
 def _drawing(results: dict[str, list[Result]]) -> Markup:
     points = {
         paper: [
-            ("" if r.verdict == REPRODUCED else r.id, float(r.published), float(r.ours))
+            ("" if r.good else r.id, float(r.published), float(r.ours))
             for r in rows
             if _positive(r.published) and _positive(r.ours)
         ]
@@ -109,13 +118,15 @@ def _paper(paper: str, rows: Sequence[Result]) -> Markup:
     return section(
         f"{paper}: claim by claim",
         table(
-            ("Claim", "Verdict", "Published", "Ours", "Unit", "Off by", "Allowed", "Place", "Why"),
+            (
+                *("Claim", "Class", "Verdict", "Published", "Ours", "Unit", "Off by", "Allowed"),
+                *("Place", "Why"),
+            ),
             [
                 (
                     code(r.id),
-                    coloured(
-                        r.verdict == REPRODUCED, f"{r.verdict}{', fitted' if r.fitted else ''}"
-                    ),
+                    (r.claim_class or "") + (f", same as {r.same_as}" if r.same_as else ""),
+                    coloured(r.good, r.verdict),
                     _shown(r.published),
                     _shown(r.ours),
                     r.unit,

@@ -1,0 +1,101 @@
+"""How many claims of each class agree: the counts that README, report and command line state."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from tilewright.sim.claims.classes import COUNTED, ClaimClass
+from tilewright.sim.scoreboard import NOT_MODELLED, Result
+
+__all__ = ["ClassCount", "Summary", "class_counts", "headline", "summary"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassCount:
+    """The evaluated claims of one class; those that are another one's figure are not counted."""
+
+    claim_class: ClaimClass
+    evaluated: int
+    within: int  # their tolerance
+    duplicates: int  # left out of both
+
+    @property
+    def within_percent(self) -> float | None:
+        """Share of the evaluated ones, in percent."""
+        return 100 * self.within / self.evaluated if self.evaluated else None
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain data, as JSON has it for programs."""
+        return {
+            "name": str(self.claim_class),
+            "counted": self.claim_class in COUNTED,
+            "evaluated": self.evaluated,
+            "within": self.within,
+            "within_percent": self.within_percent,
+            "duplicates": self.duplicates,
+        }
+
+
+def class_counts(results: Iterable[Result]) -> list[ClassCount]:
+    """Count these results by class, in the order of the classes."""
+    rows = list(results)
+    found = []
+    for claim_class in ClaimClass:
+        members = [r for r in rows if r.claim_class is claim_class]
+        single = [r for r in members if not r.same_as]
+        found.append(
+            ClassCount(
+                claim_class=claim_class,
+                evaluated=len(single),
+                within=sum(r.good for r in single),
+                duplicates=len(members) - len(single),
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The headline of some results: what can fail, apart from what agrees in a lesser way."""
+
+    evaluated: int  # predictions and measurements
+    within: int  # of these, their tolerance
+    others: int  # evaluated claims of the other classes
+    others_within: int
+    duplicates: int
+    not_modelled: int
+
+    @classmethod
+    def of(cls, results: Iterable[Result]) -> Self:
+        """Count these results."""
+        rows = list(results)
+        answered = [r for r in rows if r.claim_class is not None and not r.same_as]
+        counted = [r for r in answered if r.counted]
+        others = [r for r in answered if not r.counted]
+        return cls(
+            evaluated=len(counted),
+            within=sum(r.good for r in counted),
+            others=len(others),
+            others_within=sum(r.good for r in others),
+            duplicates=sum(bool(r.same_as) for r in rows if r.claim_class is not None),
+            not_modelled=sum(r.verdict == NOT_MODELLED for r in rows),
+        )
+
+    @property
+    def claims(self) -> int:
+        """Claims of any verdict."""
+        return self.evaluated + self.others + self.duplicates + self.not_modelled
+
+
+def summary(results: Mapping[str, Sequence[Result]]) -> dict[str, Summary]:
+    """Count the results of each paper."""
+    return {paper: Summary.of(rows) for paper, rows in results.items()}
+
+
+def headline(total: Summary) -> str:
+    """Return the one sentence about all results."""
+    share = 100 * total.within / total.evaluated if total.evaluated else 0.0
+    return (
+        f"{total.within} of {total.evaluated} predictions and measurements are within tolerance"
+        f" ({share:.0f}%)"
+    )

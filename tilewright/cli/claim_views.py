@@ -1,0 +1,91 @@
+"""What ``tilewright claims`` shows for each of its options."""
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+from tilewright.base.console import print_csv, print_json, print_table
+from tilewright.base.files import write_atomic
+from tilewright.cli import claim_tables as tables
+from tilewright.cli import model_tables
+from tilewright.golden.params.names import unknown
+from tilewright.sim import programs, scoreboard
+from tilewright.sim.classes import Summary, class_counts, headline, summary
+
+__all__ = ["VIEWS"]
+
+
+def _claims(args: argparse.Namespace) -> None:
+    for verdict in args.verdict or ():
+        if verdict not in scoreboard.VERDICTS:
+            raise ValueError(unknown("verdict", verdict, scoreboard.VERDICTS))
+    results = scoreboard.evaluate(args.paper)
+    shown = {
+        name: [r for r in rows if not args.verdict or r.verdict in args.verdict]
+        for name, rows in results.items()
+    }
+    counts = summary(results)
+    if args.json:
+        print_json(
+            [
+                {"name": name, **asdict(count), "claims": [r.as_dict() for r in shown[name]]}
+                for name, count in counts.items()
+            ]
+        )
+    elif args.csv:
+        print_csv(*tables.claim_table(r for rows in shown.values() for r in rows))
+    else:
+        for rows in shown.values():
+            print_table(*tables.claim_table(rows))
+            print()
+        print_table(*tables.summary_table(counts))
+
+
+def _classes(args: argparse.Namespace) -> None:
+    results = [r for rows in scoreboard.evaluate(args.paper).values() for r in rows]
+    counts = class_counts(results)
+    _show([count.as_dict() for count in counts], tables.class_table(counts), args)
+    if not (args.json or args.csv):
+        print(f"\n{headline(Summary.of(results))}.")
+
+
+def _residuals(args: argparse.Namespace) -> None:
+    found = scoreboard.residuals(scoreboard.evaluate())
+    _show(found, model_tables.residual_table(found), args)
+
+
+def _sensitivity(args: argparse.Namespace) -> None:
+    found = scoreboard.sensitivities()
+    _show(found, model_tables.sensitivity_table(found), args)
+
+
+def _programs(args: argparse.Namespace) -> None:
+    found = programs.residuals()
+    _show(found, model_tables.program_table(found), args)
+
+
+def _update_record(args: argparse.Namespace) -> None:
+    found = scoreboard.record(scoreboard.evaluate())
+    write_atomic(scoreboard.RECORD, json.dumps(found, indent=2) + "\n")
+    if args.json:
+        print_json({"record": str(scoreboard.RECORD)})
+    else:
+        print(scoreboard.RECORD)
+
+
+def _show(results: Sequence[object], table: tables.Table, args: argparse.Namespace) -> None:
+    if args.json:
+        print_json(results)
+    else:
+        (print_csv if args.csv else print_table)(*table)
+
+
+VIEWS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "claims": _claims,
+    "classes": _classes,
+    "residuals": _residuals,
+    "sensitivity": _sensitivity,
+    "programs": _programs,
+    "update-record": _update_record,
+}
