@@ -10,6 +10,7 @@ from tilewright.golden.params.block import Port
 from tilewright.golden.params.deca import (
     ERROR_BITS,
     TEPL_ID_BITS,
+    TILE_REGISTER_BITS,
     TILE_ROWS,
     DecaParams,
     TileError,
@@ -125,7 +126,6 @@ class TeplUnit(wiring.Component):
             number=k,
             used=Signal(depth, name=f"port{k}_used"),  # the lowest ones
             slots=[Signal(entries, name=f"port{k}_slot{n}") for n in range(depth)],
-            live=Signal(depth, name=f"port{k}_live"),  # which of them have an entry, known early
             row=Signal(TILE_ROWS, init=1, name=f"port{k}_row"),  # to ask for next, one bit per row
             settled=Signal(name=f"port{k}_settled"),  # the tile has all its rows
             failed=Signal(name=f"port{k}_failed"),
@@ -136,7 +136,8 @@ class TeplUnit(wiring.Component):
             told=Signal(name=f"port{k}_told"),  # the core knows of the error
         )
         port.first = port.slots[0]
-        port.takes = self.open[k] & ~port.used[-1] & ~(port.used & ~port.live).any()
+        ghosts = Cat(u & ~s.any() for u, s in zip(port.used, port.slots, strict=True))
+        port.takes = self.open[k] & ~port.used[-1] & ~ghosts.any()
 
         done = getattr(self, f"done{k}")
         port.ends = done.valid & done.ready
@@ -154,7 +155,7 @@ class TeplUnit(wiring.Component):
         # The last row waits for the result, should that come later.
         last = port.row[-1]
         port.here = (
-            port.live.any()  # else its loader is squashed
+            Cat(port.slots).any()  # else its loader is squashed
             & ~port.failed
             & (port.full & port.row).any()
             & (~last | port.settled | (done.valid & fine))
@@ -170,12 +171,11 @@ class TeplUnit(wiring.Component):
 
     def _drop(self, m: Module, q: SimpleNamespace, port: SimpleNamespace, flushes: Value) -> None:
         """Commands that are flushed lose their entry; a loader that has no other is squashed."""
-        left = [slot & ~q.younger for slot in port.slots]
-        live = Cat(slot.any() for slot in left)
         with m.If(flushes):
-            m.d.sync += [slot.eq(rest) for slot, rest in zip(port.slots, left, strict=True)]
-            m.d.sync += port.live.eq(live)
-        kept = Mux(flushes, live.any(), port.live.any())
+            m.d.sync += [slot.eq(slot & ~q.younger) for slot in port.slots]
+        kept = Mux(
+            flushes, Cat(slot & ~q.younger for slot in port.slots).any(), Cat(port.slots).any()
+        )
         ask = self.read_request
         asking = ask.valid & ~ask.ready & (ask.p.tout == port.number)
         squashes = Signal(name=f"port{port.number}_squashes")
@@ -192,8 +192,7 @@ class TeplUnit(wiring.Component):
         q = SimpleNamespace(**{name: Signal(entries, name=name) for name in flags})
         command = payload_layout(Port("", self.params.command_fields))
         q.ids = [Signal(TEPL_ID_BITS, name=f"id{k}") for k in range(entries)]
-        register_bits = self.params.tile_register_bits
-        q.registers = [Signal(register_bits, name=f"register{k}") for k in range(entries)]
+        q.registers = [Signal(TILE_REGISTER_BITS, name=f"register{k}") for k in range(entries)]
         q.commands = [Signal(command, name=f"command{k}", reset_less=True) for k in range(entries)]
         q.head = Signal(entries, init=1, name="head")  # the oldest entry
         q.from_head = Signal(entries, init=-1, name="from_head")  # it and those above
@@ -297,19 +296,18 @@ class TeplUnit(wiring.Component):
             # Behind those that stay. That the first one leaves is known last: it chooses between
             # what follows with it and without it.
             lowest = ~port.used & Cat(1, port.used)[: len(port.used)]
-            pushed = lowest & port.pushes.replicate(len(lowest))
-            used, live = port.used | pushed, port.live | pushed
+            used = port.used | (lowest & port.pushes.replicate(len(lowest)))
             slots = [
                 Mux(place & port.pushes, up_next, slot)
                 for place, slot in zip(lowest, port.slots, strict=True)
             ]
             with m.If(port.pops):
-                m.d.sync += [port.used.eq(used >> 1), port.live.eq(live >> 1)]
+                m.d.sync += port.used.eq(used >> 1)
                 m.d.sync += [
                     s.eq(n) for s, n in zip(port.slots, (*slots[1:], Const(0)), strict=True)
                 ]
             with m.Elif(port.pushes):
-                m.d.sync += [port.used.eq(used), port.live.eq(live)]
+                m.d.sync += port.used.eq(used)
                 m.d.sync += [s.eq(n) for s, n in zip(port.slots, slots, strict=True)]
 
     def _rows(
@@ -327,7 +325,6 @@ class TeplUnit(wiring.Component):
         reads = [
             SimpleNamespace(
                 entry=Signal(entries, name=f"read{k}_entry"),  # none: its TEPL was dropped
-                wanted=Signal(name=f"read{k}_wanted"),  # it has one; known early
                 row=Signal(_ROW_BITS, name=f"read{k}_row", reset_less=True),
             )
             for k in range(depth)
@@ -361,16 +358,13 @@ class TeplUnit(wiring.Component):
 
         # What is in flight, in the order of the answers.
         arrives = Signal()
-        has_entry = Cat(port.live[0] for port in ports)
         for k, read in enumerate(reads):
-            kept = read.entry & ~q.younger
             with m.If(flushes):
-                m.d.sync += [read.entry.eq(kept), read.wanted.eq(kept.any())]
+                m.d.sync += read.entry.eq(read.entry & ~q.younger)
             with m.If(goes & tail[k]):
                 m.d.sync += [read.entry.eq(entry), read.row.eq(row), under_way[k].eq(1)]
-                m.d.sync += read.wanted.eq((chosen & has_entry).any())
             with m.Elif(arrives & head[k]):
-                m.d.sync += [read.entry.eq(0), read.wanted.eq(0), under_way[k].eq(0)]
+                m.d.sync += [read.entry.eq(0), under_way[k].eq(0)]
         with m.If(arrives):
             m.d.sync += head.eq(head.rotate_left(1))
 
@@ -379,7 +373,7 @@ class TeplUnit(wiring.Component):
         to = Signal(entries)  # the entry whose row it is
         m.d.comb += [
             to.eq(_chosen(head, [read.entry for read in reads])),
-            wanted.eq((head & Cat(read.wanted for read in reads)).any()),
+            wanted.eq(to.any()),
             write.valid.eq(answer.valid & wanted & (calm | insisted)),
             write.p.register.eq(_chosen(to, q.registers)),
             write.p.row.eq(_chosen(head, [read.row for read in reads])),
@@ -410,7 +404,7 @@ class TeplUnit(wiring.Component):
         failed = Signal(len(ports))  # and no row of the tile is on its way
         for k, port in enumerate(ports):
             on_the_way = Cat((read.entry & port.first).any() for read in reads).any()
-            m.d.comb += failed[k].eq(port.failed & port.live[0] & ~on_the_way)
+            m.d.comb += failed[k].eq(port.failed & port.first.any() & ~on_the_way)
         fails = lowest_set(failed) & (~q.over.any()).replicate(len(ports))
         m.d.comb += [
             free.eq(~o.valid | o.ready),
@@ -419,7 +413,7 @@ class TeplUnit(wiring.Component):
         ]
         quiet.append(free)
         for port, told in zip(ports, fails, strict=True):
-            dropped = port.failed & ~port.live[0]
+            dropped = port.failed & ~port.first.any()
             m.d.comb += port.told.eq((tells & told) | (dropped & calm))
         with m.If(free):
             m.d.sync += o.valid.eq(tells)
