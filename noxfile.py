@@ -16,7 +16,7 @@ PYTEST = (
 
 TORCH_TESTS = (
     *("tests/kernels/test_torch.py", "tests/kernels/test_models.py"),
-    "tests/studies/test_accuracy_torch.py",
+    *("tests/studies/test_accuracy_torch.py", "tests/torch"),
 )
 
 
@@ -63,6 +63,7 @@ def torch(session: nox.Session) -> None:
     install(session, "test,torch,gguf")
     session.install("accelerate")  # Transformers reads GGUF files with it
     with_language_model(session)
+    session.env["TILEWRIGHT_TORCH_GROUPS"] = "10000000"  # conversions: all that was promised
     session.run("pytest", *TORCH_TESTS, *session.posargs)
 
 

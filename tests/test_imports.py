@@ -27,8 +27,9 @@ LAYERS = {
     "hw": {HW, PARAMS, "amaranth"},
     "sim": {SIM, GOLDEN, "numpy"},
     "synth": {SYNTH, HW, PARAMS, "amaranth", "pyosys"},
-    # The last three come with an optional extra.
+    # PyTorch, Transformers and safetensors come with an optional extra.
     "tilewright/kernels": {KERNELS, GOLDEN, "numpy", "torch", "transformers", "safetensors"},
+    "tilewright/torch": {"tilewright.torch", GOLDEN, "numpy", "torch", "transformers"},
 }
 # The rooms of tilewright/, from the top down: each may import those after it and what LAYERS has.
 ROOMS = ("cli", "report", "studies", "verify", "base")
@@ -123,7 +124,7 @@ def test_every_package_is_watched():
     packages = {p.parent.name for p in ROOT.glob("[a-z]*/*.py")}
     assert packages <= {*LAYERS, *TOP}
     rooms = {p.parent.name for p in (ROOT / "tilewright").glob("[a-z]*/*.py")}
-    assert rooms == {*ROOMS, *INSIDE, "kernels"}
+    assert rooms == {*ROOMS, *INSIDE, "kernels", "torch"}
 
 
 def test_shared_files_exist():
@@ -165,6 +166,8 @@ def test_top_level_folders_are_parts_of_the_package():
         ("sim/x.py", "if True:\n    from tilewright.synth import a", "imports tilewright.synth"),
         ("synth/x.py", "from tilewright.sim.llm import A", "imports tilewright.sim.llm"),
         ("tilewright/kernels/x.py", "import tilewright.base", "imports tilewright.base"),
+        ("tilewright/torch/x.py", "import tilewright.studies", "imports tilewright.studies"),
+        ("golden/x.py", "import torch", "imports torch"),
         ("tilewright/base/x.py", "import tilewright.verify", "imports tilewright.verify"),
         ("tilewright/verify/x.py", "import tilewright.studies.pe", "imports tilewright.studies.pe"),
         ("tilewright/studies/x.py", "import tilewright.report", "imports tilewright.report"),

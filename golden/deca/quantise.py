@@ -91,7 +91,7 @@ class _Rounder(NamedTuple):
 
 @lru_cache
 def _rounder(scheme: Scheme) -> _Rounder:
-    codes, thresholds = _thresholds(scheme.values)
+    codes, thresholds = thresholds_of(scheme.values)
     half = np.arange(1 << 16, dtype=np.uint32) << 16
     ends = np.stack([half, half | 0xFFFF]).view(np.float32)
     ends[:, ~np.isfinite(ends).all(axis=0)] = 0
@@ -101,7 +101,7 @@ def _rounder(scheme: Scheme) -> _Rounder:
     return _Rounder(np.append(thresholds, np.float32(0))[below], codes[above], codes[below])
 
 
-def _thresholds(values: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+def thresholds_of(values: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Codes of distinct finite values in rising order, and where each but the first begins."""
     negative = np.signbit(values)
     finite = np.flatnonzero(np.isfinite(values))

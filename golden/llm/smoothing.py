@@ -74,7 +74,13 @@ def learn_scales(
     found = []
     for index, layer in enumerate(model.layers):
         rng = np.random.default_rng((seed, index))
-        problem = _Problem(model, cache, layer.output, recorder.seen.pop(index))
+        problem = LayerFactors(
+            cache,
+            layer.output.weight,
+            recorder.seen.pop(index),
+            key_heads=model.config.num_key_value_heads,
+            rotary=model.config.rotary,
+        )
         found.append(problem.learn(steps, rng))
         if progress is not None:
             progress(index + 1, len(model.layers))
@@ -103,22 +109,26 @@ def with_scales(model: Model, scales: Sequence[Scales]) -> Model:
     return model
 
 
-class _Problem:
-    """One layer: the error of converted Q and K in what attention adds to the block's output."""
+class LayerFactors:
+    """One layer: the error of converted Q and K in what attention adds to the block's output.
+
+    ``output`` is the output projection, ``seen`` are queries, keys and values of each sequence.
+    """
 
     def __init__(
         self,
-        model: Model,
         cache: CacheFormat,
-        output: Linear,
+        output: Floats,
         seen: list[tuple[Floats, Floats, Floats]],
+        *,
+        key_heads: int,
+        rotary: bool,
     ):
         self.cache = cache
         self.seen = seen
-        self.rotary = model.config.rotary
+        self.rotary = rotary
         # Columns of the output projection that a key head's results meet: (key heads, ..., width).
-        key_heads = model.config.num_key_value_heads
-        self.projection = output.weight.T.reshape(key_heads, -1, output.weight.shape[0])
+        self.projection = output.T.reshape(key_heads, -1, output.shape[0])
         self.exact = [PLAIN.attend(0, *parts) for parts in seen]
 
     def learn(self, steps: int, rng: np.random.Generator) -> tuple[Scales, float, float]:

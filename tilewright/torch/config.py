@@ -1,0 +1,331 @@
+"""What a format does to the layers of a model: configurations that a user writes.
+
+None of this needs PyTorch: a recipe can be read and checked without it.
+"""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, TypeAlias
+
+from tilewright.golden.deca.scheme import Scheme, resolve_scheme
+from tilewright.golden.llm.cached_attention import CacheFormat
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import ScaleKind
+from tilewright.golden.params.formats import BlockFormat, IntFormat
+from tilewright.golden.params.names import unknown
+
+__all__ = [
+    *("CONFIGS", "KINDS", "AndaConfig", "BlockActivation", "Config", "DecaConfig"),
+    *("HarmoniaConfig", "IntegerWeight", "LinearFormat", "MxConfig", "SchemeActivation"),
+    *("SchemeWeight", "config_from"),
+]
+
+KINDS = ("qkv", "o", "u", "d")  # the four kinds of linear modules: A_qkv, A_o, A_u, A_d
+MX_GROUP = 32  # of the OCP specification
+
+
+@dataclass(frozen=True)
+class BlockActivation:
+    """Activations in block floating point."""
+
+    group: int
+    bits: int
+
+
+@dataclass(frozen=True)
+class SchemeActivation:
+    """Activations in a code book with a scale for each group."""
+
+    scheme: str
+
+
+@dataclass(frozen=True)
+class IntegerWeight:
+    """Integers with an fp16 scale per group of inputs, rounded to nearest."""
+
+    bits: int
+    group: int
+
+
+@dataclass(frozen=True)
+class SchemeWeight:
+    """A compression scheme of DECA, pruned to ``density`` if that is given."""
+
+    scheme: str
+    density: float | None = None
+
+
+@dataclass(frozen=True)
+class LinearFormat:
+    """What one linear layer does: both operands, and how they are multiplied."""
+
+    activation: BlockActivation | SchemeActivation | None
+    weight: IntegerWeight | SchemeWeight | None
+    exact: bool = False
+    straight_through: bool = False
+    pad: bool = False
+
+    @property
+    def group(self) -> int | None:
+        """Inputs that share an exponent or a scale, if activations are converted."""
+        if self.activation is None:
+            return None
+        if isinstance(self.activation, BlockActivation):
+            return self.activation.group
+        return resolve_scheme(self.activation.scheme).config.group
+
+
+@dataclass(frozen=True)
+class _Config:
+    method: ClassVar[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data from which ``config_from`` makes the same configuration."""
+        return {"method": self.method, **asdict(self)}
+
+    def linear(self, kind: str) -> LinearFormat:
+        """What a linear module of ``kind`` does."""
+        raise NotImplementedError
+
+    @property
+    def attention(self) -> "HarmoniaConfig | None":
+        """The configuration itself if attention is converted too."""
+        return None
+
+
+@dataclass(frozen=True)
+class AndaConfig(_Config):
+    """Anda: mantissa lengths of the inputs of the four kinds of linear modules, integer weights.
+
+    Parameters
+    ----------
+    qkv, o, u, d
+        Mantissa bits, 1..16, of what enters the projections of queries, keys and values, the
+        output projection of attention, the up (and gate) and the down projection.
+    group
+        Activations that share an exponent.
+    weight_bits, weight_group
+        Weights become integers of as many bits with an fp16 scale per group of inputs, rounded to
+        nearest; ``weight_bits=None`` leaves them as they are.
+    exact
+        Multiply with the accelerator's order of sums and its roundings, for checks; slow.
+    straight_through
+        Let gradients pass the conversions unchanged: quantisation-aware training.
+    pad
+        Allow widths that are no multiple of ``group``: the last group is filled with zeros.
+    """
+
+    method: ClassVar[str] = "anda"
+    qkv: int
+    o: int
+    u: int
+    d: int
+    group: int = 64
+    weight_bits: int | None = 4
+    weight_group: int = 128
+    exact: bool = False
+    straight_through: bool = False
+    pad: bool = False
+
+    def __post_init__(self) -> None:
+        for kind in KINDS:
+            BlockFormat(group=self.group, mantissa_bits=getattr(self, kind))
+        _check_weights(self)
+
+    def linear(self, kind: str) -> LinearFormat:
+        return _block_linear(self, getattr(self, kind))
+
+
+@dataclass(frozen=True)
+class HarmoniaConfig(_Config):
+    """Harmonia: block floating point in linear modules and attention, a cache by the age of tokens.
+
+    Parameters
+    ----------
+    activation_bits
+        Mantissa bits of everything but cached keys and values.
+    group
+        Values that share an exponent.
+    initial, local
+        Tokens at the beginning and at the end of a sequence that keep the longer mantissas.
+    key_bits, value_bits
+        Mantissa bits of keys and values, recent ones first.
+    offset_channels
+        Channels of K, of each head, whose offset is taken away online.
+    attention_only
+        Leave the linear modules as they are.
+    weight_bits, weight_group, exact, straight_through, pad
+        As of ``AndaConfig``.
+    """
+
+    method: ClassVar[str] = "harmonia"
+    activation_bits: int = 8
+    group: int = 32
+    initial: int = 32
+    local: int = 64
+    key_bits: tuple[int, int] = (8, 4)
+    value_bits: tuple[int, int] = (8, 4)
+    offset_channels: int = 8
+    attention_only: bool = False
+    weight_bits: int | None = 4
+    weight_group: int = 128
+    exact: bool = False
+    straight_through: bool = False
+    pad: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("key_bits", "value_bits"):  # a recipe has lists
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        BlockFormat(group=self.group, mantissa_bits=self.activation_bits)
+        _check_weights(self)
+        self.cache  # noqa: B018  refuses what is no cache
+
+    @property
+    def cache(self) -> CacheFormat:
+        """The format of cached keys and values."""
+        return CacheFormat(
+            group=self.group,
+            initial=self.initial,
+            local=self.local,
+            key_bits=self.key_bits,
+            value_bits=self.value_bits,
+            offset_channels=self.offset_channels,
+        )
+
+    def linear(self, kind: str) -> LinearFormat:
+        if self.attention_only:
+            return LinearFormat(None, None)
+        return _block_linear(self, self.activation_bits)
+
+    @property
+    def attention(self) -> "HarmoniaConfig":
+        return self
+
+
+@dataclass(frozen=True)
+class DecaConfig(_Config):
+    """DECA: weights in a compression scheme, decompressed to bf16; activations stay as they are.
+
+    Parameters
+    ----------
+    scheme
+        A scheme as ``tilewright pack --scheme`` takes it: bf8, mxfp4, nf4, int4, "int3,group=64".
+    density
+        Share of the weights that stay, by magnitude; None prunes nothing.
+    exact
+        Multiply as AMX does: the order of sums of TDPBF16PS and its flushing; slow.
+    straight_through
+        As of ``AndaConfig``.
+    """
+
+    method: ClassVar[str] = "deca"
+    scheme: str = "mxfp4"
+    density: float | None = None
+    exact: bool = False
+    straight_through: bool = False
+
+    def __post_init__(self) -> None:
+        require(
+            not _scheme(self.scheme).config.int8,
+            f"{self.scheme}: tiles of int8 multiply int8 activations, which no layer has",
+        )
+        require(
+            self.density is None or 0 <= self.density <= 1,
+            f"density must be 0..1, not {self.density!r}",
+        )
+
+    def linear(self, kind: str) -> LinearFormat:
+        weight = SchemeWeight(self.scheme, self.density)
+        return LinearFormat(None, weight, self.exact, self.straight_through)
+
+
+@dataclass(frozen=True)
+class MxConfig(_Config):
+    """Microscaling formats of the OCP specification: groups of 32 along the inputs share a scale.
+
+    Parameters
+    ----------
+    weights, activations
+        ``mxfp8_e5m2``, ``mxfp8_e4m3``, ``mxfp6_e3m2``, ``mxfp6_e2m3``, ``mxfp4`` or ``mxint8``;
+        None leaves the operand as it is.
+    straight_through, pad
+        As of ``AndaConfig``.
+    """
+
+    method: ClassVar[str] = "mx"
+    weights: str | None = "mxfp4"
+    activations: str | None = None
+    straight_through: bool = False
+    pad: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "activations"):
+            chosen = getattr(self, name)
+            if chosen is not None and chosen not in MX_SCHEMES:
+                raise ValueError(unknown(f"format of {name}", chosen, MX_SCHEMES))
+
+    def linear(self, kind: str) -> LinearFormat:
+        activation = weight = None
+        if self.activations is not None:
+            activation = SchemeActivation(MX_SCHEMES[self.activations])
+        if self.weights is not None:
+            weight = SchemeWeight(MX_SCHEMES[self.weights])
+        return LinearFormat(
+            activation, weight, straight_through=self.straight_through, pad=self.pad
+        )
+
+
+# Names of the specification -> schemes; an MXINT8 element is an integer of 2^-6 under its scale.
+MX_SCHEMES = {
+    **{name: name for name in ("mxfp8_e5m2", "mxfp8_e4m3", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4")},
+    "mxint8": f"int8,scale={ScaleKind.E8M0.value},group={MX_GROUP}",
+}
+Config: TypeAlias = AndaConfig | HarmoniaConfig | DecaConfig | MxConfig
+CONFIGS: dict[str, type[Config]] = {
+    config.method: config for config in (AndaConfig, HarmoniaConfig, DecaConfig, MxConfig)
+}
+
+
+def config_from(data: dict[str, Any]) -> Config:
+    """The configuration that ``as_dict`` gave, from a recipe."""
+    method = data.get("method")
+    if method not in CONFIGS:
+        raise ValueError(unknown("method", str(method), CONFIGS))
+    kind = CONFIGS[method]
+    given = {key: value for key, value in data.items() if key != "method"}
+    known = [field.name for field in fields(kind)]
+    for name in given:
+        if name not in known:
+            raise ValueError(unknown(f"setting of {method}", name, known))
+    return kind(**given)
+
+
+def _scheme(text: str) -> Scheme:
+    return resolve_scheme(text)
+
+
+def _check_weights(config: AndaConfig | HarmoniaConfig) -> None:
+    require(
+        config.weight_group % config.group == 0,
+        f"a weight group of {config.weight_group} is no multiple of the activations'"
+        f" {config.group}",
+    )
+    if config.weight_bits is None:
+        require(not config.exact, "exact products need integer weights: give weight_bits")
+    else:
+        require(
+            2 <= config.weight_bits <= 8, f"weight_bits must be 2..8, not {config.weight_bits!r}"
+        )
+        IntFormat(bits=config.weight_bits)
+
+
+def _block_linear(config: AndaConfig | HarmoniaConfig, bits: int) -> LinearFormat:
+    weight = None
+    if config.weight_bits is not None:
+        weight = IntegerWeight(config.weight_bits, config.weight_group)
+    return LinearFormat(
+        BlockActivation(config.group, bits),
+        weight,
+        config.exact,
+        config.straight_through,
+        config.pad,
+    )

@@ -1,0 +1,104 @@
+"""Perplexity and log-likelihoods of any causal model: what tables and zero-shot tasks need.
+
+A model of Transformers with a format in it also goes as it is into other harnesses, such as
+``lm_eval.models.huggingface.HFLM(pretrained=model)``.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+__all__ = ["Likelihood", "loglikelihoods", "perplexity", "token_losses"]
+
+HEAD_ROWS = 512  # tokens whose logits are held at a time in float32
+
+
+class Likelihood(NamedTuple):
+    """Of a continuation after its context."""
+
+    logprob: float  # natural logarithm
+    greedy: bool  # every token of it is the likeliest
+    tokens: int
+
+
+@torch.inference_mode()
+def token_losses(
+    model: Any, ids: Sequence[int] | torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Negative log-likelihoods of a sequence's tokens but the first; which ones were likeliest.
+
+    ``model`` is called with ``input_ids`` and gives ``logits``, as models of Transformers do.
+    """
+    device = next(model.parameters()).device
+    tokens = torch.as_tensor(ids, dtype=torch.long, device=device)
+    logits = model(input_ids=tokens[None], use_cache=False).logits[0, :-1]
+    wanted = tokens[1:]
+    losses, hits = [], []
+    for rows, targets in zip(logits.split(HEAD_ROWS), wanted.split(HEAD_ROWS), strict=True):
+        wide = rows.float()
+        losses.append(wide.logsumexp(-1) - wide.gather(-1, targets[:, None])[:, 0])
+        hits.append(wide.argmax(-1) == targets)
+    return torch.cat(losses).double().cpu(), torch.cat(hits).cpu()
+
+
+def perplexity(
+    model: Any,
+    ids: Sequence[int] | torch.Tensor,
+    window: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> float:
+    """exp of the mean negative log-likelihood of a text, in sequences of ``window`` tokens.
+
+    Each begins at position 0 with a token that is given; what fills no window is left out.
+    """
+    tokens = torch.as_tensor(ids, dtype=torch.long)
+    count = len(tokens) // window
+    if window < 2 or count < 1:
+        raise ValueError(f"{len(tokens)} tokens have no window of {window}; it needs at least 2")
+    total = 0.0
+    for k in range(count):
+        losses, _ = token_losses(model, tokens[k * window : (k + 1) * window])
+        total += float(losses.sum())
+        if progress is not None:
+            progress(k + 1, count)
+    return float(torch.tensor(total / (count * (window - 1)), dtype=torch.float64).exp())
+
+
+def loglikelihoods(
+    model: Any,
+    encode: Callable[[str], Sequence[int]],
+    requests: Iterable[tuple[str, str]],
+    *,
+    first: int | None = None,
+    longest: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[Likelihood]:
+    """Log-likelihoods of continuations: ``requests`` are (context, continuation) pairs.
+
+    Context and continuation are encoded together, and the tokens beyond the context's own count
+    as the continuation. ``first`` is put before every request (a model's start token); of longer
+    requests than ``longest`` tokens the beginning is cut.
+    """
+    results = []
+    for number, (context, continuation) in enumerate(requests):
+        start = [] if first is None else [first]
+        # A space between the two belongs to the continuation, as tokenizers expect.
+        stripped = context.rstrip(" ")
+        known = len(encode(stripped))
+        whole = list(encode(context + continuation))
+        length = len(whole) - known
+        if length < 1:
+            raise ValueError(f"request {number}: the continuation {continuation!r} has no token")
+        ids = start + whole
+        if longest is not None and len(ids) > longest:
+            ids = ids[-longest:]
+        if length >= len(ids):
+            raise ValueError(f"request {number}: nothing stands before {continuation!r}")
+        losses, hits = token_losses(model, ids)
+        results.append(
+            Likelihood(-float(losses[-length:].sum()), bool(hits[-length:].all()), length)
+        )
+        if progress is not None:
+            progress(number + 1)
+    return results

@@ -1,0 +1,172 @@
+"""A linear layer that converts its operands: ``torch.nn.Linear`` with another forward pass.
+
+Its parameters are the ones the layer had, under the same names, so a ``state_dict`` is unchanged;
+weights are converted on the way into the product, unless they were converted once and for all.
+"""
+
+import torch
+
+from tilewright.golden.deca.scheme import resolve_scheme
+from tilewright.torch.config import BlockActivation, IntegerWeight, LinearFormat, SchemeWeight
+from tilewright.torch.convert import (
+    Book,
+    IntegerWeights,
+    Tensor,
+    along_inputs,
+    book_of,
+    compressed_weights,
+    quantise_integers,
+    straight_through,
+    to_block_float,
+)
+from tilewright.torch.exact import amx_product, integer_product
+
+__all__ = ["FormatLinear", "convert_linear", "restore_linear", "weights_problem"]
+
+_TABLES = ("thresholds", "codes", "values")
+BF16_BITS = 8  # significant bits of a bf16 value
+
+
+class FormatLinear(torch.nn.Linear):
+    """A linear layer in a number format; made of a ``torch.nn.Linear`` in place.
+
+    In fast mode the converted operands are multiplied in the dtype of the layer, or in float32
+    where bf16 cannot hold an activation of more than 8 bits. A float32 layer multiplies the exact
+    values. In fp16 and bf16 integer weights times their scale are rounded to the dtype: at most
+    2^-11 and 2^-8 of each weight; sums have the order of the device's library.
+    """
+
+    format: LinearFormat
+    baked: bool  # the weights are converted already
+    rows: Tensor | None  # factors of the outputs, folded into the weights before conversion
+    weight_book: Book | None
+    activation_book: Book | None
+
+    def forward(self, input: Tensor) -> Tensor:
+        form = self.format
+        if form.exact:
+            return self._exact(input)
+        values = self.converted_input(input)
+        weight, bias = self.converted_weight(), self._bias()
+        weight = weight.to(values.dtype)
+        result = torch.nn.functional.linear(
+            values, weight, None if bias is None else bias.to(values.dtype)
+        )
+        return result.to(input.dtype)
+
+    def converted_input(self, input: Tensor) -> Tensor:
+        """What the product meets instead of ``input``."""
+        activation = self.format.activation
+        if activation is None:
+            return input
+        if isinstance(activation, BlockActivation):
+            found = to_block_float(input.detach(), activation.group, activation.bits)
+            long = activation.bits > BF16_BITS and input.dtype == torch.bfloat16
+        else:
+            found, long = along_inputs(self._book("activation"), input.detach()), False
+        if self.format.straight_through:
+            return straight_through(input, found)
+        return found if long else found.to(input.dtype)
+
+    def converted_weight(self) -> Tensor:
+        """The weights that the product meets."""
+        weight = self.weight if self.rows is None else self.weight * self.rows[:, None]
+        form = self.format.weight
+        if form is None or self.baked:
+            return weight
+        if isinstance(form, IntegerWeight):
+            found = self.integers().dequantised()
+        else:
+            book = self._book("weight")
+            found = compressed_weights(book, weight.detach(), form.density)
+        return straight_through(weight, found) if self.format.straight_through else found
+
+    def integers(self) -> IntegerWeights:
+        """The weights as integers and scales."""
+        form = self.format.weight
+        assert isinstance(form, IntegerWeight)
+        weight = self.weight if self.rows is None else self.weight * self.rows[:, None]
+        return quantise_integers(weight.detach(), form.bits, form.group)
+
+    def _bias(self) -> Tensor | None:
+        if self.bias is None or self.rows is None:
+            return self.bias
+        return self.bias * self.rows
+
+    def _exact(self, input: Tensor) -> Tensor:
+        activation = self.format.activation
+        if isinstance(activation, BlockActivation):
+            result = integer_product(input, self.integers(), activation.group, activation.bits)
+        else:
+            flat = input.reshape(-1, input.shape[-1]).bfloat16()
+            product = amx_product(self.converted_weight().bfloat16(), flat)
+            result = product.T.reshape(*input.shape[:-1], -1)
+        bias = self._bias()
+        return (result if bias is None else result + bias).to(input.dtype)
+
+    def _book(self, operand: str) -> Book:
+        """The book with its tables where the layer is now."""
+        book = getattr(self, f"{operand}_book")
+        tables = {name: getattr(self, f"{operand}_{name}") for name in _TABLES}
+        return Book(book.scale, book.reach, book.reach_power, book.group, book.width, **tables)
+
+    def extra_repr(self) -> str:
+        form = self.format
+        return f"{super().extra_repr()}, activation={form.activation}, weight={form.weight}"
+
+
+def convert_linear(module: torch.nn.Linear, form: LinearFormat, *, bake: bool = False) -> None:
+    """Make a layer convert its operands; with ``bake`` its weights are converted now, for good."""
+    module.__class__ = FormatLinear
+    assert isinstance(module, FormatLinear)
+    module.format = form
+    module.baked = False
+    module.rows = None
+    module.weight_book = module.activation_book = None
+    device = module.weight.device
+    for operand, part in (("weight", form.weight), ("activation", form.activation)):
+        scheme = getattr(part, "scheme", None)
+        if scheme is not None:
+            book = book_of(resolve_scheme(scheme), device)
+            setattr(module, f"{operand}_book", book)
+            for name in _TABLES:
+                module.register_buffer(f"{operand}_{name}", getattr(book, name), persistent=False)
+    if bake and form.weight is not None:
+        with torch.no_grad():
+            module.weight.copy_(module.converted_weight())
+        module.baked = True
+
+
+def restore_linear(module: FormatLinear) -> None:
+    """Undo ``convert_linear``; the weights of a baked layer stay converted."""
+    for operand in ("weight", "activation"):
+        if getattr(module, f"{operand}_book") is not None:
+            for name in _TABLES:
+                delattr(module, f"{operand}_{name}")
+    for name in ("format", "baked", "rows", "weight_book", "activation_book"):
+        if name in module._buffers:
+            delattr(module, name)
+        else:
+            module.__dict__.pop(name, None)
+    module.__class__ = torch.nn.Linear
+
+
+def weights_problem(module: torch.nn.Linear, form: LinearFormat) -> str | None:
+    """Why the weights cannot be converted, in words that follow the module's name."""
+    weight = module.weight.detach()
+    if weight.is_meta:
+        return None
+    bad = ~torch.isfinite(weight)
+    if bool(bad.any()):
+        row, column = (int(k) for k in bad.nonzero()[0])
+        value = float(weight[row, column])
+        return f"weight {value} at row {row}, column {column} is no finite number"
+    if isinstance(form.weight, IntegerWeight):
+        scales = quantise_integers(weight, form.weight.bits, form.weight.group).scales
+        if bool((scales == 0).any()):
+            return "a group of weights is too small for an fp16 scale"
+        if bool(torch.isinf(scales).any()):
+            return "a group of weights is too large for an fp16 scale"
+    if isinstance(form.weight, SchemeWeight) and weight.dtype == torch.float64:
+        return "weights must be of at most 32 bits, not float64"
+    return None

@@ -1,0 +1,237 @@
+"""``quantize_`` and ``restore_``: formats put into a model in place, and taken out again."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+
+from tilewright.torch.attention import IMPLEMENTATION, SETTINGS, attention_forward
+from tilewright.torch.config import KINDS, Config, HarmoniaConfig, LinearFormat
+from tilewright.torch.linear import FormatLinear, convert_linear, restore_linear, weights_problem
+from tilewright.torch.recipe import Recipe, RecipeError
+
+__all__ = ["ModuleError", "quantize_", "recipe_of", "restore_"]
+
+# Last part of a module's name -> what kind of linear module it is.
+KIND_OF_NAME = {
+    **dict.fromkeys(("q_proj", "k_proj", "v_proj", "qkv_proj", "query_key_value", "c_attn"), "qkv"),
+    **dict.fromkeys(("o_proj", "out_proj"), "o"),
+    **dict.fromkeys(("gate_proj", "up_proj", "gate_up_proj", "fc1", "dense_h_to_4h", "c_fc"), "u"),
+    **dict.fromkeys(("down_proj", "fc2", "dense_4h_to_h"), "d"),
+}
+_STATE = "_tilewright"  # attribute of a converted model
+
+
+class ModuleError(ValueError):
+    """A module that a format cannot be put into; the text is one line that begins with its name."""
+
+    def __init__(self, name: str, problem: str):
+        super().__init__(f"{name}: {problem}")
+
+
+def quantize_(
+    model: torch.nn.Module,
+    config: Config | Recipe,
+    *,
+    modules: Mapping[str, str] | None = None,
+    skip: Collection[str] = (),
+    bake: bool = False,
+) -> Recipe:
+    """Put a format into every linear module of a model, and into its attention where it has one.
+
+    The model is changed in place and not copied; ``restore_`` undoes it. Nothing is changed where
+    anything is refused.
+
+    Parameters
+    ----------
+    model
+        A model of Transformers, or any module whose layers are ``torch.nn.Linear``.
+    config
+        An ``AndaConfig``, ``HarmoniaConfig``, ``DecaConfig`` or ``MxConfig``; or a ``Recipe``,
+        which refuses a model that it was not made for.
+    modules
+        Kinds (qkv, o, u, d) of modules by the last part of their names, beside those known.
+    skip
+        Last parts of names of modules that stay as they are. The head always does.
+    bake
+        Convert the weights now instead of at every call: faster, but for good.
+
+    Returns
+    -------
+    The recipe: save it, and give it to ``quantize_`` to do the same again.
+    """
+    if isinstance(config, Recipe):
+        recipe = config
+        if recipe.baked:
+            bake = True
+        found = _modules_of(model, recipe)
+    else:
+        recipe = None
+        found = _find(model, dict(modules or {}), skip)
+    settings = config.config if isinstance(config, Recipe) else config
+    for name, (kind, module) in found.items():
+        _check(name, module, settings.linear(kind))
+    attentions = _attentions(model) if settings.attention is not None else {}
+    for kind, module in found.values():
+        form = settings.linear(kind)
+        if form.activation is not None or form.weight is not None:
+            convert_linear(module, form, bake=bake)
+    previous = None
+    if settings.attention is not None:
+        previous = _attach(model, attentions, settings.attention)
+    made = Recipe(
+        model=type(model).__name__,
+        config=settings,
+        modules={
+            name: (kind, module.out_features, module.in_features)
+            for name, (kind, module) in found.items()
+        },
+        baked=bake,
+        smoothing=recipe.smoothing if recipe is not None else {},
+    )
+    object.__setattr__(model, _STATE, {"recipe": made, "attention": previous})
+    if made.smoothing:
+        from tilewright.torch.smoothing import apply_factors
+
+        apply_factors(model, made.smoothing)
+    return made
+
+
+def restore_(model: torch.nn.Module) -> None:
+    """Undo ``quantize_``: the model computes as before, with the parameters it has.
+
+    Weights that were baked stay converted and are refused.
+    """
+    state = getattr(model, _STATE, None)
+    if state is None:
+        raise ValueError(f"{type(model).__name__}: no format to take out")
+    for name, module in model.named_modules():
+        if isinstance(module, FormatLinear) and module.baked:
+            raise ModuleError(name, "its weights were converted for good: load them again")
+    for module in list(model.modules()):
+        if isinstance(module, FormatLinear):
+            restore_linear(module)
+        if hasattr(module, SETTINGS):
+            delattr(module, SETTINGS)
+    if state["attention"] is not None:
+        _set_implementation(model, state["attention"])
+    object.__delattr__(model, _STATE)
+
+
+def recipe_of(model: torch.nn.Module) -> Recipe:
+    """The recipe of what was done to a model."""
+    state = getattr(model, _STATE, None)
+    if state is None:
+        raise ValueError(f"{type(model).__name__}: no format was put in")
+    return state["recipe"]
+
+
+Found = dict[str, tuple[str, torch.nn.Linear]]
+
+
+def _find(model: torch.nn.Module, modules: dict[str, str], skip: Collection[str]) -> Found:
+    """Linear modules by name with their kinds; whatever has none is refused."""
+    for name, kind in modules.items():
+        if kind not in KINDS:
+            raise ModuleError(name, f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    kinds = KIND_OF_NAME | modules
+    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    found: Found = {}
+    for name, module in model.named_modules():
+        leaf = name.rpartition(".")[2]
+        if module is head or leaf in skip or not name:
+            continue
+        if isinstance(module, FormatLinear):
+            raise ModuleError(name, "it has a format already: restore_ the model first")
+        if leaf in kinds:
+            if type(module) is not torch.nn.Linear:
+                kind = type(module).__name__
+                raise ModuleError(name, f"{kind} layers are not supported; torch.nn.Linear is")
+            found[name] = (kinds[leaf], module)
+        elif isinstance(module, torch.nn.Linear):
+            raise ModuleError(
+                name,
+                "a linear layer of no known kind: give modules={"
+                f"{leaf!r}: 'qkv', 'o', 'u' or 'd'}} or skip=({leaf!r},)",
+            )
+        elif any(p.ndim == 3 for p in module.parameters(recurse=False)) and "expert" in name:
+            raise ModuleError(name, f"{type(module).__name__} layers are not supported")
+    if not found:
+        raise ModuleError(type(model).__name__, "no linear layer of a known kind")
+    return found
+
+
+def _modules_of(model: torch.nn.Module, recipe: Recipe) -> Found:
+    """The modules that a recipe names, as they are in this model."""
+    if type(model).__name__ != recipe.model:
+        raise RecipeError(f"the recipe is of a {recipe.model}, not of a {type(model).__name__}")
+    have = dict(model.named_modules())
+    found: Found = {}
+    for name, (kind, outputs, inputs) in recipe.modules.items():
+        module = have.get(name)
+        if module is None:
+            raise RecipeError(f"{name}: the recipe names it, the model has no such module")
+        if isinstance(module, FormatLinear):
+            raise ModuleError(name, "it has a format already: restore_ the model first")
+        if type(module) is not torch.nn.Linear:
+            kind = type(module).__name__
+            raise ModuleError(name, f"{kind} layers are not supported; torch.nn.Linear is")
+        shape = (module.out_features, module.in_features)
+        if shape != (outputs, inputs):
+            raise RecipeError(
+                f"{name}: the recipe has {outputs} x {inputs}, the model {shape[0]} x {shape[1]}:"
+                " it belongs to another model"
+            )
+        found[name] = (kind, module)
+    return found
+
+
+def _check(name: str, module: torch.nn.Linear, form: LinearFormat) -> None:
+    group = form.group
+    if group is not None and module.in_features % group and not form.pad:
+        raise ModuleError(
+            name,
+            f"{module.in_features} inputs are no multiple of the group of {group}:"
+            " give a group that divides them, or pad=True",
+        )
+    problem = weights_problem(module, form)
+    if problem is not None:
+        raise ModuleError(name, problem)
+
+
+def _attentions(model: torch.nn.Module) -> dict[str, torch.nn.Module]:
+    """Modules that call Transformers' attention interface."""
+    found = {
+        name: module
+        for name, module in model.named_modules()
+        if hasattr(module, "layer_idx") and hasattr(module, "is_causal")
+    }
+    if not found or not hasattr(model, "set_attn_implementation"):
+        raise ModuleError(
+            type(model).__name__,
+            "Harmonia's attention needs a model of Transformers whose attention is exchangeable",
+        )
+    return found
+
+
+def _attach(model: Any, attentions: Mapping[str, torch.nn.Module], config: HarmoniaConfig) -> str:
+    """Give attention modules their settings; the name of the implementation before."""
+    register_attention()
+    for module in attentions.values():
+        setattr(module, SETTINGS, config)
+    previous = str(model.config._attn_implementation)
+    _set_implementation(model, IMPLEMENTATION)
+    return previous
+
+
+def _set_implementation(model: Any, name: str) -> None:
+    model.set_attn_implementation(name)
+
+
+def register_attention() -> None:
+    """Make Harmonia's attention known to Transformers; its mask is that of eager attention."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask
+
+    AttentionInterface.register(IMPLEMENTATION, attention_forward)
+    AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
