@@ -14,6 +14,7 @@ from tilewright.golden.deca.core import CoreParams, StoreCore, TeplCore
 from tilewright.golden.deca.memory import L2Memory
 from tilewright.golden.params.deca import (
     TEPL_ID_BITS,
+    TILE_REGISTER_BITS,
     TILE_ROWS,
     DecaTeplParams,
     Register,
@@ -71,6 +72,8 @@ class TeplHost(StreamHost):
         self.offered = False
         self.rows = [0] * len(jobs)
         self.loading: dict[int, list[int]] = {}  # register -> tiles
+        # A core that renames more registers than DECA has names for gives some the same name.
+        self.names = min(params.registers, 1 << TILE_REGISTER_BITS)
 
     def step(self, cycle: int) -> bool:
         moved = super().step(cycle)
@@ -84,7 +87,7 @@ class TeplHost(StreamHost):
         n = self.core.dispatched
         about = {
             "id": n % (1 << TEPL_ID_BITS),
-            "register": n % self.core.params.registers,
+            "register": n % self.names,
             "ready": 1,
         }
         self.drivers["dispatch"].send([self._word("dispatch", about | self.jobs[n].fields)])
@@ -94,7 +97,7 @@ class TeplHost(StreamHost):
         if name == "dispatch":
             n = self.core.dispatched
             self.started[n] = self.stream_cycle
-            self.loading.setdefault(n % self.core.params.registers, []).append(n)
+            self.loading.setdefault(n % self.names, []).append(n)
             self.core.dispatched += 1
             self.offered = False
 
