@@ -34,6 +34,8 @@ CATALOG = {
     "deca_axi": "tilewright.hw.deca.axi:DecaAxi",
     "deca_tepl": "tilewright.hw.deca.tepl_pe:DecaTepl",
     "anda": "tilewright.hw.anda_machine.top:Anda",
+    "anda_axi": "tilewright.hw.machine.axi:MachineAxi",
+    "harmonia_axi": "tilewright.hw.machine.axi:MachineAxi",
     "anda_vector": "tilewright.hw.machine.vector_unit:VectorUnit",
     "anda_compressor": "tilewright.hw.anda.compressor:Compressor",
     "anda_compressor_lane": "tilewright.hw.anda.compressor_lane:CompressorLane",

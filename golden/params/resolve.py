@@ -15,6 +15,7 @@ from tilewright.golden.params.deca import DECA_BLOCKS
 from tilewright.golden.params.formats import FloatFormat, float_format
 from tilewright.golden.params.harmonia import HARMONIA_BLOCKS
 from tilewright.golden.params.harmonia_machine import HARMONIA_MACHINE_BLOCKS
+from tilewright.golden.params.machine_axi import MACHINE_AXI_BLOCKS
 from tilewright.golden.params.names import unknown
 from tilewright.golden.params.pe import PE_BLOCKS
 from tilewright.golden.params.stream import STREAM_BLOCKS
@@ -27,6 +28,7 @@ _ALL: tuple[type[BlockParams], ...] = (
     *ANDA_BLOCKS,
     *VECTOR_BLOCKS,
     *ANDA_MACHINE_BLOCKS,
+    *MACHINE_AXI_BLOCKS,
     *PE_BLOCKS,
     *HARMONIA_BLOCKS,
     *HARMONIA_MACHINE_BLOCKS,

@@ -37,6 +37,8 @@ BENCHES = {
     "deca_axi": f"{_HERE}.deca:DecaAxiBench",
     "deca_tepl": f"{_HERE}.deca:DecaTeplBench",
     "anda": f"{_HERE}.anda:AndaBench",
+    "anda_axi": f"{_HERE}.machine_axi:MachineAxiBench",
+    "harmonia_axi": f"{_HERE}.machine_axi:MachineAxiBench",
     "anda_vector": f"{_HERE}.vector:VectorBench",
     "anda_compressor": f"{_HERE}.anda:AndaCompressorBench",
     "anda_compressor_lane": f"{_HERE}.anda:AndaCompressorLaneBench",

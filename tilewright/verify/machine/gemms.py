@@ -18,14 +18,12 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from tilewright.golden.anda_machine.block import heavy_tailed
-from tilewright.golden.params.harmonia_machine import Dataflow
 from tilewright.golden.params.machine import Error
-from tilewright.golden.weights import quantise
 from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.check import require_memory
 from tilewright.verify.machine.host import Host
+from tilewright.verify.machine.workload import gemm_of
 from tilewright.verify.streams import Harness
 
 __all__ = ["gemms"]
@@ -50,20 +48,8 @@ async def gemms(dut: Any) -> None:
 
 def _work(params: Any, task: dict[str, Any], seed: int) -> Iterator[tuple[list, np.ndarray]]:
     rng = np.random.default_rng(seed)
-    golden = f"tilewright.golden.{params.block}_machine"
-    make: Any
-    if params.block == "anda":
-        make = import_module(f"{golden}.deep_gemm").any_gemm
-    else:
-        make = import_module(f"{golden}.tiled_gemm").TiledGemm
     for options in task["gemms"]:
-        if "dataflow" in options:
-            options["dataflow"] = Dataflow(options["dataflow"])
-        gemm = make(params=params, **options)
-        values = heavy_tailed(rng, gemm.tokens, gemm.inputs)
-        weights = rng.standard_normal((gemm.outputs, gemm.inputs))
-        group = -(-gemm.inputs // params.group) * params.group
-        yield gemm.programs(), gemm.memory(values, quantise(weights, 4, group=group))
+        yield gemm_of(params, rng, options)
     if task["attention"]:
         from tilewright.golden.harmonia_machine.attention import random_attention
 

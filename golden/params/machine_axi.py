@@ -1,0 +1,122 @@
+"""The accelerators behind AXI: an AXI4 master for every channel of memory, AXI4-Lite registers."""
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.block import BlockParams, Port, Wire, require
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.machine import (
+    REGISTER_BITS,
+    REGISTER_SPACE_BITS,
+    MachineParams,
+)
+
+WIDEST_AXI = 128  # bytes that AXI4 moves in a beat
+
+
+class MachineAxiPorts(MachineParams):
+    """The ports instead of the accelerator's own: ``m0_axi_`` and so on, and ``s_axi_``.
+
+    A channel's byte addresses are those of its own lines. The id of a read is the tag of its
+    request; all writes have id 0.
+    """
+
+    MACHINE: ClassVar[type[MachineParams]]
+
+    @property
+    def machine(self) -> MachineParams:
+        """The accelerator behind the ports."""
+        return self.MACHINE(**{f.name: getattr(self, f.name) for f in fields(self.MACHINE)})  # type: ignore[arg-type]
+
+    def check_ports(self) -> None:
+        super().check_ports()
+        size = self.line_bytes
+        require(size <= WIDEST_AXI, f"line_bytes must be at most {WIDEST_AXI}, not {size!r}")
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return ()
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return ()
+
+    @property
+    def wires(self) -> tuple[Wire, ...]:
+        channels = (self._master(f"m{c}_axi_") for c in range(self.memory_channels))
+        return (*(wire for channel in channels for wire in channel), *self._slave("s_axi_"))
+
+    def _master(self, prefix: str) -> tuple[Wire, ...]:
+        address = (
+            *(("addr", self.address_bits), ("len", 8), ("size", 3), ("burst", 2)),
+            *(("lock", 1), ("cache", 4), ("prot", 3), ("valid", 1)),
+        )
+        driven = {
+            "ar": (("id", self.tag_bits), *address),
+            "r": (("ready", 1),),
+            "aw": (("id", self.tag_bits), *address),
+            "w": (("data", self.line_bits), ("strb", self.line_bytes), ("last", 1), ("valid", 1)),
+            "b": (("ready", 1),),
+        }
+        answer = (("id", self.tag_bits), ("resp", 2))
+        given = {
+            "ar": (("ready", 1),),
+            "r": (*answer, ("data", self.line_bits), ("last", 1), ("valid", 1)),
+            "aw": (("ready", 1),),
+            "w": (("ready", 1),),
+            "b": (*answer, ("valid", 1)),
+        }
+        return _wires(prefix, driven, given)
+
+    def _slave(self, prefix: str) -> tuple[Wire, ...]:
+        address = (("addr", REGISTER_SPACE_BITS), ("prot", 3), ("valid", 1))
+        given = {
+            "aw": address,
+            "w": (("data", REGISTER_BITS), ("strb", REGISTER_BITS // 8), ("valid", 1)),
+            "b": (("ready", 1),),
+            "ar": address,
+            "r": (("ready", 1),),
+        }
+        driven = {
+            "aw": (("ready", 1),),
+            "w": (("ready", 1),),
+            "b": (("resp", 2), ("valid", 1)),
+            "ar": (("ready", 1),),
+            "r": (("data", REGISTER_BITS), ("resp", 2), ("valid", 1)),
+        }
+        return _wires(prefix, driven, given)
+
+
+Signals = dict[str, tuple[tuple[str, int], ...]]
+
+
+def _wires(prefix: str, driven: Signals, given: Signals) -> tuple[Wire, ...]:
+    """Signals by channel, those that the block drives first."""
+    return tuple(
+        Wire(f"{prefix}{channel}{name}", bits, output)
+        for output, signals in ((True, driven), (False, given))
+        for channel, members in signals.items()
+        for name, bits in members
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AndaAxiParams(MachineAxiPorts, AndaParams):
+    """Anda behind AXI."""
+
+    block: ClassVar[str] = "anda_axi"
+    summary: ClassVar[str] = "Anda accelerator with AXI4 and AXI4-Lite ports"
+    MACHINE: ClassVar = AndaParams
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarmoniaAxiParams(MachineAxiPorts, HarmoniaParams):
+    """Harmonia behind AXI."""
+
+    block: ClassVar[str] = "harmonia_axi"
+    summary: ClassVar[str] = "Harmonia accelerator with AXI4 and AXI4-Lite ports"
+    MACHINE: ClassVar = HarmoniaParams
+
+
+MACHINE_AXI_BLOCKS: tuple[type[BlockParams], ...] = (AndaAxiParams, HarmoniaAxiParams)

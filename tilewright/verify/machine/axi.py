@@ -1,0 +1,182 @@
+"""Accelerators behind AXI, between models of AXI that are not ours (``cocotbext-axi``).
+
+GEMMs and stops run as they do on the accelerator's own ports: memory, status and what golden counts
+are golden's. Both sides of every AXI channel pause at random.
+"""
+
+import time
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge
+from cocotbext.axi import (
+    AxiBus,
+    AxiLiteBus,
+    AxiLiteMaster,
+    AxiResp,
+    AxiSlave,
+    MemoryInterface,
+)
+
+from tilewright.golden.params.block import Port
+from tilewright.golden.params.machine import (
+    INSTRUCTION_BASE,
+    REGISTER_BITS,
+    STATUS_FIELDS,
+    Error,
+    Register,
+)
+from tilewright.verify import job
+from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.machine.check import require_memory
+from tilewright.verify.machine.host import unpack_word
+from tilewright.verify.machine.workload import gemm_of
+from tilewright.verify.streams import PERIOD_NS
+
+__all__ = ["gemms_behind_axi", "refused_accesses"]
+
+JOB = job.load()
+LIMIT = 200_000  # cycles of a program
+_SHAPES = {"anda": (3, 40, 20), "harmonia": (3, 20, 9)}
+
+
+class Lines(MemoryInterface):
+    """The lines of one channel; those beyond the memory answer with an error."""
+
+    def __init__(self, external: np.ndarray, channel: int, channels: int):
+        self.lines = external[channel::channels]
+        super().__init__(size=1 << 40)
+
+    def _line(self, address: int, length: int) -> np.ndarray:
+        line, offset = divmod(address, self.lines.shape[1])
+        if line >= len(self.lines):
+            raise ValueError(f"line {line} is beyond the memory")
+        return self.lines[line, offset : offset + length]
+
+    async def _read(self, address: int, length: int, **kwargs: Any) -> bytes:
+        return self._line(address, length).tobytes()
+
+    async def _write(self, address: int, data: bytes, **kwargs: Any) -> None:
+        self._line(address, len(data))[:] = np.frombuffer(data, np.uint8)
+
+
+class Host:
+    """A processor and the channels of its memory."""
+
+    def __init__(self, dut: Any, external: np.ndarray, stall: float, seed: int):
+        self.dut, self.params = dut, JOB.params
+        self.machine_params = JOB.params.machine
+        self.external = external.reshape(-1, self.params.line_bytes)
+        self.random = Random(seed)
+        self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), dut.clk, dut.rst)
+        channels = self.params.memory_channels
+        self.memories = [
+            AxiSlave(
+                AxiBus.from_prefix(dut, f"m{c}_axi"),
+                dut.clk,
+                dut.rst,
+                target=Lines(self.external, c, channels),
+            )
+            for c in range(channels)
+        ]
+        if stall:
+            ends = [end for m in (*self.memories, self.registers) for end in _channels(m)]
+            for end in ends:
+                end.set_pause_generator(self._pauses(stall))
+
+    def _pauses(self, stall: float) -> Iterator[bool]:
+        while True:
+            yield self.random.random() < stall
+
+    async def reset(self) -> None:
+        self.dut.rst.value = 1
+        for _ in range(4):
+            await RisingEdge(self.dut.clk)
+        self.dut.rst.value = 0
+        await RisingEdge(self.dut.clk)
+
+    async def write(self, address: int, value: int) -> AxiResp:
+        data = value.to_bytes(REGISTER_BITS // 8, "little")
+        return (await self.registers.write(address, data)).resp
+
+    async def read(self, address: int) -> tuple[int, AxiResp]:
+        found = await self.registers.read(address, REGISTER_BITS // 8)
+        return int.from_bytes(found.data, "little"), found.resp
+
+    async def run(self, program: list) -> dict[str, int]:
+        """Load and start a program; its status when it is done."""
+        for k, instruction in enumerate(program):
+            word = instruction.encode()
+            for half in range(2):
+                value = word >> 64 * half & ((1 << 64) - 1)
+                answer = await self.write(INSTRUCTION_BASE + 16 * k + 8 * half, value)
+                assert answer == AxiResp.OKAY
+        await self.write(Register.CONTROL, 1)
+        for _ in range(LIMIT // 200):
+            for _ in range(200):
+                await RisingEdge(self.dut.clk)
+            value, _ = await self.read(Register.STATUS)
+            status = unpack_word(Port("status", STATUS_FIELDS), value)
+            if status["done"]:
+                return status
+        raise AssertionError(f"still busy after {LIMIT} cycles")
+
+
+def _channels(model: Any) -> Iterator[Any]:
+    """Every channel of an AXI model that can pause."""
+    for half in (model.write_if, model.read_if):
+        for name in ("aw_channel", "w_channel", "b_channel", "ar_channel", "r_channel"):
+            if hasattr(half, name):
+                yield getattr(half, name)
+
+
+async def _host(dut: Any, external: np.ndarray, stall: float, seed: int) -> Host:
+    Clock(dut.clk, PERIOD_NS, "ns").start()
+    host = Host(dut, external, stall, seed)
+    await host.reset()
+    return host
+
+
+@cocotb.test
+@cocotb.parametrize(stall=[0.0, 0.4])
+async def gemms_behind_axi(dut: Any, stall: float) -> None:
+    """Results are golden's, then a load beyond the memory stops with a bus error."""
+    start = time.perf_counter()
+    params = JOB.params.machine
+    system = accelerator_of(params)
+    sizes = dict(zip(("tokens", "inputs", "outputs"), _SHAPES[params.block], strict=True))
+    extra = {"mantissa": 5, "result": 4} if params.block == "anda" else {}
+    programs, memory = gemm_of(params, np.random.default_rng(JOB.seed), sizes | extra)
+    wanted = memory.copy()
+    machine = system.machine(params, wanted)
+    host = await _host(dut, memory, stall, JOB.seed)
+    for program in programs:
+        outcome = machine.run(program)
+        status = await host.run(program)
+        assert (status["error"], status["instruction"]) == (Error.NONE, outcome.instruction)
+        for counter, count in outcome.counts.items():
+            value, _ = await host.read(Register.COUNTERS + 8 * counter)
+            assert value == count, f"{counter.name} is {value}, not {count}"
+    require_memory(memory, wanted, params.line_bytes, None)
+    name = "weights" if params.block == "anda" else "operands"
+    lines = len(host.external)
+    status = await host.run(
+        system.assemble(f"load {name}, row=0, rows=64, line={lines - 1}\nwait\nhalt")
+    )
+    assert (status["error"], status["instruction"]) == (Error.BUS, 0)
+    job.report(cases=1, seconds=time.perf_counter() - start)
+
+
+@cocotb.test
+async def refused_accesses(dut: Any) -> None:
+    """Unknown and read-only registers, and writes of a part of one."""
+    host = await _host(dut, np.zeros((64, JOB.params.line_bytes), np.uint8), 0.0, JOB.seed)
+    assert (await host.read(Register.IDENTITY))[1] == AxiResp.OKAY
+    assert await host.write(Register.STATUS, 1) == AxiResp.SLVERR
+    assert (await host.read(0x40))[1] == AxiResp.SLVERR
+    part = await host.registers.write(int(Register.EVENTS), b"\x01")
+    assert part.resp == AxiResp.SLVERR

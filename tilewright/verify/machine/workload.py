@@ -1,0 +1,31 @@
+"""GEMMs with random operands, for any accelerator."""
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tilewright.golden.anda_machine.block import heavy_tailed
+from tilewright.golden.params.harmonia_machine import Dataflow
+from tilewright.golden.weights import quantise
+
+__all__ = ["gemm_of"]
+
+
+def gemm_of(
+    params: Any, rng: np.random.Generator, options: dict[str, Any]
+) -> tuple[list, np.ndarray]:
+    """Programs of a GEMM and the memory that they start with; options of ``TiledGemm``."""
+    golden = f"tilewright.golden.{params.block}_machine"
+    make: Any
+    if params.block == "anda":
+        make = import_module(f"{golden}.deep_gemm").any_gemm
+    else:
+        make = import_module(f"{golden}.tiled_gemm").TiledGemm
+    if "dataflow" in options:
+        options = options | {"dataflow": Dataflow(options["dataflow"])}
+    gemm = make(params=params, **options)
+    values = heavy_tailed(rng, gemm.tokens, gemm.inputs)
+    weights = rng.standard_normal((gemm.outputs, gemm.inputs))
+    group = -(-gemm.inputs // params.group) * params.group
+    return gemm.programs(), gemm.memory(values, quantise(weights, 4, group=group))
