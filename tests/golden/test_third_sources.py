@@ -48,6 +48,10 @@ THIRD_SOURCES = {
         "test_anda_gemm::test_dot_equals_fractions",
         "test_anda_machine_programs::test_recipes_compute_what_they_are_called",
     ),
+    "anda_axi": (
+        "test_anda_gemm::test_dot_equals_fractions",
+        "test_anda_machine_programs::test_recipes_compute_what_they_are_called",
+    ),
     "anda_vector": (
         "test_program_vector::test_error_over_every_pattern",
         "test_program_vector::test_arithmetic_is_ieee",
@@ -67,6 +71,11 @@ THIRD_SOURCES = {
     "pe_deca": ("test_pe::test_deca_lanes_are_numpy_sums",),
     "figna_aligner": (BFP, "test_pe::test_alignment_is_that_of_block_floating_point"),
     "harmonia": (
+        "test_harmonia_gemm::test_one_group_equals_exact_arithmetic",
+        "test_naive::test_harmonia_array_in_numpy_floats",
+        "test_program_vector::test_arithmetic_is_ieee",
+    ),
+    "harmonia_axi": (
         "test_harmonia_gemm::test_one_group_equals_exact_arithmetic",
         "test_naive::test_harmonia_array_in_numpy_floats",
         "test_program_vector::test_arithmetic_is_ieee",

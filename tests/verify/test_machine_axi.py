@@ -1,0 +1,29 @@
+"""The accelerators behind AXI, between AXI models that are not ours."""
+
+import pytest
+
+from tilewright.golden.params.resolve import resolve
+from tilewright.verify.job import Job
+from tilewright.verify.simulators import run_bench
+from tilewright.verify.simulators.verilog import block_verilog
+
+BENCH = "tilewright.verify.machine.axi"
+
+
+@pytest.mark.parametrize("spec", ["anda_axi:small", "harmonia_axi:small"])
+def test_programs_behind_axi(spec):
+    result = run_bench(
+        block_verilog(spec),
+        resolve(spec).slug,
+        BENCH,
+        simulator="verilator",
+        job=Job(spec).as_dict(),
+    )
+    assert result.passed, result.failure
+    assert len(result.tests) == 3
+
+
+def test_lines_are_no_wider_than_axi():
+    message = "^line_bytes must be at most 128, not 256$"
+    with pytest.raises(ValueError, match=message):
+        resolve("anda_axi:small,line_bytes=256")
