@@ -22,6 +22,7 @@ from tilewright.golden.anda_machine.layout import (
 )
 from tilewright.golden.bits import encode
 from tilewright.golden.machine.builder import BaseBuilder
+from tilewright.golden.machine.extent import Hazard
 from tilewright.golden.params.anda_machine import AndaParams, Memory, Opcode, group_rows
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import SCALARS, Kind
@@ -106,7 +107,7 @@ class Builder(BaseBuilder[Instruction]):
 
     # Instructions.
 
-    def first_hazard(self, program: Sequence[Instruction]) -> str | None:
+    def first_hazard(self, program: Sequence[Instruction]) -> Hazard | None:
         return first_hazard(self.params, program)
 
     def configure(self, source: int = 0, result: int = 0) -> None:

@@ -7,14 +7,14 @@ written would depend on its timing; and loads of weights and scales run in the b
 from collections.abc import Iterable
 
 from tilewright.golden.anda_machine.isa import Formats, Instruction, check, extents
-from tilewright.golden.machine.extent import Extent, read_after_write, read_before_load
+from tilewright.golden.machine.extent import Extent, Hazard, read_after_write, read_before_load
 from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.params.anda_machine import AndaParams, Memory, Opcode
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
 
 
-def first_hazard(params: AndaParams, program: Iterable[Instruction]) -> str | None:
+def first_hazard(params: AndaParams, program: Iterable[Instruction]) -> Hazard | None:
     """The first instruction whose result depends on timing, and why; None if there is none.
 
     One that stops the machine ends the program.
@@ -30,7 +30,7 @@ def first_hazard(params: AndaParams, program: Iterable[Instruction]) -> str | No
             reads, coming
         )
         if problem:
-            return f"instruction {number}, {x.opcode.name.lower()}, {problem}"
+            return Hazard(number, f"{x.opcode.name.lower()}, {problem}")
         match x.opcode:
             case Opcode.CONFIGURE:
                 formats = Formats(x["source_mantissa"], x["result_mantissa"])

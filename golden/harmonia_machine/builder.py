@@ -24,6 +24,7 @@ from tilewright.golden.harmonia_machine.layout import (
 )
 from tilewright.golden.machine.assembly import ONE
 from tilewright.golden.machine.builder import BaseBuilder
+from tilewright.golden.machine.extent import Hazard
 from tilewright.golden.params.block import require
 from tilewright.golden.params.harmonia_machine import (
     COUNT_FIELD,
@@ -67,7 +68,7 @@ class Builder(BaseBuilder[Instruction]):
 
     # Instructions.
 
-    def first_hazard(self, program: Sequence[Instruction]) -> str | None:
+    def first_hazard(self, program: Sequence[Instruction]) -> Hazard | None:
         return first_hazard(self.params, program)
 
     def configure(

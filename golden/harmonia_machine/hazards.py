@@ -16,7 +16,7 @@ from tilewright.golden.harmonia_machine.isa import (
     expand,
     extents,
 )
-from tilewright.golden.machine.extent import Extent, read_after_write, read_before_load
+from tilewright.golden.machine.extent import Extent, Hazard, read_after_write, read_before_load
 from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.params.harmonia_machine import (
     Conversion,
@@ -41,7 +41,7 @@ class _Ranges(NamedTuple):
     writes: list[Extent]
 
 
-def first_hazard(params: HarmoniaParams, program: Iterable[Instruction]) -> str | None:
+def first_hazard(params: HarmoniaParams, program: Iterable[Instruction]) -> Hazard | None:
     """The first instruction whose result depends on timing, and why; None if there is none.
 
     One that stops the machine ends the program.
@@ -51,7 +51,6 @@ def first_hazard(params: HarmoniaParams, program: Iterable[Instruction]) -> str 
     for number, x in _parts(params, program):
         if check(params, x) is not Error.NONE:
             return None
-        name = f"instruction {number}, {x.opcode.name.lower()},"
         now = _ranges(params, x)
         if x.opcode not in (Opcode.GEMM, Opcode.CONFIGURE):
             converting = _Ranges([], [])  # it waits for the conversion
@@ -59,7 +58,7 @@ def first_hazard(params: HarmoniaParams, program: Iterable[Instruction]) -> str 
             _within(x, now) or _beside_load(x, now, loading) or _beside_conversion(now, converting)
         )
         if problem:
-            return f"{name} {problem}"
+            return Hazard(number, f"{x.opcode.name.lower()}, {problem}")
         match x.opcode:
             case Opcode.LOAD | Opcode.STORE | Opcode.WAIT:
                 # Whatever needs the memory port waits for the load before it.

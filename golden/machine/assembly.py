@@ -29,6 +29,12 @@ class AssemblyError(ValueError):
     """A line that is no instruction; the text begins with its number."""
 
 
+def code_lines(text: str) -> list[tuple[int, str]]:
+    """The instructions of a program's text, without comments, each with the number of its line."""
+    lines = enumerate((line.partition(";")[0].strip() for line in text.splitlines()), 1)
+    return [(number, code) for number, code in lines if code]
+
+
 @dataclass(frozen=True)
 class Assembler(Generic[AnyInstruction]):
     """The language of one instruction set."""
@@ -43,13 +49,11 @@ class Assembler(Generic[AnyInstruction]):
     def assemble(self, text: str) -> list[AnyInstruction]:
         """The instructions of a program."""
         program = []
-        for number, line in enumerate(text.splitlines(), 1):
-            code = line.partition(";")[0].strip()
-            if code:
-                try:
-                    program.append(self._parse(code))
-                except ValueError as problem:
-                    raise AssemblyError(f"line {number}: {problem}") from None
+        for number, code in code_lines(text):
+            try:
+                program.append(self._parse(code))
+            except ValueError as problem:
+                raise AssemblyError(f"line {number}: {problem}") from None
         return program
 
     def disassemble(self, program: Iterable[AnyInstruction | int]) -> str:

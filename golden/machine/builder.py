@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.golden.machine.extent import Hazard
 from tilewright.golden.machine.instruction import BaseInstruction
 
 AnyInstruction = TypeVar("AnyInstruction", bound=BaseInstruction)
@@ -26,7 +27,7 @@ class BaseBuilder(ABC, Generic[AnyInstruction]):
         self._line = 0
 
     @abstractmethod
-    def first_hazard(self, program: Sequence[AnyInstruction]) -> str | None:
+    def first_hazard(self, program: Sequence[AnyInstruction]) -> Hazard | None:
         """What makes a program's result depend on timing."""
 
     @property
@@ -52,4 +53,4 @@ class BaseBuilder(ABC, Generic[AnyInstruction]):
         self.emit(self.OPCODE["HALT"])
         hazard = self.first_hazard(self.program)
         if hazard:
-            raise ValueError(hazard)
+            raise ValueError(str(hazard))

@@ -7,6 +7,16 @@ from typing import NamedTuple
 from tilewright.golden.params.machine import MachineMemory, MachineParams
 
 
+class Hazard(NamedTuple):
+    """Why a program's result depends on timing."""
+
+    instruction: int  # its number
+    reason: str  # its opcode, and what it reads or writes too early
+
+    def __str__(self) -> str:
+        return f"instruction {self.instruction}, {self.reason}"
+
+
 class Extent(NamedTuple):
     """``rows`` rows of a memory from ``first`` on, ``stride`` apart."""
 

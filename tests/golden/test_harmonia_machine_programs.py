@@ -506,7 +506,7 @@ KEYS = "convert keys, source=0, elements=8, destination=0, low_halves=128, metad
     ],
 )
 def test_programs_whose_result_depends_on_timing_are_found(text, message):
-    assert first_hazard(SMALL, assemble(text + "\nhalt")) == message
+    assert str(first_hazard(SMALL, assemble(text + "\nhalt"))) == message
     b = Builder(SMALL)
     b.program += assemble(text)
     with pytest.raises(ValueError, match=f"^{message}$"):

@@ -77,7 +77,7 @@ def test_a_program_that_goes_wrong(capsys, tmp_path):
         (["--latency", "0"], "latency must be at least 1, not 0"),
         (["--program", "{tmp}/none.s"], "none.s: No such file or directory"),
         (["--program", "{tmp}/bad.s"], "bad.s, line 2: unknown instruction 'jump'"),
-        (["--program", "{tmp}/shift.s"], "shift.s: instruction 0, vector, reads rows 0..15 of"),
+        (["--program", "{tmp}/shift.s"], "shift.s, line 3: vector, reads rows 0..15 of"),
         (["--program", "{tmp}/long.s"], "129 instructions do not fit the 128 of anda__rows_2"),
         (["--memory", "{tmp}/odd.npz"], "--memory goes with --program"),
         (
@@ -96,7 +96,7 @@ def test_a_program_that_goes_wrong(capsys, tmp_path):
 def test_refused_runs(words, message, capsys, tmp_path):
     (tmp_path / "bad.s").write_text("halt\njump\n")
     (tmp_path / "good.s").write_text("halt\n")
-    (tmp_path / "shift.s").write_text("copy r1, r0, elements=16\nhalt\n")
+    (tmp_path / "shift.s").write_text("; by a row\n\ncopy r1, r0, elements=16\nhalt\n")
     (tmp_path / "long.s").write_text("wait\n" * 129)
     np.savez(tmp_path / "odd.npz", memory=np.zeros(65, np.uint8))
     np.savez(tmp_path / "other.npz", weights=np.zeros(64, np.uint8))

@@ -18,7 +18,7 @@ from tilewright.base.console import progress
 from tilewright.base.errors import CommandError
 from tilewright.golden.anda_machine.block import transformer_block
 from tilewright.golden.harmonia_machine.attention import random_attention
-from tilewright.golden.machine.assembly import AssemblyError
+from tilewright.golden.machine.assembly import AssemblyError, code_lines
 from tilewright.golden.machine.instruction import BaseInstruction
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
@@ -148,14 +148,16 @@ def run_program(
 def _read_program(params: Any, path: Path) -> Program:
     accelerator = accelerator_of(params)
     try:
-        program: Program = accelerator.assemble(path.read_text())
+        text = path.read_text()
+        program: Program = accelerator.assemble(text)
     except OSError as problem:
         raise CommandError(f"{path}: {problem.strerror}") from None
     except AssemblyError as problem:
         raise CommandError(f"{path}, {problem}") from None
     hazard = accelerator.first_hazard(params, program)
     if hazard:
-        raise CommandError(f"{path}: {hazard}")
+        number, _ = code_lines(text)[hazard.instruction]
+        raise CommandError(f"{path}, line {number}: {hazard.reason}")
     return program
 
 

@@ -6,6 +6,7 @@ from enum import IntEnum
 from importlib import import_module
 from typing import Any
 
+from tilewright.golden.machine.extent import Hazard
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.machine import Error
 
@@ -27,7 +28,9 @@ class Accelerator:
     disassemble: Callable[[Any], str]
     errors: tuple[Error, ...]  # with which a program can stop
     counter: type[IntEnum]
-    first_hazard: Callable[..., str | None]  # (params, program); what the hardware does not check
+    first_hazard: Callable[
+        ..., Hazard | None
+    ]  # (params, program); what the hardware does not check
 
 
 def accelerator_of(params: BlockParams) -> Accelerator:
