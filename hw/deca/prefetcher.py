@@ -101,15 +101,14 @@ class Run(wiring.Component):
         to_end = register(range(3 + TILE_BYTES // p.line_bytes), "to_end")
         to_reach = register(range(3 + TILE_BYTES // p.line_bytes + most), "to_reach")
         behind = tile_base[:byte_bits] + tile_length + (p.line_bytes - 1)
-        # A tile that starts a run looks nowhere: its distance to the one before means nothing. The
-        # product is what is made 0, not the degree: the distance of the first tile is undefined.
-        by_one, by_four = self.degree[:2] * stride, self.degree[2:] * stride
+        # A tile that starts a run looks nowhere: its distance to the one before means nothing.
+        degree = Mux(starts, 0, self.degree)
         with m.If(stages[1]):
             m.d.sync += [
                 line.eq(tile_base[byte_bits:]),
                 starts_ahead.eq(starts),
-                ones.eq(Mux(starts, 0, by_one)),
-                fours.eq(Mux(starts, 0, by_four)),
+                ones.eq(degree[:2] * stride),
+                fours.eq(degree[2:] * stride),
                 span.eq(Mux(tile_length.any(), behind, 0)),
             ]
         with m.If(stages[2]):

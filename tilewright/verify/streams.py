@@ -185,9 +185,10 @@ class Harness:
         self.quiet = 0  # cycles since something moved
         self.parts: Sequence[Part] = ()
         self._clocked = hasattr(dut, "clk")
-        # The clock toggles inside cocotb's library: Python wakes up at rising edges alone.
+        # The clock toggles inside cocotb's library: Python wakes up at rising edges alone. It
+        # begins low, so that there is no edge at which the reset is still undefined.
         if self._clocked:
-            Clock(dut.clk, PERIOD_NS, "ns", impl="gpi").start()
+            Clock(dut.clk, PERIOD_NS, "ns", impl="gpi").start(start_high=False)
         self._edge: Any = RisingEdge(dut.clk) if self._clocked else Timer(PERIOD_NS, "ns")
 
     async def reset(self, parts: Sequence[Part] = (), cycles: int = 2) -> None:
