@@ -9,10 +9,12 @@ from tilewright.golden.params.names import unknown
 from tilewright.sim import accelerator as acc
 from tilewright.sim import xeon
 from tilewright.sim.kv_format import cache_bytes, resolve_kv_format
+from tilewright.sim.measured_software import KERNELS
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import NoRecordError, deca_power_mw, deca_runs
 from tilewright.sim.scheme import DEFAULT_SCHEME, OTHER_NAMES, WeightScheme, resolve_weight_scheme
-from tilewright.sim.server import run_step
+from tilewright.sim.server import ServerStep, run_step
+from tilewright.sim.system import Server
 from tilewright.sim.target import Target, resolve_target, system_names
 from tilewright.sim.workload import Batch, work
 
@@ -23,6 +25,9 @@ PAPER_SERVERS = ("spr-ddr", "spr-hbm")
 DEFAULT_KV = "bf16"  # of the servers; an accelerator has a format of its own
 OTHER_KERNELS = "attention and small kernels"
 FITTED_SHARE = 0.5  # of a step's time, from which on a remark says what it rests on
+FITTED_CONTEXT = 192  # tokens of the longest context among the figures for attention
+# Of small kernels: the least that any figure leaves room for, and the most that we have measured.
+LAYER_US_RANGE = (100, 430)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +192,7 @@ def _on_server(
     )
     remarks = ["no published figure holds a prefill of this system"] if prompt else []
     by_matrix = prompt or model.latent is not None
-    remarks += _fitted_remarks(time.kernels + (0 if by_matrix else time.attention), time.seconds)
+    remarks += _fitted_remarks(machine, engine, model, batch, time, by_matrix)
     if model.latent is not None:
         remarks.append("no published figure holds latent attention, which is matrix products here")
     stored = weights.bytes_of(model.linear_weights)
@@ -199,7 +204,7 @@ def _on_server(
     # Use over the whole step: what GEMMs keep busy, over the time of everything.
     share = {
         name: sum(p.seconds * p.tile.utilisation[name] for p in time.products) / time.seconds
-        for name in ("memory", "vector", "matrix")
+        for name in xeon.RESOURCES
     }
     longest = max(time.products, key=lambda p: p.seconds)
     # Memory in the package shares its design power; of that outside none is published.
@@ -231,12 +236,36 @@ def _on_server(
     )
 
 
-def _fitted_remarks(fitted: float, seconds: float) -> Iterator[str]:
-    """Say so where most of a step is constants that were fitted to other models."""
-    if fitted > FITTED_SHARE * seconds:
+def _fitted_remarks(
+    machine: Server, engine: str, model: LlmShape, batch: Batch, time: ServerStep, by_matrix: bool
+) -> Iterator[str]:
+    """Say what an answer rests on: constants fitted to other models, or outside of their range."""
+    fitted = time.kernels + (0 if by_matrix else time.attention)
+    if fitted > FITTED_SHARE * time.seconds:
+        low, high = (
+            1e3 * (time.seconds + model.num_hidden_layers * (us - machine.rate("layer_time")) / 1e6)
+            for us in LAYER_US_RANGE
+        )
         yield (
-            f"{100 * fitted / seconds:.0f}% of the time rests on constants for attention and small"
-            " kernels, fitted to models of 66 and 70 billion parameters at short contexts"
+            f"{100 * fitted / time.seconds:.0f}% of the time rests on constants for attention and"
+            " small kernels, fitted to models of 66 and 70 billion parameters at short contexts;"
+            f" with {LAYER_US_RANGE[0]} to {LAYER_US_RANGE[1]} us of small kernels a layer"
+            f" (--set layer_time=...) it is {low:.4g} to {high:.4g} ms"
+        )
+    if not by_matrix and batch.longest > FITTED_CONTEXT and time.attention > 0.1 * time.seconds:
+        yield (
+            f"attention was fitted at contexts up to {FITTED_CONTEXT};"
+            f" {batch.longest} is beyond them"
+        )
+    if not by_matrix and batch.sequences > xeon.FITTED_ROWS:
+        yield (
+            f"batches were fitted up to {xeon.FITTED_ROWS}; further rows are taken to come in"
+            " blocks of two by two tile registers"
+        )
+    if engine in KERNELS:
+        yield (
+            f"costs of {engine} are those measured on our kernels at batch 1, on another processor"
+            " of this kind"
         )
 
 

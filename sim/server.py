@@ -72,14 +72,23 @@ def run_step(
     else:
         meeting = _token_attention(model, batch)
     return ServerStep(
-        products=tuple(
-            gemm(machine, engine, scheme, part, params) for part in parts if part.module != "router"
-        ),
+        products=tuple(_products(machine, engine, scheme, params, parts)),
         plain=tuple(gemm(machine, "software", PLAIN, part) for part in plain),
-        kernels=model.num_hidden_layers * (constant("layer_us") * 1e-6 + rows * per_row),
+        kernels=model.num_hidden_layers * (machine.rate("layer_time") * 1e-6 + rows * per_row),
         attention=meeting,
         cache=cache_bytes(model, batch, kv.bits) / (machine.bandwidth * machine.rate("stream")),
     )
+
+
+def _products(
+    machine: Server, engine: str, scheme: WeightScheme, params: DecaParams, parts: list[Gemm]
+) -> Iterator[GemmTime]:
+    """Yield the compressed products; experts with one more token join the loop of the others."""
+    seen = set()
+    for part in parts:
+        if part.module != "router":
+            yield gemm(machine, engine, scheme, part, params, joins=part.name in seen)
+            seen.add(part.name)
 
 
 def _grouped(model: LlmShape, parts: list[Gemm]) -> Iterator[Gemm]:

@@ -38,6 +38,7 @@ UNITS: dict[str, dict[str, float]] = {
     "cycles": {"cycles": 1.0},
     "W": {"W": 1.0, "mW": 1e-3, "kW": 1e3},
     "pJ/bit": {"pJ/bit": 1.0},
+    "us": {"us": 1.0, "ms": 1e3, "ns": 1e-3},
     "s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
     "mm2": {"mm2": 1.0},
     "fraction": {"%": 0.01},
@@ -74,6 +75,7 @@ QUANTITIES = {
     "bandwidth": Quantity("of a socket's memory, achievable", "B/s", 1e8, 1e15),
     "stream": Quantity("share of it that weights reach", "fraction", 0.01, 1, constant=True),
     "capacity": Quantity("of a socket's memory", "B", 1e8, 1e16),
+    "layer_time": Quantity("of a layer's small kernels", "us", 0, 1e6, constant=True),
     "link_bandwidth": Quantity("between two sockets, each way", "B/s", 1e6, 1e14),
     "link_latency": Quantity("of a message between them", "s", 0, 1),
     "design_power": Quantity("of a socket, all units busy", "W", 1, 1e5),
@@ -111,6 +113,7 @@ class Server:
     bandwidth: float
     stream: float | str = 1.0
     capacity: float
+    layer_time: float | str = "layer_us"
     link_bandwidth: float = 96e9
     link_latency: float = 1e-6
     design_power: float = 350.0

@@ -18,6 +18,7 @@ from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.names import unknown
 from tilewright.sim import xeon
 from tilewright.sim.accelerator import ACCELERATORS, Accelerator
+from tilewright.sim.measured_software import KERNELS
 from tilewright.sim.system import Quantity, Server, changed_server, in_base_unit, read_server
 from tilewright.sim.xeon import PAPER_DECA
 
@@ -135,8 +136,9 @@ def resolve_target(
         require(engine is None, f"{name} has no engines; engines belong to servers")
         return Target(system=name, settings=_accelerator_settings(changes))
     chosen = DEFAULT_ENGINE if engine is None else engine
-    if chosen not in xeon.ENGINES:
-        raise ValueError(unknown("engine", chosen, xeon.ENGINES))
+    known = (*xeon.ENGINES, *KERNELS)
+    if chosen not in known:
+        raise ValueError(unknown("engine", chosen, known))
     machine = changed_server(server or xeon.SYSTEMS[name], changes)
     return Target(system=machine.name, server=machine, engine=chosen, block=deca)
 

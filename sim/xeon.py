@@ -7,7 +7,7 @@ operations below (software). Whole steps of a model are in ``tilewright.sim.serv
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
+from math import ceil, exp
 from typing import Literal
 
 from tilewright.golden.deca.cycles import expected_cycles
@@ -16,6 +16,7 @@ from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.calibration import constant
 from tilewright.sim.deca_stream import Integration, tile_rate
 from tilewright.sim.measured_software import KERNELS, measured_cycles
+from tilewright.sim.records import NoRecordError
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.system import Server, servers
 from tilewright.sim.workload import Gemm
@@ -35,6 +36,9 @@ MATRIX_CYCLES = 16  # between two matrix operations (DECA paper, Section 2.3)
 TILE_OUTER = 16  # rows of a weight tile
 ACTIVATION_BYTES = 2  # bf16
 ISSUE_WIDTH = 6  # instructions a core of the paper can issue a cycle
+RESOURCES = ("memory", "vector", "matrix", "l2", "llc")
+FITTED_ROWS = 64  # the largest batch of the tables that the constants of software were fitted to
+PAPER_L2 = 2 * 2**20  # bytes; of the processor of these tables
 PAPER_DECA = DecaParams()
 PAPER_INTEGRATION = Integration()
 SCALED_VECTORS = 4  # of the two engines with more vector hardware
@@ -51,11 +55,13 @@ class TileCost:
     memory: float  # at the whole bandwidth that the paper calls achievable
     vector: float  # the core's vector units, or the DECA
     matrix: float
+    l2: float = 0.0  # on its way to the tile registers: activations, tiles loaded again
+    llc: float = 0.0
 
     @property
     def utilisation(self) -> dict[str, float]:
         """Share of the time for which each resource is busy."""
-        return {name: getattr(self, name) / self.cycles for name in ("memory", "vector", "matrix")}
+        return {name: getattr(self, name) / self.cycles for name in RESOURCES}
 
     @property
     def bound(self) -> str:
@@ -104,24 +110,27 @@ def tile_cost(
     if engine == "optimal":
         cycles = max(memory, matrix, multiply)
         return TileCost(cycles=cycles, memory=memory, vector=multiply, matrix=matrix)
-    feeding = _feeding(machine, rows, inner, reload=engine != "deca")
-    busy = max(matrix, multiply, feeding)
+    l2, llc = _feeding(machine, rows, inner, reload=engine != "deca")
+    busy = max(matrix, multiply, l2 + llc)
     if engine == "deca" and scheme.compressed:
         vector = deca_cycles(params, scheme)
         rate = tile_rate(
             params,
             scheme,
             bytes_per_cycle=share,
-            matrix_cycles=busy,
+            matrix_cycles=min(busy, MATRIX_CYCLES),
             integration=integration,
         )
-        # The few tiles that are followed may be lighter than the mean, by parts of a percent.
+        # Followed with one matrix operation a tile: where a core takes longer for its products, it
+        # does nothing but these. And the few tiles may be lighter than the mean, by a little.
         cycles = max(rate.cycles, vector, busy, scheme.tile_bytes / share)
     elif engine in KERNELS and scheme.compressed:
-        require(rows == 1, f"{engine} was measured at batch 1, not {rows}")
         require(machine.matrix_cycles > 0, f"{engine} needs the matrix unit of a Xeon")
-        vector, serial = measured_cycles(engine, scheme)
-        cycles = max(scheme.tile_bytes / share, serial)
+        try:
+            vector, serial = measured_cycles(engine, scheme)
+        except NoRecordError as missing:
+            raise ValueError(str(missing)) from None
+        cycles = max(scheme.tile_bytes / share, serial, busy)
     else:
         vector, serial = _software(machine, engine, scheme)
         vector, serial = vector + multiply, serial + multiply  # on the same units
@@ -129,13 +138,14 @@ def tile_cost(
         if scheme.compressed:
             stream = max(stream, scheme.tile_bytes / constant("software_bytes_per_cycle"))
         cycles = max(stream, serial, busy)
-    return TileCost(cycles=cycles, memory=memory, vector=vector, matrix=matrix)
+    return TileCost(cycles=cycles, memory=memory, vector=vector, matrix=matrix, l2=l2, llc=llc)
 
 
 def _products(machine: Server, scheme: WeightScheme, rows: int) -> tuple[float, float]:
     """Cycles of a tile's products in the matrix unit and, where there is none, in vector units."""
     if machine.matrix_cycles:
-        return machine.matrix_cycles * ceil(rows / ROWS_PER_TILE), 0.0
+        # A row passes in a sixteenth of an operation; a tile of weights takes one at least.
+        return machine.matrix_cycles * max(1.0, rows / ROWS_PER_TILE), 0.0
     return 0.0, rows * scheme.tile_weights / (machine.vector_macs * machine.vector_units)
 
 
@@ -157,18 +167,36 @@ def _software(machine: Server, engine: str, scheme: WeightScheme) -> tuple[float
     return vector, limit + constant("software_overhead")
 
 
-def _feeding(machine: Server, rows: int, inner: int, *, reload: bool) -> float:
-    """Cycles in which the activations of a tile's matrix operations come to the tile registers.
+def _feeding(machine: Server, rows: int, inner: int, *, reload: bool) -> tuple[float, float]:
+    """Cycles in which the L2 and the last-level cache bring a tile's activations to registers.
 
-    Activations of one layer that are too large for their part of the L2 come from the last-level
-    cache; software then loads the decompressed tile again for each matrix operation.
+    A product passes over all activations of a layer again and again. Those that do not stay in
+    their part of the L2 come from the last-level cache; software then loads the decompressed tile
+    again too. So the papers' kernels, of at most ``FITTED_ROWS`` rows. Rows beyond come in blocks
+    of two by two tile registers, of which one operand stays in the L1: half a tile an operation.
     """
-    operations = ceil(rows / ROWS_PER_TILE)
-    tile = min(rows, ROWS_PER_TILE) * 64
-    if rows * inner * ACTIVATION_BYTES <= constant("near_activation_bytes"):
-        return operations * tile / machine.rate("l2_bandwidth")
-    loads = constant("software_loads") * tile if reload else tile
-    return operations * loads / machine.rate("llc_bandwidth")
+    first = min(rows, FITTED_ROWS)
+    room = constant("near_activation_bytes") * machine.l2_capacity / PAPER_L2
+    far = far_share(first * inner * ACTIVATION_BYTES / room)
+    loads = constant("software_loads") if reload else 1.0
+    near_bytes, far_bytes = 64 * first * (1 - far), 64 * first * far * loads
+    far_bytes += 32 * (rows - first)
+    return near_bytes / machine.rate("l2_bandwidth"), far_bytes / machine.rate("llc_bandwidth")
+
+
+def far_share(size: float) -> float:
+    """Return the share of misses of a loop over ``size`` times what a cache has room for.
+
+    A line is replaced at random, so that it outlives the m * size misses of a turn with a
+    probability of exp(-m * size), which is 1 - m. Nothing is missed as long as all has room.
+    """
+    if size <= 1:
+        return 0.0
+    low, high = 0.0, 1.0  # halved to the one solution between them
+    for _ in range(40):
+        share = (low + high) / 2
+        low, high = (share, high) if 1 - exp(-share * size) > share else (low, share)
+    return high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,12 +219,17 @@ def gemm(
     scheme: WeightScheme,
     product: Gemm,
     params: DecaParams = PAPER_DECA,
+    *,
+    joins: bool = False,
 ) -> GemmTime:
-    """Return the time of a GEMM with weights in ``scheme``, decompressed by ``engine``."""
+    """Return the time of a GEMM with weights in ``scheme``, decompressed by ``engine``.
+
+    One that ``joins`` another is a part of its loop: the cores meet once for both.
+    """
     cost = tile_cost(machine, engine, scheme, product.rows, inner=product.inner, params=params)
     tile_inner = scheme.tile_weights // TILE_OUTER
     tiles = ceil(product.outer / TILE_OUTER) * ceil(product.inner / tile_inner)
     cycles = ceil(tiles / machine.cores) * cost.cycles
-    sync = 0.0 if engine == "optimal" else constant("sync_us") * 1e-6
+    sync = 0.0 if joins or engine == "optimal" else constant("sync_us") * 1e-6
     seconds = product.count * (cycles / machine.clock + sync)
     return GemmTime(gemm=product, seconds=seconds, tile=cost)

@@ -55,8 +55,18 @@ def test_as_an_engine():
     looked_up = tile_cost(machine, "look-up", scheme, 1)
     assert looked_up.cycles == pytest.approx(512 / machine.bytes_per_cycle(56))
     assert looked_up.bound == "memory"
-    with pytest.raises(ValueError, match=r"^look-up was measured at batch 1, not 4$"):
-        tile_cost(machine, "look-up", scheme, 4)
+    # A tile is decompressed once for all rows, which then take the matrix unit.
+    assert tile_cost(machine, "look-up", scheme, 4).cycles == looked_up.cycles
+    assert tile_cost(machine, "look-up", scheme, 256).cycles >= 256
+
+
+def test_the_committed_record_is_a_source_of_costs():
+    """Software-only bf8 at 5% is bound by its instructions, as measured."""
+    scheme = resolve_weight_scheme("bf8_5%")
+    vector, whole = measured_cycles("software-measured", scheme)
+    assert 16 < vector <= whole < 300
+    with pytest.raises(ValueError, match=r"^no measurement of mxfp4_50% by the kernel look-up"):
+        tile_cost(SYSTEMS["spr-hbm"], "look-up", resolve_weight_scheme("mxfp4_50%"), 1)
 
 
 def test_what_was_not_measured_is_refused():

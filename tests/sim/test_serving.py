@@ -1,8 +1,11 @@
 """Questions about serving: what is added up, what is looked for, and what is swept."""
 
+from itertools import pairwise
+
 import pytest
 
 from tilewright.sim import serving
+from tilewright.sim.calibration import constant
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.serving import GenerationResult, Question, ask
@@ -190,3 +193,43 @@ def test_a_sweep_over_prompts_and_models():
 def test_sweeps_that_are_refused(axes, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         sweep(Question(model=SMALL), axes)
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "engine", "batches"),
+    [
+        ("llama-2-70b", "spr-hbm", "deca", range(16, 80)),
+        ("deepseek-v2-lite", "gnr-mrdimm", "software", range(500, 513)),
+        *(
+            pytest.param(name, system, engine, range(1, 513), marks=pytest.mark.full)
+            for name in ("llama-2-70b", "llama-3.1-8b", "deepseek-v2-lite", "mixtral-8x7b")
+            for system, engine in (
+                *(("spr-hbm", "deca"), ("spr-hbm", "software"), ("spr-ddr", "deca")),
+                *(("gnr-mrdimm", "deca"), ("turin", "software")),
+            )
+        ),
+    ],
+)
+def test_batches_never_fall_off_a_cliff(name, system, engine, batches):
+    """A fault that was: 355 tokens a second at batch 63 and 246 at batch 64."""
+    question = Question(model=name, system=system, engine=engine, context=512)
+    found = sweep(question, {"batch": batches})
+    times = [row.latency_ms for row in found]
+    assert times == sorted(times)
+    rates = [row.tokens_per_second for row in found]
+    assert all(after > 0.95 * before for before, after in pairwise(rates))
+
+
+def test_an_answer_that_rests_on_fitted_constants_says_so():
+    """A fault that was: 68% of a token of 1B and nearly all of a long context, without a word."""
+    small = " ".join(answer(resolve_model(SMALL)).remarks)
+    assert "of the time rests on constants for attention and small kernels" in small
+    assert "with 100 to 430 us of small kernels a layer" in small
+    far = " ".join(answer(resolve_model(SMALL), context=100_000, batch=65).remarks)
+    assert "attention was fitted at contexts up to 192; 100000 is beyond them" in far
+    assert "batches were fitted up to 64" in far
+    large = answer(resolve_model("llama-2-70b"), context=128, settings={"layer_time": "100us"})
+    assert not any("rests on" in remark or "fitted" in remark for remark in large.remarks)
+    usual = answer(resolve_model("llama-2-70b"), context=128)
+    less = usual.latency_ms - large.latency_ms
+    assert less == pytest.approx(80 * (constant("layer_us") - 100) / 1e3)
