@@ -1,6 +1,7 @@
 """Options that the commands on a real model share, and the subject they describe."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from tilewright.base.console import remark
 if TYPE_CHECKING:
     from tilewright.studies.accuracy.subject import Subject
 
-__all__ = ["add_subject_arguments", "open_from", "update_records"]
+__all__ = ["add_subject_arguments", "open_from", "save_recipe", "update_records"]
 
 TOKENS, WINDOW = 2048, 1024  # minutes on two cores
 
@@ -42,6 +43,11 @@ def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine", default="auto", help="numpy or torch [torch where it is installed]"
     )
     parser.add_argument(
+        "--device",
+        metavar="cpu|cuda",
+        help="compute a Hugging Face folder by Transformers; needs --weights nearest or file",
+    )
+    parser.add_argument(
         "--log",
         type=Path,
         metavar="FILE",
@@ -56,6 +62,21 @@ def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
 def open_from(args: argparse.Namespace) -> "Subject":
     """Open the subject that the options describe."""
     # Imported here: `--help` needs none of it.
+    if args.device is not None:
+        from tilewright.studies.accuracy.folder_subject import open_folder
+
+        if args.update_record or args.engine != "auto":
+            raise ValueError("--device goes with neither --engine nor --update-record")
+        folder = open_folder(
+            args.model,
+            device=args.device,
+            text=args.text,
+            tokens=args.tokens,
+            window=args.window,
+            weights=args.weights,
+        )
+        folder.remember(args.log)
+        return folder
     from tilewright.studies.accuracy.subject import open_subject
 
     subject = open_subject(
@@ -68,6 +89,14 @@ def open_from(args: argparse.Namespace) -> "Subject":
     )
     subject.remember(args.log)
     return subject
+
+
+def save_recipe(path: Path | None, subject: "Subject", lengths: Sequence[int] | None) -> None:
+    """Write the lengths that were found as a recipe of ``tilewright.torch``, if a path is given."""
+    if path is not None and lengths is not None:
+        from tilewright.studies.accuracy.folder_subject import recipe_for
+
+        recipe_for(subject, lengths).save(path)
 
 
 def update_records(args: argparse.Namespace, subject: "Subject", command: str) -> None:

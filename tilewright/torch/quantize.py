@@ -10,7 +10,7 @@ from tilewright.torch.config import KINDS, Config, HarmoniaConfig, LinearFormat
 from tilewright.torch.linear import FormatLinear, convert_linear, restore_linear, weights_problem
 from tilewright.torch.recipe import Recipe, RecipeError
 
-__all__ = ["ModuleError", "quantize_", "recipe_of", "restore_"]
+__all__ = ["ModuleError", "linear_modules", "quantize_", "recipe_of", "restore_"]
 
 # Last part of a module's name -> what kind of linear module it is.
 KIND_OF_NAME = {
@@ -67,7 +67,7 @@ def quantize_(
         found = _modules_of(model, recipe)
     else:
         recipe = None
-        found = _find(model, dict(modules or {}), skip)
+        found = linear_modules(model, modules, skip)
     settings = config.config if isinstance(config, Recipe) else config
     for name, (kind, module) in found.items():
         _check(name, module, settings.linear(kind))
@@ -129,12 +129,14 @@ def recipe_of(model: torch.nn.Module) -> Recipe:
 Found = dict[str, tuple[str, torch.nn.Linear]]
 
 
-def _find(model: torch.nn.Module, modules: dict[str, str], skip: Collection[str]) -> Found:
+def linear_modules(
+    model: torch.nn.Module, modules: Mapping[str, str] | None = None, skip: Collection[str] = ()
+) -> Found:
     """Linear modules by name with their kinds; whatever has none is refused."""
-    for name, kind in modules.items():
+    for name, kind in (modules or {}).items():
         if kind not in KINDS:
             raise ModuleError(name, f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
-    kinds = KIND_OF_NAME | modules
+    kinds = KIND_OF_NAME | dict(modules or {})
     head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
     found: Found = {}
     for name, module in model.named_modules():

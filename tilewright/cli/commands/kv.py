@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, print_table, progress
+from tilewright.base.console import print_json, print_table, progress, remark
 from tilewright.cli.subject import add_subject_arguments, open_from, update_records
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ def run(args: argparse.Namespace) -> int:
     require(args.steps >= 0, f"--steps must be at least 0, not {args.steps}")
     subject = open_from(args)
     wanted = variants(args.lengths)
+    if args.device is not None:
+        remark("tilewright: with --device no factors are learned; their rows are left out")
+        wanted = [variant for variant in wanted if not variant.smooth]
     with progress("cache", len(wanted) + len(subject.model.layers)) as tick:
         result = compare_caches(subject, wanted, steps=args.steps, seed=args.seed, tick=tick)
     if args.json:

@@ -1,10 +1,11 @@
 """``tilewright search``: Anda's mantissa lengths for a model, and what they are worth."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table, progress, remark
-from tilewright.cli.subject import add_subject_arguments, open_from, update_records
+from tilewright.cli.subject import add_subject_arguments, open_from, save_recipe, update_records
 
 if TYPE_CHECKING:
     from tilewright.studies.accuracy.anda import LengthSearch, MachineResult, SearchResult
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="largest loss of perplexity, as a share [0.01]",
     )
+    parser.add_argument("--recipe", type=Path, help="write the result here; needs --device")
     parser.add_argument(
         "--iterations", type=int, default=32, metavar="N", help="combinations looked at [32]"
     )
@@ -35,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
     check_tolerance(args.tolerance)  # before minutes of reading and measuring
     require(args.iterations >= 1, f"--iterations must be at least 1, not {args.iterations}")
+    require(args.recipe is None or args.device is not None, "--recipe needs --device")
     subject = open_from(args)
     with progress("searching", args.iterations + 1) as tick:
         tick("full precision", steps=0)
@@ -46,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
             args.iterations,
             lambda trial: tick(f"{text_of(trial.lengths)}: {trial.perplexity:.3f}"),
         )
+    save_recipe(args.recipe, subject, result.search.best and result.search.best.lengths)
     if args.json:
         print_json(result)
     else:

@@ -1,0 +1,199 @@
+"""Any Hugging Face folder as a subject of the searches: Transformers computes, on a given device.
+
+Unlike the engines of this project, which know a few families, this takes every model whose layers
+``tilewright.torch`` can convert. A model larger than a GPU's memory is kept where ``accelerate``
+puts it and comes onto the GPU layer by layer.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.base.errors import CommandError
+from tilewright.golden.llm.formats import BlockSites, HarmoniaFormat
+from tilewright.golden.llm.sites import LINEAR_SITES, PLAIN, Format
+from tilewright.golden.llm.text import default_text, digest, read_text
+from tilewright.golden.params.block import require
+from tilewright.sim.models import resolve_model
+from tilewright.studies.accuracy.subject import (
+    DEFAULT_TEXT,
+    WEIGHT_BITS,
+    WEIGHT_GROUP,
+    WEIGHTS,
+    Identity,
+    Subject,
+)
+from tilewright.torch.config import AndaConfig, Config, HarmoniaConfig
+from tilewright.torch.recipe import Recipe
+
+__all__ = ["DEVICES", "FolderEvaluation", "config_of", "open_folder", "recipe_for"]
+
+DEVICES = ("cpu", "cuda")
+
+
+def config_of(fmt: Format) -> Config | None:
+    """What ``quantize_`` takes for a format of the golden engine; weights are left as they are."""
+    if fmt is PLAIN:
+        return None
+    if isinstance(fmt, HarmoniaFormat):
+        lengths = {*fmt.linear_bits, fmt.query_bits, fmt.weight_bits}
+        require(len(lengths) == 1, "activations outside the cache must have one mantissa length")
+        return HarmoniaConfig(
+            activation_bits=lengths.pop(),
+            group=fmt.group,
+            initial=fmt.cache.initial,
+            local=fmt.cache.local,
+            key_bits=fmt.cache.key_bits,
+            value_bits=fmt.cache.value_bits,
+            offset_channels=fmt.cache.offset_channels,
+            weight_bits=None,
+            weight_group=fmt.group,
+            pad=True,
+        )
+    if isinstance(fmt, BlockSites) and set(fmt.lengths) == set(LINEAR_SITES):
+        qkv, o, u, d = (fmt.lengths[site] for site in LINEAR_SITES)
+        return AndaConfig(
+            qkv, o, u, d, group=fmt.group, weight_bits=None, weight_group=fmt.group, pad=True
+        )
+    raise ValueError(f"no form of {type(fmt).__name__} for models of Transformers")
+
+
+class FolderEvaluation:
+    """Perplexity of a model of Transformers on one text, for one format after the other."""
+
+    def __init__(self, model: Any, sequences: NDArray[np.int64]):
+        self.model = model
+        self.sequences = sequences
+
+    def perplexity(
+        self, fmt: Format = PLAIN, progress: Callable[[int, int], None] | None = None
+    ) -> float:
+        """``progress`` is called after every window."""
+        from tilewright.torch import perplexity, quantize_, restore_
+
+        config = config_of(fmt)
+        if config is not None:
+            quantize_(self.model, config)
+        try:
+            ids = self.sequences.reshape(-1).tolist()
+            return perplexity(self.model, ids, self.sequences.shape[1], progress)
+        finally:
+            if config is not None:
+                restore_(self.model)
+
+
+def open_folder(
+    source: str,
+    *,
+    device: str,
+    text: Path | None = None,
+    tokens: int,
+    window: int,
+    weights: str = "file",
+) -> Subject:
+    """A subject whose model lies in a folder and is computed by Transformers on ``device``."""
+    try:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+    except ImportError:
+        raise CommandError("--device needs PyTorch: pip install 'tilewright[torch]'") from None
+    if device not in DEVICES:
+        raise CommandError(f"--device must be {' or '.join(DEVICES)}, not {device!r}")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise CommandError("--device cuda: PyTorch finds no CUDA device here")
+    if weights not in ("file", "nearest"):
+        raise CommandError(
+            "--device: weights are rounded to nearest or left as in the file; give"
+            " --weights nearest or --weights file"
+        )
+    if not (Path(source) / "config.json").is_file():
+        raise CommandError(f"{source}: --device takes a Hugging Face folder with a config.json")
+    require(window >= 2, f"window must be at least 2 tokens, not {window}")
+    require(tokens >= window, f"{tokens} tokens are fewer than a window of {window}")
+    shape = replace(resolve_model(source), name=Path(source).name)
+    model, tokenizer = _loaded(AutoModelForCausalLM, AutoTokenizer, source, device)
+    if weights == "nearest":
+        _round_weights(model)
+    words = default_text() if text is None else read_text(text)
+    ids = np.array(tokenizer.encode(words, add_special_tokens=False), np.int64)
+    windows = len(ids) // window
+    require(windows >= 1, f"the text has {len(ids)} tokens, fewer than a window of {window}")
+    first = min(tokens // window, -(-windows // 2))
+    second = min(tokens // window, windows - first)
+    grid = ids[: (first + second) * window].reshape(-1, window)
+    # The studies ask a subject's model for its shape alone.
+    stand_in = cast(Any, SimpleNamespace(config=shape, layers=(), name=shape.name))
+    return Subject(
+        original=stand_in,
+        model=stand_in,
+        tokens=ids,
+        window=window,
+        weights=weights,
+        engine=cast(Any, FolderEvaluation),
+        calibration=cast(Any, FolderEvaluation(model, grid[:first])),
+        validation=cast(Any, FolderEvaluation(model, grid[first:])) if second else None,
+        identity=Identity(
+            model=shape.name,
+            model_digest=_digest(model),
+            weights=WEIGHTS[weights],
+            text=DEFAULT_TEXT if text is None else text.name,
+            text_digest=digest(words),
+            window=window,
+            calibration_tokens=first * window,
+            validation_tokens=second * window,
+        ),
+    )
+
+
+def recipe_for(subject: Subject, lengths: Sequence[int]) -> Recipe:
+    """The recipe that puts these lengths, and the subject's weights, into its model."""
+    from tilewright.torch.quantize import quantize_, restore_
+
+    evaluation = subject.calibration
+    if not isinstance(evaluation, FolderEvaluation):
+        raise CommandError("a recipe is of a model of Transformers: give --device")
+    qkv, o, u, d = lengths
+    config = AndaConfig(
+        qkv, o, u, d, weight_bits=WEIGHT_BITS if subject.weights == "nearest" else None, pad=True
+    )
+    # The model's weights are rounded already: the recipe is for the model as its folder has it.
+    recipe = quantize_(evaluation.model, replace(config, weight_bits=None))
+    restore_(evaluation.model)
+    return replace(recipe, config=config)
+
+
+def _loaded(models: Any, tokenizers: Any, source: str, device: str) -> tuple[Any, Any]:
+    place = {"device_map": "auto"} if device == "cuda" else {}
+    try:
+        model = models.from_pretrained(source, local_files_only=True, **place)
+        tokenizer = tokenizers.from_pretrained(source, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        line = str(error).strip().splitlines()[0]
+        raise CommandError(f"{source}: Transformers cannot read it: {line}") from None
+    return model.eval(), tokenizer
+
+
+def _round_weights(model: Any) -> None:
+    """int4 weights by groups, rounded to nearest, in place."""
+    import torch
+
+    from tilewright.torch.convert import quantise_integers
+    from tilewright.torch.quantize import linear_modules
+
+    with torch.no_grad():
+        for _, module in linear_modules(model).values():
+            found = quantise_integers(module.weight, WEIGHT_BITS, WEIGHT_GROUP)
+            module.weight.copy_(found.dequantised())
+
+
+def _digest(model: Any) -> str:
+    """A digest of the embeddings: enough to tell models apart."""
+    from hashlib import sha256
+
+    weight = model.get_input_embeddings().weight.detach().float().cpu().numpy()
+    return sha256(np.ascontiguousarray(weight).data).hexdigest()[:16]
