@@ -15,7 +15,7 @@ from tilewright.sim.evaluations.deca import ABLATION_SCHEMES
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import SYSTEMS, deca_cycles
 from tilewright.studies.measured import MEASURED
-from tilewright.studies.runs.deca_rates import PREFETCHERS, RECORD, rate_cases
+from tilewright.studies.runs.deca_rates import PLAIN, PREFETCHERS, RECORD, rate_cases
 from tilewright.studies.runs.deca_stream import model_stream
 
 PAPER = DecaParams()
@@ -98,7 +98,33 @@ def documented_rows():
         yield f"| Figure 16, TEPL over stores, {scheme} | {shown} | {rtl:.2f} | {model:.2f} |"
 
 
+def documented_streams():
+    """Cycles from tile to tile of the record, as docs/model.md has them."""
+    rows = {
+        row["name"]: row["cycles_per_tile"]
+        for row in json.loads((MEASURED / f"{RECORD}.json").read_text())["rates"]
+    }
+    for scheme in PLAIN:
+        streams = (f"{memory} {scheme}" for memory in ("l2", "hbm", "hbm deep"))
+        cells = (f"{rows[name]:.2f}" if name in rows else "" for name in streams)
+        yield f"| {scheme} | {' | '.join(cells)} |"
+
+
 def test_the_documented_rates_are_ours():
     text = (Path(__file__).parents[2] / "docs" / "model.md").read_text()
-    for row in documented_rows():
-        assert row in text
+    for row in (*documented_rows(), *documented_streams()):
+        assert row in text, row
+
+
+def test_tiles_keep_the_matrix_unit_fed():
+    """Limits on the record: pipeline or rows with every line near, else the share of HBM."""
+    record = json.loads((MEASURED / f"{RECORD}.json").read_text())
+    rows = {row["name"]: row for row in record["rates"]}
+    share = SYSTEMS["spr-hbm"].bytes_per_cycle(56)
+    for scheme in PLAIN:
+        found = resolve_weight_scheme(scheme)
+        near = max(16, deca_cycles(PAPER, found))
+        assert rows[f"l2 {scheme}"]["tiles"] >= 10_000
+        assert rows[f"l2 {scheme}"]["cycles_per_tile"] <= 1.05 * near
+        far = rows.get(f"hbm deep {scheme}", rows[f"hbm {scheme}"])
+        assert far["cycles_per_tile"] <= 1.05 * max(near, found.tile_bytes / share), scheme

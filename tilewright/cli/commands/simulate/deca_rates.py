@@ -12,7 +12,13 @@ EXAMPLE = "tilewright simulate deca.rates --tiles 30"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tiles", type=int, default=120, metavar="N", help="of a stream [120]")
+    parser.add_argument(
+        "--tiles",
+        type=int,
+        default=120,
+        metavar="N",
+        help="of a stream with every line in the L2 [120]",
+    )
     add_update_record(parser)
     add_simulation(parser, "deca_tepl and deca")
 
