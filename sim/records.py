@@ -21,7 +21,7 @@ class NoRecordError(LookupError):
 
 
 @cache
-def _record(folder: Path, unit: str, kind: str, goal: str = "") -> dict[str, Any]:
+def read_record(folder: Path, unit: str, kind: str, goal: str = "") -> dict[str, Any]:
     path = folder / f"{unit}.{TECHNOLOGY}{goal and f'.{goal}'}.json"
     if not path.exists():
         raise NoRecordError(f"no {kind} record of {unit} in {TECHNOLOGY}{goal and f', {goal}'}")
@@ -31,7 +31,7 @@ def _record(folder: Path, unit: str, kind: str, goal: str = "") -> dict[str, Any
 
 def area_um2(unit: str, goal: str = "") -> float:
     """Cells and memories of a unit, in square micrometres; made small, or for another goal."""
-    return float(_record(RECORDS, unit, "synthesis", goal)["metrics"]["area"]["value"])
+    return float(read_record(RECORDS, unit, "synthesis", goal)["metrics"]["area"]["value"])
 
 
 def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None) -> float:
@@ -39,7 +39,7 @@ def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None)
 
     ``mantissa`` is the length of a unit that takes many; between two measured ones a line.
     """
-    runs = _record(RECORDS / "energy", unit, "energy")["runs"]
+    runs = read_record(RECORDS / "energy", unit, "energy")["runs"]
     if mantissa is None:
         name = "real" if mode is None else f"real {mode}"
         if name not in runs:
@@ -57,7 +57,7 @@ def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
     ``figure``: ``total`` of the netlist with its clock gates, ``least`` with no flip-flop clocked
     but where it changes.
     """
-    runs = _record(RECORDS / "energy", unit, "energy")["runs"]
+    runs = read_record(RECORDS / "energy", unit, "energy")["runs"]
     if run not in runs:
         raise NoRecordError(f"no energy record of {unit} in {TECHNOLOGY}, {run}")
     return float(runs[run]["power"][figure])
@@ -65,7 +65,7 @@ def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
 
 def deca_runs(unit: str = "deca") -> list[str]:
     """Return the names of the runs of a DECA's energy record, by the slug of its parameters."""
-    return list(_record(RECORDS / "energy", unit, "energy")["runs"])
+    return list(read_record(RECORDS / "energy", unit, "energy")["runs"])
 
 
 def deca_rate(stream: str) -> float:

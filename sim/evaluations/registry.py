@@ -1,7 +1,7 @@
 """The evaluations by their names, and the class of the claims that each answers."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tilewright.golden.params.block import require
 from tilewright.sim.claims import Value
@@ -12,7 +12,7 @@ __all__ = ["CLASSES", "EVALUATIONS", "Answer", "evaluation", "reads_records"]
 Answer = Value
 EVALUATIONS: dict[str, Callable[..., Answer]] = {}
 CLASSES: dict[str, ClaimClass] = {}
-F = TypeVar("F", bound=Callable[..., Answer])
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def evaluation(claim_class: ClaimClass) -> Callable[[F], F]:

@@ -33,6 +33,7 @@ INSTEAD = {  # examples that would take long -> the same command on less
 }
 FURTHER = [
     "tilewright claims --classes",
+    "tilewright claims --coverage",
     "tilewright claims --programs",
     "tilewright compare pe --tech asap7",
     "tilewright list",

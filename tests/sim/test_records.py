@@ -19,9 +19,9 @@ UNITS = {unit for unit, _ in PES.values()} | {*("harmonia_pe", "deca", "pe_ifpu"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "RECORDS", tmp_path)
-    records._record.cache_clear()
+    records.read_record.cache_clear()
     yield tmp_path
-    records._record.cache_clear()
+    records.read_record.cache_clear()
 
 
 def write(folder, unit, area, energy=None):
@@ -96,7 +96,7 @@ def test_compute_energy_is_that_of_the_pes(folder):
     assert saved == pytest.approx(-90.0)
     few = EVALUATIONS["anda_model_energy_efficiency"](model="opt-13b", saving=SAVING)
     write(folder, FP16_PE, 1.0, {"real": 160.0})
-    records._record.cache_clear()
+    records.read_record.cache_clear()
     assert EVALUATIONS["anda_model_energy_efficiency"](model="opt-13b", saving=SAVING) > few
 
 

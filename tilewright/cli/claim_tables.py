@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from tilewright.sim.claims.classes import COUNTED
 from tilewright.sim.classes import ClassCount, Summary
+from tilewright.sim.coverage import Coverage
 from tilewright.sim.scoreboard import Result
 
-__all__ = ["Table", "claim_table", "class_table", "summary_table"]
+__all__ = ["Table", "claim_table", "class_table", "coverage_table", "summary_table"]
 
 Table = tuple[Sequence[str], list[Sequence[object]]]  # header, rows
 
@@ -59,6 +60,18 @@ def class_table(counts: Iterable[ClassCount]) -> Table:
             count.duplicates,
         )
         for count in counts
+    ]
+
+
+def coverage_table(counts: Iterable[Coverage]) -> Table:
+    """Show one paper a row, and all of them."""
+    header = ("PAPER", "CLAIMS", "SET-UP", "CAN BE", "EVALUATED", "OF THESE", "CANNOT")
+    return header, [
+        (
+            *(c.name, c.claims, c.set_up, c.can_be, c.evaluated),
+            *(f"{c.evaluated_percent:.0f}%", c.cannot),
+        )
+        for c in counts
     ]
 
 

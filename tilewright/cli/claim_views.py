@@ -12,6 +12,7 @@ from tilewright.cli import model_tables
 from tilewright.golden.params.names import unknown
 from tilewright.sim import programs, scoreboard
 from tilewright.sim.classes import Summary, class_counts, headline, summary
+from tilewright.sim.coverage import coverage, reasons
 
 __all__ = ["VIEWS"]
 
@@ -50,6 +51,16 @@ def _classes(args: argparse.Namespace) -> None:
         print(f"\n{headline(Summary.of(results))}.")
 
 
+def _coverage(args: argparse.Namespace) -> None:
+    results = scoreboard.evaluate()
+    found = coverage(results)
+    _show([count.as_dict() for count in found], tables.coverage_table(found), args)
+    if not (args.json or args.csv):
+        print("\nNot evaluated:")
+        why = reasons(r for rows in results.values() for r in rows)
+        print_table(("CLAIMS", "REASON"), [(count, text) for text, count in why.items()])
+
+
 def _residuals(args: argparse.Namespace) -> None:
     found = scoreboard.residuals(scoreboard.evaluate())
     _show(found, model_tables.residual_table(found), args)
@@ -84,6 +95,7 @@ def _show(results: Sequence[object], table: tables.Table, args: argparse.Namespa
 VIEWS: dict[str, Callable[[argparse.Namespace], None]] = {
     "claims": _claims,
     "classes": _classes,
+    "coverage": _coverage,
     "residuals": _residuals,
     "sensitivity": _sensitivity,
     "programs": _programs,

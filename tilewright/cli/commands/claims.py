@@ -8,6 +8,7 @@ NAME = "claims"
 HELP = "evaluate the papers' claims: published, ours, deviation, class, verdict"
 EXAMPLE = "tilewright claims --paper deca"
 INSTEAD = {  # options that show something else, for all claims
+    "coverage": "how many of the papers' claims are evaluated, and why the others are not",
     "residuals": "deviations by table, those of figures that constants were fitted to apart",
     "sensitivity": "what 10%% more of each constant changes most",
     "programs": "formulas for Anda and Harmonia beside the cycles of their programs",

@@ -1,0 +1,97 @@
+"""Structures and shares that the committed synthesis records show: memories, areas, power."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.golden.anda.cycles import group_cycles
+from tilewright.sim.claims.classes import ClaimClass
+from tilewright.sim.evaluations.anda import ANDA_PE
+from tilewright.sim.evaluations.registry import evaluation
+from tilewright.sim.records import RECORDS, energy_fj, read_record
+
+__all__ = ["macro", "part_count", "part_share", "power_share", "system_share"]
+
+# Modules of DECA by the paper's division of area and power; everything else is the "rest".
+DECA_PARTS = {"buffers": r"tout\d.*|loader\d\.(load_unit|\w+_queue)", "lut": r"pipeline\.lut"}
+# Modules of the Anda accelerator by the rows of the paper's Table III.
+ANDA_PARTS = {
+    "mxu": ("matrix", "matrix_feeder"),
+    "compressor": ("collector",),
+    "vector": ("vector", "vector_feeder"),
+    "activation_buffer": ("activations",),
+    "weight_buffer": ("weights",),
+    "others": ("", "controller", "dma", "registers"),
+}
+MACRO = re.compile(r"sram_(?P<entries>\d+)x(?P<bits>\d+)_(?P<reads>\d+)r(?P<writes>\d+)w")
+
+
+def _macros(unit: str, goal: str, entries: int) -> dict[str, Any]:
+    found = read_record(RECORDS, unit, "synthesis", goal)["cells_by_kind"]
+    for kind, count in found.items():
+        match = MACRO.match(kind)
+        if match and int(match["entries"]) == entries:
+            return {
+                "count": count,
+                **{name: int(value) for name, value in match.groupdict().items()},
+            }
+    return {"count": 0, "entries": 0, "bits": 0, "reads": 0, "writes": 0}
+
+
+@evaluation(ClaimClass.PARAMETER)
+def macro(entries: int, figure: str, unit: str = "deca", goal: str = "fastest") -> float:
+    """Memories of so many entries in a netlist: ``count``, or ``bits``, ``reads`` of one."""
+    return float(_macros(unit, goal, entries)[figure])
+
+
+@evaluation(ClaimClass.PARAMETER)
+def part_count(pattern: str, unit: str = "deca", goal: str = "fastest") -> float:
+    """How many parts of a netlist have a name of this form."""
+    parts = read_record(RECORDS, unit, "synthesis", goal)["area_by_part"]
+    return float(sum(re.fullmatch(pattern, name) is not None for name in parts))
+
+
+def _share(sizes: Mapping[str, float], group: str) -> float:
+    """Percent of the sizes that belong to one of ``DECA_PARTS``, or to none of them."""
+    sums = dict.fromkeys((*DECA_PARTS, "rest"), 0.0)
+    for name, size in sizes.items():
+        found = (g for g, pattern in DECA_PARTS.items() if re.fullmatch(pattern, name))
+        sums[next(found, "rest")] += size
+    return 100 * sums[group] / sum(sums.values())
+
+
+@evaluation(ClaimClass.NETLIST)
+def part_share(group: str) -> float:
+    """Percent of a DECA's area, by the paper's division."""
+    return _share(read_record(RECORDS, "deca", "synthesis", "fastest")["area_by_part"], group)
+
+
+@evaluation(ClaimClass.NETLIST)
+def power_share(group: str, run: str) -> float:
+    """Percent of a DECA's power in one run, by the paper's division."""
+    parts = read_record(RECORDS / "energy", "deca", "energy")["runs"][run]["power_by_part"]
+    return _share({name: figures["total"] for name, figures in parts.items()}, group)
+
+
+@evaluation(ClaimClass.NETLIST)
+def system_share(part: str) -> float:
+    """Percent of the Anda accelerator's area, by the rows of the paper's table."""
+    parts = read_record(RECORDS / "system", "anda", "system")["parts"]
+    areas = {name: sizes["logic"] + sizes["memory"] for name, sizes in parts.items()}
+    known = {name for names in ANDA_PARTS.values() for name in names}
+    if set(areas) != known:
+        raise ValueError(f"no row of the table for {', '.join(sorted(set(areas) ^ known))}")
+    return 100 * sum(areas[name] for name in ANDA_PARTS[part]) / sum(areas.values())
+
+
+@evaluation(ClaimClass.NETLIST)
+def pe_energy_ratio(mantissa: int, over: str) -> float:
+    """Energy of a multiply-add of Anda's unit at a mantissa length over that of another PE."""
+    return energy_fj(ANDA_PE, mantissa) / energy_fj(over)
+
+
+@evaluation(ClaimClass.NETLIST)
+def pe_power_ratio(mantissa: int, over: str, lanes: int = 4) -> float:
+    """Power of Anda's unit at work over that of a PE with ``lanes`` multiply-adds a cycle."""
+    rate = 64 / group_cycles(mantissa) / lanes
+    return pe_energy_ratio(mantissa, over) * rate
