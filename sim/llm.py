@@ -59,6 +59,9 @@ class LlmResult:
     latency_ms: float
     tokens_per_second: float
     joules_per_token: float
+    average_watts: float
+    tokens_per_second_per_watt: float
+    tokens_per_second_per_mm2: float | None  # of the dies, where their area is known
     utilisation: dict[str, float]  # of each resource, over the whole step
     bound: str
     ms_by_part: dict[str, float]
@@ -128,6 +131,8 @@ def answer_on(
     step = run(model, target, scheme, sequences, prompt, kv)
     tokens = sequences.tokens if prompt else sequences.sequences
     needed = step.weights + step.cache
+    joules = sum(step.joules_by_part.values())
+    area = 0.0 if target.server is None else target.server.die_area
     return LlmResult(
         model=model.name,
         parameters=model.parameters,
@@ -143,7 +148,10 @@ def answer_on(
         contexts=sequences.groups,
         latency_ms=1e3 * step.seconds,
         tokens_per_second=tokens / step.seconds,
-        joules_per_token=sum(step.joules_by_part.values()) / tokens,
+        joules_per_token=joules / tokens,
+        average_watts=joules / step.seconds,
+        tokens_per_second_per_watt=tokens / joules,
+        tokens_per_second_per_mm2=tokens / step.seconds / area if area else None,
         utilisation=step.utilisation,
         bound=step.bound,
         ms_by_part=step.ms_by_part,
@@ -207,12 +215,12 @@ def _on_server(
         for name in xeon.RESOURCES
     }
     longest = max(time.products, key=lambda p: p.seconds)
-    # Memory in the package shares its design power; of that outside none is published.
-    hbm = bool(machine.memory_in_package)
-    energy = {"memory": 8 * read * machine.memory_energy * 1e-12} if hbm else {}
-    energy["package at most"] = machine.design_power * time.seconds - energy.get("memory", 0.0)
-    without = "" if hbm else ", memory not counted"
-    remarks.append(f"energy is a bound: the package at its design power{without}")
+    energy = _package_energy(machine, engine, time, share, read)
+    most = machine.design_power * time.seconds
+    remarks.append(
+        "energy of the package is its design power by activity, in shares that are assumed;"
+        f" {most:.3g} J if it drew all of it"
+    )
     if engine == "deca":
         joules, remark = _deca_energy(target, weights, share["vector"], time.seconds)
         energy |= joules
@@ -234,6 +242,26 @@ def _on_server(
         capacity=machine.capacity,
         remarks=tuple(remarks),
     )
+
+
+def _package_energy(
+    machine: Server, engine: str, time: ServerStep, share: dict[str, float], read: float
+) -> dict[str, float]:
+    """Return the joules of a step: idle, cores at work, their busy units, and bits from memory.
+
+    Attention and small kernels count as work of the vector units.
+    """
+    vector = time.rest / time.seconds
+    if engine != "deca":  # else the DECA is what ``share`` tells of
+        vector = min(1.0, vector + share["vector"])
+    watts = {
+        "idle": machine.idle_power,
+        "cores": machine.core_power,
+        "vector units": machine.vector_power * vector,
+        "matrix units": machine.matrix_power * share["matrix"],
+    }
+    found = {name: part * machine.design_power * time.seconds for name, part in watts.items()}
+    return found | {"memory": 8 * read * machine.memory_energy * 1e-12}
 
 
 def _fitted_remarks(

@@ -22,12 +22,17 @@ def test_llm_gives_latency_rate_bounds_energy_and_memory(capsys):
     )
     assert found["tokens_per_second"] == pytest.approx(16e3 / found["latency_ms"])
     assert sum(found["ms_by_part"].values()) == pytest.approx(found["latency_ms"])
-    assert set(found["utilisation"]) == {"memory", "vector", "matrix"}
+    assert set(found["utilisation"]) == {"memory", "vector", "matrix", "l2", "llc"}
     assert found["engine"] == "deca"
     assert found["memory_bytes"]["fits"] is True
     seconds, energy = found["latency_ms"] / 1e3, found["joules_by_part"]
     assert energy["memory"] > 0
-    assert energy["memory"] + energy["package at most"] == pytest.approx(350 * seconds)
+    assert energy["idle"] == pytest.approx(0.3 * 350 * seconds)
+    assert 0.55 * 350 * seconds < sum(energy.values()) < 350 * seconds
+    assert found["average_watts"] == pytest.approx(sum(energy.values()) / seconds)
+    rate = found["tokens_per_second"]
+    assert found["tokens_per_second_per_watt"] == pytest.approx(rate / found["average_watts"])
+    assert found["tokens_per_second_per_mm2"] == pytest.approx(rate / 1576)
     # Of 56 DECAs, from their energy record: more than idle, less than always at work.
     idle, work = (56e-3 * deca_power_mw(run) * seconds for run in ("idle", "mxfp4 real"))
     assert idle < energy["deca"] < work
@@ -189,7 +194,7 @@ def test_compare_llm_has_every_system(capsys):
     # Energy, as its help says, and what kind of figure it is.
     place = out.splitlines()[0].index("J/TOKEN")
     assert all(float(line[place : place + 7]) > 0 for line in out.splitlines()[1:])
-    assert "energy is a bound: the package at its design power" in err
+    assert "energy of the package is its design power by activity" in err
     code, out, _ = run(capsys, "compare", "llm", "opt-1.3b", "--csv")
     assert (code, len(out.splitlines())) == (0, 1 + len(rows))
 
@@ -228,7 +233,9 @@ def test_a_sweep_is_a_table_json_or_csv(capsys):
     table = list(csv.DictReader(out.splitlines()))
     assert code == 0
     assert [float(row["latency_ms"]) for row in table] == [row["latency_ms"] for row in rows]
-    assert "energy is a bound" in err  # beside the table, not in it
+    assert (
+        "energy of the package is its design power by activity" in err
+    )  # beside the table, not in it
     code, out, _ = run(capsys, *words)
     assert (code, len(out.splitlines())) == (0, 7)
 
