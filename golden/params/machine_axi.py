@@ -27,7 +27,7 @@ class MachineAxiPorts(MachineParams):
     @property
     def machine(self) -> MachineParams:
         """The accelerator behind the ports."""
-        return self.MACHINE(**{f.name: getattr(self, f.name) for f in fields(self.MACHINE)})  # type: ignore[arg-type]
+        return self.MACHINE(**{f.name: getattr(self, f.name) for f in fields(self.MACHINE)})
 
     def check_ports(self) -> None:
         super().check_ports()

@@ -28,9 +28,7 @@ class Accelerator:
     disassemble: Callable[[Any], str]
     errors: tuple[Error, ...]  # with which a program can stop
     counter: type[IntEnum]
-    first_hazard: Callable[
-        ..., Hazard | None
-    ]  # (params, program); what the hardware does not check
+    first_hazard: Callable[..., Hazard | None]  # (params, program); not checked by the hardware
 
 
 def accelerator_of(params: BlockParams) -> Accelerator:

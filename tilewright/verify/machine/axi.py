@@ -40,6 +40,7 @@ from tilewright.verify.streams import PERIOD_NS
 __all__ = ["gemms_behind_axi", "refused_accesses"]
 
 JOB = job.load()
+PARAMS: Any = JOB.params  # of an accelerator behind AXI
 LIMIT = 200_000  # cycles of a program
 _SHAPES = {"anda": (3, 40, 20), "harmonia": (3, 20, 9)}
 
@@ -68,8 +69,7 @@ class Host:
     """A processor and the channels of its memory."""
 
     def __init__(self, dut: Any, external: np.ndarray, stall: float, seed: int):
-        self.dut, self.params = dut, JOB.params
-        self.machine_params = JOB.params.machine
+        self.dut, self.params = dut, PARAMS
         self.external = external.reshape(-1, self.params.line_bytes)
         self.random = Random(seed)
         self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), dut.clk)
@@ -129,7 +129,7 @@ def _channels(model: Any) -> Iterator[Any]:
 async def _host(dut: Any, external: np.ndarray, stall: float, seed: int) -> Host:
     Clock(dut.clk, PERIOD_NS, "ns").start()
     # Every input has a value before the models write their own first ones.
-    for wire in JOB.params.wires:
+    for wire in PARAMS.wires:
         if not wire.output:
             getattr(dut, wire.name).value = 0
     dut.rst.value = 1
@@ -145,7 +145,7 @@ async def _host(dut: Any, external: np.ndarray, stall: float, seed: int) -> Host
 async def gemms_behind_axi(dut: Any, stall: float) -> None:
     """Results are golden's, then a load beyond the memory stops with a bus error."""
     start = time.perf_counter()
-    params = JOB.params.machine
+    params = PARAMS.machine
     system = accelerator_of(params)
     sizes = dict(zip(("tokens", "inputs", "outputs"), _SHAPES[params.block], strict=True))
     extra = {"mantissa": 5, "result": 4} if params.block == "anda" else {}
@@ -173,7 +173,7 @@ async def gemms_behind_axi(dut: Any, stall: float) -> None:
 @cocotb.test
 async def refused_accesses(dut: Any) -> None:
     """Unknown and read-only registers, and writes of a part of one."""
-    host = await _host(dut, np.zeros((64, JOB.params.line_bytes), np.uint8), 0.0, JOB.seed)
+    host = await _host(dut, np.zeros((64, PARAMS.line_bytes), np.uint8), 0.0, JOB.seed)
     assert (await host.read(Register.IDENTITY))[1] == AxiResp.OKAY
     assert await host.write(Register.STATUS, 1) == AxiResp.SLVERR
     assert (await host.read(0x40))[1] == AxiResp.SLVERR
