@@ -23,6 +23,7 @@ from tilewright.golden.params.formats import FP16, BlockFormat
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, HarmoniaPeParams, Mode
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Opcode, Operand
 from tilewright.golden.params.llm import LlmShape
+from tilewright.sim.inputs import measured
 from tilewright.sim.workload import Gemm
 
 __all__ = [
@@ -271,7 +272,7 @@ def anda(lengths: dict[str, int] | None = None, params: AndaParams = PAPER_ANDA)
         start=lambda length: _anda_start(params, length),
         drain=params.rows,  # a row a cycle: tilewright.golden.anda.cycles
         clock=ANDA_CLOCK,
-        cycles=group_cycles,
+        cycles=lambda length: measured("anda.cycles", group_cycles(length)),
         activation_bits=_block_bits(params.group),
         lengths={"qkv": 7, "o": 7, "u": 6, "d": 5} | (lengths or {}),
         attention_rate=lambda keys: VECTOR_LANES,
@@ -340,6 +341,11 @@ def _harmonia_power(params: HarmoniaParams) -> dict[str, float]:
     return _array_power({"compute": HARMONIA_WATTS - buffers}, paper, params)
 
 
+def harmonia_rate(mode: Mode, pe: HarmoniaPeParams | None = None) -> float:
+    """Return the multiply-adds a cycle of Harmonia's processing element in a mode."""
+    return float((pe or HarmoniaPeParams()).macs_per_cycle(mode)) / measured("harmonia.cycles")
+
+
 def harmonia(params: HarmoniaParams = PAPER_HARMONIA) -> Accelerator:
     """Return Harmonia's array with the cycles of ``tilewright.golden.params.harmonia``."""
     pe, cached = HarmoniaPeParams(group=params.group), params.cache
@@ -348,7 +354,7 @@ def harmonia(params: HarmoniaParams = PAPER_HARMONIA) -> Accelerator:
     def attention_rate(keys: int) -> float:
         """Recent and initial tokens at 8 bits take twice the time."""
         high = min(keys, cached.initial + cached.local)
-        fast, slow = (float(pe.macs_per_cycle(m)) for m in (Mode.M8M4, Mode.M8M8))
+        fast, slow = (harmonia_rate(m, pe) for m in (Mode.M8M4, Mode.M8M8))
         return params.rows * params.columns * keys / ((keys - high) / fast + high / slow)
 
     return Accelerator(
@@ -359,7 +365,7 @@ def harmonia(params: HarmoniaParams = PAPER_HARMONIA) -> Accelerator:
         start=lambda length: _harmonia_start(params),
         drain=params.columns,  # a column a cycle: tilewright.golden.harmonia.array
         clock=HARMONIA_CLOCK,
-        cycles=_fixed(float(pe.group / pe.macs_per_cycle(Mode.M8W4))),
+        cycles=lambda length: pe.group / harmonia_rate(Mode.M8W4, pe),
         activation_bits=_block_bits(params.group),
         lengths=dict.fromkeys(("qkv", "o", "u", "d"), ACTIVATION_BITS),
         attention_rate=attention_rate,

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 __all__ = [
     *("Constant", "cached", "changed", "constant"),
-    *("constants_read", "set_constant", "table"),
+    *("constants_read", "forget", "set_constant", "table"),
 ]
 
 TABLE = Path(__file__).with_name("calibration.toml")
@@ -59,7 +59,7 @@ def constant(name: str) -> float:
 @contextmanager
 def constants_read() -> Iterator[set[str]]:
     """Collect the names of the constants that results inside the ``with`` statement follow from."""
-    _forget()
+    forget()
     _READ.append(set())
     try:
         yield _READ[-1]
@@ -70,10 +70,11 @@ def constants_read() -> Iterator[set[str]]:
 def set_constant(name: str, value: float) -> None:
     """Give a constant another value in this process, and forget what followed from the old one."""
     _values()[name] = value
-    _forget()
+    forget()
 
 
-def _forget() -> None:
+def forget() -> None:
+    """Drop every result that follows from constants or measured inputs."""
     for clear in _CLEAR:
         clear()
 

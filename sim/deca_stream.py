@@ -17,6 +17,7 @@ from tilewright.golden.deca.tile_timing import even_tiles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.calibration import constant
+from tilewright.sim.inputs import measured
 from tilewright.sim.scheme import WeightScheme
 
 __all__ = ["Integration", "Prefetch", "TileRate", "tile_rate"]
@@ -39,12 +40,15 @@ class Integration:
     def __post_init__(self) -> None:
         require(0 <= self.degree <= 15, f"degree must be 0..15, not {self.degree!r}")
 
-    def memory(self, bytes_per_cycle: float) -> MemoryParams:
-        """The memory below a DECA that has this share of the bandwidth."""
+    def memory(self, bytes_per_cycle: float, clocks: float = 1.0) -> MemoryParams:
+        """The memory below a DECA that has this share of the bandwidth, in cycles of that DECA.
+
+        ``clocks``: of the core for each one of the DECA, to which its share refers too.
+        """
         near = constant("l2_latency") if self.through_l2 else constant("llc_latency")
         found = MemoryParams(
-            l2_latency=round(near),
-            latency=max(0, round(constant("memory_latency") - near)),
+            l2_latency=max(1, round(near / clocks)),
+            latency=max(0, round((constant("memory_latency") - near) / clocks)),
             bytes_per_cycle=Fraction(bytes_per_cycle).limit_denominator(MOST_PARTS),
             prefetch_lines=round(constant("prefetch_lines")),
         )
@@ -58,12 +62,12 @@ class Integration:
             ahead_lines=round(constant("l2_ahead_lines")),
         )
 
-    def core(self, matrix_cycles: float) -> CoreParams:
-        """The core beside it, whose products of one tile take so many cycles."""
-        way = round(constant("store_cycles"))
-        l2 = round(constant("l2_latency"))
+    def core(self, matrix_cycles: float, clocks: float = 1.0) -> CoreParams:
+        """The core beside it, whose products of one tile take so many of its own cycles."""
+        way = round(constant("store_cycles") / clocks)
+        l2 = round(constant("l2_latency") / clocks)
         return CoreParams(
-            matrix_cycles=max(1, round(matrix_cycles)),
+            matrix_cycles=max(1, round(matrix_cycles / clocks)),
             store_way=way,
             load_way=way if self.tout else l2,
             result_delay=0 if self.tout else l2,
@@ -89,14 +93,17 @@ def tile_rate(
     """The rate of a stream of tiles in ``scheme``."""
     require(bytes_per_cycle > 0, f"bytes_per_cycle must be above 0, not {bytes_per_cycle!r}")
     degree = integration.degree if integration.prefetch == "deca" else 0
-    return _stream(
+    # What if its RTL took more cycles: the same as if its clock were slower than the core's.
+    clocks = measured("deca.cycles")
+    rate = _stream(
         params,
         scheme,
-        integration.memory(bytes_per_cycle),
-        integration.core(matrix_cycles),
+        integration.memory(bytes_per_cycle * clocks, clocks),
+        integration.core(matrix_cycles, clocks),
         degree,
         integration.tepl,
     )
+    return replace(rate, cycles=rate.cycles * clocks)
 
 
 @lru_cache(maxsize=4096)

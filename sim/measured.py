@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tilewright.sim.inputs import measured
 from tilewright.sim.records import NoRecordError
 
 __all__ = [
@@ -41,7 +42,7 @@ def record() -> dict[str, Any]:
 def _seconds(section: str, **wanted: Any) -> float:
     for row in _record(RECORD)[section]:
         if all(row[name] == value for name, value in wanted.items()):
-            return float(row["seconds"])
+            return measured(f"silicon.{wanted['kernel'].replace(' ', '_')}", float(row["seconds"]))
     raise NoRecordError(f"no measurement of {wanted} among the {section} of the kernels' record")
 
 
@@ -49,7 +50,7 @@ def model_seconds(model: str, batch: int) -> float:
     """One step of a whole Llama 3 8B that decodes, one token of each sequence of the batch."""
     for row in _record(MODEL_RECORD)["decode"]:
         if (row["model"], row["batch"]) == (model, batch):
-            return float(row["seconds"])
+            return measured(f"silicon.{model.replace(' ', '_')}", float(row["seconds"]))
     raise NoRecordError(f"no measurement of {model} at batch {batch} among the whole models")
 
 

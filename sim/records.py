@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.sim.inputs import measured
+
 __all__ = [
     *("NoRecordError", "area_um2", "deca_power_mw", "deca_rate", "deca_runs", "energy_fj"),
 ]
@@ -31,7 +33,8 @@ def read_record(folder: Path, unit: str, kind: str, goal: str = "") -> dict[str,
 
 def area_um2(unit: str, goal: str = "") -> float:
     """Cells and memories of a unit, in square micrometres; made small, or for another goal."""
-    return float(read_record(RECORDS, unit, "synthesis", goal)["metrics"]["area"]["value"])
+    area = float(read_record(RECORDS, unit, "synthesis", goal)["metrics"]["area"]["value"])
+    return measured(f"{unit}.area", area)
 
 
 def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None) -> float:
@@ -44,11 +47,12 @@ def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None)
         name = "real" if mode is None else f"real {mode}"
         if name not in runs:
             raise NoRecordError(f"no energy record of {unit} in {TECHNOLOGY}, {name}")
-        return float(runs[name]["total"])
+        return measured(f"{unit}.energy", float(runs[name]["total"]))
     prefix = "real m"
     known = sorted((int(n.removeprefix(prefix)), n) for n in runs if n.startswith(prefix))
     lengths = [length for length, _ in known]
-    return float(np.interp(mantissa, lengths, [runs[name]["total"] for _, name in known]))
+    between = np.interp(mantissa, lengths, [runs[name]["total"] for _, name in known])
+    return measured(f"{unit}.energy", float(between))
 
 
 def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
@@ -60,7 +64,7 @@ def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:
     runs = read_record(RECORDS / "energy", unit, "energy")["runs"]
     if run not in runs:
         raise NoRecordError(f"no energy record of {unit} in {TECHNOLOGY}, {run}")
-    return float(runs[run]["power"][figure])
+    return measured("deca.power", float(runs[run]["power"][figure]))
 
 
 def deca_runs(unit: str = "deca") -> list[str]:
@@ -72,7 +76,7 @@ def deca_rate(stream: str) -> float:
     """Cycles between two tiles of a stream on DECA's RTL (``tilewright simulate deca.rates``)."""
     for row in _rates(DECA_RATES):
         if row["name"] == stream:
-            return float(row["cycles_per_tile"])
+            return measured("deca.rates", float(row["cycles_per_tile"]))
     raise NoRecordError(f"no record of {stream} among the rates of DECA")
 
 

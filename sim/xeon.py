@@ -15,6 +15,7 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.calibration import constant
 from tilewright.sim.deca_stream import Integration, tile_rate
+from tilewright.sim.inputs import measured
 from tilewright.sim.measured_software import KERNELS, measured_cycles
 from tilewright.sim.records import NoRecordError
 from tilewright.sim.scheme import WeightScheme
@@ -81,9 +82,13 @@ def vector_operations(scheme: WeightScheme) -> float:
 
 
 @lru_cache(maxsize=1024)
+def _deca_cycles(params: DecaParams, scheme: WeightScheme) -> float:
+    return float(expected_cycles(params, scheme.config, scheme.density))
+
+
 def deca_cycles(params: DecaParams, scheme: WeightScheme) -> float:
     """Mean cycles of a tile in the vector pipeline, from the golden cycle model."""
-    return float(expected_cycles(params, scheme.config, scheme.density))
+    return measured("deca.cycles", _deca_cycles(params, scheme))
 
 
 def tile_cost(

@@ -71,6 +71,7 @@ class Claim:
     study: str = ""  # the study that compares it
     arguments: dict[str, Any] = field(hash=False, default_factory=dict)  # of evaluate or study
     reason: str = ""  # of a known deviation, or why nothing answers the claim
+    shown_by: str = ""  # the function of tilewright.sim.evaluations.reasons that shows the reason
     stated_class: ClaimClass | None = None
     same_as: str = ""  # id of the claim of which this one is the same figure: they count once
     derived_from: tuple[str, ...] = ()  # ids of the claims whose figures give this one
@@ -79,6 +80,7 @@ class Claim:
         require(self.id.startswith(f"{self.paper}."), f"the id must begin with {self.paper}.")
         require(self.where != "", "where must name the place in the paper")
         require(not (self.evaluate and self.study), "evaluate and study exclude each other")
+        require(bool(self.shown_by) <= bool(self.reason), "shown_by needs reason")
         require(
             bool(self.stated_class or self.same_as or self.derived_from) <= bool(self.evaluate),
             "class, same_as and derived_from need evaluate",

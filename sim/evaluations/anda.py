@@ -6,10 +6,12 @@ from statistics import fmean
 from tilewright.golden.params.formats import BlockFormat
 from tilewright.sim import accelerator as acc
 from tilewright.sim.anda import MODULES, lengths_of_saving, module_shares
+from tilewright.sim.calibration import cached
 from tilewright.sim.claims.classes import ClaimClass
+from tilewright.sim.evaluations.elements import anda_pe, pe_area, pe_fj
 from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.models import resolve_model
-from tilewright.sim.records import area_um2, energy_fj
+from tilewright.sim.records import energy_fj
 from tilewright.sim.workload import attention, linear, total_macs
 
 ANDA_MODELS = (
@@ -19,7 +21,7 @@ ANDA_MODELS = (
 PREFILL = 2048
 
 
-@cache
+@cached(64)
 def _anda_run(model: str, printed: float) -> tuple[acc.Accelerator, list[acc.GemmTime]]:
     shape = resolve_model(model)
     machine = acc.anda(lengths_of_saving(shape, printed).lengths)
@@ -105,34 +107,39 @@ def integer_share(contexts: list[int]) -> float:
     return fmean(shares)
 
 
-# Units of the records that stand for a PE: fp16 multipliers and adders that round one by one,
-# and Anda's unit as it is in the array, whose weights wait outside.
-FP16_PE, ANDA_PE = "pe_fp_fp__form_discrete", "anda_apu__buffered_false"
 ANDA_AREA = {"total": 2.17, "mxu": 0.41, "compressor": 0.07}  # mm2, the paper's Table III
 
 
 @evaluation(ClaimClass.NETLIST)
 def anda_area_efficiency(savings: list[float]) -> float:
     """PEs from the records, everything else as in the paper's Table III."""
-    pes = ANDA_AREA["mxu"] * area_um2(FP16_PE) / area_um2(ANDA_PE)
+    pes = ANDA_AREA["mxu"] * pe_area("fp-fp") / pe_area("anda-m8")
     rest = ANDA_AREA["total"] - ANDA_AREA["mxu"]
     ratio = (rest - ANDA_AREA["compressor"] + pes) / ANDA_AREA["total"]
     return anda_speedup(savings) * ratio
 
 
-def _pe_energy(model: str, saving: float) -> float:
+def pe_energy(model: str, saving: float) -> float:
     """Energy of Anda's PEs over that of fp16 ones for a model's projections."""
     shape = resolve_model(model)
     lengths, shares = lengths_of_saving(shape, saving).lengths, module_shares(shape)
-    ours = sum(shares[name] * energy_fj(ANDA_PE, lengths[name]) for name in MODULES)
-    return ours / energy_fj(FP16_PE)
+    ours = sum(shares[name] * energy_fj(anda_pe(), lengths[name]) for name in MODULES)
+    return ours / pe_fj("fp-fp")
+
+
+def activation_saved(model: str, saving: float) -> float:
+    """Change of the bits that activations alone take, in percent."""
+    shape = resolve_model(model)
+    lengths, shares = lengths_of_saving(shape, saving).lengths, module_shares(shape)
+    bits = sum(shares[name] * acc.anda().activation_bits(lengths[name]) for name in MODULES)
+    return 100 * (bits / 16 - 1)
 
 
 def _energy_gain(model: str, saving: float) -> float:
     """The fp16 machine's compute energy is Anda's published one by the ratio of the records."""
     ours, theirs = _anda_run(model, saving), _baseline_run(model, "fp-fp")
     here, there = acc.energy(*ours), acc.energy(*theirs)
-    there["compute"] = here["compute"] / _pe_energy(model, saving)
+    there["compute"] = here["compute"] / pe_energy(model, saving)
     return sum(there.values()) / sum(here.values())
 
 
@@ -152,10 +159,4 @@ def anda_model_energy_efficiency(model: str, saving: float) -> float:
 @evaluation(ClaimClass.NETLIST)
 def anda_compute_saved(model: str, saving: float) -> float:
     """Change of the PEs' energy, in percent."""
-    return 100 * (_pe_energy(model, saving) - 1)
-
-
-@evaluation(ClaimClass.NETLIST)
-def pe_area_ratio(pe: str, over: str) -> float:
-    """Area of one PE over that of another, from the records."""
-    return area_um2(pe) / area_um2(over)
+    return 100 * (pe_energy(model, saving) - 1)

@@ -5,31 +5,21 @@ from statistics import fmean
 
 from tilewright.golden.harmonia.precision import cache_size, element_share
 from tilewright.golden.harmonia.traffic import TiledShape, switch_point
-from tilewright.golden.params.harmonia import CacheParams, HarmoniaPeParams, Mode
+from tilewright.golden.params.harmonia import CacheParams, Mode
 from tilewright.golden.params.harmonia_machine import Dataflow
 from tilewright.sim import accelerator as acc
 from tilewright.sim.claims.classes import ClaimClass
-from tilewright.sim.evaluations.anda import ANDA_PE, PREFILL
+from tilewright.sim.evaluations.anda import PREFILL
+from tilewright.sim.evaluations.elements import pe_area, pe_fj, pe_rate, pe_ratio
 from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.models import resolve_model
-from tilewright.sim.records import area_um2, energy_fj
 from tilewright.sim.workload import prefill, total_macs
 
 HARMONIA_MODELS = (
     *("llama-3.2-1b", "llama-3.2-3b", "mistral-7b", "llama-3.1-8b", "llama-2-13b"),
     *("llama-7b", "llama-2-7b", "opt-6.7b"),
 )
-LANES = 4  # multiply-adds a cycle of a PE of ``hw/pe``
-# Baseline -> synthesised unit and its multiply-adds a cycle. At equal area a baseline has the
-# smaller of our two fp16 PEs.
-PES = {
-    "fp-fp": ("pe_fp_fp", LANES),
-    "fp-int": ("pe_fp_int", LANES),
-    "figna": ("pe_figna", LANES),
-    "anda-m8": (ANDA_PE, 64 / 9),
-    "anda-m6": (ANDA_PE, 64 / 7),
-    "anda-m4": (ANDA_PE, 64 / 5),
-}
+PES = ("fp-fp", "fp-int", "figna", "anda-m8", "anda-m6", "anda-m4")  # of the paper's Figure 17
 ANDA_LENGTHS = {"anda-m8": 8, "anda-m6": 6, "anda-m4": 4}
 # Whole machines: Anda at the whole length next to its mean at 1% loss.
 MACHINES = ("fp-fp", "fp-int", "figna", "anda-m6")
@@ -39,7 +29,7 @@ MACHINES = ("fp-fp", "fp-int", "figna", "anda-m6")
 def harmonia_peak(mode: str) -> float:
     """Multiply-adds a cycle of the array."""
     array = acc.PAPER_HARMONIA
-    return float(array.rows * array.columns * HarmoniaPeParams().macs_per_cycle(Mode(mode)))
+    return array.rows * array.columns * acc.harmonia_rate(Mode(mode))
 
 
 @evaluation(ClaimClass.IDENTITY)
@@ -71,22 +61,22 @@ def traffic_switch(columns: int, tile_rows: int, tile_columns: int) -> bool:
     return below is Dataflow.ROW_MAJOR and above is Dataflow.COLUMN_MAJOR
 
 
-def _iso_area_speedups(model: str, context: int, joint: bool) -> dict[str, float]:
+def iso_area_speedups(model: str, context: int, joint: bool) -> dict[str, float]:
     """Harmonia over each baseline whose PEs fill the same area.
 
     Projections, and with ``joint`` attention too; for that a baseline has fp16 PEs beside its
     own, as many as the fp16 machine, whose area is not counted against it.
     """
     shape = resolve_model(model)
-    per_area = {name: rate / area_um2(unit) for name, (unit, rate) in PES.items()}
-    area = area_um2("harmonia_pe")
+    per_area = {name: pe_rate(name) / pe_area(name) for name in PES}
+    area = pe_area("harmonia-m8w4")
     machine = acc.harmonia()
     products = prefill(shape, 1, context)
     macs = {
         kind: total_macs([p for p in products if (p.module == "attention") == kind])
         for kind in (False, True)
     }
-    peak = float(HarmoniaPeParams().macs_per_cycle(Mode.M8W4))
+    peak = pe_rate("harmonia-m8w4")
     array = machine.rows * machine.columns
     ours = macs[False] / peak
     if joint:
@@ -106,40 +96,33 @@ ENDS: dict[str, Callable[[Iterable[float]], float]] = {"least": min, "most": max
 @evaluation(ClaimClass.NETLIST)
 def harmonia_speedup(end: str) -> float:
     """Least or most of the mean speedups over each baseline: all models, 2048 tokens."""
-    runs = [_iso_area_speedups(model, PREFILL, joint=True) for model in HARMONIA_MODELS]
+    runs = [iso_area_speedups(model, PREFILL, joint=True) for model in HARMONIA_MODELS]
     return ENDS[end](fmean(run[name] for run in runs) for name in MACHINES)
 
 
 @evaluation(ClaimClass.NETLIST)
 def harmonia_sweep(end: str, model: str, contexts: list[int]) -> float:
     """Least or most speedup over any baseline at any of these contexts."""
-    runs = [_iso_area_speedups(model, context, joint=True) for context in contexts]
+    runs = [iso_area_speedups(model, context, joint=True) for context in contexts]
     return ENDS[end](speedup for run in runs for speedup in run.values())
 
 
 @evaluation(ClaimClass.NETLIST)
 def harmonia_linear_speedup() -> float:
-    """Largest speedup in projections alone."""
-    return max(_iso_area_speedups("llama-2-13b", PREFILL, joint=False).values())
+    """Speed over the fp16 machine of equal area, projections alone."""
+    return iso_area_speedups("llama-2-13b", PREFILL, joint=False)["fp-fp"]
 
 
 @evaluation(ClaimClass.NETLIST)
 def harmonia_pe_efficiency(end: str) -> float:
     """Least or most area efficiency of a PE over the baselines'."""
-    own = float(HarmoniaPeParams().macs_per_cycle(Mode.M8W4)) / area_um2("harmonia_pe")
-    return ENDS[end](own / (rate / area_um2(unit)) for unit, rate in PES.values())
-
-
-def _pe_fj(name: str) -> float:
-    unit, _ = PES[name]
-    return energy_fj(unit, ANDA_LENGTHS.get(name))
+    return ENDS[end](pe_ratio("area_efficiency", "harmonia-m8w4", name) for name in PES)
 
 
 @evaluation(ClaimClass.NETLIST)
 def harmonia_pe_energy(end: str) -> float:
     """Least or most energy of a baseline's multiply-add over that of a PE in M8W4."""
-    own = energy_fj("harmonia_pe", mode=Mode.M8W4.value)
-    return ENDS[end](_pe_fj(name) / own for name in PES)
+    return ENDS[end](pe_ratio("energy_efficiency", "harmonia-m8w4", name) for name in PES)
 
 
 def _baseline(name: str) -> acc.Accelerator:
@@ -164,12 +147,12 @@ def _energy_reductions(model: str, context: int, joint: bool) -> dict[str, float
     machine = acc.harmonia()
     ours = sum(acc.energy(machine, acc.run(machine, products)).values())
     peak = harmonia_peak(Mode.M8W4.value) * acc.HARMONIA_CLOCK
-    scale = machine.power["compute"] / peak / energy_fj("harmonia_pe", mode=Mode.M8W4.value)
+    scale = machine.power["compute"] / peak / pe_fj("harmonia-m8w4")
     reductions = {}
     for name in MACHINES:
         other = _baseline(name)
         parts = acc.energy(other, acc.run(other, products))
-        compute = macs[False] * _pe_fj(name) + macs[True] * _pe_fj("fp-fp")
+        compute = macs[False] * pe_fj(name) + macs[True] * pe_fj("fp-fp")
         reductions[name] = (scale * compute + parts["buffers"] + parts["memory"]) / ours
     return reductions
 
@@ -192,7 +175,7 @@ def harmonia_energy_sweep(end: str, model: str, contexts: list[int]) -> float:
 def attention_takes_over(over: str, model: str, contexts: list[int]) -> bool:
     """Attention's share of a baseline's time grows with the context, to more than half."""
     shape = resolve_model(model)
-    rate, fp16 = (rate / area_um2(unit) for unit, rate in (PES[over], PES["fp-fp"]))
+    rate, fp16 = (pe_rate(name) / pe_area(name) for name in (over, "fp-fp"))
     shares = []
     for context in contexts:
         products = prefill(shape, 1, context)
@@ -205,5 +188,5 @@ def attention_takes_over(over: str, model: str, contexts: list[int]) -> bool:
 @evaluation(ClaimClass.NETLIST)
 def harmonia_always_ahead(model: str, contexts: list[int]) -> bool:
     """Whether Harmonia is faster than every baseline at every context."""
-    runs = [_iso_area_speedups(model, context, joint=True) for context in contexts]
+    runs = [iso_area_speedups(model, context, joint=True) for context in contexts]
     return all(speedup > 1 for run in runs for speedup in run.values())

@@ -35,6 +35,7 @@ FURTHER = [
     "tilewright claims --classes",
     "tilewright claims --coverage",
     "tilewright claims --programs",
+    "tilewright claims --paper sparamx --moved-by",
     "tilewright compare pe --tech asap7",
     "tilewright list",
     "tilewright list deca",

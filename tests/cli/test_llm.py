@@ -418,7 +418,7 @@ def test_list_has_models_and_systems(capsys):
         ),
         (
             ["claims", "--classes", "--verdict", "off"],
-            "--verdict does not go with --classes, which counts all verdicts",
+            "--verdict does not go with --classes, which takes all verdicts",
         ),
         (["claims", "--csv", "--json"], "--csv and --json exclude each other"),
         (

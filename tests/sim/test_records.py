@@ -7,13 +7,14 @@ import pytest
 from tilewright.sim import records
 from tilewright.sim.claims import papers
 from tilewright.sim.evaluations import EVALUATIONS, reads_records
-from tilewright.sim.evaluations.anda import ANDA_PE, FP16_PE
-from tilewright.sim.evaluations.harmonia import PES
+from tilewright.sim.evaluations.elements import FP16_PE
+from tilewright.sim.evaluations.elements import UNITS as PARALLEL
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
 from tilewright.sim.scoreboard import scoreboard_claims
 
 SAVING = 3.2  # every mantissa 5 bits
-UNITS = {unit for unit, _ in PES.values()} | {*("harmonia_pe", "deca", "pe_ifpu", FP16_PE)}
+ANDA_PE = "anda_apu"
+UNITS = {*PARALLEL.values(), ANDA_PE, "harmonia_pe", "deca"}
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_every_claim_from_records_can_be_answered(folder):
     lengths = {"real": 9.0, "real m4": 1.0, "real m16": 4.0}
     for unit in UNITS:
         write(folder, unit, 100.0, lengths)
-    write(folder, "harmonia_pe", 100.0, {"real m8w4": 1.0})
+    write(folder, "harmonia_pe", 100.0, {"real m8w4": 1.0, "real m8m8": 2.0})
     write_deca_power(folder, {"mxfp4 real": 50.0, "idle": 40.0})
     every = [claim for paper in papers() for claim in scoreboard_claims(paper)]
     asked = [claim for claim in every if reads_records(claim.evaluate)]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,13 @@ import pytest
 from tilewright.cli.model_tables import residual_table, sensitivity_table
 from tilewright.sim import scoreboard
 from tilewright.sim.calibration import changed, constant, table
-from tilewright.sim.claims import Compare, papers
+from tilewright.sim.claims import CLAIMS, Compare, papers
 from tilewright.sim.claims.classes import COUNTED
 from tilewright.sim.classes import summary
 from tilewright.sim.evaluations import CLASSES, EVALUATIONS
+from tilewright.sim.evaluations.reasons import REASONS
 from tilewright.sim.fit import cost, fitted_constants
+from tilewright.sim.records import area_um2
 from tilewright.sim.scoreboard import RECORD, VERDICTS, evaluate, record
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "model.md"
@@ -38,6 +41,7 @@ def test_every_evaluation_answers_a_claim():
     claims = [claim for paper in papers() for claim in scoreboard.scoreboard_claims(paper)]
     texts = " ".join(str(claim.arguments.get("text", "")) for claim in claims)
     named = {claim.evaluate for claim in claims if claim.evaluate}
+    named |= {claim.arguments["of"] for claim in claims if claim.evaluate == "our_reading"}
     assert named <= set(EVALUATIONS)
     assert named | set(re.findall(r"\w+", texts)) >= set(EVALUATIONS)
 
@@ -165,6 +169,33 @@ def test_duplicates_and_derived_figures_name_claims_of_the_board(results):
             for other in {claim.same_as, *claim.derived_from} - {""}:
                 assert other in known, claim.id
                 assert not known[other].same_as, claim.id
+
+
+def test_every_reason_is_shown_by_a_computation_or_says_that_none_is_known(results):
+    known = by_id(results)
+    claims = {c.id: c for paper in papers() for c in scoreboard.scoreboard_claims(paper)}
+    stated = {
+        c["id"]
+        for p in papers()
+        for c in tomllib.loads((CLAIMS / f"{p}.toml").read_text())["claim"]
+    }
+    for name, claim in claims.items():
+        if known[name].verdict == "off" and name in stated:
+            assert bool(claim.shown_by) != claim.reason.startswith("not explained: "), name
+            assert not claim.shown_by or REASONS[claim.shown_by](claim), name
+    assert {claim.shown_by for claim in claims.values()} - {""} == set(REASONS)
+
+
+def test_the_other_boundary_has_a_column(results):
+    found = by_id(results)
+    assert found["anda.pe.area_vs_figna"].registers_outside < found["anda.pe.area_vs_figna"].ours
+    assert found["deca.area.total_56"].registers_outside is None
+    assert found["deca.table6.llama2_70b.n1.q4.deca"].registers_outside is None
+
+
+def test_one_fp16_baseline_serves_all_papers():
+    ratio = EVALUATIONS["pe_ratio"](quantity="area", pe="fp-int", over="fp-fp")
+    assert ratio == area_um2("pe_fp_int") / area_um2("pe_fp_fp")
 
 
 def test_only_what_can_fail_is_called_reproduced(results):

@@ -6,8 +6,12 @@ from tilewright.sim.claims.classes import COUNTED
 from tilewright.sim.classes import ClassCount, Summary
 from tilewright.sim.coverage import Coverage
 from tilewright.sim.scoreboard import Result
+from tilewright.sim.what_if import Change, Moved
 
-__all__ = ["Table", "claim_table", "class_table", "coverage_table", "summary_table"]
+__all__ = [
+    *("Table", "claim_table", "class_table", "coverage_table"),
+    *("moved_table", "summary_table", "what_if_table"),
+]
 
 Table = tuple[Sequence[str], list[Sequence[object]]]  # header, rows
 
@@ -15,15 +19,16 @@ Table = tuple[Sequence[str], list[Sequence[object]]]  # header, rows
 def claim_table(results: Iterable[Result]) -> Table:
     """Show one claim a row."""
     header = (
-        *("CLAIM", "WHERE", "PUBLISHED", "OURS", "UNIT", "DEVIATION", "TOLERANCE"),
-        *("CLASS", "VERDICT"),
+        *("CLAIM", "WHERE", "PUBLISHED", "OURS", "REGISTERS OUTSIDE", "UNIT"),
+        *("DEVIATION", "TOLERANCE", "CLASS", "VERDICT"),
     )
     return header, [
         (
             r.id,
             r.where,
-            _text(r.published),
+            _text(r.published) if r.printed else f"derived: {_text(r.published)}",
             _text(r.ours),
+            _text(r.registers_outside),
             r.unit,
             r.deviation_text or "-",
             r.tolerance_text,
@@ -46,6 +51,28 @@ def summary_table(counts: dict[str, Summary]) -> Table:
             *(count.others, count.others_within, count.duplicates, count.not_modelled),
         )
         for paper, count in counts.items()
+    ]
+
+
+def what_if_table(changes: Iterable[Change]) -> Table:
+    """Show one claim whose verdict changes a row."""
+    return ("CLAIM", "CLASS", "BEFORE", "AFTER"), [
+        (c.claim, c.claim_class or "-", c.before, c.after) for c in changes
+    ]
+
+
+def moved_table(rows: Iterable[Moved]) -> Table:
+    """Show one claim a row: what 10% more of each of our measured inputs changes."""
+    return ("CLAIM", "MOVED BY"), [
+        (
+            row.claim,
+            ", ".join(
+                f"{name} {'turns it' if change is None else f'{change:+.2g}%'}"
+                for name, change in row.change_percent_by_input.items()
+            )
+            or "nothing of ours",
+        )
+        for row in rows
     ]
 
 

@@ -11,8 +11,10 @@ from tilewright.cli import claim_tables as tables
 from tilewright.cli import model_tables
 from tilewright.golden.params.names import unknown
 from tilewright.sim import programs, scoreboard
+from tilewright.sim.claims import papers
 from tilewright.sim.classes import Summary, class_counts, headline, summary
 from tilewright.sim.coverage import coverage, reasons
+from tilewright.sim.what_if import moved_by, parse, what_if
 
 __all__ = ["VIEWS"]
 
@@ -61,6 +63,17 @@ def _coverage(args: argparse.Namespace) -> None:
         print_table(("CLAIMS", "REASON"), [(count, text) for text, count in why.items()])
 
 
+def _what_if(args: argparse.Namespace) -> None:
+    found = what_if(dict(parse(text) for text in args.what_if), args.paper)
+    _show(found, tables.what_if_table(found), args)
+
+
+def _moved_by(args: argparse.Namespace) -> None:
+    claims = [c for p in args.paper or papers() for c in scoreboard.scoreboard_claims(p)]
+    found = list(moved_by(claims))
+    _show(found, tables.moved_table(found), args)
+
+
 def _residuals(args: argparse.Namespace) -> None:
     found = scoreboard.residuals(scoreboard.evaluate())
     _show(found, model_tables.residual_table(found), args)
@@ -96,6 +109,8 @@ VIEWS: dict[str, Callable[[argparse.Namespace], None]] = {
     "claims": _claims,
     "classes": _classes,
     "coverage": _coverage,
+    "what-if": _what_if,
+    "moved-by": _moved_by,
     "residuals": _residuals,
     "sensitivity": _sensitivity,
     "programs": _programs,

@@ -7,6 +7,7 @@ from tilewright.base.errors import CommandError
 NAME = "claims"
 HELP = "evaluate the papers' claims: published, ours, deviation, class, verdict"
 EXAMPLE = "tilewright claims --paper deca"
+OF_PAPERS = ("classes", "what-if", "moved-by")  # options that go with --paper
 INSTEAD = {  # options that show something else, for all claims
     "coverage": "how many of the papers' claims are evaluated, and why the others are not",
     "residuals": "deviations by table, those of figures that constants were fitted to apart",
@@ -36,6 +37,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="how many claims of each class are within tolerance, duplicates counted once",
     )
+    instead.add_argument(
+        "--what-if",
+        action="append",
+        metavar="INPUT=+N%",
+        help="verdicts that change with N%% more of one of our measured inputs, such as"
+        " deca.cycles; repeatable",
+    )
+    instead.add_argument(
+        "--moved-by",
+        action="store_true",
+        help="what 10%% more of each of our measured inputs changes, claim by claim",
+    )
     for name, text in INSTEAD.items():
         instead.add_argument(f"--{name}", action="store_true", help=text)
 
@@ -44,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from tilewright.cli import claim_views as views
 
     _check(args)
-    chosen = [name for name in ("classes", *INSTEAD) if getattr(args, name.replace("-", "_"))]
+    chosen = [name for name in (*OF_PAPERS, *INSTEAD) if getattr(args, name.replace("-", "_"))]
     views.VIEWS[chosen[0] if chosen else "claims"](args)
     return 0
 
@@ -58,5 +71,6 @@ def _check(args: argparse.Namespace) -> None:
         for name in ("paper", "verdict"):
             if getattr(args, option.replace("-", "_")) and getattr(args, name):
                 raise CommandError(f"--{name} does not go with --{option}, which takes all claims")
-    if args.classes and args.verdict:
-        raise CommandError("--verdict does not go with --classes, which counts all verdicts")
+    for option in OF_PAPERS:
+        if getattr(args, option.replace("-", "_")) and args.verdict:
+            raise CommandError(f"--verdict does not go with --{option}, which takes all verdicts")

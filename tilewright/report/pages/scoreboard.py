@@ -119,16 +119,17 @@ def _paper(paper: str, rows: Sequence[Result]) -> Markup:
         f"{paper}: claim by claim",
         table(
             (
-                *("Claim", "Class", "Verdict", "Published", "Ours", "Unit", "Off by", "Allowed"),
-                *("Place", "Why"),
+                *("Claim", "Class", "Verdict", "Published", "Ours", "Registers outside"),
+                *("Unit", "Off by", "Allowed", "Place", "Why"),
             ),
             [
                 (
                     code(r.id),
                     (r.claim_class or "") + (f", same as {r.same_as}" if r.same_as else ""),
                     coloured(r.good, r.verdict),
-                    _shown(r.published),
+                    _shown(r.published) if r.printed else f"derived: {_shown(r.published)}",
                     _shown(r.ours),
+                    _shown(r.registers_outside),
                     r.unit,
                     r.deviation_text or "\N{EN DASH}",
                     r.tolerance_text,
