@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.golden.anda.cycles import group_cycles
 from tilewright.sim.claims.classes import ClaimClass
 from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.records import RECORDS, energy_fj, read_record
@@ -23,8 +22,6 @@ ANDA_PARTS = {
     "others": ("", "controller", "dma", "registers"),
 }
 MACRO = re.compile(r"sram_(?P<entries>\d+)x(?P<bits>\d+)_(?P<reads>\d+)r(?P<writes>\d+)w")
-
-ANDA_PE = "anda_apu__buffered_false"  # its weights wait outside
 
 
 def _macros(unit: str, goal: str, entries: int) -> dict[str, Any]:
@@ -89,10 +86,3 @@ def system_share(part: str) -> float:
 def pe_energy_ratio(mantissa: int, over: str) -> float:
     """Energy of a multiply-add of Anda's unit at a mantissa length over that of another PE."""
     return energy_fj(ANDA_PE, mantissa) / energy_fj(over)
-
-
-@evaluation(ClaimClass.NETLIST)
-def pe_power_ratio(mantissa: int, over: str, lanes: int = 4) -> float:
-    """Power of Anda's unit at work over that of a PE with ``lanes`` multiply-adds a cycle."""
-    rate = 64 / group_cycles(mantissa) / lanes
-    return pe_energy_ratio(mantissa, over) * rate
