@@ -21,6 +21,7 @@ ANDA_PARTS = {
     "weight_buffer": ("weights",),
     "others": ("", "controller", "dma", "registers"),
 }
+ANDA_PE = "anda_apu__buffered_false"  # its weights wait outside
 MACRO = re.compile(r"sram_(?P<entries>\d+)x(?P<bits>\d+)_(?P<reads>\d+)r(?P<writes>\d+)w")
 
 
