@@ -187,8 +187,10 @@ class TeplUnit(wiring.Component):
     def _queue(self, m: Module, flushes: Value, calm: Value) -> SimpleNamespace:
         """The entries, a ring: dispatch at the tail, leave at the head."""
         entries = self.params.tepl_entries
-        flags = ("valid", "ready", "unseen", "can_go", "written", "over", "finished", "younger")
-        flags += ("dropped",)
+        flags = (
+            *("valid", "ready", "unseen", "can_go", "written", "over", "finished", "younger"),
+            "dropped",
+        )
         q = SimpleNamespace(**{name: Signal(entries, name=name) for name in flags})
         command = payload_layout(Port("", self.params.command_fields))
         q.ids = [Signal(TEPL_ID_BITS, name=f"id{k}") for k in range(entries)]

@@ -1,13 +1,13 @@
 """Options that the commands on a real model share, and the subject they describe."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import remark
 
 if TYPE_CHECKING:
+    from tilewright.studies.accuracy.anda import LengthTrial
     from tilewright.studies.accuracy.subject import Subject
 
 __all__ = ["add_subject_arguments", "open_from", "save_recipe", "update_records"]
@@ -91,12 +91,16 @@ def open_from(args: argparse.Namespace) -> "Subject":
     return subject
 
 
-def save_recipe(path: Path | None, subject: "Subject", lengths: Sequence[int] | None) -> None:
+def save_recipe(path: Path | None, subject: "Subject", best: "LengthTrial | None") -> None:
     """Write the lengths that were found as a recipe of ``tilewright.torch``, if a path is given."""
-    if path is not None and lengths is not None:
+    if path is None:
+        return
+    if best is None:
+        remark(f"tilewright: no lengths are within the tolerance, so {path} is not written")
+    else:
         from tilewright.studies.accuracy.folder_subject import recipe_for
 
-        recipe_for(subject, lengths).save(path)
+        recipe_for(subject, best.lengths).save(path)
 
 
 def update_records(args: argparse.Namespace, subject: "Subject", command: str) -> None:

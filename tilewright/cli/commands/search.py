@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             args.iterations,
             lambda trial: tick(f"{text_of(trial.lengths)}: {trial.perplexity:.3f}"),
         )
-    save_recipe(args.recipe, subject, result.search.best and result.search.best.lengths)
+    save_recipe(args.recipe, subject, result.search.best)
     if args.json:
         print_json(result)
     else:
