@@ -27,6 +27,12 @@ def results():
     return evaluate()
 
 
+def stated_targets():
+    """Ids of the claims in the papers' main files; those in ``coverage`` came later."""
+    files = [tomllib.loads((CLAIMS / f"{paper}.toml").read_text()) for paper in papers()]
+    return {claim["id"] for file in files for claim in file["claim"]}
+
+
 def by_id(results):
     return {r.id: r for rows in results.values() for r in rows}
 
@@ -112,6 +118,7 @@ MISSED = {
 )
 def test_targets_are_met_but_for_those_listed(results, prefix):
     rows = [r for name, r in by_id(results).items() if name.startswith(prefix)]
+    rows = [r for r in rows if r.id in stated_targets()]
     rows = [r for r in rows if not r.id.endswith((".real", ".misses", ".rtl"))]
     assert rows
     off = {r.id for r in rows if not r.good}
@@ -174,11 +181,7 @@ def test_duplicates_and_derived_figures_name_claims_of_the_board(results):
 def test_every_reason_is_shown_by_a_computation_or_says_that_none_is_known(results):
     known = by_id(results)
     claims = {c.id: c for paper in papers() for c in scoreboard.scoreboard_claims(paper)}
-    stated = {
-        c["id"]
-        for p in papers()
-        for c in tomllib.loads((CLAIMS / f"{p}.toml").read_text())["claim"]
-    }
+    stated = stated_targets()
     for name, claim in claims.items():
         if known[name].verdict == "off" and name in stated:
             assert bool(claim.shown_by) != claim.reason.startswith("not explained: "), name
