@@ -28,14 +28,19 @@ ASAP7 = load_technology("asap7")
 needs_opensta = pytest.mark.skipif(shutil.which("sta") is None, reason="OpenSTA is not installed")
 
 
-def mapped(spec, technology):
+def mapped(spec, technology, gating=True):
     params = resolve(spec)
-    return synthesise(to_rtlil(params, memory_macros=True), params.slug, technology)
+    rtlil = to_rtlil(params, memory_macros=True)
+    return synthesise(rtlil, params.slug, technology, gating=gating)
 
 
 def assert_tools_agree(spec, technology):
-    """Every component within a thousandth: one table, two tools."""
-    netlist = mapped(spec, technology).netlist
+    """Every component within a thousandth: one table, two tools.
+
+    Without clock gates: OpenSTA takes the activity of a clock from its definition, we count what
+    the gates let through.
+    """
+    netlist = mapped(spec, technology, gating=False).netlist
     activity, wire = random_activity(netlist), wire_capacitance(netlist, technology)
     ours = our_power(netlist, technology, activity, PERIOD, wire)
     theirs = opensta_power(netlist, technology, activity, PERIOD, wire)
