@@ -27,6 +27,7 @@ from tilewright.studies.accuracy.subject import (
     WEIGHTS,
     Identity,
     Subject,
+    windows_of,
 )
 from tilewright.torch.config import AndaConfig, Config, HarmoniaConfig
 from tilewright.torch.recipe import Recipe
@@ -121,10 +122,7 @@ def open_folder(
         _round_weights(model)
     words = default_text() if text is None else read_text(text)
     ids = np.array(tokenizer.encode(words, add_special_tokens=False), np.int64)
-    windows = len(ids) // window
-    require(windows >= 1, f"the text has {len(ids)} tokens, fewer than a window of {window}")
-    first = min(tokens // window, -(-windows // 2))
-    second = min(tokens // window, windows - first)
+    first, second = windows_of(len(ids), tokens, window)
     grid = ids[: (first + second) * window].reshape(-1, window)
     # The studies ask a subject's model for its shape alone.
     stand_in = cast(Any, SimpleNamespace(config=shape, layers=(), name=shape.name))

@@ -26,7 +26,10 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.names import unknown
 from tilewright.studies.accuracy.evaluations import Evaluations
 
-__all__ = ["ENGINES", "WEIGHTS", "Identity", "Subject", "engine_class", "open_subject"]
+__all__ = [
+    *("ENGINES", "WEIGHTS", "Identity", "Subject"),
+    *("engine_class", "open_subject", "windows_of"),
+]
 
 DEFAULT_TEXT = f"prose of the Python {sys.version_info.major}.{sys.version_info.minor} reference"
 ENGINES = ("auto", "numpy", "torch")
@@ -126,10 +129,7 @@ def open_subject(
     original = _load(source)
     words = default_text() if text is None else read_text(text)
     ids = _encoded(original, words)
-    windows = len(ids) // window
-    require(windows >= 1, f"the text has {len(ids)} tokens, fewer than a window of {window}")
-    first = min(tokens // window, -(-windows // 2))
-    second = min(tokens // window, windows - first)
+    first, second = windows_of(len(ids), tokens, window)
     model = quantise(original, weights, ids)
     held = ids[first * window : (first + second) * window]
     return Subject(
@@ -152,6 +152,17 @@ def open_subject(
             validation_tokens=second * window,
         ),
     )
+
+
+def windows_of(length: int, tokens: int, window: int) -> tuple[int, int]:
+    """How many windows of a text of ``length`` tokens calibrate, and how many of the rest validate.
+
+    Each part has ``tokens`` tokens at most; of a shorter text both have half.
+    """
+    windows = length // window
+    require(windows >= 1, f"the text has {length} tokens, fewer than a window of {window}")
+    first = min(tokens // window, -(-windows // 2))
+    return first, min(tokens // window, windows - first)
 
 
 def quantise(model: Model, weights: str, text: NDArray[np.int64]) -> Model:
