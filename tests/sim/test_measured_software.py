@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.sim import measured_software
+from tilewright.sim import measured, measured_software
 from tilewright.sim.measured_software import measured_cycles
 from tilewright.sim.records import NoRecordError
 from tilewright.sim.scheme import resolve_weight_scheme
@@ -60,8 +60,9 @@ def test_as_an_engine():
     assert tile_cost(machine, "look-up", scheme, 256).cycles >= 256
 
 
-def test_the_committed_record_is_a_source_of_costs():
+def test_the_committed_record_is_a_source_of_costs(monkeypatch):
     """Software-only bf8 at 5% is bound by its instructions, as measured."""
+    monkeypatch.setattr(measured_software, "record", measured.record)
     scheme = resolve_weight_scheme("bf8_5%")
     vector, whole = measured_cycles("software-measured", scheme)
     assert 16 < vector <= whole < 300

@@ -84,8 +84,9 @@ def test_prompts_meet_what_came_before_or_their_window():
     model = resolve_model("mistral-7b")
     whole, band = (step(n, ((1, 16384),), prompt=True) for n in ("mistral-7b", "mistral-7b-v0.1"))
     assert model.sliding_window is None
-    # 4096 of 16384 keys, of which the first tokens see fewer: 1/4 * (1 - 1/8) against 1/2.
-    assert band.attention / whole.attention == pytest.approx(0.25 * 7 / 8 / 0.5, rel=1e-6)
+    # 4096 of 16384 keys, of which the first tokens see fewer: 1/4 * (1 - 1/8) against 1/2. The
+    # shorter rows of the band come from the L2 a little more often.
+    assert band.attention / whole.attention == pytest.approx(0.25 * 7 / 8 / 0.5, rel=1e-3)
 
 
 def test_the_chosen_experts_of_a_layer_are_one_product():
