@@ -155,7 +155,8 @@ def test_claims_are_counted_by_class(capsys):
     assert "predictions and measurements are within tolerance" in out
     classes = {c["name"]: c for c in as_json(capsys, "claims", "--paper", "anda", "--classes")}
     paper = classes["consistency of the paper"]
-    assert (paper["counted"], paper["evaluated"], paper["within_percent"]) == (False, 54, 100)
+    assert (paper["counted"], paper["within_percent"]) == (False, 100)
+    assert paper["evaluated"] >= 54  # the savings of Table II, and what coverage adds
     code, out, _ = run(capsys, "claims", "--paper", "anda", "--classes", "--csv")
     assert out.splitlines()[0].startswith("CLASS,")
 
