@@ -62,31 +62,18 @@ def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
 def open_from(args: argparse.Namespace) -> "Subject":
     """Open the subject that the options describe."""
     # Imported here: `--help` needs none of it.
-    if args.device is not None:
+    names = ("text", "tokens", "window", "weights")
+    options = {name: getattr(args, name) for name in names}
+    if args.device is None:
+        from tilewright.studies.accuracy.subject import open_subject
+
+        subject = open_subject(args.model, engine=args.engine, **options)
+    else:
         from tilewright.studies.accuracy.folder_subject import open_folder
 
         if args.update_record or args.engine != "auto":
             raise ValueError("--device goes with neither --engine nor --update-record")
-        folder = open_folder(
-            args.model,
-            device=args.device,
-            text=args.text,
-            tokens=args.tokens,
-            window=args.window,
-            weights=args.weights,
-        )
-        folder.remember(args.log)
-        return folder
-    from tilewright.studies.accuracy.subject import open_subject
-
-    subject = open_subject(
-        args.model,
-        text=args.text,
-        tokens=args.tokens,
-        window=args.window,
-        weights=args.weights,
-        engine=args.engine,
-    )
+        subject = open_folder(args.model, device=args.device, **options)
     subject.remember(args.log)
     return subject
 
