@@ -6,6 +6,8 @@ whatever number of tokens comes at a time. Sequences of a batch begin at positio
 would count as tokens of the windows.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

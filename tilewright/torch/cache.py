@@ -7,6 +7,8 @@ call, so a prompt's queries all see the lengths that the prompt's end defines, a
 accelerator.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

@@ -5,6 +5,8 @@ the same bits. Block floating point and integer weights keep subnormals: where a
 flushes them (``torch.set_flush_denormal``), values below 2^-126 are lost, which no fp16 value is.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from math import frexp
 from typing import NamedTuple, TypeAlias
@@ -30,7 +32,7 @@ FP16_BIAS, FP16_FRACTION = 15, 10
 BF16_SMALLEST = 2.0**-126
 # Products below it round to less than the smallest normal bf16, whatever the exponent's range.
 BF16_FLUSH = BF16_SMALLEST - 2.0**-135
-BF16_LARGEST = float(torch.finfo(torch.bfloat16).max)
+BF16_LARGEST = 2.0**128 - 2.0**120
 E8M0_BIAS = 127
 
 

@@ -5,6 +5,8 @@ Slow: a step per group of inputs. Results equal ``tilewright.golden.anda.gemm``,
 whose float32 products are not shortened (``torch.backends.cuda.matmul.allow_tf32`` off).
 """
 
+from __future__ import annotations
+
 import torch
 
 from tilewright.torch.convert import (

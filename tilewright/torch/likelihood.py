@@ -4,6 +4,8 @@ A model of Transformers with a format in it also goes as it is into other harnes
 ``lm_eval.models.huggingface.HFLM(pretrained=model)``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +24,6 @@ class Likelihood(NamedTuple):
     tokens: int
 
 
-@torch.inference_mode()
 def token_losses(
     model: Any, ids: Sequence[int] | torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -32,8 +33,11 @@ def token_losses(
     """
     device = next(model.parameters()).device
     tokens = torch.as_tensor(ids, dtype=torch.long, device=device)
-    logits = model(input_ids=tokens[None], use_cache=False).logits[0, :-1]
-    wanted = tokens[1:]
+    with torch.inference_mode():
+        return _losses(model(input_ids=tokens[None], use_cache=False).logits[0, :-1], tokens[1:])
+
+
+def _losses(logits: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     losses, hits = [], []
     for rows, targets in zip(logits.split(HEAD_ROWS), wanted.split(HEAD_ROWS), strict=True):
         wide = rows.float()

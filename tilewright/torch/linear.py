@@ -4,6 +4,8 @@ Its parameters are the ones the layer had, under the same names, so a ``state_di
 weights are converted on the way into the product, unless they were converted once and for all.
 """
 
+from __future__ import annotations
+
 import torch
 
 from tilewright.golden.deca.scheme import resolve_scheme

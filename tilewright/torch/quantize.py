@@ -1,5 +1,7 @@
 """``quantize_`` and ``restore_``: formats put into a model in place, and taken out again."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from typing import Any
 

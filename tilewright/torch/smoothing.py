@@ -5,6 +5,8 @@ the query heads that meet it. They are folded on the way into the conversion of 
 model's parameters stay as they are and ``restore_`` takes the factors out again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
