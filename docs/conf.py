@@ -14,6 +14,7 @@ from docutils.nodes import document
 from numpy.typing import ArrayLike
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
+from sphinx.ext.autodoc.mock import _MockObject
 from sphinx.util.typing import stringify_annotation
 
 import tilewright
@@ -24,7 +25,7 @@ from tilewright.report.reference.command_line import command_reference
 from tilewright.report.reference.declarations import TABLES
 
 # The packages whose public classes and functions are documented.
-PACKAGES = ["golden", "hw", "sim", "synth", "kernels", "verify", "studies", "base"]
+PACKAGES = ["golden", "hw", "sim", "synth", "kernels", "torch", "verify", "studies", "base"]
 
 project = "Tilewright"
 author = "The Tilewright contributors"
@@ -59,6 +60,9 @@ autodoc_mock_imports = [
     "gguf",
     "distributed",
 ]  # optional extras
+# What stands in for an optional extra wraps nothing: it has every attribute, and whoever follows
+# __wrapped__ to the innermost function would never end.
+_MockObject.__sphinx_empty_attrs__ = frozenset({"__typing_subst__", "__wrapped__"})
 nitpicky = True  # a reference to something of this project that does not exist is an error
 nitpick_ignore_regex = [
     (r"py:.*", r"(abc|amaranth|ctypes|enum|torch)\..*"),  # base classes that others document

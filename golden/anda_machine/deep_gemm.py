@@ -41,7 +41,7 @@ STAGED_ROWS = 2 * FP16_ROWS  # of a token tile: a group, and the zeros behind it
 
 @dataclass(frozen=True, kw_only=True)
 class DeepGemm(TiledGemm):
-    """As :class:`TiledGemm`; weights always pass, once for every block of activations."""
+    """As a shallower GEMM, but weights always pass, once for every block of activations."""
 
     @staticmethod
     def most_inputs(params: AndaParams) -> int:

@@ -1,7 +1,7 @@
 """Arithmetic written as text, as claims have it: names, numbers, calls; nothing else of Python.
 
 A claim names a size of our hardware (``sqq_lines * line_bytes``) or a formula of a paper
-(``16 / (bits * density + 1)``) in its data. The text is parsed with :mod:`ast` and walked here, so
+(``16 / (bits * density + 1)``) in its data. The text is parsed with ``ast`` and walked here, so
 that a claim can read objects and call functions that it is given and can do nothing else.
 """
 

@@ -96,7 +96,7 @@ def run(
 ) -> dict[str, Any]:
     """Measure everything that ``plan`` asks for, as plain JSON data.
 
-    ``progress`` is told what comes next, :func:`steps` times; ``keep`` is given the record as far
+    ``progress`` is told what comes next, ``steps`` times; ``keep`` is given the record as far
     as it has come.
     """
     models: dict[str, nn.Module] = {}
