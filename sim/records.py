@@ -11,6 +11,7 @@ from tilewright.sim.inputs import measured
 
 __all__ = [
     *("NoRecordError", "area_um2", "deca_power_mw", "deca_rate", "deca_runs", "energy_fj"),
+    "system_um2",
 ]
 
 RECORDS = Path(__file__).parents[1] / "synth" / "records"
@@ -35,6 +36,12 @@ def area_um2(unit: str, goal: str = "") -> float:
     """Cells and memories of a unit, in square micrometres; made small, or for another goal."""
     area = float(read_record(RECORDS, unit, "synthesis", goal)["metrics"]["area"]["value"])
     return measured(f"{unit}.area", area)
+
+
+def system_um2(unit: str) -> float:
+    """Logic and memories of a whole accelerator, in square micrometres; nothing is placed."""
+    parts = read_record(RECORDS / "system", unit, "system")["parts"]
+    return sum(float(sizes["logic"] + sizes["memory"]) for sizes in parts.values())
 
 
 def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None) -> float:

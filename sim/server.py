@@ -13,7 +13,7 @@ from tilewright.sim.calibration import constant
 from tilewright.sim.kv_format import KV_FORMATS, KvFormat, cache_bytes
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.system import Server
-from tilewright.sim.workload import EXPERT, Batch, Gemm, attention, head, linear
+from tilewright.sim.workload import EXPERT, Batch, Gemm, Pass, attention, head, linear
 from tilewright.sim.xeon import PAPER_DECA, GemmTime, gemm, tile_cost
 
 __all__ = ["ServerStep", "run_step"]
@@ -54,23 +54,27 @@ def run_step(
     model: LlmShape,
     batch: Batch,
     *,
-    prompt: bool = False,
+    new: int | None = 1,
     kv: KvFormat = KV_FORMATS["bf16"],
     params: DecaParams = PAPER_DECA,
 ) -> ServerStep:
-    """Return the time of one more token for each sequence, or with ``prompt`` of all of theirs.
+    """Return the time of the last ``new`` tokens of each sequence, or with None of all of them.
 
     The output head and routers stay bf16. A token of a prompt meets half of it; attention is then
-    matrix products in bf16, of which no published figure tells.
+    matrix products in bf16, of which no published figure tells. Where a few tokens of a sequence
+    are computed, the faster of both is taken.
     """
-    rows = batch.tokens if prompt else batch.sequences
+    step = Pass(batch, new)
+    rows = step.rows
     parts = [*_grouped(model, linear(model, rows))]
-    plain = [part for part in parts if part.module == "router"] + [head(model, batch.sequences)]
+    plain = [part for part in parts if part.module == "router"] + [head(model, step.heads)]
     per_row = constant("layer_us_per_sequence") * 1e-6
-    if prompt or model.latent is not None:
-        meeting = _matrix_attention(machine, model, batch, prompt=prompt)
+    if step.prompt or model.latent is not None:
+        meeting = _matrix_attention(machine, model, step)
     else:
-        meeting = _token_attention(model, batch)
+        meeting = _token_attention(model, step)
+        if new != 1:
+            meeting = min(meeting, _matrix_attention(machine, model, step))
     return ServerStep(
         products=tuple(_products(machine, engine, scheme, params, parts)),
         plain=tuple(gemm(machine, "software", PLAIN, part) for part in plain),
@@ -102,29 +106,41 @@ def _grouped(model: LlmShape, parts: list[Gemm]) -> Iterator[Gemm]:
         yield replace(part, outer=outer, count=layers)
 
 
-def _token_attention(model: LlmShape, batch: Batch) -> float:
+def _token_attention(model: LlmShape, step: Pass) -> float:
     """A constant for each multiply-add: half of one for scores and half of one for values."""
     pairs = sum(
         part.macs
-        for sequences, tokens in batch.groups
-        for part in attention(model, sequences, 1, tokens)
+        for sequences, tokens in step.batch.groups
+        for part in attention(model, sequences, step.queries(tokens), tokens)
     )
     return pairs / 2 * constant("attention_ps_per_query_element") * 1e-12
 
 
-def _matrix_attention(machine: Server, model: LlmShape, batch: Batch, *, prompt: bool) -> float:
+def _matrix_attention(machine: Server, model: LlmShape, step: Pass) -> float:
     """Matrix products in bf16, without softmax.
 
     So for prompts, of which a token meets those before it or as many as a window has, and for
     single tokens whose heads all meet the same vectors (MLA), which makes up the rows of a tile.
     """
     total = 0.0
-    for sequences, tokens in batch.groups:
-        for part in attention(model, sequences, tokens if prompt else 1, tokens):
+    for sequences, tokens in step.batch.groups:
+        queries = step.queries(tokens)
+        for part in attention(model, sequences, queries, tokens):
             seen = part.outer if part.name == "scores" else part.inner
-            share = 1 - seen / (2 * tokens) if prompt else 1.0
+            share = _met(queries, tokens, seen) if queries > 1 else 1.0
             total += share * _matrix_seconds(machine, part)
     return total
+
+
+def _met(queries: int, tokens: int, window: int) -> float:
+    """Share of ``window`` keys that the last ``queries`` of ``tokens`` tokens meet on average."""
+
+    def pairs(end: int) -> float:
+        """Keys that all tokens up to ``end`` meet, each those before it in its window."""
+        near = min(end, window)
+        return near * near / 2 + window * (end - near)
+
+    return (pairs(tokens) - pairs(tokens - queries)) / (queries * window)
 
 
 def _matrix_seconds(machine: Server, product: Gemm) -> float:

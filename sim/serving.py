@@ -11,6 +11,8 @@ from math import isfinite
 
 from tilewright.golden.params.block import BlockParams, require
 from tilewright.golden.params.llm import LlmShape
+from tilewright.sim.area import silicon_mm2
+from tilewright.sim.cost import Cost, Prices
 from tilewright.sim.llm import LlmResult, MemoryBytes, answer_on
 from tilewright.sim.models import resolve_model
 from tilewright.sim.target import Target, resolve_target
@@ -35,6 +37,8 @@ class GenerationResult:
     scheme: str
     kv_format: str
     batch: int
+    tensor: int
+    pipeline: int
     prompt: int  # tokens of the longest
     contexts: tuple[tuple[int, int], ...]  # sequences, and tokens of their prompts
     tokens: int  # that follow, the first of which comes out of the prompt
@@ -44,6 +48,10 @@ class GenerationResult:
     total_ms: float
     tokens_per_second: float  # new ones, of all sequences, over the total
     joules_per_token: float  # the prompt's too, over the new tokens
+    average_watts: float
+    tokens_per_second_per_watt: float
+    tokens_per_second_per_mm2: float | None
+    cost: Cost | None  # dollars of a million new tokens, where prices are given
     memory_bytes: MemoryBytes  # at the end
     remarks: tuple[str, ...]
 
@@ -63,6 +71,8 @@ class Question:
     block: BlockParams | None = None
     latency: int | None = None  # of the memory of a block, in cycles
     settings: Mapping[str, str] | None = None  # fields of the system and their values
+    tensor: int | None = None  # devices that share each layer
+    pipeline: int | None = None  # groups of devices with layers of their own
     kv: str | None = None
     batch: int | None = None
     context: int | Batch | None = None
@@ -70,15 +80,31 @@ class Question:
     prompt: int | Batch | None = None
     tokens: int | None = None
     within_ms: float | None = None
+    prices: Prices | None = None
 
 
 def ask(question: Question) -> LlmResult | GenerationResult:
     """Return the answer to a question."""
-    q = question
+    found = _ask(question)
+    if question.prices is None:
+        return found
+    cost = question.prices.cost(
+        found.tokens_per_second, found.joules_per_token, found.tensor * found.pipeline
+    )
+    return replace(found, cost=cost)
+
+
+def _ask(q: Question) -> LlmResult | GenerationResult:
     _check(q)
     model = resolve_model(q.model)
     target = resolve_target(
-        q.system, engine=q.engine, block=q.block, latency=q.latency, settings=q.settings
+        q.system,
+        engine=q.engine,
+        block=q.block,
+        latency=q.latency,
+        settings=q.settings,
+        tensor=q.tensor,
+        pipeline=q.pipeline,
     )
     if q.tokens is not None and q.prompt is not None:
         batch = q.prompt if isinstance(q.prompt, Batch) else Batch(((_batch(q), q.prompt),))
@@ -153,7 +179,7 @@ def generate(
     milliseconds = _sum(later, lambda found: found.latency_ms)
     joules = _sum(later, _joules) + _joules(first)
     total = first.latency_ms + milliseconds
-    made = prompts.sequences * tokens
+    made, area = prompts.sequences * tokens, silicon_mm2(target)
     return GenerationResult(
         model=first.model,
         parameters=first.parameters,
@@ -164,6 +190,8 @@ def generate(
         scheme=first.scheme,
         kv_format=first.kv_format,
         batch=first.batch,
+        tensor=first.tensor,
+        pipeline=first.pipeline,
         prompt=prompts.longest,
         contexts=prompts.groups,
         tokens=tokens,
@@ -173,6 +201,10 @@ def generate(
         total_ms=total,
         tokens_per_second=1e3 * made / total,
         joules_per_token=joules / made,
+        average_watts=1e3 * joules / total,
+        tokens_per_second_per_watt=made / joules,
+        tokens_per_second_per_mm2=None if area is None else 1e3 * made / total / area,
+        cost=None,
         memory_bytes=last.memory_bytes,
         remarks=distinct_remarks((*last.remarks, *first.remarks)),
     )

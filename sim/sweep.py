@@ -13,7 +13,7 @@ from tilewright.sim.serving import GenerationResult, Question, ask
 
 __all__ = ["parse_axis", "row_of", "sweep"]
 
-NUMBERS = ("batch", "context", "prompt", "tokens")
+NUMBERS = ("batch", "context", "prompt", "tokens", "tensor", "pipeline")
 WORDS = ("model", "system", "engine", "scheme", "kv", "phase")
 MOST_POINTS = 100_000
 
@@ -94,14 +94,27 @@ def row_of(found: LlmResult | GenerationResult) -> dict[str, str | int | float |
     plain = {
         field.name: getattr(found, field.name)
         for field in fields(found)
-        if isinstance(getattr(found, field.name), str | int | float | None)
+        if field.name != "cost" and isinstance(getattr(found, field.name), str | int | float | None)
     }
     groups = ",".join(f"{sequences}x{tokens}" for sequences, tokens in found.contexts)
-    memory = found.memory_bytes
-    return plain | {
-        "contexts": groups,
-        "weight_bytes": memory.weights,
-        "cache_bytes": memory.cache,
-        "capacity_bytes": memory.capacity,
-        "fits": memory.fits,
-    }
+    memory, cost = found.memory_bytes, found.cost
+    prices: dict[str, float | None] = (
+        {}
+        if cost is None
+        else {
+            "dollars_per_million_tokens": cost.total,
+            "hardware_dollars_per_million_tokens": cost.hardware,
+            "energy_dollars_per_million_tokens": cost.energy,
+        }
+    )
+    return (
+        plain
+        | prices
+        | {
+            "contexts": groups,
+            "weight_bytes": memory.weights,
+            "cache_bytes": memory.cache,
+            "capacity_bytes": memory.capacity,
+            "fits": memory.fits,
+        }
+    )

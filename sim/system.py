@@ -58,7 +58,7 @@ class Quantity:
 
 
 QUANTITIES = {
-    "sockets": Quantity("processors that share the work of each layer", "count", 1, 1, True),
+    "sockets": Quantity("processors that share the work of each layer", "count", 1, 64, True),
     "cores": Quantity("of a socket", "count", 1, 4096, True),
     "clock": Quantity("of cores, and of a DECA beside each", "Hz", 1e8, 1e10),
     "matrix_cycles": Quantity("between two matrix operations; 0: no unit", "cycles", 0, 1024),

@@ -19,6 +19,7 @@ from tilewright.golden.params.names import unknown
 from tilewright.sim import xeon
 from tilewright.sim.accelerator import ACCELERATORS, Accelerator
 from tilewright.sim.measured_software import KERNELS
+from tilewright.sim.parallel import ALONE, LINK_BANDWIDTH, LINK_LATENCY, LINKS, Parallel
 from tilewright.sim.system import Quantity, Server, changed_server, in_base_unit, read_server
 from tilewright.sim.xeon import PAPER_DECA
 
@@ -35,6 +36,8 @@ ACCELERATOR_FIELDS = {
     "bandwidth": Quantity("of the memory of each", "B/s", 1e6, 1e14),
     "capacity": Quantity("of the memory of each", "B", 1e6, 1e15),
     "memory_energy": Quantity("of a bit from memory", "pJ/bit", 0, 1000),
+    "link_bandwidth": Quantity("between two of them, each way", "B/s", 1e6, 1e14),
+    "link_latency": Quantity("of a message between them", "s", 0, 1),
 }
 OWN_FIELDS = ("clock", "bandwidth", "capacity", "memory_energy")
 LENGTHS = re.compile(r"\d+(?:/\d+){0,3}")
@@ -50,6 +53,7 @@ class Target:
     settings: tuple[tuple[str, float], ...] = ()  # of an accelerator, in base units
     block: AndaParams | DecaParams | HarmoniaParams | None = None
     latency: int = LATENCY  # of the memory of a block that is an accelerator, in cycles
+    parallel: Parallel = ALONE  # how many of these share the work, and how
 
     @property
     def deca(self) -> DecaParams:
@@ -99,12 +103,47 @@ def resolve_target(
     block: BlockParams | None = None,
     latency: int | None = None,
     settings: Mapping[str, str] | None = None,
+    tensor: int | None = None,
+    pipeline: int | None = None,
 ) -> Target:
     """Return the target of these words; what does not go together is refused.
 
     ``system`` is a name or a TOML file of a server, ``settings`` are fields and their values.
+    ``tensor`` sockets or accelerators share each layer, ``pipeline`` groups of them have layers of
+    their own; by default a server has the sockets of its field, and everything else one device.
     """
-    changes = settings or {}
+    one = _one_device(system, engine, block, latency, settings or {})
+    sockets = 1 if one.server is None else one.server.sockets
+    require(
+        tensor is None or sockets in (1, tensor),
+        f"{one.system} has {sockets} sockets that share each layer; leave tensor out",
+    )
+    links = dict(one.settings)
+    found = Parallel(
+        tensor=sockets if tensor is None else tensor,
+        pipeline=1 if pipeline is None else pipeline,
+        link_bandwidth=links.get("link_bandwidth", LINK_BANDWIDTH)
+        if one.server is None
+        else one.server.link_bandwidth,
+        link_latency=links.get("link_latency", LINK_LATENCY)
+        if one.server is None
+        else one.server.link_latency,
+    )
+    for name in LINKS:
+        require(
+            found.devices > 1 or name not in (settings or {}),
+            f"{name} is between devices; say with tensor or pipeline how many there are",
+        )
+    return replace(one, parallel=found)
+
+
+def _one_device(
+    system: str | None,
+    engine: str | None,
+    block: BlockParams | None,
+    latency: int | None,
+    changes: Mapping[str, str],
+) -> Target:
     server = None if system is None else _server(system)
     if system is not None and server is None and system not in ACCELERATORS:
         raise ValueError(unknown("system", system, system_names()))

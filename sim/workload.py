@@ -16,8 +16,8 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 
 __all__ = [
-    *("EXPERT", "Batch", "Gemm", "attention", "decode", "head", "linear", "prefill", "read_csv"),
-    *("total_macs", "work"),
+    *("EXPERT", "Batch", "Gemm", "Pass", "attention", "decode", "head", "linear", "prefill"),
+    *("read_csv", "total_macs", "work"),
 ]
 
 # Beyond these a number is a slip of the keyboard.
@@ -25,6 +25,7 @@ LARGEST = 1 << 31  # of a dimension of a GEMM
 LARGEST_MATRIX = 1 << 42  # values of a matrix; the largest models have some 2^41 in all
 LARGEST_GEMM = 1 << 62  # multiply-adds
 MOST_SEQUENCES, LONGEST_CONTEXT, MOST_TOKENS = 1 << 16, 1 << 24, 1 << 30
+MOST_VERIFIED = 64  # tokens of a sequence that one step verifies; more are a part of a prompt
 GROUP = re.compile(r"([0-9]{1,12})x([0-9]{1,12})")
 LONGEST_NUMBER = 20  # characters of a number in a table
 MODULES = ("qkv", "o", "u", "d", "head", "router", "attention", "other")
@@ -128,6 +129,39 @@ class Batch:
         return Batch(tuple((sequences, length + tokens) for sequences, length in self.groups))
 
 
+@dataclass(frozen=True)
+class Pass:
+    """What one step computes: the last ``new`` tokens of each sequence, or all of its prompt."""
+
+    batch: Batch
+    new: int | None = 1  # None: all tokens of each
+
+    def __post_init__(self) -> None:
+        require(
+            self.new is None or 1 <= self.new <= LONGEST_CONTEXT,
+            f"new tokens must be 1..{LONGEST_CONTEXT}, not {self.new!r}",
+        )
+
+    @property
+    def prompt(self) -> bool:
+        """Whether all tokens of each sequence are computed."""
+        return self.new is None
+
+    def queries(self, tokens: int) -> int:
+        """Return how many tokens of a sequence of ``tokens`` are computed."""
+        return tokens if self.new is None else min(self.new, tokens)
+
+    @property
+    def rows(self) -> int:
+        """Tokens of all sequences that are computed."""
+        return sum(sequences * self.queries(tokens) for sequences, tokens in self.batch.groups)
+
+    @property
+    def heads(self) -> int:
+        """Tokens that the output head sees: the last of a prompt, or each that is verified."""
+        return self.batch.sequences if self.new is None or self.new > MOST_VERIFIED else self.rows
+
+
 def linear(model: LlmShape, rows: int) -> list[Gemm]:
     """The projections of all layers for ``rows`` tokens at once; without the output head.
 
@@ -187,8 +221,9 @@ def attention(model: LlmShape, sequences: int, tokens: int, keys: int) -> list[G
 
     The query heads that share a key-value head make up the rows of one GEMM. Every query meets
     every key that its layer's window lets it see: the mask of a causal model is not used to skip
-    work, as in the papers. Where the cache has one vector for all heads (MLA), a single query
-    meets these vectors themselves; a prompt makes the keys and values of every head of them.
+    work, as in the papers. Where the cache has one vector for all heads (MLA), queries of a
+    sequence that goes on meet these vectors themselves; a prompt makes the keys and values of
+    every head of them.
     """
     heads, sharing = (
         model.num_key_value_heads,
@@ -197,7 +232,7 @@ def attention(model: LlmShape, sequences: int, tokens: int, keys: int) -> list[G
     key_width = value_width = model.head_dim
     if model.latent is not None:
         a = model.latent
-        if tokens == 1:
+        if tokens == 1 or tokens < keys:
             heads, sharing = 1, model.num_attention_heads
             key_width, value_width = a.kv_rank + a.rotary_dim, a.kv_rank
         else:
@@ -220,22 +255,22 @@ def head(model: LlmShape, rows: int) -> Gemm:
     return Gemm(name="head", module="head", rows=rows, inner=inner, outer=model.vocab_size)
 
 
-def work(model: LlmShape, batch: Batch, *, prompt: bool) -> list[Gemm]:
-    """One more token for each sequence of ``batch``, or with ``prompt`` all of their tokens."""
-    found = linear(model, batch.tokens if prompt else batch.sequences)
-    for sequences, tokens in batch.groups:
-        found += attention(model, sequences, tokens if prompt else 1, tokens)
-    return [*found, head(model, batch.sequences)]
+def work(model: LlmShape, step: Pass) -> list[Gemm]:
+    """Everything that a step computes."""
+    found = linear(model, step.rows)
+    for sequences, tokens in step.batch.groups:
+        found += attention(model, sequences, step.queries(tokens), tokens)
+    return [*found, head(model, step.heads)]
 
 
 def decode(model: LlmShape, batch: int, context: int) -> list[Gemm]:
     """One more token for each of ``batch`` sequences that have ``context`` tokens."""
-    return work(model, Batch(((batch, context),)), prompt=False)
+    return work(model, Pass(Batch(((batch, context),))))
 
 
 def prefill(model: LlmShape, batch: int, context: int) -> list[Gemm]:
     """All of ``context`` tokens of each of ``batch`` sequences at once."""
-    return work(model, Batch(((batch, context),)), prompt=True)
+    return work(model, Pass(Batch(((batch, context),)), None))
 
 
 def read_csv(path: Path) -> list[Gemm]:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.cli.test_cli import modules_after, run
-from tilewright.sim.records import deca_power_mw, deca_runs
+from tilewright.sim.records import area_um2, deca_power_mw, deca_runs
 
 
 def as_json(capsys, *argv):
@@ -32,7 +32,9 @@ def test_llm_gives_latency_rate_bounds_energy_and_memory(capsys):
     assert found["average_watts"] == pytest.approx(sum(energy.values()) / seconds)
     rate = found["tokens_per_second"]
     assert found["tokens_per_second_per_watt"] == pytest.approx(rate / found["average_watts"])
-    assert found["tokens_per_second_per_mm2"] == pytest.approx(rate / 1576)
+    assert found["tokens_per_second_per_mm2"] == pytest.approx(
+        rate / (1576 + 56e-6 * area_um2("deca", "fastest"))
+    )
     # Of 56 DECAs, from their energy record: more than idle, less than always at work.
     idle, work = (56e-3 * deca_power_mw(run) * seconds for run in ("idle", "mxfp4 real"))
     assert idle < energy["deca"] < work
@@ -208,6 +210,24 @@ def test_a_prompt_with_its_answer(capsys):
     assert code == 0
     assert "first token" in out
     assert "new tokens/s" in out
+
+
+def test_several_devices_and_prices(capsys):
+    words = ("llm", "llama-3.1-8b", "--tensor", "2", "--pipeline", "2")
+    prices = ("--prices", "hardware=9000,energy=0.15")
+    found = as_json(capsys, *words, *prices)
+    assert (found["tensor"], found["pipeline"]) == (2, 2)
+    assert found["cost"]["hardware"] > found["cost"]["energy"] > 0
+    _, out, _ = run(capsys, *words, *prices)
+    assert "tensor 2 x pipeline 2" in out
+    assert " a million tokens: hardware $" in out
+    _, out, _ = run(capsys, "llm", "opt-125m", "--sweep", "tensor=1..4*2", *prices)
+    assert out.split()[2] == "DEVICES"
+    assert "$/MILLION" in out
+    _, out, _ = run(capsys, "llm", "opt-125m", "--sweep", "tensor=1..4*2", *prices, "--csv")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert [row["tensor"] for row in rows] == ["1", "2", "4"]
+    assert float(rows[0]["dollars_per_million_tokens"]) > 0
 
 
 def test_contexts_of_several_lengths(capsys):

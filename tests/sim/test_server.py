@@ -18,9 +18,9 @@ MXFP4 = resolve_weight_scheme("mxfp4")
 BF16 = KV_FORMATS["bf16"]
 
 
-def step(name, batch, *, prompt=False, kv=BF16, engine="deca"):
+def step(name, batch, *, new=1, kv=BF16, engine="deca"):
     model = resolve_model(name)
-    return run_step(HBM, engine, MXFP4, model, Batch(batch), prompt=prompt, kv=kv)
+    return run_step(HBM, engine, MXFP4, model, Batch(batch), new=new, kv=kv)
 
 
 def test_a_step_is_the_sum_of_its_parts():
@@ -46,16 +46,14 @@ def test_the_rest_grows_with_batch_and_context_and_no_scheme_touches_it():
 def test_a_prompt_takes_longer_than_a_token():
     model, scheme = resolve_model("llama-2-7b"), resolve_weight_scheme("mxfp4")
     one = run_step(HBM, "deca", scheme, model, Batch(((1, 512),)))
-    assert (
-        run_step(HBM, "deca", scheme, model, Batch(((1, 512),)), prompt=True).seconds > one.seconds
-    )
+    assert run_step(HBM, "deca", scheme, model, Batch(((1, 512),)), new=None).seconds > one.seconds
 
 
 def test_attention_of_a_prompt_is_matrix_products():
     """Four times the work for twice the tokens, at no more than the peak of the matrix units."""
     scheme, model = resolve_weight_scheme("mxfp4"), resolve_model("llama-2-7b")
     rests = [
-        run_step(HBM, "deca", scheme, model, Batch(((1, 8192 << k),)), prompt=True).rest
+        run_step(HBM, "deca", scheme, model, Batch(((1, 8192 << k),)), new=None).rest
         for k in range(3)
     ]
     first, second = np.diff(rests)
@@ -82,7 +80,7 @@ def test_a_window_bounds_attention_and_cache():
 def test_prompts_meet_what_came_before_or_their_window():
     """Without a window half of the square; with a short one all of a band."""
     model = resolve_model("mistral-7b")
-    whole, band = (step(n, ((1, 16384),), prompt=True) for n in ("mistral-7b", "mistral-7b-v0.1"))
+    whole, band = (step(n, ((1, 16384),), new=None) for n in ("mistral-7b", "mistral-7b-v0.1"))
     assert model.sliding_window is None
     # 4096 of 16384 keys, of which the first tokens see fewer: 1/4 * (1 - 1/8) against 1/2. The
     # shorter rows of the band come from the L2 a little more often.

@@ -6,6 +6,7 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.workload import (
     Batch,
     Gemm,
+    Pass,
     attention,
     decode,
     linear,
@@ -98,12 +99,12 @@ def test_attention_with_windows_meets_no_more_than_they_hold():
 
 def test_a_batch_of_several_contexts_is_the_sum_of_its_parts():
     model = resolve_model("llama-3.2-1b")
-    mixed = work(model, Batch(((3, 100), (1, 5000))), prompt=False)
+    mixed = work(model, Pass(Batch(((3, 100), (1, 5000)))))
     assert total_macs([p for p in mixed if p.module == "attention"]) == total_macs(
         [*attention(model, 3, 1, 100), *attention(model, 1, 1, 5000)]
     )
     assert {p.rows for p in mixed if p.module != "attention"} == {4}
-    prompts = work(model, Batch(((3, 100), (1, 5000))), prompt=True)
+    prompts = work(model, Pass(Batch(((3, 100), (1, 5000))), None))
     assert {p.rows for p in prompts if p.module == "qkv"} == {5300}
     assert prompts[-1].rows == 4
     assert Batch(((3, 100), (1, 5000))).longer(2) == Batch(((3, 102), (1, 5002)))

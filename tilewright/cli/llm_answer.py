@@ -6,6 +6,7 @@ from tilewright.base.console import print_table
 from tilewright.cli.llm_tables import contexts_text, show_remarks
 
 if TYPE_CHECKING:
+    from tilewright.sim.cost import Cost
     from tilewright.sim.llm import LlmResult
     from tilewright.sim.serving import GenerationResult
 
@@ -21,11 +22,15 @@ def print_answer(found: "LlmResult | GenerationResult") -> None:
     if found.active_parameters < 0.75 * found.parameters:
         active = f", {found.active_parameters / 1e9:.2f} billion for a token"
     memory = found.memory_bytes
+    if found.tensor * found.pipeline > 1:
+        engine += f", tensor {found.tensor} x pipeline {found.pipeline}"
     rows = [
         ("model", f"{found.model}, {found.parameters / 1e9:.2f} billion parameters{active}"),
         ("system", f"{found.system}{engine}, scheme {found.scheme}"),
         *([("block", found.block)] if found.block else []),
         *(_step(found) if isinstance(found, LlmResult) else _generation(found)),
+        ("efficiency", _efficiency(found)),
+        *([("cost", _cost(found.cost))] if found.cost is not None else []),
         (
             "memory",
             f"weights {memory.weights / 1e9:.2f} GB, cache {memory.cache / 1e9:.3f} GB"
@@ -38,6 +43,19 @@ def print_answer(found: "LlmResult | GenerationResult") -> None:
         parts = found.ms_by_part.items()
         print_table(("PART", "MS"), [(name, f"{value:.3f}") for name, value in parts])
     show_remarks([found])
+
+
+def _efficiency(found: "LlmResult | GenerationResult") -> str:
+    area = found.tokens_per_second_per_mm2
+    dies = "area not known" if area is None else f"{area:.3g} tokens/s/mm2"
+    return f"{found.tokens_per_second_per_watt:.3g} tokens/s/W, {dies}"
+
+
+def _cost(cost: "Cost") -> str:
+    return (
+        f"${cost.total:.3g} a million tokens: hardware ${cost.hardware:.3g},"
+        f" energy ${cost.energy:.3g}"
+    )
 
 
 def _step(found: "LlmResult") -> list[tuple[str, str]]:

@@ -28,17 +28,29 @@ def print_rows(found: Sequence["Answer"]) -> None:
     from tilewright.sim.llm import LlmResult
 
     steps = isinstance(found[0], LlmResult)
+    priced = found[0].cost is not None
+    spread = any(row.tensor * row.pipeline > 1 for row in found)
     times = ("MS",) if steps else ("FIRST MS", "TOKEN MS", "TOTAL MS")
     print_table(
         (
-            *("MODEL", "SYSTEM", "ENGINE", "SCHEME", "KV", "BATCH", "CONTEXT", *times),
-            *("TOKENS/S", "J/TOKEN", *(("BOUND",) if steps else ()), "MEMORY GB", "FITS"),
+            *("MODEL", "SYSTEM", *(("DEVICES",) if spread else ()), "ENGINE", "SCHEME", "KV"),
+            *("BATCH", "CONTEXT", *times),
+            *(
+                "TOKENS/S",
+                "J/TOKEN",
+                *(("$/MILLION",) if priced else ()),
+                *(("BOUND",) if steps else ()),
+                "MEMORY GB",
+                "FITS",
+            ),
         ),
         [
             (
-                *(row.model, row.system, row.engine or "-", row.scheme, row.kv_format, row.batch),
+                *(row.model, row.system, *((f"{row.tensor}x{row.pipeline}",) if spread else ())),
+                *(row.engine or "-", row.scheme, row.kv_format, row.batch),
                 *(contexts_text(row), *_times(row)),
                 *(f"{row.tokens_per_second:.2f}", f"{row.joules_per_token:.3g}"),
+                *(() if row.cost is None else (f"{row.cost.total:.3g}",)),
                 *((row.bound,) if isinstance(row, LlmResult) else ()),
                 f"{(row.memory_bytes.weights + row.memory_bytes.cache) / 1e9:.2f}",
                 "yes" if row.memory_bytes.fits else "no",

@@ -29,6 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_target_arguments(parser)
     parser.add_argument(
+        "--tensor", type=int, metavar="N", help="sockets or accelerators that share each layer [1]"
+    )
+    parser.add_argument(
+        "--pipeline", type=int, metavar="N", help="groups of them with layers of their own [1]"
+    )
+    parser.add_argument(
         "--kv", metavar="F", help="keys and values of a server in bf16, fp8, int8, ... [bf16]"
     )
     parser.add_argument("--batch", type=int, metavar="N", help="sequences [1]")
@@ -49,6 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUES",
         help="a row for each value of batch, context, prompt, tokens, model, system, engine,"
         " scheme, kv or phase, such as batch=1..64 or 1..64*2 or 1,8; repeatable",
+    )
+    parser.add_argument(
+        "--prices",
+        metavar="NAME=DOLLARS,...",
+        help="for dollars of a million tokens: hardware=9000,years=4 of a socket with its memory or"
+        " of an accelerator, or hour=2.5 of its rent; energy=0.15 of a kWh, overhead=1.3 of the"
+        " building, use=60%% of the time",
     )
     parser.add_argument("--csv", action="store_true", help="print a table for other programs")
 
@@ -86,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _question(args: argparse.Namespace) -> "Question":
+    from tilewright.sim.cost import parse_prices
     from tilewright.sim.serving import Question
 
     return Question(
@@ -96,6 +110,8 @@ def _question(args: argparse.Namespace) -> "Question":
         block=block_of(args),
         latency=args.latency,
         settings=settings_of(args),
+        tensor=args.tensor,
+        pipeline=args.pipeline,
         kv=args.kv,
         batch=args.batch,
         context=_tokens("--context", args.context),
@@ -103,6 +119,7 @@ def _question(args: argparse.Namespace) -> "Question":
         prompt=_tokens("--prompt", args.prompt),
         tokens=args.tokens,
         within_ms=args.within,
+        prices=None if args.prices is None else parse_prices(args.prices),
     )
 
 

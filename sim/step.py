@@ -1,0 +1,34 @@
+"""One pass of a model over a batch on one device: what the kinds of system have in common."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["Step", "add_by_name"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Time, energy and memory of one pass; ``ms_by_part`` has an entry ``head``."""
+
+    scheme: str
+    kv_format: str
+    seconds: float
+    utilisation: dict[str, float]
+    bound: str
+    ms_by_part: dict[str, float]
+    joules_by_part: dict[str, float]
+    idle_watts: float  # while the device waits for others
+    weights: float  # bytes
+    tables: float  # of these, what belongs to no layer: embeddings and the output head
+    cache: float
+    capacity: float
+    fits: bool
+    remarks: tuple[str, ...]
+
+
+def add_by_name(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Add what has the same name: products of several shapes, such as those of experts."""
+    found: dict[str, float] = {}
+    for name, value in parts:
+        found[name] = found.get(name, 0.0) + value
+    return found
