@@ -54,6 +54,7 @@ class LlmResult:
     batch: int
     context: int  # of the longest sequence
     contexts: tuple[tuple[int, int], ...]  # sequences, and tokens of each of them
+    new_tokens: float  # of a sequence, on average
     latency_ms: float
     tokens_per_second: float
     joules_per_token: float
@@ -155,6 +156,7 @@ def answer_pass(
         batch=sequences.sequences,
         context=sequences.longest,
         contexts=sequences.groups,
+        new_tokens=tokens / sequences.sequences,
         latency_ms=1e3 * step.seconds,
         tokens_per_second=tokens / step.seconds,
         joules_per_token=joules / tokens,

@@ -62,7 +62,7 @@ def run_step(
 
     The output head and routers stay bf16. A token of a prompt meets half of it; attention is then
     matrix products in bf16, of which no published figure tells. Where a few tokens of a sequence
-    are computed, the faster of both is taken.
+    are computed, the faster of both is taken, but no less than that of one token.
     """
     step = Pass(batch, new)
     rows = step.rows
@@ -75,6 +75,7 @@ def run_step(
         meeting = _token_attention(model, step)
         if new != 1:
             meeting = min(meeting, _matrix_attention(machine, model, step))
+            meeting = max(meeting, _token_attention(model, Pass(batch)))
     return ServerStep(
         products=tuple(_products(machine, engine, scheme, params, parts)),
         plain=tuple(gemm(machine, "software", PLAIN, part) for part in plain),

@@ -13,15 +13,17 @@ from tilewright.golden.params.block import BlockParams, require
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.area import silicon_mm2
 from tilewright.sim.cost import Cost, Prices
-from tilewright.sim.llm import LlmResult, MemoryBytes, answer_on
+from tilewright.sim.llm import LlmResult, MemoryBytes, answer_on, answer_pass
 from tilewright.sim.models import resolve_model
+from tilewright.sim.speculation import Speculation, speculate
 from tilewright.sim.target import Target, resolve_target
-from tilewright.sim.workload import LONGEST_CONTEXT, MOST_SEQUENCES, MOST_TOKENS, Batch
+from tilewright.sim.workload import LONGEST_CONTEXT, MOST_SEQUENCES, MOST_TOKENS, Batch, Pass
 
 __all__ = ["GenerationResult", "Question", "ask", "distinct_remarks", "generate", "largest_batch"]
 
 EXACT = 256  # tokens of an answer whose steps are all counted; of more, as many and those between
 DEFAULT_CONTEXT = 1024
+GUESSES = 4  # of a round, unless told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,7 @@ class GenerationResult:
     contexts: tuple[tuple[int, int], ...]  # sequences, and tokens of their prompts
     tokens: int  # that follow, the first of which comes out of the prompt
     first_token_ms: float  # the whole prompt
+    longest_pass_ms: float  # the prompt's, or that of its longest chunk: others wait for it
     token_ms: float  # mean of the tokens after the first
     last_token_ms: float
     total_ms: float
@@ -79,6 +82,10 @@ class Question:
     phase: str | None = None
     prompt: int | Batch | None = None
     tokens: int | None = None
+    chunk: int | None = None  # tokens of a prompt that one pass computes
+    draft: str | None = None  # model that guesses tokens
+    guesses: int | None = None  # of a round
+    acceptance: float | None = None  # probability that a guess is right
     within_ms: float | None = None
     prices: Prices | None = None
 
@@ -106,9 +113,19 @@ def _ask(q: Question) -> LlmResult | GenerationResult:
         tensor=q.tensor,
         pipeline=q.pipeline,
     )
+    guess = _speculation(q)
     if q.tokens is not None and q.prompt is not None:
         batch = q.prompt if isinstance(q.prompt, Batch) else Batch(((_batch(q), q.prompt),))
-        return generate(target, model, batch, q.tokens, scheme=q.scheme, kv=q.kv)
+        return generate(
+            target,
+            model,
+            batch,
+            q.tokens,
+            scheme=q.scheme,
+            kv=q.kv,
+            chunk=q.chunk,
+            speculation=guess,
+        )
     context = DEFAULT_CONTEXT if q.context is None else q.context
     phase = "decode" if q.phase is None else q.phase
     if q.within_ms is not None:
@@ -121,9 +138,35 @@ def _ask(q: Question) -> LlmResult | GenerationResult:
             phase=phase,
             scheme=q.scheme,
             kv=q.kv,
+            speculation=guess,
         )
     batch = context if isinstance(context, Batch) else Batch(((_batch(q), context),))
-    return answer_on(target, model, batch=batch, phase=phase, scheme=q.scheme, kv=q.kv)
+    return one_step(target, model, batch, phase, scheme=q.scheme, kv=q.kv, speculation=guess)
+
+
+def one_step(
+    target: Target,
+    model: LlmShape,
+    batch: Batch,
+    phase: str = "decode",
+    *,
+    scheme: str | None = None,
+    kv: str | None = None,
+    speculation: Speculation | None = None,
+) -> LlmResult:
+    """Return one step, or where a draft guesses tokens one round."""
+    if speculation is None:
+        return answer_on(target, model, batch=batch, phase=phase, scheme=scheme, kv=kv)
+    require(phase == "decode", "guesses are of tokens after a prompt; leave the phase out")
+    return speculate(target, model, batch, speculation, scheme=scheme, kv=kv)
+
+
+def _speculation(q: Question) -> Speculation | None:
+    if q.draft is None:
+        return None
+    assert q.acceptance is not None
+    count = GUESSES if q.guesses is None else q.guesses
+    return Speculation(draft=resolve_model(q.draft), tokens=count, acceptance=q.acceptance)
 
 
 def _batch(question: Question) -> int:
@@ -139,6 +182,11 @@ def _check(question: Question) -> None:
         require(q.prompt is not None, "tokens follow a prompt; say how long it is")
         for word, value in (("context", q.context), ("phase", q.phase), ("a bound", q.within_ms)):
             require(value is None, f"{word} does not go with prompt and tokens")
+    require(q.chunk is None or q.tokens is not None, "chunks are of a prompt with tokens after it")
+    require(
+        (q.draft is None) == (q.acceptance is None) and (q.draft is not None or q.guesses is None),
+        "guesses need a draft model and an acceptance rate",
+    )
     require(
         q.within_ms is None or q.batch is None,
         "batch does not go with a bound, under which the largest one is looked for",
@@ -159,26 +207,36 @@ def generate(
     *,
     scheme: str | None = None,
     kv: str | None = None,
+    chunk: int | None = None,
+    speculation: Speculation | None = None,
 ) -> GenerationResult:
     """Return what ``tokens`` new tokens of each of these prompts take.
 
-    The first comes out of the prompt; each of the others is a step with one more token of context.
+    The first comes out of the prompt, which takes one pass or, with ``chunk``, one for as many
+    tokens; each of the others is a step with one more token of context, or a share of a round of
+    guesses.
     """
     require(1 <= tokens <= LONGEST_CONTEXT, f"tokens must be 1..{LONGEST_CONTEXT}, not {tokens!r}")
 
     def step(more: int) -> LlmResult:
-        """The step that meets ``more`` new tokens; 0 is the prompt."""
-        phase = "decode" if more else "prefill"
-        return answer_on(
-            target, model, batch=prompts.longer(more), phase=phase, scheme=scheme, kv=kv
+        """The step that meets ``more`` new tokens; without any the last one is a prompt's."""
+        return one_step(
+            target,
+            model,
+            prompts.longer(more),
+            scheme=scheme,
+            kv=kv,
+            speculation=speculation,
         )
 
-    first = step(0)
-    last = step(tokens - 1)
+    passes = prompt_passes(target, model, prompts, chunk, scheme=scheme, kv=kv)
+    first = passes[max(passes)]
+    last = step(tokens - 1) if tokens > 1 else first
     later = {more: step(more) for more in _sampled(tokens - 1, model, prompts)}
-    milliseconds = _sum(later, lambda found: found.latency_ms)
-    joules = _sum(later, _joules) + _joules(first)
-    total = first.latency_ms + milliseconds
+    milliseconds = _sum(later, lambda found: found.latency_ms / found.new_tokens)
+    first_ms = _sum(passes, lambda found: found.latency_ms)
+    joules = _sum(later, lambda found: _joules(found) / found.new_tokens) + _sum(passes, _joules)
+    total = first_ms + milliseconds
     made, area = prompts.sequences * tokens, silicon_mm2(target)
     return GenerationResult(
         model=first.model,
@@ -195,9 +253,10 @@ def generate(
         prompt=prompts.longest,
         contexts=prompts.groups,
         tokens=tokens,
-        first_token_ms=first.latency_ms,
+        first_token_ms=first_ms,
+        longest_pass_ms=max(found.latency_ms for found in passes.values()),
         token_ms=milliseconds / (tokens - 1) if tokens > 1 else 0.0,
-        last_token_ms=last.latency_ms,
+        last_token_ms=last.latency_ms / (last.new_tokens if tokens > 1 else 1),
         total_ms=total,
         tokens_per_second=1e3 * made / total,
         joules_per_token=joules / made,
@@ -208,6 +267,37 @@ def generate(
         memory_bytes=last.memory_bytes,
         remarks=distinct_remarks((*last.remarks, *first.remarks)),
     )
+
+
+def prompt_passes(
+    target: Target,
+    model: LlmShape,
+    prompts: Batch,
+    chunk: int | None = None,
+    *,
+    scheme: str | None = None,
+    kv: str | None = None,
+) -> dict[int, LlmResult]:
+    """Return the passes of a prompt by their number, from 1 on: one, or one for each chunk.
+
+    Of more than some hundred chunks, some are counted, the first and the last among them.
+    """
+    if chunk is None:
+        return {1: answer_on(target, model, batch=prompts, phase="prefill", scheme=scheme, kv=kv)}
+    require(len(prompts.groups) == 1, "chunks are of prompts of one length; give one, not several")
+    require(1 <= chunk <= LONGEST_CONTEXT, f"chunk must be 1..{LONGEST_CONTEXT}, not {chunk!r}")
+    ((sequences, length),) = prompts.groups
+    count = -(-length // chunk)
+
+    def one(number: int) -> LlmResult:
+        met = min(number * chunk, length)
+        work = Pass(Batch(((sequences, met),)), met - (number - 1) * chunk if number > 1 else None)
+        return answer_pass(target, model, work, scheme=scheme, kv=kv)
+
+    if count <= EXACT:
+        return {number: one(number) for number in range(1, count + 1)}
+    chosen = {1 + k * (count - 2) // EXACT for k in range(EXACT + 1)} | {count}
+    return {number: one(number) for number in sorted(chosen)}
 
 
 def _joules(found: LlmResult) -> float:
@@ -245,14 +335,14 @@ def largest_batch(
     phase: str = "decode",
     scheme: str | None = None,
     kv: str | None = None,
+    speculation: Speculation | None = None,
 ) -> LlmResult:
     """Return the step of the largest batch that fits in memory and takes at most ``within_ms``."""
     require(isfinite(within_ms) and within_ms > 0, f"a bound must be above 0 ms, not {within_ms!r}")
 
     def step(batch: int) -> LlmResult:
-        return answer_on(
-            target, model, batch=batch, context=context, phase=phase, scheme=scheme, kv=kv
-        )
+        work = Batch(((batch, context),))
+        return one_step(target, model, work, phase, scheme=scheme, kv=kv, speculation=speculation)
 
     def good(found: LlmResult) -> bool:
         return found.memory_bytes.fits and found.latency_ms <= within_ms

@@ -13,8 +13,8 @@ from tilewright.sim.serving import GenerationResult, Question, ask
 
 __all__ = ["parse_axis", "row_of", "sweep"]
 
-NUMBERS = ("batch", "context", "prompt", "tokens", "tensor", "pipeline")
-WORDS = ("model", "system", "engine", "scheme", "kv", "phase")
+NUMBERS = ("batch", "context", "prompt", "tokens", "tensor", "pipeline", "chunk", "guesses")
+WORDS = ("model", "system", "engine", "scheme", "kv", "phase", "draft")
 MOST_POINTS = 100_000
 
 

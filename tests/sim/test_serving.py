@@ -1,5 +1,6 @@
 """Questions about serving: what is added up, what is looked for, and what is swept."""
 
+import re
 from itertools import pairwise
 
 import pytest
@@ -8,6 +9,7 @@ from tilewright.sim import serving
 from tilewright.sim.calibration import constant
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
+from tilewright.sim.server import _met
 from tilewright.sim.serving import GenerationResult, Question, ask
 from tilewright.sim.sweep import parse_axis, row_of, sweep
 from tilewright.sim.workload import Batch
@@ -36,6 +38,78 @@ def test_a_prompt_and_its_answer_are_the_sum_of_their_steps():
 def test_one_token_comes_out_of_the_prompt():
     found = ask(Question(model=SMALL, prompt=100, tokens=1))
     assert (found.token_ms, found.total_ms) == (0.0, found.first_token_ms)
+
+
+def test_chunks_of_a_prompt_add_up():
+    """Work is that of the whole prompt, weights pass once for each chunk."""
+    whole = ask(Question(model="llama-3.1-8b", prompt=2048, tokens=1))
+    chunked = ask(Question(model="llama-3.1-8b", prompt=2048, tokens=1, chunk=512))
+    assert whole.first_token_ms < chunked.first_token_ms < 1.3 * whole.first_token_ms
+    assert chunked.longest_pass_ms < chunked.first_token_ms / 3
+    same = ask(Question(model="llama-3.1-8b", prompt=2048, tokens=1, chunk=4096))
+    assert same.first_token_ms == whole.first_token_ms == whole.longest_pass_ms
+    many = ask(Question(model=SMALL, prompt=9000, tokens=1, chunk=9))
+    assert many.first_token_ms > 500 * many.longest_pass_ms
+
+
+def test_chunks_are_counted_at_some_places(monkeypatch):
+    question = Question(model=SMALL, prompt=4001, tokens=1, chunk=10)
+    found = ask(question).first_token_ms
+    monkeypatch.setattr(serving, "EXACT", 1000)
+    assert found == pytest.approx(ask(question).first_token_ms, rel=1e-3)
+
+
+def test_queries_of_a_chunk_meet_the_keys_before_them():
+    """All chunks of a prompt together meet half of the square."""
+    keys = sum(_met(100, end, end) * 100 * end for end in range(100, 1001, 100))
+    assert keys == pytest.approx(1000 * 1000 / 2)
+    assert _met(50, 1000, 200) == 1  # a window that has filled
+    assert _met(1000, 1000, 1000) == 0.5
+
+
+@pytest.mark.parametrize(("acceptance", "tokens"), [(0.0, 1), (1.0, 5), (0.5, 1.9375)])
+def test_a_round_of_guesses(acceptance, tokens):
+    model, draft = "llama-2-70b", "llama-3.2-1b"
+    question = Question(model=model, draft=draft, acceptance=acceptance, batch=2, context=512)
+    found, plain = ask(question), ask(Question(model=model, batch=2, context=512))
+    guesses = [latency(batch=2, context=512 + k) for k in range(4)]
+    assert found.ms_by_part["draft"] == pytest.approx(sum(guesses))
+    assert found.new_tokens == pytest.approx(tokens)
+    assert found.tokens_per_second == pytest.approx(2e3 * tokens / found.latency_ms)
+    assert sum(found.ms_by_part.values()) == pytest.approx(found.latency_ms)
+    # To verify five tokens takes little more than one: weights pass once.
+    verify = found.latency_ms - sum(guesses)
+    assert plain.latency_ms < verify < 1.2 * plain.latency_ms
+    assert found.memory_bytes.weights > plain.memory_bytes.weights
+    watts = sum(found.joules_by_part.values()) / found.latency_ms * 1e3
+    assert found.average_watts == pytest.approx(watts)
+
+
+def test_answers_from_guesses():
+    words = {"model": "llama-2-70b", "prompt": 64, "tokens": 33}
+    plain = ask(Question(**words))
+    found = ask(Question(**words, draft=SMALL, guesses=3, acceptance=0.8))
+    assert found.first_token_ms == plain.first_token_ms
+    assert 0.4 * plain.token_ms < found.token_ms < 0.95 * plain.token_ms
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"chunk": 8}, "chunks are of a prompt with tokens after it"),
+        ({"draft": "gpt2"}, "guesses need a draft model and an acceptance rate"),
+        ({"acceptance": 0.5}, "guesses need a draft model and an acceptance rate"),
+        ({"guesses": 3}, "guesses need a draft model and an acceptance rate"),
+        ({"draft": "gpt2", "acceptance": 1.5}, "acceptance must be 0 to 1, not 1.5"),
+        ({"draft": "gpt2", "acceptance": 0.5, "guesses": 0}, "guesses of a round must be 1..32"),
+        ({"draft": "gpt2", "acceptance": 0.5, "phase": "prefill"}, "guesses are of tokens after"),
+        ({"prompt": Batch(((1, 9), (1, 8))), "tokens": 1, "chunk": 4}, "chunks are of prompts of"),
+        ({"prompt": 9, "tokens": 1, "chunk": 0}, "chunk must be 1..16777216, not 0"),
+    ],
+)
+def test_chunks_and_guesses_that_are_refused(fields, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        ask(Question(model=SMALL, **fields))
 
 
 @pytest.mark.parametrize("model", [SMALL, "gemma-3-1b"])  # a window of 512 fills on the way

@@ -74,12 +74,19 @@ def _step(found: "LlmResult") -> list[tuple[str, str]]:
 def _generation(found: "GenerationResult") -> list[tuple[str, str]]:
     return [
         ("work", f"batch {found.batch}, prompt {contexts_text(found)}, then {found.tokens} tokens"),
-        ("first token", _duration(found.first_token_ms)),
+        ("first token", _first(found)),
         ("each other token", f"{_duration(found.token_ms)}, the last {found.last_token_ms:.2f} ms"),
         ("total", _duration(found.total_ms)),
         ("rate", f"{found.tokens_per_second:.2f} new tokens/s"),
         ("energy", f"{found.joules_per_token:.3g} J a new token"),
     ]
+
+
+def _first(found: "GenerationResult") -> str:
+    longest = ""
+    if found.longest_pass_ms < found.first_token_ms:
+        longest = f", in passes of at most {_duration(found.longest_pass_ms)}"
+    return _duration(found.first_token_ms) + longest
 
 
 def _duration(milliseconds: float) -> str:

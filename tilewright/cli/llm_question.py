@@ -42,6 +42,16 @@ def add_question_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tokens", type=int, metavar="N", help="that follow the prompt")
     parser.add_argument(
+        "--chunk", type=int, metavar="N", help="tokens of a prompt in one pass [all of them]"
+    )
+    parser.add_argument(
+        "--draft", metavar="MODEL", help="model that guesses tokens, which MODEL verifies at once"
+    )
+    parser.add_argument("--guesses", type=int, metavar="N", help="of a round of --draft [4]")
+    parser.add_argument(
+        "--acceptance", type=float, metavar="P", help="probability that a guess of it is right"
+    )
+    parser.add_argument(
         "--within", type=float, metavar="MS", help="the largest batch that takes no longer"
     )
     parser.add_argument(
@@ -74,6 +84,10 @@ def question_of(args: argparse.Namespace) -> "Question":
         phase=args.phase,
         prompt=_tokens("--prompt", args.prompt),
         tokens=args.tokens,
+        chunk=args.chunk,
+        draft=args.draft,
+        guesses=args.guesses,
+        acceptance=args.acceptance,
         within_ms=args.within,
         prices=None if args.prices is None else parse_prices(args.prices),
     )
