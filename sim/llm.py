@@ -44,6 +44,7 @@ class LlmResult:
     parameters: int
     active_parameters: int  # that one token meets
     system: str
+    settings: dict[str, str]  # fields of the system that were changed
     block: str | None  # the slug of the block, where one was asked for
     engine: str | None  # of a server
     scheme: str
@@ -146,6 +147,7 @@ def answer_pass(
         parameters=model.parameters,
         active_parameters=model.active_parameters,
         system=target.system,
+        settings={},
         block=None if target.block is None else target.block.slug,
         engine=target.engine,
         scheme=step.scheme,

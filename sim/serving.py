@@ -34,6 +34,7 @@ class GenerationResult:
     parameters: int
     active_parameters: int
     system: str
+    settings: dict[str, str]  # fields of the system that were changed
     block: str | None
     engine: str | None
     scheme: str
@@ -92,7 +93,7 @@ class Question:
 
 def ask(question: Question) -> LlmResult | GenerationResult:
     """Return the answer to a question."""
-    found = _ask(question)
+    found = replace(_ask(question), settings=dict(question.settings or {}))
     if question.prices is None:
         return found
     cost = question.prices.cost(
@@ -243,6 +244,7 @@ def generate(
         parameters=first.parameters,
         active_parameters=first.active_parameters,
         system=first.system,
+        settings=first.settings,
         block=first.block,
         engine=first.engine,
         scheme=first.scheme,

@@ -10,29 +10,35 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.names import unknown
 from tilewright.sim.llm import LlmResult
 from tilewright.sim.serving import GenerationResult, Question, ask
+from tilewright.sim.system import QUANTITIES
+from tilewright.sim.target import ACCELERATOR_FIELDS
 
-__all__ = ["parse_axis", "row_of", "sweep"]
+__all__ = ["Point", "parse_axis", "points_of", "question_at", "row_of", "sweep"]
 
 NUMBERS = ("batch", "context", "prompt", "tokens", "tensor", "pipeline", "chunk", "guesses")
 WORDS = ("model", "system", "engine", "scheme", "kv", "phase", "draft")
-MOST_POINTS = 100_000
+FIELDS = tuple(dict.fromkeys((*QUANTITIES, *ACCELERATOR_FIELDS)))  # of servers and accelerators
+MOST_POINTS = 1_000_000
 
 
 def parse_axis(text: str) -> tuple[str, tuple[int | str, ...]]:
     """Return the field and the values of ``NAME=VALUE,...``.
 
     Among the values of a number ``1..64`` stands for all from 1 to 64, ``1..64*2`` for 1, 2, 4 to
-    64, and ``0..64+8`` for steps of 8.
+    64, and ``0..64+8`` for steps of 8. A field of a system takes what ``--set`` takes, such as
+    ``bandwidth=400GB/s,800GB/s``.
     """
     name, equals, values = text.partition("=")
     if not name or not equals or not all(values.split(",")):
         raise ValueError(f"a sweep is NAME=VALUE,..., such as batch=1..64*2, not {text!r}")
     if name in WORDS:
         found: list[int | str] = list(values.split(","))
-    elif name in NUMBERS:
+    elif name in FIELDS and ".." not in values:
+        found = list(values.split(","))
+    elif name in (*NUMBERS, *FIELDS):
         found = [number for part in values.split(",") for number in _numbers(name, part)]
     else:
-        raise ValueError(unknown("name of a sweep", name, (*NUMBERS, *WORDS)))
+        raise ValueError(unknown("name of a sweep", name, (*NUMBERS, *WORDS, *FIELDS)))
     require(len(set(found)) == len(found), f"a value of {name} is given twice in {values!r}")
     return name, tuple(found)
 
@@ -63,28 +69,46 @@ def _numbers(name: str, text: str) -> Sequence[int]:
     return found
 
 
+Point = Mapping[str, int | str]
+
+
+def points_of(question: Question, axes: Mapping[str, Sequence[int | str]]) -> list[Point]:
+    """Return every combination of ``axes``, the last of which varies fastest.
+
+    Fields that are swept are None in ``question``; a swept model is an empty name.
+    """
+    count = prod(len(values) for values in axes.values())
+    require(count <= MOST_POINTS, f"a sweep of {count} points is beyond {MOST_POINTS}")
+    for name in axes:
+        require(name in (*NUMBERS, *WORDS, *FIELDS), f"{name!r} cannot be swept")
+        given = name in (question.settings or {})
+        if name not in FIELDS:
+            given = getattr(question, name) not in (None, "")
+        require(not given, f"{name} is both given and swept; give it once")
+    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+def question_at(question: Question, point: Point) -> Question:
+    """Return the question with the values of one point."""
+    settings = {name: str(value) for name, value in point.items() if name in FIELDS}
+    own: dict[str, Any] = {name: value for name, value in point.items() if name not in FIELDS}
+    if settings:
+        own["settings"] = {**(question.settings or {}), **settings}
+    return replace(question, **own)
+
+
 def sweep(
     question: Question,
     axes: Mapping[str, Sequence[int | str]],
     tick: Callable[[str], None] = lambda doing: None,
 ) -> list[LlmResult | GenerationResult]:
-    """Return the answers for every combination of ``axes``, the last of which varies fastest.
+    """Return the answers at every point of ``axes``; ``tick`` is called after each.
 
-    Fields that are swept are None in ``question``; a swept model is an empty name. ``tick`` is
-    called after each, with what it was.
+    ``tilewright.studies.llm_sweep`` does the same on many cores, or machines.
     """
-    points = prod(len(values) for values in axes.values())
-    require(points <= MOST_POINTS, f"a sweep of {points} points is beyond {MOST_POINTS}")
-    for name in axes:
-        require(name in (*NUMBERS, *WORDS), f"{name!r} cannot be swept")
-        require(
-            getattr(question, name) in (None, ""),
-            f"{name} is both given and swept; give it once",
-        )
     found = []
-    for values in product(*axes.values()):
-        point: dict[str, Any] = dict(zip(axes, values, strict=True))
-        found.append(ask(replace(question, **point)))
+    for point in points_of(question, axes):
+        found.append(ask(question_at(question, point)))
         tick(" ".join(f"{name}={value}" for name, value in point.items()))
     return found
 
@@ -109,6 +133,7 @@ def row_of(found: LlmResult | GenerationResult) -> dict[str, str | int | float |
     )
     return (
         plain
+        | found.settings
         | prices
         | {
             "contexts": groups,

@@ -230,6 +230,36 @@ def test_several_devices_and_prices(capsys):
     assert float(rows[0]["dollars_per_million_tokens"]) > 0
 
 
+def test_sweeps_are_drawn_and_kept(capsys, tmp_path):
+    words = ("llm", "opt-125m", "--sweep", "batch=1..4", "--sweep", "bandwidth=100GB/s,200GB/s")
+    plot, kept = tmp_path / "x.svg", tmp_path / "kept"
+    code, out, _ = run(capsys, *words, "--plot", str(plot), "--out", str(kept), "--jobs", "1")
+    assert (code, out.split()[2]) == (0, "BANDWIDTH")
+    assert plot.read_text().startswith("<?xml")
+    assert len(list(kept.iterdir())) == 1
+    again = run(capsys, *words, "--out", str(kept))
+    assert again[:2] == (0, out)
+    regions = tmp_path / "regions.svg"
+    assert run(capsys, "roofsurface", "--plot", str(regions))[0] == 0
+    assert "bf8_30%" in regions.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--plot", "x.svg"), "--plot goes with --sweep"),
+        (("--jobs", "2"), "--jobs goes with --sweep"),
+        (("--sweep", "batch=1", "--jobs", "0"), "--jobs must be at least 1, not 0"),
+        (("--sweep", "batch=1", "--jobs", "2", "--dask", "x"), "--jobs is about this machine"),
+        (("--sweep", "batch=1", "--plot", "x.gif"), "a plot is .svg, .png, .pdf, not 'x.gif'"),
+    ],
+)
+def test_options_of_sweeps_that_are_refused(capsys, words, message):
+    code, _, err = run(capsys, "llm", "opt-125m", *words)
+    assert code == 2
+    assert message in err
+
+
 def test_contexts_of_several_lengths(capsys):
     found = as_json(capsys, "llm", "opt-125m", "--context", "3x64,1x512")
     assert (found["batch"], found["context"], found["contexts"]) == (4, 512, [[3, 64], [1, 512]])

@@ -223,7 +223,7 @@ def test_axes(text, values):
         ("batch=0..4*2", "'0..4*2' is no range: it must grow"),
         ("batch=1..4+0", "'1..4+0' is no range: it must grow"),
         ("batch=1,1..3", "a value of batch is given twice in '1,1..3'"),
-        ("batch=1..99999999999", "has more than 100000 values"),
+        ("batch=1..99999999999", "has more than 1000000 values"),
     ],
 )
 def test_axes_that_are_none(text, message):
@@ -248,6 +248,23 @@ def test_a_sweep_has_every_combination():
     )
 
 
+def test_a_sweep_over_fields_of_the_system():
+    name, values = parse_axis("bandwidth=200GB/s,400GB/s")
+    assert parse_axis("cores=8..32*2") == ("cores", (8, 16, 32))
+    question = Question(model=SMALL, system="spr-ddr", settings={"capacity": "1TB"})
+    found = sweep(question, {name: values, "cores": (28, 56)})
+    assert [row.settings for row in found] == [
+        {"capacity": "1TB", "bandwidth": bandwidth, "cores": str(cores)}
+        for bandwidth in values
+        for cores in (28, 56)
+    ]
+    want = latency(system="spr-ddr", settings={"bandwidth": "200GB/s", "cores": "56"})
+    assert found[1].latency_ms == want > found[3].latency_ms
+    assert row_of(found[1])["bandwidth"] == "200GB/s"
+    with pytest.raises(ValueError, match=r"^capacity is both given and swept; give it once$"):
+        sweep(question, {"capacity": ("1TB",)})
+
+
 def test_a_sweep_over_prompts_and_models():
     axes = {"model": ("opt-125m", "gpt2"), "prompt": (16, 32)}
     found = sweep(Question(model="", tokens=2), axes)
@@ -260,7 +277,10 @@ def test_a_sweep_over_prompts_and_models():
     ("axes", "message"),
     [
         ({"batch": [1], "model": ["x"]}, "model is both given and swept; give it once"),
-        ({"batch": range(400), "context": range(400)}, "a sweep of 160000 points is beyond 100000"),
+        (
+            {"batch": range(4000), "context": range(400)},
+            "a sweep of 1600000 points is beyond 1000000",
+        ),
         ({"block": ["deca"]}, "'block' cannot be swept"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.base.console import print_table, remark
@@ -28,36 +28,40 @@ def print_rows(found: Sequence["Answer"]) -> None:
     from tilewright.sim.llm import LlmResult
 
     steps = isinstance(found[0], LlmResult)
-    priced = found[0].cost is not None
-    spread = any(row.tensor * row.pipeline > 1 for row in found)
     times = ("MS",) if steps else ("FIRST MS", "TOKEN MS", "TOTAL MS")
-    print_table(
-        (
-            *("MODEL", "SYSTEM", *(("DEVICES",) if spread else ()), "ENGINE", "SCHEME", "KV"),
-            *("BATCH", "CONTEXT", *times),
-            *(
-                "TOKENS/S",
-                "J/TOKEN",
-                *(("$/MILLION",) if priced else ()),
-                *(("BOUND",) if steps else ()),
-                "MEMORY GB",
-                "FITS",
-            ),
-        ),
-        [
-            (
-                *(row.model, row.system, *((f"{row.tensor}x{row.pipeline}",) if spread else ())),
-                *(row.engine or "-", row.scheme, row.kv_format, row.batch),
-                *(contexts_text(row), *_times(row)),
-                *(f"{row.tokens_per_second:.2f}", f"{row.joules_per_token:.3g}"),
-                *(() if row.cost is None else (f"{row.cost.total:.3g}",)),
-                *((row.bound,) if isinstance(row, LlmResult) else ()),
-                f"{(row.memory_bytes.weights + row.memory_bytes.cache) / 1e9:.2f}",
-                "yes" if row.memory_bytes.fits else "no",
-            )
-            for row in found
-        ],
+    columns: dict[str, Callable[[Answer], str | int]] = {
+        "MODEL": lambda row: row.model,
+        "SYSTEM": lambda row: row.system,
+    }
+    for name in _differing(found):
+        columns[name.upper()] = lambda row, name=name: row.settings.get(name, "-")  # type: ignore[misc]
+    if any(row.tensor * row.pipeline > 1 for row in found):
+        columns["DEVICES"] = lambda row: f"{row.tensor}x{row.pipeline}"
+    columns |= {
+        "ENGINE": lambda row: row.engine or "-",
+        "SCHEME": lambda row: row.scheme,
+        "KV": lambda row: row.kv_format,
+        "BATCH": lambda row: row.batch,
+        "CONTEXT": contexts_text,
+        **{name: lambda row, k=k: _times(row)[k] for k, name in enumerate(times)},  # type: ignore[misc]
+        "TOKENS/S": lambda row: f"{row.tokens_per_second:.2f}",
+        "J/TOKEN": lambda row: f"{row.joules_per_token:.3g}",
+    }
+    if found[0].cost is not None:
+        columns["$/MILLION"] = lambda row: "" if row.cost is None else f"{row.cost.total:.3g}"
+    if steps:
+        columns["BOUND"] = lambda row: row.bound if isinstance(row, LlmResult) else ""
+    columns["MEMORY GB"] = lambda row: (
+        f"{(row.memory_bytes.weights + row.memory_bytes.cache) / 1e9:.2f}"
     )
+    columns["FITS"] = lambda row: "yes" if row.memory_bytes.fits else "no"
+    print_table(list(columns), [[value(row) for value in columns.values()] for row in found])
+
+
+def _differing(found: Sequence["Answer"]) -> list[str]:
+    """Return the fields of the system in which rows differ."""
+    names = dict.fromkeys(name for row in found for name in row.settings)
+    return [name for name in names if len({row.settings.get(name) for row in found}) > 1]
 
 
 def _times(row: "Answer") -> list[str]:

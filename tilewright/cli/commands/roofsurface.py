@@ -1,6 +1,7 @@
 """``tilewright roofsurface``: which resource bounds which kernel, and how large a DECA must be."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table
@@ -34,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scheme", action="append", metavar="X", help="repeatable [the paper's twelve]"
     )
     parser.add_argument(
+        "--plot", metavar="FILE", type=Path, help="draw the regions (SVG, PNG, PDF)"
+    )
+    parser.add_argument(
         "--explore", action="store_true", help="every size of a DECA, and the smallest that does"
     )
 
@@ -48,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(f"{args.system} is no server with a matrix unit")
     schemes = [resolve_weight_scheme(name) for name in args.scheme or PAPER_SCHEMES]
     if args.explore:
-        for name in ("block", "rows", "vectors"):
+        for name in ("block", "rows", "vectors", "plot"):
             if getattr(args, name) is not None:
                 raise CommandError(f"--{name} does not go with --explore, which takes every size")
         designs = explore(machine, schemes)
@@ -61,6 +65,10 @@ def run(args: argparse.Namespace) -> int:
         vectors=1.0 if args.vectors is None else args.vectors,
         params=_deca(args.block),
     )
+    if args.plot is not None:
+        from tilewright.report.region_plot import plot_regions
+
+        plot_regions(found, args.plot)
     (print_json if args.json else _print_kernels)(found)
     return 0
 

@@ -11,7 +11,7 @@ from tilewright.studies.sweeps.results import Result
 from tilewright.studies.sweeps.work import Job, VariantError, quick_key, run_apart, sources_key
 from tilewright.synth.cache import load, store
 
-__all__ = ["Outcome", "run_here", "run_on_cluster"]
+__all__ = ["Outcome", "connect", "run_here", "run_on_cluster"]
 
 Outcome = Result | VariantError
 CONNECT_SECONDS = 20  # for a scheduler to answer, and for its first worker
@@ -35,7 +35,7 @@ def run_on_cluster(jobs: Sequence[Job], address: str) -> Iterator[tuple[Job, Out
     missing = yield from _known(jobs)
     if not missing:
         return
-    with _client(address) as client:
+    with connect(address) as client:
         from distributed import as_completed as in_order_of_completion
 
         futures = {client.submit(run_apart, asdict(job), pure=False): job for job in missing}
@@ -67,7 +67,8 @@ def _ended(job: Job, future: Future[dict[str, Any]]) -> tuple[Job, Outcome]:
 
 
 @contextmanager
-def _client(address: str) -> Iterator[Any]:
+def connect(address: str) -> Iterator[Any]:
+    """A client of the Dask scheduler at ``address``, whose workers have these sources."""
     try:
         from distributed import Client
     except ImportError:
