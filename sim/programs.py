@@ -25,7 +25,7 @@ from tilewright.golden.harmonia_machine.isa import Instruction, Settings, expand
 from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaGemm
 from tilewright.golden.machine.clock import CONTROL_CYCLES
 from tilewright.golden.machine.instruction import BaseInstruction
-from tilewright.golden.machine.machine import Outcome
+from tilewright.golden.machine.machine import Outcome, Step
 from tilewright.golden.params import anda_machine, harmonia_machine
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.formats import FP16, IntFormat
@@ -204,7 +204,7 @@ def _anda_counters(params: AndaParams, program: Iterable[BaseInstruction], laten
     for x in program:
         if x.opcode is anda_machine.Opcode.CONFIGURE:
             formats = Formats(x["source_mantissa"], x["result_mantissa"])
-        trace.append((x, formats))
+        trace.append(Step(x, formats))
     outcome = Outcome(anda_machine.Error.NONE, len(trace) - 1, False, {}, trace)
     return dict(anda_cycles.program_cycles(params, outcome, latency))
 
@@ -216,9 +216,9 @@ def _harmonia_counters(
     for x in program:
         if x.opcode is harmonia_machine.Opcode.CONFIGURE:
             settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
-        trace.append((x, settings))
+        trace.append(Step(x, settings))
         if isinstance(x, Instruction) and x.opcode is harmonia_machine.Opcode.TILED_GEMM:
-            trace.extend((part, settings) for part in expand(params, settings, x))
+            trace.extend(Step(part, settings) for part in expand(params, settings, x))
     outcome = Outcome(harmonia_machine.Error.NONE, len(trace) - 1, False, {}, trace)
     return dict(harmonia_cycles.program_cycles(params, outcome, latency))
 

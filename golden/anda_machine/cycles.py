@@ -24,7 +24,12 @@ from tilewright.golden.params.anda_machine import (
 def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
     """Counters of a program that halted, by where the time goes."""
     clock, counts = Clock(), dict.fromkeys(_TIMES, 0)
-    for instruction, formats in outcome.trace:
+    clock.follow(params, outcome, latency)
+    for step in outcome.trace:
+        instruction, formats = step.instruction, step.settings
+        reached = clock.reach(step)
+        counts[Counter.CYCLES] += reached
+        counts[Counter.CONTROL] += reached
         start = clock.now
         _advance(params, clock, instruction, formats, latency)
         spent = clock.now - start
@@ -64,7 +69,7 @@ def _advance(
 ) -> None:
     checked = clock.now + CONTROL_CYCLES  # the cycle after the last of these
     match x.opcode:
-        case Opcode.CONFIGURE:
+        case Opcode.CONFIGURE | Opcode.LOOP:
             clock.now = checked
         case Opcode.WAIT | Opcode.HALT:
             clock.wait(checked)

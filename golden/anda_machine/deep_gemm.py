@@ -94,14 +94,14 @@ class DeepGemm(TiledGemm):
 
     # Programs.
 
-    def programs(self) -> list[list[Instruction]]:
+    def _programs(self, most: int | None) -> list[list[Instruction]]:
         order = steps(len(self.blocks), len(self.parts), weights_stay=False)
         pieces = [
             [*self._load_part(0, 0), *self._step(step)] if k == 0 else self._step(step)
             for k, step in enumerate(order)
         ]
         first = [configure(self.mantissa, 0)]
-        return packed(pieces, first, Instruction(Opcode.HALT), self.params.instructions)
+        return packed(pieces, first, Instruction(Opcode.HALT), most)
 
     def _step(self, step: Step) -> list[Instruction]:
         parts_of_group = self._tiles_of_group // self._part_tiles

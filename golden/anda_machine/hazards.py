@@ -4,24 +4,27 @@ Instructions read and write their memories row by row, so the result of one that
 written would depend on its timing; and loads of weights and scales run in the background.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from tilewright.golden.anda_machine.isa import Formats, Instruction, check, extents
 from tilewright.golden.machine.extent import Extent, Hazard, read_after_write, read_before_load
 from tilewright.golden.machine.instruction import works_on_scalars
+from tilewright.golden.machine.loops import walk
 from tilewright.golden.params.anda_machine import AndaParams, Memory, Opcode
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
 
 
-def first_hazard(params: AndaParams, program: Iterable[Instruction]) -> Hazard | None:
+def first_hazard(params: AndaParams, program: Sequence[Instruction]) -> Hazard | None:
     """The first instruction whose result depends on timing, and why; None if there is none.
 
     One that stops the machine ends the program.
     """
     formats = Formats()
     coming: list[Extent] = []  # rows that a load in the background brings
-    for number, x in enumerate(program):
+    for number, x, problem in walk(program):
+        if problem:
+            return Hazard(number, f"loop, {problem}")
         if check(params, formats, x) is not Error.NONE:
             return None
         reads, writes = _split(x, extents(params, formats, x))

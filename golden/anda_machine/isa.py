@@ -83,8 +83,10 @@ def check(params: AndaParams, formats: Formats, instruction: Instruction | None)
     x = instruction
     if _bad_operand(x):
         return Error.OPERAND
-    sized = ("rows", "stride", "inputs", "outputs", "elements")
+    sized = ("rows", "stride", "inputs", "outputs", "elements", "count", "body")
     if zero_size(x, sized):
+        return Error.SIZE
+    if x.opcode is Opcode.LOOP and x["body"] > params.longest_loop:
         return Error.SIZE
     if _bad_mantissa(formats, x):
         return Error.MANTISSA

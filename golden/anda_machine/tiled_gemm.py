@@ -193,14 +193,22 @@ class TiledGemm:
     # Programs.
 
     def programs(self) -> list[list[Instruction]]:
-        """One after the other; each halts."""
+        """For the instruction memory: one after the other; each halts."""
+        return self._programs(self.params.instructions)
+
+    def program(self) -> list[Instruction]:
+        """For external memory: all of it."""
+        (program,) = self._programs(None)
+        return program
+
+    def _programs(self, most: int | None) -> list[list[Instruction]]:
         order = steps(len(self.blocks), len(self.parts), weights_stay=self.weights_stay)
         pieces = [
             [*self._load_part(0, 0), *self._step(step)] if k == 0 else self._step(step)
             for k, step in enumerate(order)
         ]
         first = [configure(self.mantissa, self.result)]
-        return packed(pieces, first, Instruction(Opcode.HALT), self.params.instructions)
+        return packed(pieces, first, Instruction(Opcode.HALT), most)
 
     def _load_part(self, part: int, half: int) -> list[Instruction]:
         p = self.params

@@ -46,7 +46,12 @@ class _Clock(Clock):
 def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
     """Counters of a program that halted, by where the time goes."""
     clock, counts = _Clock(), dict.fromkeys(_TIMES, 0)
-    for instruction, settings in outcome.trace:
+    clock.follow(params, outcome, latency)
+    for step in outcome.trace:
+        instruction, settings = step.instruction, step.settings
+        reached = clock.reach(step)
+        counts[Counter.CYCLES] += reached
+        counts[Counter.CONTROL] += reached
         start, stalled = clock.now, _stalled(clock, instruction)
         waits = _advance(params, clock, instruction, settings, latency)
         spent = clock.now - start
@@ -72,7 +77,7 @@ _KINDS = {
     Opcode.CLEAR: Counter.VECTOR,
 }
 # All others wait for a conversion in the background before they are checked.
-_BESIDE_CONVERSION = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.TILED_GEMM)
+_BESIDE_CONVERSION = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.TILED_GEMM, Opcode.LOOP)
 _TIMES = (
     *(Counter.CYCLES, Counter.CONTROL, Counter.MEMORY, Counter.GEMM, Counter.VECTOR),
     Counter.MATRIX_WAITS,
@@ -86,7 +91,7 @@ def _advance(
     checked = clock.now + CONTROL_CYCLES + _stalled(clock, x)  # the cycle after the last of these
     waits = 0
     match x.opcode:
-        case Opcode.CONFIGURE | Opcode.TILED_GEMM:
+        case Opcode.CONFIGURE | Opcode.TILED_GEMM | Opcode.LOOP:
             clock.now = checked
         case Opcode.WAIT | Opcode.HALT:
             clock.wait(checked)

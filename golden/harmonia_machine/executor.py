@@ -79,7 +79,7 @@ class Machine(BaseMachine):
         """One instruction, or all that a tiled GEMM consists of."""
         if x is None or x.opcode is not Opcode.TILED_GEMM or self._check(x) is not Error.NONE:
             return super()._step(x)
-        self.outcome.trace.append((x, self.settings))
+        self._note(x)
         parts = expand(self.params, self.settings, x)
         return next((e for e in map(self._step, parts) if e is not Error.NONE), Error.NONE)
 

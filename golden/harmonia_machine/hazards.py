@@ -5,7 +5,7 @@ written would depend on its timing. Loads of operands run in the background, and
 conversions; the operand memories have one write port, which both of them use.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from tilewright.golden.harmonia_machine.isa import (
 )
 from tilewright.golden.machine.extent import Extent, Hazard, read_after_write, read_before_load
 from tilewright.golden.machine.instruction import works_on_scalars
+from tilewright.golden.machine.loops import walk
 from tilewright.golden.params.harmonia_machine import (
     Conversion,
     Dataflow,
@@ -41,18 +42,20 @@ class _Ranges(NamedTuple):
     writes: list[Extent]
 
 
-def first_hazard(params: HarmoniaParams, program: Iterable[Instruction]) -> Hazard | None:
+def first_hazard(params: HarmoniaParams, program: Sequence[Instruction]) -> Hazard | None:
     """The first instruction whose result depends on timing, and why; None if there is none.
 
     One that stops the machine ends the program.
     """
     loading: list[Extent] = []  # rows that a load in the background brings
     converting = _Ranges([], [])  # of a conversion in the background
-    for number, x in _parts(params, program):
+    for number, x, problem in _parts(params, program):
+        if problem:
+            return Hazard(number, f"loop, {problem}")
         if check(params, x) is not Error.NONE:
             return None
         now = _ranges(params, x)
-        if x.opcode not in (Opcode.GEMM, Opcode.CONFIGURE):
+        if x.opcode not in (Opcode.GEMM, Opcode.CONFIGURE, Opcode.LOOP):
             converting = _Ranges([], [])  # it waits for the conversion
         problem = (
             _within(x, now) or _beside_load(x, now, loading) or _beside_conversion(now, converting)
@@ -72,17 +75,20 @@ def first_hazard(params: HarmoniaParams, program: Iterable[Instruction]) -> Haza
 
 
 def _parts(
-    params: HarmoniaParams, program: Iterable[Instruction]
-) -> Iterator[tuple[int, Instruction]]:
-    """Instructions with their numbers, tiled GEMMs as what they consist of."""
+    params: HarmoniaParams, program: Sequence[Instruction]
+) -> Iterator[tuple[int, Instruction, str | None]]:
+    """Instructions with their numbers, tiled GEMMs as what they consist of.
+
+    Of a loop also why it cannot begin, if it cannot.
+    """
     settings = Settings()
-    for number, x in enumerate(program):
+    for number, x, problem in walk(program):
         if x.opcode is Opcode.CONFIGURE:
             settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
         if x.opcode is Opcode.TILED_GEMM and check(params, x) is Error.NONE:
-            yield from ((number, part) for part in expand(params, settings, x))
+            yield from ((number, part, None) for part in expand(params, settings, x))
         else:
-            yield number, x
+            yield number, x, problem
 
 
 def _within(x: Instruction, now: _Ranges) -> str | None:

@@ -118,8 +118,10 @@ def check(params: HarmoniaParams, instruction: Instruction | None) -> Error:
     x = instruction
     if _bad_operand(params, x):
         return Error.OPERAND
-    sized = ("rows", "elements", "groups", "tiles", "token_tiles", "keep")
+    sized = ("rows", "elements", "groups", "tiles", "token_tiles", "keep", "count", "body")
     if zero_size(x, sized):
+        return Error.SIZE
+    if x.opcode is Opcode.LOOP and x["body"] > params.longest_loop:
         return Error.SIZE
     is_values = x.opcode is Opcode.CONVERT and x["conversion"] == Conversion.VALUES
     if is_values and not 1 <= x["tokens"] <= params.group:

@@ -133,7 +133,15 @@ class TiledGemm:
     # Programs.
 
     def programs(self) -> list[list[Instruction]]:
-        """One after the other; each halts."""
+        """For the instruction memory: one after the other; each halts."""
+        return self._programs(self.params.instructions)
+
+    def program(self) -> list[Instruction]:
+        """For external memory: all of it."""
+        (program,) = self._programs(None)
+        return program
+
+    def _programs(self, most: int | None) -> list[list[Instruction]]:
         stay = self.dataflow is Dataflow.COLUMN_MAJOR
         pieces = [
             [*self._load_part(0, 0), *self._step(step)] if k == 0 else self._step(step)
@@ -142,7 +150,7 @@ class TiledGemm:
         lanes = (1 << self.params.rows) - 1
         fields = {"lanes": lanes, "tokens": Settings().tokens, "dataflow": int(self.dataflow)}
         first = [Instruction(Opcode.CONFIGURE, fields)]
-        return packed(pieces, first, Instruction(Opcode.HALT), self.params.instructions)
+        return packed(pieces, first, Instruction(Opcode.HALT), most)
 
     def _load_part(self, part: int, half: int) -> list[Instruction]:
         row = half * (self.params.operand_rows // 2)

@@ -4,7 +4,13 @@ A line is ``NAME operand, operand, ...``; ``;`` starts a comment; numbers are de
 instruction's fields are written ``field=value``; one that chooses something (which memory, which
 kind of operand) may stand first, by name. Operands of vector operations are ``rN`` (the row of an
 fp16 tensor), ``sN`` (a scalar register) and ``#value`` (an fp16 constant, the nearest one).
+
+``loop count=8, i1=4, i2=-64`` repeats the lines up to its ``end``, or with ``body=N`` the next N
+instructions; i1, i2 and i3 are what it adds to index registers with each iteration. An address is
+written with the index register that moves it: ``line=0x100+i1``, ``r64+i2``.
 """
+
+import re
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +21,15 @@ from tilewright.golden.bits import decode as decode_float
 from tilewright.golden.bits import encode
 from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
 from tilewright.golden.params.formats import FP16
-from tilewright.golden.params.machine import Kind
+from tilewright.golden.machine.loops import signed
+from tilewright.golden.params.machine import INDEX_SUFFIX, INDICES, STRIDE_BITS, Kind
 from tilewright.golden.params.vector import Operation
 
 ONE = int(encode(FP16, 1.0))
 _OPERATIONS = {operation.name.lower(): operation for operation in Operation}
+_END = "end"  # of a loop without ``body``
+_INDEX = re.compile(rf"(.+?)\s*\+\s*i([1-{INDICES}])")
+_LOOP_SPELLING = {f"i{k}": f"stride{k}" for k in range(1, INDICES + 1)}
 _KINDS = {"r": Kind.TENSOR, "s": Kind.SCALAR, "#": Kind.IMMEDIATE}
 
 AnyInstruction = TypeVar("AnyInstruction", bound=BaseInstruction)
@@ -27,6 +37,11 @@ AnyInstruction = TypeVar("AnyInstruction", bound=BaseInstruction)
 
 class AssemblyError(ValueError):
     """A line that is no instruction; the text begins with its number."""
+
+
+def instruction_lines(text: str) -> list[int]:
+    """The number of the line of every instruction of a program's text."""
+    return [number for number, code in code_lines(text) if code != _END]
 
 
 def code_lines(text: str) -> list[tuple[int, str]]:
@@ -48,13 +63,32 @@ class Assembler(Generic[AnyInstruction]):
 
     def assemble(self, text: str) -> list[AnyInstruction]:
         """The instructions of a program."""
-        program = []
+        program: list[AnyInstruction] = []
+        open_loops: list[tuple[int, int]] = []  # that wait for their end: line, instruction
         for number, code in code_lines(text):
             try:
+                if code == _END:
+                    self._close(program, open_loops)
+                    continue
                 program.append(self._parse(code))
             except ValueError as problem:
                 raise AssemblyError(f"line {number}: {problem}") from None
+            if program[-1].opcode.name == "LOOP" and not program[-1]["body"]:
+                open_loops.append((number, len(program) - 1))
+        if open_loops:
+            raise AssemblyError(f"line {open_loops[-1][0]}: loop lacks its end")
         return program
+
+    def _close(self, program: list[AnyInstruction], open_loops: list[tuple[int, int]]) -> None:
+        """The end of the innermost loop: now its length is known."""
+        if not open_loops:
+            raise ValueError("end without a loop")
+        _, place = open_loops.pop()
+        body = len(program) - place - 1
+        if not body:
+            raise ValueError("a loop without instructions")
+        loop = program[place]
+        program[place] = type(loop)(loop.opcode, loop.fields | {"body": body})
 
     def disassemble(self, program: Iterable[AnyInstruction | int]) -> str:
         """Text that :meth:`assemble` reads as the same instructions; words are decoded first."""
@@ -78,16 +112,24 @@ class Assembler(Generic[AnyInstruction]):
             raise ValueError(f"unknown instruction {name!r}; known: {known}")
         opcode = opcodes[name]
         fields = dict(self.defaults.get(opcode, {}))
+        if opcode.name == "LOOP":
+            fields = dict.fromkeys(("body", *_LOOP_SPELLING.values()), 0)
         chosen = None
         if opcode in self.leading:
             chosen, names = self.leading[opcode]
             fields[chosen] = _choice(chosen, names, operands.pop(0) if operands else "")
-        allowed = {f.name for f in declared[opcode]}
+        allowed = {f.name for f in declared[opcode] if not f.name.endswith(INDEX_SUFFIX)}
+        moved = {f.name for f in declared[opcode]} - allowed
+        spelling = {**self.spelling, **_LOOP_SPELLING}
         for key, value in _settings(operands).items():
-            target = key if key in allowed else self.spelling.get(key, key)
+            target = key if key in allowed else spelling.get(key, key)
             if target not in allowed or target == chosen:
                 raise ValueError(f"{name} has no operand {key!r}")
-            if target in self.choices:
+            if f"{target}{INDEX_SUFFIX}" in moved:
+                value, fields[f"{target}{INDEX_SUFFIX}"] = _indexed(value)
+            if target in _LOOP_SPELLING.values():
+                fields[target] = _stride(key, value)
+            elif target in self.choices:
                 fields[target] = _choice(key, self.choices[target], value)
             else:
                 fields[target] = _integer(key, value)
@@ -107,9 +149,9 @@ class Assembler(Generic[AnyInstruction]):
         want = 3 if operation.takes_b else 2
         if len(places) != want:
             raise ValueError(f"{name} takes {want} operands, not {len(places)}")
-        destination_kind, destination = _operand(places[0])
-        a_kind, a = _operand(places[1])
-        b_kind, b = _operand(places[2]) if operation.takes_b else (Kind.TENSOR, 0)
+        destination_kind, destination, destination_index = _operand(places[0])
+        a_kind, a, a_index = _operand(places[1])
+        b_kind, b, b_index = _operand(places[2]) if operation.takes_b else (Kind.TENSOR, 0, 0)
         known = {"elements", *self.vector_settings, *(["scale"] if operation.takes_scale else [])}
         for key in settings:
             if key not in known:
@@ -126,6 +168,9 @@ class Assembler(Generic[AnyInstruction]):
                 "elements": _integer("elements", settings.get("elements", "0")),
                 "scale": _constant(settings["scale"]) if "scale" in settings else ONE,
                 **{k: _integer(k, settings.get(k, "0")) for k in self.vector_settings},
+                f"a{INDEX_SUFFIX}": a_index,
+                f"b{INDEX_SUFFIX}": b_index,
+                f"destination{INDEX_SUFFIX}": destination_index,
             },
         )
         scalar = operation.reduces or works_on_scalars(instruction)
@@ -139,22 +184,27 @@ class Assembler(Generic[AnyInstruction]):
     def _text(self, x: AnyInstruction) -> str:
         if x.opcode is self._vector_opcode:
             return self._vector_text(x)
-        written = {target: short for short, target in self.spelling.items()}
+        spelling = {**self.spelling, **_LOOP_SPELLING}
+        written = {target: short for short, target in spelling.items()}
         chosen, names = self.leading.get(x.opcode, (None, None))
         words = [names(x[chosen]).name.lower()] if chosen and names else []
         for key, value in x.fields.items():
-            if key != chosen:
+            if key != chosen and not key.endswith(INDEX_SUFFIX):
                 shown = self.choices[key](value).name.lower() if key in self.choices else value
-                words.append(f"{written.get(key, key)}={shown}")
+                if key in _LOOP_SPELLING.values():
+                    shown = signed(value)
+                index = _index_text(x.fields.get(f"{key}{INDEX_SUFFIX}", 0))
+                words.append(f"{written.get(key, key)}={shown}{index}")
         return f"{x.opcode.name.lower()} {', '.join(words)}".strip()
 
     def _vector_text(self, x: AnyInstruction) -> str:
         operation = Operation(x["operation"])
         scalars = works_on_scalars(x)
         letter = "s" if operation.reduces or scalars else "r"
-        words = [f"{letter}{x['destination']}", _operand_text(x["a_kind"], x["a"])]
+        index = _index_text(x[f"destination{INDEX_SUFFIX}"])
+        words = [f"{letter}{x['destination']}{index}", _operand_text(x, "a")]
         if operation.takes_b:
-            words.append(_operand_text(x["b_kind"], x["b"]))
+            words.append(_operand_text(x, "b"))
         if not scalars:
             words.append(f"elements={x['elements']}")
         if operation.takes_scale:
@@ -196,17 +246,39 @@ def _constant(text: str) -> int:
         raise ValueError(f"{text!r} is not a number") from None
 
 
-def _operand(text: str) -> tuple[Kind, int]:
+def _stride(name: str, text: str) -> int:
+    value, most = _integer(name, text), 1 << (STRIDE_BITS - 1)
+    if not -most <= value < most:
+        raise ValueError(f"{name} must be {-most}..{most - 1}, not {value}")
+    return value % (1 << STRIDE_BITS)
+
+
+def _indexed(text: str) -> tuple[str, int]:
+    """An address without its index register, and that register; 0: none."""
+    found = _INDEX.fullmatch(text)
+    return (found[1], int(found[2])) if found else (text, 0)
+
+
+def _index_text(index: int) -> str:
+    return f"+i{index}" if index else ""
+
+
+def _operand(text: str) -> tuple[Kind, int, int]:
+    """Its kind, its value and its index register."""
     kind = _KINDS.get(text[:1])
     if kind is Kind.IMMEDIATE:
-        return kind, _constant(text[1:])
+        return kind, _constant(text[1:]), 0
+    text, index = _indexed(text)
     if kind is None or not text[1:].isdigit():
         raise ValueError(f"an operand is rROW, sREGISTER or #VALUE, not {text!r}")
-    return kind, int(text[1:])
+    return kind, int(text[1:]), index
 
 
-def _operand_text(kind: int, value: int) -> str:
-    return f"#{_number(value)}" if kind == Kind.IMMEDIATE else f"{'rs'[kind]}{value}"
+def _operand_text(x: BaseInstruction, name: str) -> str:
+    kind, value = x[f"{name}_kind"], x[name]
+    if kind == Kind.IMMEDIATE:
+        return f"#{_number(value)}"
+    return f"{'rs'[kind]}{value}{_index_text(x[f'{name}{INDEX_SUFFIX}'])}"
 
 
 def _number(bits: int) -> str:

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
+from tilewright.golden.machine.machine import Outcome, Step
 from tilewright.golden.machine.moves import load_cycles, store_cycles, takes_beats
+from tilewright.golden.machine.stream import StreamClock
 from tilewright.golden.params.machine import Kind, MachineMemory, MachineParams
 from tilewright.golden.params.vector import Operation
 
@@ -16,6 +18,25 @@ class Clock:
 
     now: int = 0  # the cycle in which the next instruction is fetched
     port_idle: int = 0  # the first cycle in which the memory port is idle
+    stream: StreamClock | None = None  # of instructions from external memory
+
+    def follow(self, params: MachineParams, outcome: Outcome, latency: int) -> None:
+        """Be the clock of a program that has come to its end."""
+        self.stream = StreamClock(params, latency) if outcome.streamed else None
+
+    def reach(self, step: Step) -> int:
+        """Advance to the cycle that fetches an instruction; how many cycles passed.
+
+        A loop that goes back or ends takes a cycle.
+        """
+        if step.fetch is None:
+            return 0
+        before = self.now
+        self.now += step.fetch.turns
+        if self.stream:
+            self.stream.moved(self.now, step.fetch.base)
+            self.now = max(self.now, self.stream.present(step.fetch.number))
+        return self.now - before
 
     def wait(self, checked: int) -> None:
         """Advance over a wait or a halt."""

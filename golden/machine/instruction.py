@@ -6,13 +6,22 @@ from enum import IntEnum
 from typing import Any, ClassVar, Self
 
 from tilewright.golden.params.block import Field
-from tilewright.golden.params.machine import INSTRUCTION_BITS, OPCODE_BITS, SCALARS, Kind
+from tilewright.golden.params.machine import (
+    INDEX_SUFFIX,
+    INSTRUCTION_BITS,
+    OPCODE_BITS,
+    SCALARS,
+    Kind,
+)
 from tilewright.golden.params.vector import Operation
 
 
 @dataclass(frozen=True)
 class BaseInstruction:
-    """An opcode and its fields, all of them; a subclass declares which there are."""
+    """An opcode and its fields; a subclass declares which there are.
+
+    All are given but those that name index registers: without them an address has none.
+    """
 
     opcode: Any  # a member of the set's IntEnum
     fields: dict[str, int] = field(default_factory=dict)
@@ -23,6 +32,9 @@ class BaseInstruction:
         declared = self.FIELDS[self.opcode]
         names = {f.name for f in declared}
         name = self.opcode.name.lower()
+        indices = {n: 0 for n in names if n.endswith(INDEX_SUFFIX) and n not in self.fields}
+        if indices:
+            object.__setattr__(self, "fields", self.fields | indices)
         if set(self.fields) != names:
             raise ValueError(f"{name} has the fields {sorted(names)}, not {sorted(self.fields)}")
         for f in declared:

@@ -7,18 +7,28 @@ to that, the accelerator's ``hazards`` say.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
+from tilewright.golden.machine.loops import Fetch, Loops
+from tilewright.golden.machine.stream import WORD_BYTES
 from tilewright.golden.machine.vector import elementwise, reduce_tensor
 from tilewright.golden.params.machine import SCALARS, Error, Kind
 from tilewright.golden.params.vector import Operation
+
+
+class Step(NamedTuple):
+    """A finished instruction; one that consists of others comes before them."""
+
+    instruction: Any  # with index registers added to its addresses
+    settings: Any  # that it found
+    fetch: Fetch | None = None  # None: a part of the one before it
 
 
 @dataclass
@@ -29,9 +39,8 @@ class Outcome:
     instruction: int  # the one that stopped it
     saturated: bool
     counts: dict[Any, int]  # by the accelerator's counters; what does not depend on timing
-    # Finished instructions, each with the settings it found; one that consists of others comes
-    # before them.
-    trace: list[tuple[Any, Any]] = field(default_factory=list)
+    trace: list[Step] = field(default_factory=list)
+    streamed: bool = False  # its instructions came from external memory
 
 
 class BaseMachine(ABC):
@@ -86,25 +95,73 @@ class BaseMachine(ABC):
         size = self.params.instructions
         if len(words) > size:
             raise ValueError(f"{len(words)} instructions do not fit {size}")
-        self.settings = self.SETTINGS()
-        self.outcome = Outcome(Error.END, size, False, dict.fromkeys(self.COUNTED, 0))
-        for number, word in enumerate(words + [0] * (size - len(words))):
+        words += [0] * (size - len(words))
+        return self._run(lambda number: words[number] if number < size else Error.END)
+
+    def run_stream(self, line: int) -> Outcome:
+        """Execute a program of any length that lies in external memory from ``line`` on."""
+        each, code = self.params.line_instructions, self.external.copy()
+
+        def word(number: int) -> int | Error:
+            place, within = line + number // each, number % each * WORD_BYTES
+            if place >= len(code) or place in self.bad_lines:
+                return Error.BUS
+            return int.from_bytes(code[place, within : within + WORD_BYTES].tobytes(), "little")
+
+        return self._run(word, streamed=True)
+
+    def _run(self, word_at: Callable[[int], int | Error], *, streamed: bool = False) -> Outcome:
+        """Execute instructions by their numbers; an ``Error`` stops the program there."""
+        self.settings, self.loops = self.SETTINGS(), Loops()
+        counts = dict.fromkeys(self.COUNTED, 0)
+        self.outcome = Outcome(Error.NONE, 0, False, counts, streamed=streamed)
+        self.fetch: Fetch | None = Fetch(0, 0, 0)
+        while True:
+            fetch = self.fetch
+            assert fetch is not None
+            word = word_at(fetch.number)
+            self.outcome.instruction = fetch.number
+            if isinstance(word, Error):
+                self.outcome.error = word
+                return self.outcome
             x = self.INSTRUCTION.decode(word)
+            if x is not None:
+                x = self.loops.effective(x)
             error = self._step(x)
             if x is None or error is not Error.NONE or x.opcode.name == "HALT":
-                self.outcome.error, self.outcome.instruction = error, number
-                break
-        return self.outcome
+                self.outcome.error = error
+                return self.outcome
+            self.fetch = self.loops.go_on(fetch.number + 1)
 
     def _step(self, x: Any) -> Error:
         """Judge and execute one instruction."""
+        if x is not None and x.opcode.name == "LOOP":
+            return self._loop(x)
         error = self._check(x)
         if error is Error.NONE:
             error = self._execute(x)
         if error is Error.NONE:
-            self._count(self.COUNTER.INSTRUCTIONS, 1)
-            self.outcome.trace.append((x, self.settings))
+            self._finish(x)
         return error
+
+    def _loop(self, x: Any) -> Error:
+        assert self.fetch is not None
+        error = self._check(x)
+        if error is Error.NONE and self.loops.problem(x, self.fetch.number):
+            error = Error.LOOP
+        if error is Error.NONE:
+            self.loops.enter(x, self.fetch.number)
+            self._finish(x)
+        return error
+
+    def _finish(self, x: Any) -> None:
+        self._count(self.COUNTER.INSTRUCTIONS, 1)
+        self._note(x)
+
+    def _note(self, x: Any) -> None:
+        """Into the trace; what follows without a fetch of its own is a part of it."""
+        self.outcome.trace.append(Step(x, self.settings, self.fetch))
+        self.fetch = None
 
     def _count(self, counter: IntEnum, amount: int) -> None:
         self.outcome.counts[counter] += amount

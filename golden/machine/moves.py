@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.golden.params.machine import MachineMemory, MachineParams
 
-__all__ = ["load_cycles", "store_cycles", "takes_beats"]
+__all__ = ["Channel", "load_cycles", "store_cycles", "takes_beats"]
 
 
 def takes_beats(params: MachineParams, memory: MachineMemory, x: Any) -> bool:
@@ -37,13 +37,13 @@ def load_cycles(
     """
     lines = params.lines(memory, rows)
     if beats and params.beat_rows(memory):
-        channel = _Channel(params.dma_lines, latency)  # the longest one; no other is later
+        channel = Channel(params.dma_lines, latency)  # the longest one; no other is later
         taken = 0
         for _ in range(-(-lines // params.memory_channels)):
             taken = max(channel.offer(), taken + 1)
             channel.take(taken)
         return taken + 1
-    channels = [_Channel(params.dma_lines, latency) for _ in range(params.memory_channels)]
+    channels = [Channel(params.dma_lines, latency) for _ in range(params.memory_channels)]
     each = max(1, params.line_bits // params.row_bits(memory))  # rows that a line holds
     taken = -each
     for k in range(lines):
@@ -53,21 +53,25 @@ def load_cycles(
     return taken + (rows - (lines - 1) * each if each > 1 else 1) + 1
 
 
-class _Channel:
-    """When the lines of a channel are asked for, come, leave the queue's memory, are taken."""
+class Channel:
+    """When the lines of a channel are asked for, come, leave the queue's memory, are taken.
 
-    def __init__(self, outstanding: int, latency: int):
-        self.outstanding, self.latency = outstanding, latency
+    A place in the queue is reserved ``lead`` cycles before its line is asked for.
+    """
+
+    def __init__(self, outstanding: int, latency: int, lead: int = 0):
+        self.outstanding, self.latency, self.lead = outstanding, latency, lead
         self.asked = 0
         self.left: list[int] = []  # the cycle in which each line leaves the queue's memory
         self.moved = self.taken = 0  # of the last line: to the register of the output, from there
 
-    def offer(self) -> int:
-        """The first cycle in which the next line is on offer."""
-        self.asked += 1
+    def offer(self, earliest: int = 0) -> int:
+        """The first cycle in which the next line, asked for at ``earliest`` or later, is here."""
+        self.asked = max(self.asked + 1, earliest)
         number = len(self.left)
         if number >= self.outstanding:
-            self.asked = max(self.asked, self.left[number - self.outstanding] + 2)
+            free = self.left[number - self.outstanding] + 2
+            self.asked = max(self.asked, free + self.lead)
         here = self.asked + self.latency + 1
         left = max(here, self.moved, self.left[-1] + 1) if self.left else here
         self.left.append(left)

@@ -51,12 +51,15 @@ def steps(blocks: int, parts: int, *, weights_stay: bool) -> Iterator[Step]:
 
 
 def packed(
-    pieces: Sequence[Sequence[Item]], first: Sequence[Item], last: Item, most: int
+    pieces: Sequence[Sequence[Item]], first: Sequence[Item], last: Item, most: int | None
 ) -> list[list[Item]]:
-    """Programs of at most ``most`` instructions that begin and end so; none cuts a piece in two."""
+    """Programs of at most ``most`` instructions that begin and end so; none cuts a piece in two.
+
+    Without ``most`` it is one program.
+    """
     programs: list[list[Item]] = []
     for piece in pieces:
-        if not programs or len(programs[-1]) + len(piece) >= most:
+        if not programs or (most and len(programs[-1]) + len(piece) >= most):
             programs.append([*first])
         programs[-1].extend(piece)
     return [[*program, last] for program in programs]

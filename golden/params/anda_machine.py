@@ -16,12 +16,15 @@ from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import (
     EXPONENT_BYTE,
     LINE_FIELD,
+    LOOP_FIELDS,
     ROW_FIELD,
     SIZE_FIELD,
+    VECTOR_ADDRESSES,
     VECTOR_FIELDS,
     Error,
     MachineMemory,
     MachineParams,
+    indexed,
 )
 from tilewright.golden.params.vector import VectorParams
 
@@ -42,6 +45,7 @@ class Opcode(IntEnum):
     GEMM = 6  # a token tile times weights
     VECTOR = 7  # one operation of the vector unit on a token tile
     COMPRESS = 8  # fp16 to Anda
+    LOOP = 9  # the next instructions, several times
 
 
 class Memory(MachineMemory):
@@ -63,12 +67,15 @@ class Memory(MachineMemory):
         return self in (Memory.ACTIVATIONS, Memory.EXPONENTS)
 
 
-_MOVE = (
-    Field("memory", MEMORY_BITS),
-    Field("stride", 8),  # rows from one to the next
-    Field("row", ROW_FIELD),
-    Field("rows", SIZE_FIELD),
-    Field("line", LINE_FIELD),  # of external memory
+_MOVE = indexed(
+    (
+        Field("memory", MEMORY_BITS),
+        Field("stride", 8),  # rows from one to the next
+        Field("row", ROW_FIELD),
+        Field("rows", SIZE_FIELD),
+        Field("line", LINE_FIELD),  # of external memory
+    ),
+    *("row", "line"),
 )
 
 # Behind the opcode, the first field lowest; what is above the last one does not matter.
@@ -81,20 +88,27 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
     Opcode.LOAD: _MOVE,
     Opcode.STORE: _MOVE,
     Opcode.WAIT: (),
-    Opcode.GEMM: (
-        Field("source", ROW_FIELD),
-        Field("weights", ROW_FIELD),
-        Field("scales", ROW_FIELD),
-        Field("destination", ROW_FIELD),
-        Field("inputs", SIZE_FIELD),  # elements of a token
-        Field("outputs", SIZE_FIELD),
+    Opcode.GEMM: indexed(
+        (
+            Field("source", ROW_FIELD),
+            Field("weights", ROW_FIELD),
+            Field("scales", ROW_FIELD),
+            Field("destination", ROW_FIELD),
+            Field("inputs", SIZE_FIELD),  # elements of a token
+            Field("outputs", SIZE_FIELD),
+        ),
+        *("source", "weights", "scales", "destination"),
     ),
-    Opcode.VECTOR: VECTOR_FIELDS,
-    Opcode.COMPRESS: (
-        Field("source", ROW_FIELD),
-        Field("destination", ROW_FIELD),
-        Field("elements", SIZE_FIELD),
+    Opcode.VECTOR: indexed(VECTOR_FIELDS, *VECTOR_ADDRESSES),
+    Opcode.COMPRESS: indexed(
+        (
+            Field("source", ROW_FIELD),
+            Field("destination", ROW_FIELD),
+            Field("elements", SIZE_FIELD),
+        ),
+        *("source", "destination"),
     ),
+    Opcode.LOOP: LOOP_FIELDS,
 }
 
 

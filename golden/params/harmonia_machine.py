@@ -23,12 +23,15 @@ from tilewright.golden.params.harmonia import (
 from tilewright.golden.params.machine import (
     EXPONENT_BYTE,
     LINE_FIELD,
+    LOOP_FIELDS,
     ROW_FIELD,
     SIZE_FIELD,
+    VECTOR_ADDRESSES,
     VECTOR_FIELDS,
     Error,
     MachineMemory,
     MachineParams,
+    indexed,
 )
 from tilewright.golden.params.vector import VectorParams
 
@@ -54,6 +57,7 @@ class Opcode(IntEnum):
     LEARN = 9  # a token tile of the initial window through the offset generator
     CLEAR = 10  # low halves of keys that leave the local window
     TILED_GEMM = 11  # a whole GEMM from and to external memory, in the configured dataflow
+    LOOP = 12  # the next instructions, several times
 
 
 class Memory(MachineMemory):
@@ -101,11 +105,14 @@ class Dataflow(IntEnum):
     ROW_MAJOR = 1  # activations stay, operands pass
 
 
-_MOVE = (
-    Field("memory", MEMORY_BITS),
-    Field("row", ROW_FIELD),
-    Field("rows", SIZE_FIELD),
-    Field("line", LINE_FIELD),  # of external memory
+_MOVE = indexed(
+    (
+        Field("memory", MEMORY_BITS),
+        Field("row", ROW_FIELD),
+        Field("rows", SIZE_FIELD),
+        Field("line", LINE_FIELD),  # of external memory
+    ),
+    *("row", "line"),
 )
 
 # Behind the opcode, the first field lowest; what is above the last one does not matter.
@@ -119,44 +126,60 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
     Opcode.LOAD: _MOVE,
     Opcode.STORE: _MOVE,
     Opcode.WAIT: (),
-    Opcode.GEMM: (
-        Field("operand", 2),
-        Field("source", ROW_FIELD),  # of the activation memories
-        Field("operands", ROW_FIELD),  # weights, or high halves
-        Field("low_halves", ROW_FIELD),  # low halves; not of weights
-        Field("metadata", ROW_FIELD),  # signs and exponents, or scales
-        Field("destination", ROW_FIELD),  # of the fp16 memory
-        Field("groups", COUNT_FIELD),
-        Field("tiles", COUNT_FIELD),
-        Field("token_tiles", TILE_FIELD),
+    Opcode.GEMM: indexed(
+        (
+            Field("operand", 2),
+            Field("source", ROW_FIELD),  # of the activation memories
+            Field("operands", ROW_FIELD),  # weights, or high halves
+            Field("low_halves", ROW_FIELD),  # low halves; not of weights
+            Field("metadata", ROW_FIELD),  # signs and exponents, or scales
+            Field("destination", ROW_FIELD),  # of the fp16 memory
+            Field("groups", COUNT_FIELD),
+            Field("tiles", COUNT_FIELD),
+            Field("token_tiles", TILE_FIELD),
+        ),
+        *("source", "operands", "low_halves", "metadata", "destination"),
     ),
-    Opcode.VECTOR: (
-        *VECTOR_FIELDS,
-        # If not 0: element e of bank r of tensor a reads as -infinity where e >= causal_limit + r.
-        Field("causal_limit", SIZE_FIELD),
+    Opcode.VECTOR: indexed(
+        (
+            *VECTOR_FIELDS,
+            # If not 0: element e of bank r of tensor a reads as -infinity where
+            # e >= causal_limit + r.
+            Field("causal_limit", SIZE_FIELD),
+        ),
+        *VECTOR_ADDRESSES,
     ),
-    Opcode.CONVERT: (
-        Field("conversion", 2),
-        Field("source", ROW_FIELD),  # of the fp16 memory
-        Field("elements", SIZE_FIELD),  # of a token
-        Field("destination", ROW_FIELD),  # activations, or high halves
-        Field("low_halves", ROW_FIELD),
-        Field("metadata", ROW_FIELD),
-        Field("part", 8),  # keys: which ``rows`` of the tile's columns
-        Field("tokens", 8),  # values: of the group; later ones count as +0
-        Field("short", 1),  # 4 bits: low halves are not written
-        Field("background", 1),  # runs beside the gemm that follows
+    Opcode.CONVERT: indexed(
+        (
+            Field("conversion", 2),
+            Field("source", ROW_FIELD),  # of the fp16 memory
+            Field("elements", SIZE_FIELD),  # of a token
+            Field("destination", ROW_FIELD),  # activations, or high halves
+            Field("low_halves", ROW_FIELD),
+            Field("metadata", ROW_FIELD),
+            Field("part", 8),  # keys: which ``rows`` of the tile's columns
+            Field("tokens", 8),  # values: of the group; later ones count as +0
+            Field("short", 1),  # 4 bits: low halves are not written
+            Field("background", 1),  # runs beside the gemm that follows
+        ),
+        *("source", "destination", "low_halves", "metadata"),
     ),
-    Opcode.LEARN: (
-        Field("source", ROW_FIELD),
-        Field("elements", SIZE_FIELD),
-        Field("first", 1),
-        Field("last", 1),
+    Opcode.LEARN: indexed(
+        (
+            Field("source", ROW_FIELD),
+            Field("elements", SIZE_FIELD),
+            Field("first", 1),
+            Field("last", 1),
+        ),
+        *("source",),
     ),
-    Opcode.CLEAR: (
-        Field("low_halves", ROW_FIELD),
-        Field("rows", SIZE_FIELD),
-        Field("part", 8),
+    Opcode.CLEAR: indexed(
+        (
+            Field("low_halves", ROW_FIELD),
+            Field("rows", SIZE_FIELD),
+            Field("part", 8),
+        ),
+        *("low_halves",),
     ),
     Opcode.TILED_GEMM: (
         Field("source", PRODUCT_LINE_FIELD),  # lines
@@ -167,6 +190,7 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
         Field("token_tiles", TILE_FIELD),
         Field("keep", TILE_FIELD),  # tiles that stay on chip at a time
     ),
+    Opcode.LOOP: LOOP_FIELDS,
 }
 
 

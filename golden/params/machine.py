@@ -22,6 +22,28 @@ KIND_BITS = 2
 EXPONENT_BYTE = 8  # a shared exponent's place in its memory; 5 bits of it are used
 SCALARS = 8  # scalar registers, each with one fp16 value per row of the tile
 
+# Counted loops. Every loop that is running adds its strides to the index registers with each of
+# its iterations; an instruction may add one of them to each of its addresses.
+
+INDICES = 3  # index registers, i1 and so on; 0 in an instruction stands for none
+INDEX_BITS = 2
+INDEX_SUFFIX = "_index"  # the field that names the index register of a field with this ending
+STRIDE_BITS = 28  # signed
+LOOP_LEVELS = 3  # loops within each other
+NUMBER_BITS = 32  # of an instruction's number in a program
+
+LOOP_FIELDS = (
+    Field("count", 24),  # iterations
+    Field("body", 12),  # instructions behind the loop that it repeats
+    *(Field(f"stride{k}", STRIDE_BITS) for k in range(1, INDICES + 1)),
+)
+
+
+def indexed(fields: tuple[Field, ...], *addresses: str) -> tuple[Field, ...]:
+    """``fields``, and behind them the index registers of those that are ``addresses``."""
+    return (*fields, *(Field(f"{name}{INDEX_SUFFIX}", INDEX_BITS) for name in addresses))
+
+
 
 class Kind(IntEnum):
     """What an operand field of a vector instruction holds."""
@@ -42,6 +64,8 @@ VECTOR_FIELDS = (
     Field("scale", FP16.bits),  # of sums
 )
 
+VECTOR_ADDRESSES = ("a", "b", "destination")
+
 # Registers.
 
 REGISTER_BITS = 64
@@ -53,9 +77,10 @@ class Register(IntEnum):
     """Byte offsets of the 64-bit registers."""
 
     IDENTITY = 0x00  # read only: rows, columns, group, scalar registers, a byte each
-    CONTROL = 0x08  # write 1: clear counters and status, start at instruction 0
+    CONTROL = 0x08  # write: clear counters and status, start a program; see CONTROL_FIELDS
     STATUS = 0x10  # read only: see STATUS_FIELDS
     EVENTS = 0x18  # sticky, write 1 to clear: bit 0 a value saturated in compression
+    LIMIT = 0x20  # cycles without progress after which the watchdog stops a program; 0: never
     COUNTERS = 0x80  # read only: 8 bytes each, in the order of the accelerator's counters
 
 
@@ -65,8 +90,18 @@ STATUS_FIELDS = (
     Field("busy", 1),
     Field("done", 1),
     Field("error", ERROR_BITS),
-    Field("instruction", 16),  # the one at work, or where the program ended
+    Field("instruction", NUMBER_BITS),  # the one at work, or where the program ended
 )
+CONTROL_FIELDS = (
+    Field("start", 1),
+    Field("stream", 1),  # instructions come from external memory, not the instruction memory
+    Field("reserved", 6),
+    Field("line", LINE_FIELD),  # of external memory, where a stream begins
+)
+LIMIT_BITS = 32
+LIMIT = 1 << 20  # of the watchdog after a reset
+CODE_TAG_BITS = 3
+CODE_LINES = 1 << CODE_TAG_BITS  # lines of a stream that are asked for and not yet in the instruction memory
 
 
 class Error(IntEnum):
@@ -80,6 +115,8 @@ class Error(IntEnum):
     ADDRESS = 5  # beyond the end of a memory or of the scalar registers
     END = 6  # the instruction memory ended without a halt
     BUS = 7  # the external memory answered with an error
+    LOOP = 8  # within too many others, or ends behind the one around it
+    WATCHDOG = 9  # too many cycles without progress
 
 
 class MachineMemory(IntEnum):
@@ -129,6 +166,29 @@ class MachineParams(BlockParams):
         for name in ("memory_channels", "line_bytes"):
             size = getattr(self, name)
             require(size & (size - 1) == 0, f"{name} must be a power of two, not {size!r}")
+        least = 2 * self.line_instructions
+        require(
+            self.instructions >= least,
+            f"instructions must be at least {least}, two lines of them, not {self.instructions!r}",
+        )
+
+    @property
+    def line_instructions(self) -> int:
+        """Instructions that a line of external memory holds."""
+        return self.line_bits // INSTRUCTION_BITS
+
+    @property
+    def code_ring(self) -> int:
+        """Instructions of a stream that the instruction memory holds: a power of two."""
+        return 1 << (self.instructions.bit_length() - 1)
+
+    @property
+    def longest_loop(self) -> int:
+        """Instructions of a loop's body: it stays in the ring while the loop runs.
+
+        What comes next is fetched line by line, so that a line has to find room beside the body.
+        """
+        return self.code_ring - self.line_instructions
 
     def check_depths(self, *names: str) -> None:
         """Refuse memories whose last row an instruction could not name."""
@@ -213,6 +273,10 @@ class MachineParams(BlockParams):
         return (
             *self._memory_ports(("response", answer), ("written", (Field("error", 1),))),
             Port(
+                "code_response",
+                (Field("tag", CODE_TAG_BITS), Field("error", 1), Field("data", self.line_bits)),
+            ),
+            Port(
                 "mmio_request",
                 (
                     Field("address", REGISTER_SPACE_BITS),
@@ -229,6 +293,10 @@ class MachineParams(BlockParams):
         return (
             *self._memory_ports(
                 ("request", request), ("write", (line, Field("data", self.line_bits)))
+            ),
+            Port(
+                "code_request",
+                (Field("line", self.line_address_bits), Field("tag", CODE_TAG_BITS)),
             ),
             Port("mmio_response", (Field("data", REGISTER_BITS), Field("error", 1))),
         )

@@ -7,6 +7,7 @@ from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.block import BlockParams, Port, Wire, require
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.machine import (
+    CODE_TAG_BITS,
     REGISTER_BITS,
     REGISTER_SPACE_BITS,
     MachineParams,
@@ -19,7 +20,8 @@ class MachineAxiPorts(MachineParams):
     """The ports instead of the accelerator's own: ``m0_axi_`` and so on, and ``s_axi_``.
 
     A channel's byte addresses are those of its own lines. The id of a read is the tag of its
-    request; all writes have id 0.
+    request; all writes have id 0. Instructions are read from ``code_axi_``, a master that only
+    reads; its addresses are those of all memory.
     """
 
     MACHINE: ClassVar[type[MachineParams]]
@@ -45,13 +47,31 @@ class MachineAxiPorts(MachineParams):
     @property
     def wires(self) -> tuple[Wire, ...]:
         channels = (self._master(f"m{c}_axi_") for c in range(self.memory_channels))
-        return (*(wire for channel in channels for wire in channel), *self._slave("s_axi_"))
+        return (
+            *(wire for channel in channels for wire in channel),
+            *self._reader("code_axi_", CODE_TAG_BITS),
+            *self._slave("s_axi_"),
+        )
 
-    def _master(self, prefix: str) -> tuple[Wire, ...]:
-        address = (
+    @property
+    def _address(self) -> tuple[tuple[str, int], ...]:
+        return (
             *(("addr", self.address_bits), ("len", 8), ("size", 3), ("burst", 2)),
             *(("lock", 1), ("cache", 4), ("prot", 3), ("valid", 1)),
         )
+
+    def _reader(self, prefix: str, id_bits: int) -> tuple[Wire, ...]:
+        """A master that only reads."""
+        answer = (("id", id_bits), ("resp", 2))
+        driven = {"ar": (("id", id_bits), *self._address), "r": (("ready", 1),)}
+        given = {
+            "ar": (("ready", 1),),
+            "r": (*answer, ("data", self.line_bits), ("last", 1), ("valid", 1)),
+        }
+        return _wires(prefix, driven, given)
+
+    def _master(self, prefix: str) -> tuple[Wire, ...]:
+        address = self._address
         driven = {
             "ar": (("id", self.tag_bits), *address),
             "r": (("ready", 1),),

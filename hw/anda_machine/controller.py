@@ -166,6 +166,8 @@ class Controller(Sequencer):
                 )
             with m.Case(Opcode.VECTOR):
                 check(*vector.errors(over))
+            with m.Case(Opcode.LOOP):
+                check(*self.loop_errors())
             with m.Default():
                 m.d.comb += error.eq(Error.OPCODE)
         return error

@@ -84,7 +84,7 @@ class Controller(Sequencer):
 
     def stalled(self) -> Value:
         """Beside a conversion in the background only gemms run."""
-        runs_beside = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.TILED_GEMM)
+        runs_beside = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.TILED_GEMM, Opcode.LOOP)
         return self.converting & ~is_one_of(self.word[:OPCODE_BITS], runs_beside)
 
     def background_idle(self) -> Value:
@@ -179,6 +179,8 @@ class Controller(Sequencer):
             with m.Case(Opcode.TILED_GEMM):
                 sizes = (product.groups, product.tiles, product.token_tiles, product.keep)
                 check((any_zero(*sizes), Error.SIZE))
+            with m.Case(Opcode.LOOP):
+                check(*self.loop_errors())
             with m.Default():
                 m.d.comb += error.eq(Error.OPCODE)
         return error

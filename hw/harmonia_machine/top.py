@@ -15,7 +15,7 @@ from tilewright.golden.params.harmonia_machine import (
 )
 from tilewright.golden.params.machine import OPCODE_BITS
 from tilewright.hw.harmonia_machine.buffers import ActivationBuffer, HalvesBuffer
-from tilewright.hw.harmonia_machine.controller import INSTRUCTIONS, Controller, fields_of
+from tilewright.hw.harmonia_machine.controller import INSTRUCTIONS, Controller
 from tilewright.hw.harmonia_machine.conversion import ConversionPath
 from tilewright.hw.harmonia_machine.dataflow import ResultWriter, SumFeeder
 from tilewright.hw.harmonia_machine.group_writer import COMMAND_NAMES
@@ -63,7 +63,13 @@ class Harmonia(Unit[HarmoniaParams]):
         connect_ports(m, self, registers, controller, dma)
         connect(m, self.feeder.sums, self.array.i)
         connect(m, self.array.o, self.results.results)
-        connect_control(m, registers, controller, dma, self.conversion.saturated)
+        works = Cat(
+            self.activations.read_enable,
+            self.halves.read.enable,
+            self.halves.write.enable,
+            self.conversion.write_operands.enable.as_value().any(),
+        ).any()
+        connect_control(m, registers, controller, dma, self.conversion.saturated, works)
         m.d.comb += controller.converting.eq(self.conversion.busy)
         opcode = controller.word[:OPCODE_BITS]
         gemm_runs = self.feeder.busy | self.results.busy
@@ -82,22 +88,22 @@ class Harmonia(Unit[HarmoniaParams]):
 
     def _gemm(self, m: Module, opcode: Value) -> None:
         controller = self.controller
-        gemm = fields_of(Opcode.GEMM, controller.word)
+        gemm = INSTRUCTIONS.operands_of(Opcode.GEMM, controller.word)
         for unit in (self.feeder, self.results):
             m.d.comb += [
                 unit.start.eq(controller.go & (opcode == Opcode.GEMM)),
-                *(unit.gemm[name].eq(gemm[name]) for name, _ in gemm.shape() if name != "opcode"),
+                *(unit.gemm[name].eq(value) for name, value in gemm.items()),
                 unit.gemm.tokens.eq(controller.tokens),
                 unit.gemm.row_major.eq(controller.row_major),
             ]
 
     def _vector(self, m: Module, opcode: Value) -> None:
         controller, command = self.controller, self.vector.command
-        vector = fields_of(Opcode.VECTOR, controller.word)
+        vector = INSTRUCTIONS.operands_of(Opcode.VECTOR, controller.word)
         m.d.comb += [
             self.vector.start.eq(controller.go & (opcode == Opcode.VECTOR)),
-            *(command[name].eq(vector[name]) for name, _ in vector.shape() if name != "opcode"),
-            command.elements.eq(Mux(controller.scalars_only, 1, vector.elements)),
+            *(command[name].eq(value) for name, value in vector.items()),
+            command.elements.eq(Mux(controller.scalars_only, 1, vector["elements"])),
             command.words.eq(controller.words),
             command.takes_b.eq(controller.takes_b),
             command.to_scalar.eq(controller.reduces | controller.scalars_only),
@@ -116,12 +122,12 @@ class Harmonia(Unit[HarmoniaParams]):
             command.words.eq(controller.words),
         ]
         for kind in kinds:
-            fields = fields_of(kind, controller.word)
+            fields = INSTRUCTIONS.operands_of(kind, controller.word)
             with m.If(opcode == kind):
                 m.d.comb += [
-                    command[COMMAND_NAMES.get(name, name)].eq(fields[name])
-                    for name, _ in fields.shape()
-                    if name not in ("opcode", "background")
+                    command[COMMAND_NAMES.get(name, name)].eq(value)
+                    for name, value in fields.items()
+                    if name != "background"
                 ]
         spatial = command.conversion == Conversion.VALUES
         m.d.comb += command.blocks.eq(Mux(spatial, controller.tiles, controller.groups))

@@ -19,6 +19,8 @@ CACHEABLE = 0b1111  # weights are read again
 class MachineAxi(Unit[MachineAxiPorts]):
     """AXI4 masters (``m0_axi_`` and so on, a line per burst) and an AXI4-Lite slave (``s_axi_``).
 
+    Instructions of a stream come through a master that only reads (``code_axi_``).
+
     The slave has the registers and the instruction memory at their offsets, 64 bits at a time; a
     refused access and a partial write answer SLVERR. An answer of memory that is not OKAY is an
     error of its line.
@@ -33,16 +35,18 @@ class MachineAxi(Unit[MachineAxiPorts]):
         for channel in range(self.params.memory_channels):
             self._read(m, machine, channel)
             self._write(m, machine, channel)
+        self._fetch(m, machine)
         self._slave(m, machine)
         return m
 
-    def _wire(self, channel: int, name: str) -> Signal:
-        return getattr(self, f"m{channel}_axi_{name}")
+    def _wire(self, channel: int | str, name: str) -> Signal:
+        prefix = channel if isinstance(channel, str) else f"m{channel}"
+        return getattr(self, f"{prefix}_axi_{name}")
 
     def _port(self, machine: Any, name: str, channel: int) -> Any:
         return getattr(machine, self.params.memory_port(name, channel))
 
-    def _address(self, m: Module, channel: int, kind: str, line: Any) -> None:
+    def _address(self, m: Module, channel: int | str, kind: str, line: Any) -> None:
         """A burst of one line."""
         line_log2 = (self.params.line_bytes - 1).bit_length()
         m.d.comb += [
@@ -54,6 +58,12 @@ class MachineAxi(Unit[MachineAxiPorts]):
 
     def _read(self, m: Module, machine: Any, channel: int) -> None:
         request, response = (self._port(machine, n, channel) for n in ("request", "response"))
+        self._reads(m, channel, request, response)
+
+    def _fetch(self, m: Module, machine: Any) -> None:
+        self._reads(m, "code", machine.code_request, machine.code_response)
+
+    def _reads(self, m: Module, channel: int | str, request: Any, response: Any) -> None:
         self._address(m, channel, "ar", request.p.line)
         m.d.comb += [
             self._wire(channel, "arid").eq(request.p.tag),

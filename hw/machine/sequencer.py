@@ -8,14 +8,16 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth import Cat, Const, Module, Signal, Value
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import Field
 from tilewright.golden.params.machine import (
+    INDEX_SUFFIX,
     INSTRUCTION_BITS,
     LINE_FIELD,
+    NUMBER_BITS,
     OPCODE_BITS,
     ROW_FIELD,
     SIZE_FIELD,
@@ -24,6 +26,7 @@ from tilewright.golden.params.machine import (
     MachineMemory,
     MachineParams,
 )
+from tilewright.hw.machine.loops import LOOP, Loops, add_indices
 from tilewright.hw.unit import field_shape
 
 __all__ = [
@@ -39,7 +42,7 @@ STATUS = data.StructLayout({f.name: field_shape(f) for f in STATUS_FIELDS})
 class InstructionSet:
     """How an accelerator's instructions are taken apart.
 
-    ``opcodes`` has HALT, CONFIGURE, LOAD, STORE and WAIT; loads and stores have the fields of
+    ``opcodes`` has HALT, CONFIGURE, LOAD, STORE, WAIT and LOOP; loads and stores have the fields of
     :attr:`move`. Loads of a memory whose ``background`` holds run beside what follows.
     """
 
@@ -52,6 +55,12 @@ class InstructionSet:
         declared = {f.name: field_shape(f) for f in self.fields[opcode]}
         layout = data.StructLayout({"opcode": OPCODE_BITS, **declared})
         return data.View(layout, word[: layout.size])
+
+    def operands_of(self, opcode: IntEnum, word: Value) -> dict[str, Value]:
+        """The fields of an instruction word by name, but those that name index registers."""
+        fields = self.fields_of(opcode, word)
+        declared = [f.name for f in self.fields[opcode] if not f.name.endswith(INDEX_SUFFIX)]
+        return {name: fields[name] for name in declared}
 
     @property
     def move(self) -> data.StructLayout:
@@ -73,13 +82,19 @@ class Sequencer(wiring.Component):
 
     Every instruction is fetched, decoded, measured and checked, a cycle each; one that is wrong
     (:class:`tilewright.golden.params.machine.Error`) stops the program before it does anything. A
-    load or store then goes to the memory port when that is idle; loads in the background run on by
+    loop (:class:`Loops`) that goes back or ends takes a cycle before the next fetch, and a program
+    that streams from external memory waits there for its instruction.
+
+    A load or store then goes to the memory port when that is idle; loads in the background run on by
     themselves, and an error of the memory stops the program at the next instruction that needs the
     port, with the number of the load. Other instructions pulse ``go`` and run until ``running``
-    falls.
+    falls. When the watchdog has ``expired``, the program is over, and nothing more is fetched until
+    a reset: what the accelerator waits for may still come.
 
     Members
     -------
+    base : Out
+        The first instruction that may still be fetched.
     word : Out
         The instruction; it holds while it runs. ``members`` are those of the accelerator, among
         them ``words``: the beats of a vector instruction.
@@ -87,9 +102,15 @@ class Sequencer(wiring.Component):
 
     def __init__(self, params: MachineParams, instructions: InstructionSet, members: dict):
         self.params, self.instructions = params, instructions
+        self.loops = Loops()
         super().__init__(
             {
                 "start": In(1),
+                "stream": In(1),  # with ``start``: instructions come from external memory
+                "filled": In(NUMBER_BITS),  # of a stream: instructions that have come
+                "fetch_failed": In(1),  # of a stream: the line behind them has an error
+                "base": Out(NUMBER_BITS),
+                "expired": In(1),
                 "status": Out(STATUS),
                 "fetch": Out(1),
                 "fetch_address": Out(range(params.instructions)),
@@ -145,18 +166,26 @@ class Sequencer(wiring.Component):
         m = Module()
         p = self.params
         opcodes = self.instructions.opcodes
-        number = Signal(range(p.instructions + 1))
+        number = Signal(NUMBER_BITS)
+        streamed, stuck = Signal(), Signal()
+        m.submodules.loops = loops = self.loops
         move_number = Signal.like(number)
         word = self.word
         opcode = word[:OPCODE_BITS]
         status = self.status
         move = self.instructions.fields_of(opcodes["LOAD"], word)
         declared = [f.name for f in self.instructions.fields[opcodes["LOAD"]]]  # maybe no stride
+        loop = self.instructions.fields_of(opcodes["LOOP"], word)
         error = Signal(Error)
         background = Signal()
         m.d.comb += [
             error.eq(self.check(m)),
-            self.fetch_address.eq(number),
+            # A stream wraps around in as much of the memory as is a power of two.
+            self.fetch_address.eq(Mux(streamed, number % p.code_ring, number)),
+            self.base.eq(loops.base),
+            loops.clear.eq(self.start),
+            loops.number.eq(number),
+            *(loops.loop[name].eq(loop[name]) for name, _ in LOOP),
             background.eq((opcode == opcodes["LOAD"]) & self._in_background(move.memory)),
             self.move.p.store.eq(opcode == opcodes["STORE"]),
             *(
@@ -184,18 +213,31 @@ class Sequencer(wiring.Component):
                 with m.If(self.start):
                     m.d.sync += [
                         number.eq(0),
+                        streamed.eq(self.stream),
                         *self.reset_formats(),
                         status.eq(STATUS.const({"busy": 1})),
                     ]
                     m.next = "FETCH"
             with m.State("FETCH"):
                 m.d.comb += [self.in_control.eq(1), self.fetch.eq(1)]
-                m.next = "DECODE"
-                with m.If(number == p.instructions):
+                with m.If(stuck):
+                    pass
+                with m.Elif(loops.ends):
+                    m.d.comb += loops.turn.eq(1)
+                    m.d.sync += number.eq(loops.following)
+                    m.d.sync += status.instruction.eq(loops.following)
+                with m.Elif(~streamed & (number == p.instructions)):
                     stop(Error.END)
+                with m.Elif(streamed & (number == self.filled)):
+                    with m.If(self.fetch_failed):
+                        stop(Error.BUS)
+                with m.Else():
+                    m.next = "DECODE"
             with m.State("DECODE"):
                 m.d.comb += self.in_control.eq(1)
-                m.d.sync += word.eq(self.next_word(m))
+                m.d.sync += word.eq(
+                    add_indices(m, self.instructions.fields, self.next_word(m), loops.indices)
+                )
                 m.next = "MEASURE"
             with m.State("MEASURE"):
                 m.d.comb += self.in_control.eq(1)
@@ -210,6 +252,9 @@ class Sequencer(wiring.Component):
                         with m.Switch(opcode):
                             with m.Case(opcodes["CONFIGURE"]):
                                 m.d.sync += self.configure()
+                                proceed()
+                            with m.Case(opcodes["LOOP"]):
+                                m.d.comb += loops.enter.eq(1)
                                 proceed()
                             with m.Case(opcodes["LOAD"], opcodes["STORE"]):
                                 m.next = "ISSUE"
@@ -248,7 +293,22 @@ class Sequencer(wiring.Component):
                 # What runs in the background ends before the next program can start.
                 with m.If(self.background_idle()):
                     end()
+        with m.If(self.expired):
+            m.d.sync += stuck.eq(1)
+        with m.If(self.expired | stuck):
+            expired = {"done": 1, "error": Error.WATCHDOG}
+            m.d.sync += status.eq(STATUS.const(expired))
+            m.d.sync += status.instruction.eq(Mux(stuck, status.instruction, number))
         return m
+
+    def loop_errors(self) -> tuple[tuple[Value, Error], ...]:
+        """What is wrong with a loop."""
+        loop = self.loops.loop
+        too_long = loop.body > self.params.longest_loop
+        return (
+            ((loop.count == 0) | (loop.body == 0) | too_long, Error.SIZE),
+            (self.loops.refused, Error.LOOP),
+        )
 
     def _in_background(self, memory: Value) -> Value:
         codes = [code for code in self.instructions.memories if code.background]

@@ -7,7 +7,17 @@ from tests.support.claims import claim
 from tests.support.examples import table
 from tilewright.golden.machine.moves import load_cycles
 from tilewright.golden.params.anda_machine import AndaParams, Memory
-from tilewright.golden.params.machine import INSTRUCTION_BASE, STATUS_FIELDS, Register
+from tilewright.golden.params.machine import (
+    CODE_LINES,
+    CONTROL_FIELDS,
+    INDICES,
+    INSTRUCTION_BASE,
+    LIMIT,
+    LIMIT_BITS,
+    LOOP_LEVELS,
+    STATUS_FIELDS,
+    Register,
+)
 from tilewright.golden.params.vector import Operation
 from tilewright.sim.accelerator import Accelerator
 
@@ -29,6 +39,10 @@ def test_registers():
         register.name: f"{register:#06x}" for register in Register
     }
     assert rows["STATUS"][2] == ", ".join(f"{f.name} {f.bits}" for f in STATUS_FIELDS)
+    control = ", ".join(f"{f.name} {f.bits}" for f in CONTROL_FIELDS)
+    assert rows["CONTROL"][2].startswith(control)
+    assert rows["LIMIT"][2].startswith(f"{LIMIT_BITS} bits") and f"{LIMIT:,}" in PAGE
+    assert f"{CODE_LINES} at a time" in PAGE and LOOP_LEVELS == INDICES == 3
 
 
 def test_bandwidth_of_the_memory_port():

@@ -49,7 +49,8 @@ def test_assembly(name):
     """The program shown is one that halts, an instruction a line."""
     (text,) = blocks(PAGES[name], "asm")
     program = accelerator_of(resolve(name)).assemble(text)
-    lines = [line for line in text.splitlines() if line.partition(";")[0].strip()]
+    codes = [line.partition(";")[0].strip() for line in text.splitlines()]
+    lines = [code for code in codes if code and code != "end"]
     assert len(program) == len(lines)
     assert program[-1].opcode is DECLARED[name].Opcode.HALT
 

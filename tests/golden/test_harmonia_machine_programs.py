@@ -168,7 +168,7 @@ def test_product_is_a_linear_layer_of_ragged_sizes(params, dataflow, keep):
     assert outcome.error is Error.NONE and outcome.instruction == len(b.program) - 1
     want = linear(params.numerics, bfp.encode(params.numerics.activation, x), weights)
     assert np.array_equal(b.product_results(memory, line, tokens, outputs), want)
-    parts = [x for x, _ in outcome.trace if x.opcode is Opcode.STORE]
+    parts = [step.instruction for step in outcome.trace if step.instruction.opcode is Opcode.STORE]
     assert len(parts) == -(-tokens // params.rows) * -(-outputs // params.columns)
 
 

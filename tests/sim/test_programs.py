@@ -120,6 +120,32 @@ def test_products_take_the_cycles_of_the_verilog(spec):
     assert verilog_cycles(spec, SMALL[spec], 10) == model_cycles(spec, SMALL[spec], 10)
 
 
+@pytest.mark.parametrize("spec", SMALL)
+def test_a_product_of_any_length_takes_one_start(spec):
+    """One program in external memory; the bench holds its counters against golden's."""
+    shape = SMALL[spec][3]
+    asked = options(resolve(spec), shape, Dataflow.COLUMN_MAJOR)
+    whole, parts = asked | {"from_memory": True}, asked
+    task = {"latency": 10, "gemms": [whole, parts], "attention": False}
+    streamed, loaded = verilog_numbers(spec, task)["program_cycles"]
+    # The host's transfers between its programs do not count.
+    assert 0.97 * loaded < streamed < 1.03 * loaded
+
+
+@pytest.mark.parametrize("spec", SMALL)
+def test_streams_longer_than_the_instruction_memory(spec):
+    """Also one that is no power of two."""
+    params = resolve(spec)
+    result = run_bench(
+        block_verilog(spec),
+        params.slug,
+        f"tilewright.verify.{params.block}_machine.streams",
+        simulator="verilator",
+        job=Job(spec, seed=2).as_dict(),
+    )
+    assert result.passed, result.failure
+
+
 def test_a_head_of_attention_takes_the_cycles_of_its_program():
     """Those that the accelerator's bench holds against the Verilog."""
     params = resolve("harmonia:small")

@@ -60,6 +60,23 @@ def test_program_of_a_file(capsys, tmp_path):
     assert np.allclose(softmax[:, 1], 1 / 24, atol=1e-4)
 
 
+def test_a_long_program_streams_from_memory(capsys, tmp_path):
+    """Also a short one if it is asked to; in a loop, stores move on by a line each."""
+    path = tmp_path / "loop.s"
+    loop = "loop count=3, i1=1\nstore activations, row=0, rows=1, line=2+i1\nend\n"
+    path.write_text("add s0, s0, #1\n" * 200 + loop + "halt\n")
+    code, result = simulate(capsys, "anda", "--program", str(path))
+    assert code == 0 and result["equal"] and result["streamed"]
+    assert result["counters"]["instructions"] == 200 + 1 + 3 + 1
+    path.write_text(loop + "halt\n")
+    found = [simulate(capsys, "anda", "--program", str(path), *o) for o in ((), ("--stream",))]
+    assert [code for code, _ in found] == [0, 0]
+    assert [result["streamed"] for _, result in found] == [False, True]
+    resident, streamed = (result["counters"] for _, result in found)
+    assert streamed["lines_written"] == resident["lines_written"] == 3
+    assert streamed["cycles"] > resident["cycles"] + 100  # the memory's latency, once
+
+
 def test_a_program_that_goes_wrong(capsys, tmp_path):
     path = tmp_path / "wrong.s"
     path.write_text("configure source=4, result=0\nadd r5000, r0, #1, elements=3\nhalt\n")
@@ -78,7 +95,9 @@ def test_a_program_that_goes_wrong(capsys, tmp_path):
         (["--program", "{tmp}/none.s"], "none.s: No such file or directory"),
         (["--program", "{tmp}/bad.s"], "bad.s, line 2: unknown instruction 'jump'"),
         (["--program", "{tmp}/shift.s"], "shift.s, line 3: vector, reads rows 0..15 of"),
-        (["--program", "{tmp}/long.s"], "129 instructions do not fit the 128 of anda__rows_2"),
+        (["--program", "{tmp}/deep.s"], "deep.s, line 4: loop, is within 3 others already"),
+        (["--program", "{tmp}/open.s"], "open.s, line 1: loop lacks its end"),
+        (["--program", "{tmp}/cross.s"], "cross.s, line 2: loop, ends behind the loop around it"),
         (["--memory", "{tmp}/odd.npz"], "--memory goes with --program"),
         (
             ["--program", "{tmp}/good.s", "--memory", "{tmp}/odd.npz"],
@@ -97,7 +116,11 @@ def test_refused_runs(words, message, capsys, tmp_path):
     (tmp_path / "bad.s").write_text("halt\njump\n")
     (tmp_path / "good.s").write_text("halt\n")
     (tmp_path / "shift.s").write_text("; by a row\n\ncopy r1, r0, elements=16\nhalt\n")
-    (tmp_path / "long.s").write_text("wait\n" * 129)
+    (tmp_path / "deep.s").write_text("loop count=2\n" * 4 + "wait\n" + "end\n" * 4 + "halt\n")
+    (tmp_path / "open.s").write_text("loop count=2\nwait\nhalt\n")
+    (tmp_path / "cross.s").write_text(
+        "loop count=2, body=2\nloop count=2, body=2\nwait\nwait\nhalt\n"
+    )
     np.savez(tmp_path / "odd.npz", memory=np.zeros(65, np.uint8))
     np.savez(tmp_path / "other.npz", weights=np.zeros(64, np.uint8))
     np.save(tmp_path / "one.npy", np.zeros(64, np.uint8))

@@ -74,7 +74,9 @@ def test_a_program_that_goes_wrong(capsys, tmp_path):
     [
         (["--block", "popcount"], "harmonia runs on a block harmonia, not popcount"),
         (["--program", "{tmp}/bad.s"], "bad.s, line 1: unknown instruction 'compress'"),
-        (["--program", "{tmp}/long.s"], "2049 instructions do not fit the 2048 of harmonia__rows"),
+        (["--program", "{tmp}/deep.s"], "deep.s, line 4: loop, is within 3 others already"),
+        (["--program", "{tmp}/open.s"], "open.s, line 1: loop lacks its end"),
+        (["--program", "{tmp}/cross.s"], "cross.s, line 2: loop, ends behind the loop around it"),
         (["--memory", "{tmp}/none.npz"], "--memory goes with --program"),
         (
             [
@@ -87,7 +89,11 @@ def test_a_program_that_goes_wrong(capsys, tmp_path):
 )
 def test_refused_runs(words, message, capsys, tmp_path):
     (tmp_path / "bad.s").write_text("compress source=0\n")
-    (tmp_path / "long.s").write_text("wait\n" * 2049)
+    (tmp_path / "deep.s").write_text("loop count=2\n" * 4 + "wait\n" + "end\n" * 4 + "halt\n")
+    (tmp_path / "open.s").write_text("loop count=2\nwait\nhalt\n")
+    (tmp_path / "cross.s").write_text(
+        "loop count=2, body=2\nloop count=2, body=2\nwait\nwait\nhalt\n"
+    )
     (tmp_path / "good.s").write_text("halt\n")
     np.savez(tmp_path / "small_lines.npz", memory=np.zeros(64, np.uint8))
     assert main(["simulate", "harmonia", *(w.format(tmp=tmp_path) for w in words)]) == 2

@@ -27,6 +27,12 @@ def add_program(parser: argparse.ArgumentParser, machine: str) -> None:
     parser.add_argument(
         "--save", type=Path, metavar="FILE.npz", help="write the external memory after the program"
     )
+    parser.add_argument(
+        "--stream",
+        action="store_true",
+        help="let the machine fetch the program from external memory, which it always does with"
+        " one that is too long for the instruction memory",
+    )
     add_latency(parser)
     add_simulation(parser, f"{machine}:small")
 
@@ -41,6 +47,7 @@ def run_on(machine: str, args: argparse.Namespace) -> int:
         program=args.program,
         memory=args.memory,
         latency=args.latency,
+        stream=args.stream,
         simulation=simulation_of(args),
     )
     if args.save:
@@ -54,8 +61,9 @@ def run_on(machine: str, args: argparse.Namespace) -> int:
 def _print(done: "ProgramRun") -> None:
     ending = "halted" if done.halted else f"stopped with error {done.status.error}"
     verdict = "as golden does" if done.equal else "NOT as golden does"
+    place = ", from external memory" if done.streamed else ""
     print(
-        f"{done.program} on {done.block}:"
+        f"{done.program} on {done.block}{place}:"
         f" {ending} at instruction {done.status.instruction}, {verdict}\n"
     )
     golden = done.golden_counters

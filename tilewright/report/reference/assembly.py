@@ -14,10 +14,10 @@ class AssemblyLexer(RegexLexer):
         "root": [
             (r"^\s*[a-z_]+", Keyword),
             (r";.*", Comment.Single),
-            (r"\b[rs][0-9]+\b", Name.Variable),
+            (r"\b[rsi][0-9]+\b", Name.Variable),
             (r"#?-?(0x[0-9a-f]+|[0-9.]+(e[+-]?[0-9]+)?)", Number),
             (r"[a-z_][a-z_0-9]*", Name.Attribute),
-            (r"=", Operator),
+            (r"[=+]", Operator),
             (r",", Punctuation),
             (r"\s+", Text),
         ]

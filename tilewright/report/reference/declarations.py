@@ -101,7 +101,11 @@ def machine_registers() -> str:
     table = enumeration(machine.Register, "offset", lambda value: f"{value:#06x}")
     status = bit_ranges(machine.STATUS_FIELDS)
     base = f"The instruction memory starts at {machine.INSTRUCTION_BASE:#06x}, 16 bytes for each."
-    return f"{table}\n\n{base}\n\n`STATUS` holds these fields:\n\n{status}"
+    control = bit_ranges(machine.CONTROL_FIELDS)
+    return (
+        f"{table}\n\n{base}\n\n`STATUS` holds these fields:\n\n{status}"
+        f"\n\nA write to `CONTROL` has these:\n\n{control}"
+    )
 
 
 def deca_registers() -> str:

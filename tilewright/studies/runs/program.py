@@ -18,8 +18,9 @@ from tilewright.base.console import progress
 from tilewright.base.errors import CommandError
 from tilewright.golden.anda_machine.block import transformer_block
 from tilewright.golden.harmonia_machine.attention import random_attention
-from tilewright.golden.machine.assembly import AssemblyError, code_lines
+from tilewright.golden.machine.assembly import AssemblyError, instruction_lines
 from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.runs.simulation import DEFAULT, Simulation, resolve_block
@@ -53,6 +54,7 @@ class ProgramRun:
     program: str
     block: str
     instructions: int
+    streamed: bool  # from external memory; the others are in the instruction memory
     status: MachineStatus
     saturated: bool  # whether a value saturated in conversion
     equal: bool  # memory, status and, of a program that halts, events, counters and cycles
@@ -72,13 +74,16 @@ def program_on_machine(
     program: Path | None = None,
     memory: Path | None = None,
     latency: int = LATENCY,
+    stream: bool = False,
     simulation: Simulation = DEFAULT,
 ) -> tuple[Memory, ProgramRun]:
     """Run a program on ``machine``, which is ``anda`` or ``harmonia``.
 
     ``block`` is by default its preset ``small``. ``program`` is a file of assembly text and
     ``memory`` an ``.npz`` file with an array ``memory`` of bytes, by default zeros; without a
-    program the accelerator's own runs. Returns the memory after the program, and its result.
+    program the accelerator's own runs. With ``stream``, and always where the instruction memory is
+    too small for it, the program lies in external memory behind everything else. Returns the memory
+    after the program, and its result.
     """
     block = block or f"{machine}:{PRESET}"
     params = resolve_block(block, machine, machine)
@@ -92,7 +97,13 @@ def program_on_machine(
     with progress(machine, 1) as tick:
         tick("simulation", steps=0)
         done = run_program(
-            name, block, instructions, content, latency=latency, simulation=simulation
+            name,
+            block,
+            instructions,
+            content,
+            latency=latency,
+            stream=stream,
+            simulation=simulation,
         )
         tick()
     return done
@@ -105,23 +116,28 @@ def run_program(
     memory: Memory,
     *,
     latency: int = LATENCY,
+    stream: bool = False,
     simulation: Simulation = DEFAULT,
 ) -> tuple[Memory, ProgramRun]:
     """Return the memory that the simulated accelerator leaves, and how its run compares.
 
     ``name`` is what the result calls the program; ``latency`` is that of the memory, in cycles.
+    The program is fetched from external memory with ``stream``, or if it does not fit the
+    instruction memory.
     """
     params: Any = resolve(block)
     accelerator = accelerator_of(params)
     if latency < 1:
         raise CommandError(f"latency must be at least 1, not {latency}")
-    if len(program) > params.instructions:
-        raise CommandError(
-            f"{len(program)} instructions do not fit the {params.instructions} of {params.slug}"
-        )
+    streamed = stream or len(program) > params.instructions
+    size, line = len(memory), len(memory) // params.line_bytes
+    if streamed:
+        memory = np.concatenate([memory, program_lines(params, program)])
     wanted = memory.copy()
-    outcome = accelerator.machine(params, wanted).run(program)
-    got, numbers = _simulate(block, program, memory, latency, simulation)
+    machine = accelerator.machine(params, wanted)
+    outcome = machine.run_stream(line) if streamed else machine.run(program)
+    start = line if streamed else None
+    got, numbers = _simulate(block, program, memory, latency, simulation, start)
     expected = dict(outcome.counts)
     halted = outcome.error is Error.NONE
     if halted:
@@ -133,10 +149,11 @@ def run_program(
     if halted:
         equal &= numbers["saturated"] == outcome.saturated
         equal &= all(numbers["counters"][counter] == value for counter, value in model.items())
-    return got, ProgramRun(
+    return got[:size], ProgramRun(
         program=name,
         block=params.slug,
         instructions=len(program),
+        streamed=streamed,
         status=found,
         saturated=numbers["saturated"],
         equal=bool(equal),
@@ -156,7 +173,7 @@ def _read_program(params: Any, path: Path) -> Program:
         raise CommandError(f"{path}, {problem}") from None
     hazard = accelerator.first_hazard(params, program)
     if hazard:
-        number, _ = code_lines(text)[hazard.instruction]
+        number = instruction_lines(text)[hazard.instruction]
         raise CommandError(f"{path}, line {number}: {hazard.reason}")
     return program
 
@@ -198,7 +215,9 @@ def _simulate(
     memory: Memory,
     latency: int,
     simulation: Simulation,
+    line: int | None,
 ) -> tuple[Memory, dict[str, Any]]:
+    """Run it from the instruction memory, or from ``line`` of the external memory."""
     words = [instruction.encode() for instruction in program]
     halves = [[word & ((1 << 64) - 1), word >> 64] for word in words]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
@@ -208,6 +227,6 @@ def _simulate(
             memory=memory,
             program=np.array(halves, np.uint64).reshape(-1, 2),
         )
-        task = {"folder": name, "latency": latency, "limit": LIMIT}
+        task = {"folder": name, "latency": latency, "limit": LIMIT, "line": line}
         numbers = simulation.run(block, BENCH, cases=1, stalls=(0.0,), task=task)
         return np.load(folder / "memory.npy"), numbers

@@ -318,5 +318,6 @@ class AndaBench(Bench):
     """Bench of the Anda accelerator: a host and an external memory around it, running programs."""
 
     tests = tuple(
-        f"tilewright.verify.anda_machine.{name}" for name in ("programs", "errors", "registers")
+        f"tilewright.verify.anda_machine.{name}"
+        for name in ("programs", "errors", "registers", "streams")
     )

@@ -326,5 +326,5 @@ class HarmoniaBench(Bench):
 
     tests = tuple(
         f"tilewright.verify.harmonia_machine.{name}"
-        for name in ("programs", "attention", "errors", "registers")
+        for name in ("programs", "attention", "errors", "registers", "streams")
     )

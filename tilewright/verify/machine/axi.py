@@ -17,13 +17,16 @@ from cocotbext.axi import (
     AxiBus,
     AxiLiteBus,
     AxiLiteMaster,
+    AxiReadBus,
     AxiResp,
     AxiSlave,
+    AxiSlaveRead,
     MemoryInterface,
 )
 
 from tilewright.golden.params.block import Port
 from tilewright.golden.params.machine import (
+    CONTROL_FIELDS,
     INSTRUCTION_BASE,
     REGISTER_BITS,
     STATUS_FIELDS,
@@ -33,7 +36,7 @@ from tilewright.golden.params.machine import (
 from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.check import require_memory
-from tilewright.verify.machine.host import unpack_word
+from tilewright.verify.machine.host import pack_word, unpack_word
 from tilewright.verify.machine.workload import gemm_of
 from tilewright.verify.streams import PERIOD_NS
 
@@ -82,8 +85,12 @@ class Host:
             )
             for c in range(channels)
         ]
+        self.code = AxiSlaveRead(
+            AxiReadBus.from_prefix(dut, "code_axi"), dut.clk, target=Lines(self.external, 0, 1)
+        )
         if stall:
             ends = [end for m in (*self.memories, self.registers) for end in _channels(m)]
+            ends += [self.code.ar_channel, self.code.r_channel]
             for end in ends:
                 end.set_pause_generator(self._pauses(stall))
 
@@ -101,13 +108,21 @@ class Host:
 
     async def run(self, program: list) -> dict[str, int]:
         """Load and start a program; its status when it is done."""
+        await self.load(program)
+        return await self.start(stream=0, line=0)
+
+    async def load(self, program: list) -> None:
         for k, instruction in enumerate(program):
             word = instruction.encode()
             for half in range(2):
                 value = word >> 64 * half & ((1 << 64) - 1)
                 answer = await self.write(INSTRUCTION_BASE + 16 * k + 8 * half, value)
                 assert answer == AxiResp.OKAY
-        await self.write(Register.CONTROL, 1)
+
+    async def start(self, *, stream: int, line: int) -> dict[str, int]:
+        """Start a program with one write; its status when it is done."""
+        fields = {"start": 1, "stream": stream, "reserved": 0, "line": line}
+        await self.write(Register.CONTROL, pack_word(Port("control", CONTROL_FIELDS), fields))
         for _ in range(LIMIT // 200):
             for _ in range(200):
                 await RisingEdge(self.dut.clk)
@@ -141,21 +156,26 @@ async def _host(dut: Any, external: np.ndarray, stall: float, seed: int) -> Host
 
 
 @cocotb.test
-@cocotb.parametrize(stall=[0.0, 0.4])
-async def gemms_behind_axi(dut: Any, stall: float) -> None:
+@cocotb.parametrize(stall=[0.0, 0.4], from_memory=[False, True])
+async def gemms_behind_axi(dut: Any, stall: float, from_memory: bool) -> None:
     """Results are golden's, then a load beyond the memory stops with a bus error."""
     start = time.perf_counter()
     params = PARAMS.machine
     system = accelerator_of(params)
     sizes = dict(zip(("tokens", "inputs", "outputs"), _SHAPES[params.block], strict=True))
     extra = {"mantissa": 5, "result": 4} if params.block == "anda" else {}
-    programs, memory = gemm_of(params, np.random.default_rng(JOB.seed), sizes | extra)
+    options = sizes | extra | {"from_memory": from_memory}
+    programs, memory = gemm_of(params, np.random.default_rng(JOB.seed), options)
     wanted = memory.copy()
     machine = system.machine(params, wanted)
     host = await _host(dut, memory, stall, JOB.seed)
     for program in programs:
-        outcome = machine.run(program)
-        status = await host.run(program)
+        if from_memory:
+            outcome = machine.run_stream(program)
+            status = await host.start(stream=1, line=program)
+        else:
+            outcome = machine.run(program)
+            status = await host.run(program)
         assert (status["error"], status["instruction"]) == (Error.NONE, outcome.instruction), status
         for counter, count in outcome.counts.items():
             value, _ = await host.read(Register.COUNTERS + 8 * counter)

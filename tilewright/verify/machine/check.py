@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.machine import Error, Register
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.host import Host
@@ -23,19 +24,26 @@ async def check_program(
     seed: int,
     stall: float,
     where: Any = None,
+    stream: bool = False,
 ) -> dict:
     """A program that halts; without stalls, cycle for cycle. Its counters.
+
+    With ``stream`` it lies in external memory, behind ``memory``.
 
     ``where``, a function of a line, names what lies there, for the message.
     """
     system = accelerator_of(params)
+    line = len(memory) // params.line_bytes
+    if stream:
+        memory = np.concatenate([memory, program_lines(params, program)])
     memory, wanted = memory.copy(), memory.copy()
-    outcome = system.machine(params, wanted).run(program)
+    machine = system.machine(params, wanted)
+    outcome = machine.run_stream(line) if stream else machine.run(program)
     assert outcome.error is Error.NONE, f"golden stops with {outcome.error.name}"
     latency = LATENCIES[seed % len(LATENCIES)]
     host = Host(clock, params, memory, latency=latency, stall=stall, seed=seed)
     await host.start()
-    status = await host.run_program(program)
+    status = await (host.run_stream(line) if stream else host.run_program(program))
     assert (status.error, status.instruction) == (Error.NONE, outcome.instruction), (
         f"ended with {status.error.name} at instruction {status.instruction},"
         f" expected a halt at {outcome.instruction}"

@@ -50,6 +50,21 @@ def stopping_programs(
     for name, (instruction, field, value) in wrong_fields.items():
         wrong = type(instruction)(instruction.opcode, instruction.fields | {field: value})
         programs[name] = [wrong], Error.OPERAND
+    inner = "loop count=2\n" * 4 + "add s0, s0, #1\n" + "end\n" * 4
+    programs["loop within three"] = system.assemble(inner), Error.LOOP
+    crossing = "loop count=2, body=2\nloop count=2, body=2\nadd s0, s0, #1\nhalt"
+    programs["loop that crosses another"] = system.assemble(crossing), Error.LOOP
+    for name, fields in (
+        ("no iterations", "count=0, body=1"),
+        ("no body", "count=1, body=1"),
+        ("a long body", f"count=1, body={params.longest_loop + 1}"),
+    ):
+        (loop,) = system.assemble(f"loop {fields}")
+        wrong = {"body": 0} if name == "no body" else {}
+        loop = type(loop)(loop.opcode, loop.fields | wrong)
+        programs[f"loop with {name}"] = [loop, halt], Error.SIZE
+    far = f"loop count=3, i1={1 << 14}\nlargest s0, r0+i1, elements=4\nend\nhalt"
+    programs["index beyond the memory"] = system.assemble(far), Error.ADDRESS
     programs["empty memory"] = [0], Error.OPCODE
     programs["opcode 15"] = [15], Error.OPCODE
     programs["no halt"] = system.assemble(harmless) * params.instructions, Error.END
@@ -67,7 +82,7 @@ async def check_errors(dut: Any, wrong_programs: Callable[[Any], Programs]) -> N
     for name, (program, error) in wrong_programs(params).items():
         await check_stop(host, name, program, error, _memory(params), bad)
         seen.add(error)
-    assert seen == set(system.errors) - {Error.NONE}
+    assert seen == set(system.errors) - {Error.NONE, Error.WATCHDOG}
     status = await host.run_program(system.assemble("add s0, s0, #1\nhalt"))
     assert (status.error, status.instruction) == (Error.NONE, 1)
     job.report(cases=len(seen), cycles=clock.cycle, seconds=time.perf_counter() - start)

@@ -4,8 +4,9 @@
 ``TiledGemm``), whether a head of attention follows them, and whether a load that fills the memory
 of weights does. Programs of a GEMM run one after the other without a reset; memory and counters are
 golden's. With a ``rate``, channels of the memory bring lines in so many of so many cycles, which
-golden does not know: then counters of time are at least golden's. The report has the cycles of each
-and the lines read.
+golden does not know: then counters of time are at least golden's. A GEMM with the option
+``from_memory`` is one program, which streams from external memory. The report has the cycles of
+each and the lines read.
 """
 
 import json
@@ -81,9 +82,10 @@ async def _run(
     await host.start()
     total = lines = 0
     for number, program in enumerate(programs):
-        outcome = machine.run(program)
+        streams = isinstance(program, int)  # it lies in memory, from this line on
+        outcome = machine.run_stream(program) if streams else machine.run(program)
         assert outcome.error is Error.NONE, f"golden stops with {outcome.error.name}"
-        status = await host.run_program(program)
+        status = await (host.run_stream(program) if streams else host.run_program(program))
         assert status.error is Error.NONE, f"program {number} stops with {status}"
         counters, times = await host.counters(), system.program_cycles(params, outcome, latency)
         if tuple(rate) != (1, 1):

@@ -12,11 +12,19 @@ from numpy.typing import NDArray
 
 from tilewright.golden.machine.instruction import BaseInstruction
 from tilewright.golden.params.block import Port
-from tilewright.golden.params.machine import INSTRUCTION_BASE, STATUS_FIELDS, Error, Register
+from tilewright.golden.params.machine import (
+    CONTROL_FIELDS,
+    INSTRUCTION_BASE,
+    STATUS_FIELDS,
+    Error,
+    Register,
+)
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 
 __all__ = ["Host", "Status"]
+
+CODE = -1  # stands for a channel: the port of instructions
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,8 @@ class Host:
     ``latency`` is how many cycles after a request, or a written line, its answer is offered. With
     ``rate`` (n, of), every channel offers lines in n of so many cycles. With ``stall``, the
     probability that a side waits, answers also come late and in any order. Lines beyond the memory,
-    and those of ``bad_lines``, are answered with an error.
+    and those of ``bad_lines``, are answered with an error. Lines of ``lost_lines`` are never
+    answered.
     """
 
     def __init__(
@@ -49,7 +58,9 @@ class Host:
         stall: float = 0.0,
         seed: int = 1,
         bad_lines: frozenset[int] = frozenset(),
+        lost_lines: frozenset[int] = frozenset(),
     ):
+        self.lost_lines = lost_lines
         self.clock, self.params = clock, params
         self.system = accelerator_of(params)
         self.external = external.reshape(-1, params.line_bytes)
@@ -74,6 +85,11 @@ class Host:
                 self.due[params.memory_port(name, c)] = deque()
             # The memory has its own ways to be late.
             self.drivers[params.memory_port("response", c)].stall = 0.0
+        # Instructions come from the same memory through a port of their own.
+        self.channel |= {"code_request": CODE, "code_response": CODE}
+        self.due["code_response"] = deque()
+        self.drivers["code_response"].stall = 0.0
+        self.tags.append(set())  # of CODE, the last
         self.lines_from = {params.memory_port("response", c) for c in range(params.memory_channels)}
         self.answers: deque[int] = deque()
         self.requested: list[int] = []  # lines, in order
@@ -125,7 +141,12 @@ class Host:
             self.answers.append(word)
             return
         fields, channel = unpack_word(self.ports[name], word), self.channel[name]
-        line = fields["line"] * self.params.memory_channels + channel
+        of_code = channel == CODE
+        line = fields["line"]
+        if not of_code:
+            line = line * self.params.memory_channels + channel
+        if line in self.lost_lines:
+            return
         bad = line >= len(self.external) or line in self.bad_lines
         due = cycle + self.latency
         if self.stall:
@@ -133,10 +154,13 @@ class Host:
         if "tag" in fields:
             assert fields["tag"] not in self.tags[channel], f"tag {fields['tag']} is used twice"
             self.tags[channel].add(fields["tag"])
-            self.requested.append(line)
+            if not of_code:
+                self.requested.append(line)
             data = 0 if bad else int.from_bytes(self.external[line].tobytes(), "little")
             answer = {"tag": fields["tag"], "error": int(bad), "data": data}
-            port = self.params.memory_port("response", channel)
+            port = "code_response"
+            if not of_code:
+                port = self.params.memory_port("response", channel)
             self.due[port].append((due, pack_word(self.ports[port], answer)))
         else:
             if not bad:
@@ -175,7 +199,18 @@ class Host:
     ) -> Status:
         """Load a program, start it and wait for its end."""
         await self.load_program(program)
-        await self.write(Register.CONTROL, 1)
+        return await self.start_program(limit=limit)
+
+    async def run_stream(self, line: int, limit: int = 2_000_000) -> Status:
+        """Start the program that lies in memory from ``line`` on, and wait for its end."""
+        return await self.start_program(stream=1, line=line, limit=limit)
+
+    async def start_program(
+        self, *, stream: int = 0, line: int = 0, limit: int = 2_000_000
+    ) -> Status:
+        """Start a program with one write and wait for its end."""
+        fields = {"start": 1, "stream": stream, "reserved": 0, "line": line}
+        await self.write(Register.CONTROL, pack_word(Port("control", CONTROL_FIELDS), fields))
         end = self.clock.cycle + limit
         while True:
             status = await self.status()

@@ -1,6 +1,7 @@
 """Runs one program and writes down what it left.
 
-``TILEWRIGHT_TASK`` has the folder with ``task.npz`` (memory, program) and the memory's latency;
+``TILEWRIGHT_TASK`` has the folder with ``task.npz`` (memory, program), the memory's latency, and
+the line from which the program streams, if it is not to be loaded into the instruction memory;
 ``memory.npy`` goes there, counters and status into the report.
 """
 
@@ -34,7 +35,10 @@ async def program(dut: Any) -> None:
     start = time.perf_counter()
     host = Host(clock, asked.params, memory, latency=task["latency"])
     await host.start()
-    status = await host.run_program(words, task["limit"])
+    if task["line"] is None:
+        status = await host.run_program(words, task["limit"])
+    else:
+        status = await host.run_stream(task["line"], task["limit"])
     counters = await host.counters()
     events = await host.read(Register.EVENTS)
     np.save(folder / "memory.npy", memory)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.golden.anda_machine.block import heavy_tailed
+from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.harmonia_machine import Dataflow
 from tilewright.golden.weights import quantise
 
@@ -15,7 +16,12 @@ __all__ = ["gemm_of"]
 def gemm_of(
     params: Any, rng: np.random.Generator, options: dict[str, Any]
 ) -> tuple[list, np.ndarray]:
-    """Programs of a GEMM and the memory that they start with; options of ``TiledGemm``."""
+    """Programs of a GEMM and the memory that they start with; options of ``TiledGemm``.
+
+    With ``from_memory``, the only program is in the memory too, and is given by its line.
+    """
+    options = dict(options)
+    from_memory = options.pop("from_memory", False)
     golden = f"tilewright.golden.{params.block}_machine"
     make: Any
     if params.block == "anda":
@@ -28,4 +34,8 @@ def gemm_of(
     values = heavy_tailed(rng, gemm.tokens, gemm.inputs)
     weights = rng.standard_normal((gemm.outputs, gemm.inputs))
     group = -(-gemm.inputs // params.group) * params.group
-    return gemm.programs(), gemm.memory(values, quantise(weights, 4, group=group))
+    memory = gemm.memory(values, quantise(weights, 4, group=group))
+    if not from_memory:
+        return gemm.programs(), memory
+    line = len(memory) // params.line_bytes
+    return [line], np.concatenate([memory, program_lines(params, gemm.program())])

@@ -1,0 +1,121 @@
+"""Counted loops: which instruction comes next, and what the index registers hold.
+
+A loop repeats the instructions behind it. Every running loop adds its strides to the index
+registers with each of its iterations, and takes its share away when it ends; so an index register
+is the sum of iteration times stride over the loops around an instruction.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.golden.params.machine import (
+    INDEX_SUFFIX,
+    INDICES,
+    LINE_FIELD,
+    LOOP_LEVELS,
+    STRIDE_BITS,
+)
+
+AnyInstruction = TypeVar("AnyInstruction", bound=BaseInstruction)
+
+
+class Fetch(NamedTuple):
+    """The way to an instruction."""
+
+    number: int  # of the instruction in the program
+    turns: int  # loops that went back or ended on the way to it
+    base: int  # the first instruction that may still be fetched, now or later
+
+
+@dataclass
+class _Level:
+    left: int  # iterations to come
+    start: int  # the first instruction of the body
+    end: int  # the one behind its last
+    strides: tuple[int, ...]
+    before: tuple[int, ...]  # index registers, as they were
+
+
+class Loops:
+    """The loops that run, and the index registers."""
+
+    def __init__(self) -> None:
+        self.levels: list[_Level] = []
+        self.indices: tuple[int, ...] = (0,) * INDICES
+
+    def problem(self, x: BaseInstruction, number: int) -> str | None:
+        """Why a loop at ``number`` cannot begin."""
+        if len(self.levels) == LOOP_LEVELS:
+            return f"is within {LOOP_LEVELS} others already"
+        if self.levels and number + 1 + x["body"] > self.levels[-1].end:
+            return "ends behind the loop around it"
+        return None
+
+    def enter(self, x: BaseInstruction, number: int) -> None:
+        """Begin the loop at ``number``."""
+        strides = tuple(signed(x[f"stride{k + 1}"]) for k in range(INDICES))
+        body = number + 1
+        self.levels.append(
+            _Level(x["count"] - 1, body, body + x["body"], strides, self.indices)
+        )
+
+    def go_on(self, number: int) -> Fetch:
+        """From the instruction behind the last one to the one that is next."""
+        turns = 0
+        while self.levels and number == self.levels[-1].end:
+            turns += 1
+            level = self.levels[-1]
+            if level.left:
+                level.left -= 1
+                number = level.start
+                self.indices = tuple(
+                    (i + s) % (1 << LINE_FIELD)
+                    for i, s in zip(self.indices, level.strides, strict=True)
+                )
+            else:
+                self.indices = level.before
+                self.levels.pop()
+        return Fetch(number, turns, self.levels[0].start if self.levels else number)
+
+    def effective(self, x: AnyInstruction) -> AnyInstruction:
+        """The instruction with index registers added to its addresses."""
+        moved = [name for name in x.fields if name.endswith(INDEX_SUFFIX) and x[name]]
+        if not moved:
+            return x
+        fields = dict(x.fields)
+        bits = {f.name: f.bits for f in x.FIELDS[x.opcode]}
+        for name in moved:
+            address = name.removesuffix(INDEX_SUFFIX)
+            fields[address] = (x[address] + self.indices[x[name] - 1]) % (1 << bits[address])
+            fields[name] = 0
+        return type(x)(x.opcode, fields)
+
+
+def signed(stride: int) -> int:
+    """A stride as its field holds it, as the number that it stands for."""
+    return stride - (stride >> (STRIDE_BITS - 1) << STRIDE_BITS)
+
+
+def walk(program: Sequence[AnyInstruction]) -> Iterator[tuple[int, AnyInstruction, str | None]]:
+    """Instructions as they are executed: number, instruction, and why a loop cannot begin.
+
+    Ends with the program's text, or with a loop that cannot begin or that has no iteration or no
+    body.
+    """
+    loops = Loops()
+    number = 0
+    while number < len(program):
+        x = program[number]
+        if x.opcode.name == "LOOP":
+            problem = loops.problem(x, number)
+            if number + 1 + x["body"] > len(program):
+                problem = "ends behind the program"
+            yield number, x, problem
+            if problem or not x["count"] or not x["body"]:
+                return
+            loops.enter(x, number)
+        else:
+            yield number, loops.effective(x), None
+        number = loops.go_on(number + 1).number

@@ -1,0 +1,131 @@
+"""Programs from external memory: loops, lengths, late and bad lines, and the watchdog.
+
+Programs are random: vector operations and moves, within loops or not, longer than the instruction
+memory; every one of them halts as golden's does, and without stalls in as many cycles.
+"""
+
+import time
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from tilewright.golden.machine.stream import program_lines
+from tilewright.golden.params.machine import Error, Register
+from tilewright.verify import job
+from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.machine.check import check_program
+from tilewright.verify.machine.host import Host
+from tilewright.verify.streams import Harness
+
+__all__ = ["check_bad_code", "check_streams", "check_watchdog", "random_program"]
+
+LINES = 64  # of external memory, without the program
+
+
+def random_program(params: Any, name: str, choose: Random, length: int) -> str:
+    """About ``length`` instructions of text; loops of several levels, some of a single line.
+
+    ``name`` is the memory whose rows are moved; one of its rows takes a line at most.
+    """
+    lines: list[str] = []
+    while len(lines) < length:
+        depth = choose.choice((0, 0, 1, 2, 3))
+        for level in range(depth):
+            strides = ", ".join(f"i{k}={choose.randrange(-1, 3)}" for k in range(1, 4))
+            lines.append(f"loop count={choose.randrange(1, 4)}, {strides}")
+            lines += [_plain(name, choose) for _ in range(choose.randrange(2 if level else 3))]
+        lines += [_plain(name, choose) for _ in range(choose.randrange(1, 6))]
+        for _ in range(depth):
+            lines.append("end")
+            lines += [_plain(name, choose) for _ in range(choose.randrange(2))]
+            # What follows an inner loop within the outer one comes before its end.
+    return "\n".join([*lines, "halt"])
+
+
+def _plain(name: str, choose: Random) -> str:
+    index = choose.choice(("", "+i1", "+i2", "+i3"))
+    return choose.choice(
+        (
+            f"load {name}, row=16{index}, rows={choose.randrange(1, 4)}, line=16{index}",
+            f"store {name}, row=20{index}, rows={choose.randrange(1, 3)}, line=40{index}",
+            f"largest s{choose.randrange(8)}, r16{index}, elements={choose.randrange(1, 9)}",
+            f"add s{choose.randrange(8)}, s{choose.randrange(8)}, #1.5",
+        )
+    )
+
+
+async def check_streams(dut: Any, name: str) -> None:
+    """Short ones and some that are several times as long as the instruction memory."""
+    asked, start = job.load(), time.perf_counter()
+    params, clock = asked.params, Harness(dut)
+    system, choose = accelerator_of(params), Random(asked.seed)
+    rng = np.random.default_rng(asked.seed)
+    memory = rng.integers(0, 256, LINES * params.line_bytes, np.uint8)
+    lengths = (1, 5, 3 * params.instructions) if params.instructions <= 256 else (1, 60)
+    for case, length in enumerate(lengths):
+        program = system.assemble(random_program(params, name, choose, length))
+        for stall in (0.0, 0.4):
+            for stream in (True, False) if len(program) <= params.instructions else (True,):
+                await check_program(
+                    clock, params, program, memory, seed=asked.seed + case, stall=stall,
+                    stream=stream,
+                )  # fmt: skip
+    job.report(cases=len(lengths), cycles=clock.cycle, seconds=time.perf_counter() - start)
+
+
+async def check_bad_code(dut: Any) -> None:
+    """A line of instructions that is bad stops the program where it is reached, not before."""
+    params = job.load().params
+    system, each = accelerator_of(params), params.line_instructions
+    program = system.assemble("add s0, s0, #1\n" * (3 * each - 1) + "halt")
+    memory = program_lines(params, program)
+    for bad in range(4):  # the last one is behind the halt
+        host = Host(Harness(dut), params, memory, bad_lines=frozenset({bad}))
+        await host.start()
+        golden = system.machine(params, memory, {bad}).run_stream(0)
+        for _ in range(2):  # the second start finds what the first has left behind
+            status = await host.run_stream(0)
+            assert (status.error, status.instruction) == (golden.error, golden.instruction)
+        assert golden.error is (Error.BUS if bad < 3 else Error.NONE)
+    # The memory ends behind a program that does not.
+    golden = system.machine(params, memory[: 2 * params.line_bytes]).run_stream(0)
+    assert (golden.error, golden.instruction) == (Error.BUS, 2 * each)
+
+
+async def check_watchdog(dut: Any, name: str) -> None:
+    """A memory that never answers stops the program, and nothing starts before a reset."""
+    params = job.load().params
+    system, limit = accelerator_of(params), 1000
+    # A load in the foreground, one that a wait needs, a store, and a line of instructions.
+    code = program_lines(params, system.assemble("add s0, s0, #1\nhalt"))
+    memory = np.zeros(LINES * params.line_bytes, np.uint8)
+    memory[: len(code)] = code
+    for text, number in (
+        (f"add s0, s0, #1\nload {name}, row=0, rows=1, line=5\nhalt", 1),
+        (f"store {name}, row=0, rows=1, line=5\nhalt", 0),
+        (None, 0),
+    ):
+        lost = frozenset({5} if text else {0})
+        host = Host(Harness(dut), params, memory, lost_lines=lost)
+        await host.start()
+        assert await host.read(Register.LIMIT) == 1 << 20
+        await host.write(Register.LIMIT, limit)
+        if text is None:
+            status = await host.run_stream(0, limit=10 * limit)
+        else:
+            status = await host.run_program(system.assemble(text), limit=10 * limit)
+        assert (status.error, status.instruction) == (Error.WATCHDOG, number), f"{text}: {status}"
+        assert not status.busy
+        cycles = await host.read(Register.COUNTERS)
+        assert limit <= cycles < limit + 100, f"stopped after {cycles} cycles"
+        _, refused = await host.access(Register.CONTROL, 1)
+        assert refused, "started without a reset"
+    # After a reset programs run, also long ones with a limit that is short but not too short.
+    host = Host(Harness(dut), params, memory)
+    await host.start()
+    await host.write(Register.LIMIT, 60)
+    status = await host.run_program(
+        system.assemble(f"largest s0, r0, elements=100\nload {name}, row=0, rows=9, line=0\nhalt")
+    )
+    assert (status.error, status.instruction) == (Error.NONE, 2)
