@@ -57,9 +57,7 @@ class Loops:
         """Begin the loop at ``number``."""
         strides = tuple(signed(x[f"stride{k + 1}"]) for k in range(INDICES))
         body = number + 1
-        self.levels.append(
-            _Level(x["count"] - 1, body, body + x["body"], strides, self.indices)
-        )
+        self.levels.append(_Level(x["count"] - 1, body, body + x["body"], strides, self.indices))
 
     def go_on(self, number: int) -> Fetch:
         """From the instruction behind the last one to the one that is next."""

@@ -19,8 +19,9 @@ def program_lines(
     """A program as it lies in external memory, in whole lines; behind its end there are zeros."""
     words = [x.encode() if isinstance(x, BaseInstruction) else x for x in program]
     data = b"".join(word.to_bytes(WORD_BYTES, "little") for word in words)
-    return np.frombuffer(data.ljust(-(-len(data) // params.line_bytes) * params.line_bytes, b"\0"),
-                         np.uint8).copy()
+    return np.frombuffer(
+        data.ljust(-(-len(data) // params.line_bytes) * params.line_bytes, b"\0"), np.uint8
+    ).copy()
 
 
 class StreamClock:

@@ -44,7 +44,6 @@ def indexed(fields: tuple[Field, ...], *addresses: str) -> tuple[Field, ...]:
     return (*fields, *(Field(f"{name}{INDEX_SUFFIX}", INDEX_BITS) for name in addresses))
 
 
-
 class Kind(IntEnum):
     """What an operand field of a vector instruction holds."""
 
@@ -101,7 +100,9 @@ CONTROL_FIELDS = (
 LIMIT_BITS = 32
 LIMIT = 1 << 20  # of the watchdog after a reset
 CODE_TAG_BITS = 3
-CODE_LINES = 1 << CODE_TAG_BITS  # lines of a stream that are asked for and not yet in the instruction memory
+CODE_LINES = (
+    1 << CODE_TAG_BITS
+)  # lines of a stream that are asked for and not yet in the instruction memory
 
 
 class Error(IntEnum):

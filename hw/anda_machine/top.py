@@ -53,7 +53,9 @@ class Anda(Unit[AndaParams]):
         connect(m, self.matrix_feeder.weights_out, self.matrix.i1)
         connect(m, self.matrix.o, self.collector.matrix)
         connect(m, self.vector_feeder.beats, self.vector.i)
-        works = self.activations.read.enable | self.activations.write.enable | self.weights.read.enable
+        works = (
+            self.activations.read.enable | self.activations.write.enable | self.weights.read.enable
+        )
         connect_control(m, registers, controller, dma, self.collector.saturated, works)
         opcode = controller.word[:OPCODE_BITS]
         is_gemm, is_compress = opcode == Opcode.GEMM, opcode == Opcode.COMPRESS

@@ -67,7 +67,9 @@ class Fetcher(wiring.Component):
         stale = Signal.like(outstanding)  # of them: of a program before this one
         ahead = (asked + each - self.base)[:NUMBER_BITS]  # in the ring, with this line
         m.d.comb += [
-            asks.eq(active & queue.port.free & (ahead <= p.code_ring) & (~request.valid | request.ready)),
+            asks.eq(
+                active & queue.port.free & (ahead <= p.code_ring) & (~request.valid | request.ready)
+            ),
             queue.port.reserve.eq(asks),
             response.ready.eq(1),
             queue.port.write.valid.eq(response.valid),

@@ -83,8 +83,7 @@ class Loops(wiring.Component):
             self.base.eq(Mux(depth.any(), levels[0].start, self.number)),
         ]
         moved = Cat(
-            (i + s.as_signed())[:LINE_FIELD]
-            for i, s in zip(self.indices, top.strides, strict=True)
+            (i + s.as_signed())[:LINE_FIELD] for i, s in zip(self.indices, top.strides, strict=True)
         )
         with m.If(self.turn):
             m.d.sync += self.indices.eq(Mux(top.left.any(), moved, top.before.as_value()))

@@ -26,6 +26,9 @@ def test_everything_in_short():
         "last_rows_are_usable",
         "random_words",
         "registers_hold_and_refuse",
+        "streamed_programs",
+        "bad_code",
+        "memory_without_answers",
     }
 
 

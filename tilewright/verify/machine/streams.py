@@ -58,7 +58,8 @@ def _plain(name: str, choose: Random) -> str:
 async def check_streams(dut: Any, name: str) -> None:
     """Short ones and some that are several times as long as the instruction memory."""
     asked, start = job.load(), time.perf_counter()
-    params, clock = asked.params, Harness(dut)
+    params: Any = asked.params
+    clock = Harness(dut)
     system, choose = accelerator_of(params), Random(asked.seed)
     rng = np.random.default_rng(asked.seed)
     memory = rng.integers(0, 256, LINES * params.line_bytes, np.uint8)
@@ -76,7 +77,7 @@ async def check_streams(dut: Any, name: str) -> None:
 
 async def check_bad_code(dut: Any) -> None:
     """A line of instructions that is bad stops the program where it is reached, not before."""
-    params = job.load().params
+    params: Any = job.load().params
     system, each = accelerator_of(params), params.line_instructions
     program = system.assemble("add s0, s0, #1\n" * (3 * each - 1) + "halt")
     memory = program_lines(params, program)
@@ -95,7 +96,7 @@ async def check_bad_code(dut: Any) -> None:
 
 async def check_watchdog(dut: Any, name: str) -> None:
     """A memory that never answers stops the program, and nothing starts before a reset."""
-    params = job.load().params
+    params: Any = job.load().params
     system, limit = accelerator_of(params), 1000
     # A load in the foreground, one that a wait needs, a store, and a line of instructions.
     code = program_lines(params, system.assemble("add s0, s0, #1\nhalt"))
