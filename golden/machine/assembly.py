@@ -11,7 +11,6 @@ written with the index register that moves it: ``line=0x100+i1``, ``r64+i2``.
 """
 
 import re
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -20,8 +19,8 @@ from typing import Any, Generic, TypeVar
 from tilewright.golden.bits import decode as decode_float
 from tilewright.golden.bits import encode
 from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
-from tilewright.golden.params.formats import FP16
 from tilewright.golden.machine.loops import signed
+from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import INDEX_SUFFIX, INDICES, STRIDE_BITS, Kind
 from tilewright.golden.params.vector import Operation
 

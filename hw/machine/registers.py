@@ -9,13 +9,13 @@ from amaranth.lib.wiring import In, Out
 from tilewright.golden.params.machine import (
     CONTROL_FIELDS,
     COUNTER_BITS,
-    Error,
     INSTRUCTION_BASE,
     INSTRUCTION_BITS,
     LIMIT,
     LIMIT_BITS,
     REGISTER_BITS,
     SCALARS,
+    Error,
     MachineParams,
     Register,
 )

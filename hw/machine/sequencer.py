@@ -85,9 +85,9 @@ class Sequencer(wiring.Component):
     loop (:class:`Loops`) that goes back or ends takes a cycle before the next fetch, and a program
     that streams from external memory waits there for its instruction.
 
-    A load or store then goes to the memory port when that is idle; loads in the background run on by
-    themselves, and an error of the memory stops the program at the next instruction that needs the
-    port, with the number of the load. Other instructions pulse ``go`` and run until ``running``
+    A load or store then goes to the memory port when that is idle; loads in the background run on
+    by themselves, and an error of the memory stops the program at the next instruction that needs
+    the port, with the number of the load. Other instructions pulse ``go`` and run until ``running``
     falls. When the watchdog has ``expired``, the program is over, and nothing more is fetched until
     a reset: what the accelerator waits for may still come.
 
