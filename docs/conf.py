@@ -22,6 +22,7 @@ from tilewright.cli import all_commands, command_parser
 from tilewright.report.reference.api import members_as_list, write_api_pages
 from tilewright.report.reference.assembly import AssemblyLexer
 from tilewright.report.reference.command_line import command_reference
+from tilewright.report.reference.contradictions import contradiction_lists
 from tilewright.report.reference.declarations import TABLES
 
 # The packages whose public classes and functions are documented.
@@ -95,7 +96,11 @@ def all_commands_reference() -> str:
     return command_reference(command_parser(*words) for words in [(), *all_commands()])
 
 
-GENERATED = {**TABLES, "commands": all_commands_reference}
+GENERATED = {
+    **TABLES,
+    "commands": all_commands_reference,
+    "contradictions": contradiction_lists,
+}
 
 
 def rewrite_docstring(

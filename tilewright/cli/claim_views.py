@@ -13,6 +13,7 @@ from tilewright.golden.params.names import unknown
 from tilewright.sim import programs, scoreboard
 from tilewright.sim.claims import papers
 from tilewright.sim.classes import Summary, class_counts, headline, summary
+from tilewright.sim.contradictions import contradictions
 from tilewright.sim.coverage import coverage, reasons
 from tilewright.sim.what_if import moved_by, parse, what_if
 
@@ -74,6 +75,11 @@ def _moved_by(args: argparse.Namespace) -> None:
     _show(found, tables.moved_table(found), args)
 
 
+def _contradictions(args: argparse.Namespace) -> None:
+    found = contradictions(args.paper)
+    _show([one.as_dict() for one in found], tables.contradiction_table(found), args)
+
+
 def _residuals(args: argparse.Namespace) -> None:
     found = scoreboard.residuals(scoreboard.evaluate())
     _show(found, model_tables.residual_table(found), args)
@@ -111,6 +117,7 @@ VIEWS: dict[str, Callable[[argparse.Namespace], None]] = {
     "coverage": _coverage,
     "what-if": _what_if,
     "moved-by": _moved_by,
+    "contradictions": _contradictions,
     "residuals": _residuals,
     "sensitivity": _sensitivity,
     "programs": _programs,

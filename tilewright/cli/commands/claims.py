@@ -7,7 +7,7 @@ from tilewright.base.errors import CommandError
 NAME = "claims"
 HELP = "evaluate the papers' claims: published, ours, deviation, class, verdict"
 EXAMPLE = "tilewright claims --paper deca"
-OF_PAPERS = ("classes", "what-if", "moved-by")  # options that go with --paper
+OF_PAPERS = ("classes", "what-if", "moved-by", "contradictions")  # options that go with --paper
 INSTEAD = {  # options that show something else, for all claims
     "coverage": "how many of the papers' claims are evaluated, and why the others are not",
     "residuals": "deviations by table, those of figures that constants were fitted to apart",
@@ -48,6 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--moved-by",
         action="store_true",
         help="what 10%% more of each of our measured inputs changes, claim by claim",
+    )
+    instead.add_argument(
+        "--contradictions",
+        action="store_true",
+        help="figures of a paper that do not follow from its other figures, with the arithmetic",
     )
     for name, text in INSTEAD.items():
         instead.add_argument(f"--{name}", action="store_true", help=text)
