@@ -7,7 +7,12 @@ from tilewright.base.errors import CommandError
 NAME = "claims"
 HELP = "evaluate the papers' claims: published, ours, deviation, class, verdict"
 EXAMPLE = "tilewright claims --paper deca"
-OF_PAPERS = ("classes", "what-if", "moved-by", "contradictions")  # options that go with --paper
+SHOWN = {  # options that show something else, of the claims of --paper
+    "classes": "how many claims of each class are within tolerance, duplicates counted once",
+    "moved-by": "what 10%% more of each of our measured inputs changes, claim by claim",
+    "contradictions": "figures of a paper that do not follow from its others, with the arithmetic",
+}
+OF_PAPERS = ("what-if", *SHOWN)
 INSTEAD = {  # options that show something else, for all claims
     "coverage": "how many of the papers' claims are evaluated, and why the others are not",
     "residuals": "deviations by table, those of figures that constants were fitted to apart",
@@ -33,28 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", action="store_true", help="comma-separated values, for programs")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
-        "--classes",
-        action="store_true",
-        help="how many claims of each class are within tolerance, duplicates counted once",
-    )
-    instead.add_argument(
         "--what-if",
         action="append",
         metavar="INPUT=+N%",
         help="verdicts that change with N%% more of one of our measured inputs, such as"
         " deca.cycles; repeatable",
     )
-    instead.add_argument(
-        "--moved-by",
-        action="store_true",
-        help="what 10%% more of each of our measured inputs changes, claim by claim",
-    )
-    instead.add_argument(
-        "--contradictions",
-        action="store_true",
-        help="figures of a paper that do not follow from its other figures, with the arithmetic",
-    )
-    for name, text in INSTEAD.items():
+    for name, text in {**SHOWN, **INSTEAD}.items():
         instead.add_argument(f"--{name}", action="store_true", help=text)
 
 
