@@ -4,14 +4,13 @@ from collections.abc import Iterable, Sequence
 
 from tilewright.sim.claims.classes import COUNTED
 from tilewright.sim.classes import ClassCount, Summary
-from tilewright.sim.contradictions import Contradiction
 from tilewright.sim.coverage import Coverage
 from tilewright.sim.scoreboard import Result
 from tilewright.sim.what_if import Change, Moved
 
 __all__ = [
     *("Table", "claim_table", "class_table", "coverage_table"),
-    *("contradiction_table", "moved_table", "summary_table", "what_if_table"),
+    *("moved_table", "summary_table", "what_if_table"),
 ]
 
 Table = tuple[Sequence[str], list[Sequence[object]]]  # header, rows
@@ -100,18 +99,6 @@ def coverage_table(counts: Iterable[Coverage]) -> Table:
             *(f"{c.evaluated_percent:.0f}%", c.cannot),
         )
         for c in counts
-    ]
-
-
-def contradiction_table(rows: Iterable[Contradiction]) -> Table:
-    """Show what is printed beside what follows from the rest of the paper."""
-    header = ("PAPER", "SUBJECT", "PRINTED", "FOLLOWS", "UNIT", "WHERE", "FROM", "ARITHMETIC")
-    return header, [
-        (
-            *(c.paper, c.subject, c.printed, f"{c.computed:.4g}", c.unit),
-            *(c.where, c.source, c.arithmetic),
-        )
-        for c in rows
     ]
 
 

@@ -9,6 +9,7 @@ from tilewright.base.console import print_csv, print_json, print_table
 from tilewright.base.files import write_atomic
 from tilewright.cli import claim_tables as tables
 from tilewright.cli import model_tables
+from tilewright.cli.contradiction_table import contradiction_table
 from tilewright.golden.params.names import unknown
 from tilewright.sim import programs, scoreboard
 from tilewright.sim.claims import papers
@@ -77,7 +78,7 @@ def _moved_by(args: argparse.Namespace) -> None:
 
 def _contradictions(args: argparse.Namespace) -> None:
     found = contradictions(args.paper)
-    _show([one.as_dict() for one in found], tables.contradiction_table(found), args)
+    _show([one.as_dict() for one in found], contradiction_table(found), args)
 
 
 def _residuals(args: argparse.Namespace) -> None:
@@ -98,17 +99,11 @@ def _programs(args: argparse.Namespace) -> None:
 def _update_record(args: argparse.Namespace) -> None:
     found = scoreboard.record(scoreboard.evaluate())
     write_atomic(scoreboard.RECORD, json.dumps(found, indent=2) + "\n")
-    if args.json:
-        print_json({"record": str(scoreboard.RECORD)})
-    else:
-        print(scoreboard.RECORD)
+    print_json({"record": str(scoreboard.RECORD)}) if args.json else print(scoreboard.RECORD)
 
 
 def _show(results: Sequence[object], table: tables.Table, args: argparse.Namespace) -> None:
-    if args.json:
-        print_json(results)
-    else:
-        (print_csv if args.csv else print_table)(*table)
+    print_json(results) if args.json else (print_csv if args.csv else print_table)(*table)
 
 
 VIEWS: dict[str, Callable[[argparse.Namespace], None]] = {
