@@ -74,6 +74,7 @@ class Accelerator:
     cache_bits: Callable[[int, int], float]
     activation_buffer: int = MEGABYTE
     weight_buffer: int = MEGABYTE
+    weight_bits: float = WEIGHT_BITS  # of a stored weight, with its share of scales
     bandwidth: float = 256e9  # HBM2, bytes a second
     port: Port | None = None  # of the machine as built; else all transfers overlap with computing
     capacity: float = 16e9  # bytes; of two stacks
@@ -82,6 +83,9 @@ class Accelerator:
     # Watts by component during projections and during attention; empty where not known.
     power: dict[str, float] = field(hash=False, default_factory=dict)
     attention_power: dict[str, float] = field(hash=False, default_factory=dict)
+    area_mm2: float | None = None  # of the whole machine, where it is no one of the records
+    scheme: str = ""  # in words, where it has no mantissa lengths
+    cache_format: str = "fp16"
 
     def with_lengths(self, lengths: dict[str, int]) -> Self:
         """Return the machine with other mantissa lengths by module."""
@@ -138,14 +142,14 @@ def _linear(machine: Accelerator, gemm: Gemm) -> GemmTime:
         inner=gemm.inner,
         columns=gemm.outer,
         tile_rows=_resident(machine.activation_buffer, gemm.inner * bits, gemm.rows),
-        tile_columns=_resident(machine.weight_buffer, gemm.inner * WEIGHT_BITS, gemm.outer),
+        tile_columns=_resident(machine.weight_buffer, gemm.inner * machine.weight_bits, gemm.outer),
     )
-    first = machine.group * (machine.rows * bits + machine.columns * WEIGHT_BITS)
+    first = machine.group * (machine.rows * bits + machine.columns * machine.weight_bits)
     reads = tiles * groups * first
     results = gemm.rows * gemm.outer
     if machine.port is None:
-        order = min(Dataflow, key=lambda flow: shape.bits(flow, bits, WEIGHT_BITS))
-        memory = shape.bits(order, bits, WEIGHT_BITS) + results * bits
+        order = min(Dataflow, key=lambda flow: shape.bits(flow, bits, machine.weight_bits))
+        memory = shape.bits(order, bits, machine.weight_bits) + results * bits
         return _times(machine, gemm, compute, memory, first, reads, order)
     weight_bits = machine.port.weight_bits
     # As programs do it: a quarter of the weights, or half of their buffer, comes before the rest.
@@ -369,6 +373,7 @@ def harmonia(params: HarmoniaParams = PAPER_HARMONIA) -> Accelerator:
         activation_bits=_block_bits(params.group),
         lengths=dict.fromkeys(("qkv", "o", "u", "d"), ACTIVATION_BITS),
         attention_rate=attention_rate,
+        cache_format="harmonia",
         cache_bits=lambda tokens, width: float(cache_size(cached, tokens, width).bits),
         buffer_pj_per_bit=ANDA_BUFFER_PJ,
         power=power,
@@ -383,12 +388,12 @@ ACCELERATORS: dict[str, Callable[[], Accelerator]] = {
 }
 
 
-def stored_weights(model: LlmShape) -> float:
-    """Return the bytes of a model's weights: projections and head INT4, other tables fp16."""
+def stored_weights(model: LlmShape, bits: float = WEIGHT_BITS) -> float:
+    """Return the bytes of a model's weights: projections and head packed, other tables fp16."""
     packed = model.linear_weights + model.head_weights
     rest = (
         model.parameters
         - model.linear_weights
         - (0 if model.tie_word_embeddings else model.head_weights)
     )
-    return (packed * WEIGHT_BITS + rest * FP16.bits) / 8
+    return (packed * bits + rest * FP16.bits) / 8

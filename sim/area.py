@@ -1,6 +1,5 @@
 """Silicon of a target: the dies of a server with its DECAs, or an accelerator's own record."""
 
-from tilewright.sim.accelerator import ACCELERATORS
 from tilewright.sim.records import NoRecordError, area_um2, system_um2
 from tilewright.sim.target import Target
 
@@ -31,9 +30,9 @@ def _server(target: Target) -> float | None:
 
 
 def _accelerator(target: Target) -> float | None:
+    if target.own is not None:
+        return target.own.area_mm2
     built = target.system if target.built is None else target.built.slug
-    if built not in ACCELERATORS and target.built is None:
-        return None
     try:
         return system_um2(built) / 1e6
     except NoRecordError:

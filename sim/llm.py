@@ -1,6 +1,6 @@
 """One result for any system: latency, rates, what bounds it, energy and memory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.golden.params.block import BlockParams
@@ -186,9 +186,17 @@ def _size_remarks(model: LlmShape, context: int, step: Step) -> Iterator[str]:
 
 
 def compare_systems(
-    model: str, scheme: str, batch: int, context: int, phase: str
+    model: str,
+    scheme: str,
+    batch: int,
+    context: int,
+    phase: str,
+    further: Sequence[str] = (),
 ) -> list[LlmResult]:
-    """Return the same step on every system, on the DECA paper's servers with every engine."""
+    """Return the same step on every system, on the DECA paper's servers with every engine.
+
+    ``further`` are TOML files of servers and accelerators of the user's own.
+    """
     shape = resolve_model(model)
 
     def one(system: str, engine: str | None = None, scheme: str | None = None) -> LlmResult:
@@ -204,4 +212,10 @@ def compare_systems(
             rows += [one(system, engine, scheme) for engine in engines]
         else:
             rows.append(one(system))
+    for system in further:
+        target = resolve_target(system)
+        if target.server is None:
+            rows.append(one(system))
+        else:
+            rows += [one(system, engine, scheme) for engine in ("software", "deca")]
     return rows

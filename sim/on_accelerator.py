@@ -20,7 +20,7 @@ def step_on_accelerator(
 ) -> Step:
     """Return what ``step`` takes on one accelerator."""
     machine = target.accelerator(scheme)
-    own = "harmonia" if machine.name == "harmonia" else "fp16"
+    own = machine.cache_format
     require(kv in (None, own), f"{target.system} keeps keys and values in {own}; leave {kv!r} out")
     times = acc.run(machine, work(model, step))
     cycles = sum(t.cycles for t in times)
@@ -31,10 +31,13 @@ def step_on_accelerator(
     remarks = [] if machine.power else ["energy is that of buffers and memory alone"]
     if target.built is not None:
         remarks.append(f"memory behind the port of {target.built.slug}, as built")
-    weights, cache = acc.stored_weights(model), cache_bytes(model, step.batch, machine.cache_bits)
+    weights, cache = (
+        acc.stored_weights(model, machine.weight_bits),
+        cache_bytes(model, step.batch, machine.cache_bits),
+    )
     lengths = "/".join(str(length) for length in machine.lengths.values())
     return Step(
-        scheme=lengths if machine.name in ("anda", "harmonia") else "fp16",
+        scheme=machine.scheme or (lengths if machine.name in ("anda", "harmonia") else "fp16"),
         kv_format=own,
         seconds=cycles / machine.clock,
         utilisation=share,
@@ -43,7 +46,7 @@ def step_on_accelerator(
         joules_by_part=acc.energy(machine, times),
         idle_watts=0.0,  # an array that waits costs nothing: see the published watts
         weights=weights,
-        tables=weights - model.linear_weights * acc.WEIGHT_BITS / 8,
+        tables=weights - model.linear_weights * machine.weight_bits / 8,
         cache=cache,
         capacity=machine.capacity,
         fits=weights + cache <= machine.capacity,

@@ -20,7 +20,8 @@ from tilewright.golden.params.names import unknown
 from tilewright.sim.calibration import constant, table
 
 __all__ = [
-    *("QUANTITIES", "Quantity", "Server", "changed_server", "in_base_unit", "parse_settings"),
+    *("QUANTITIES", "Quantity", "Server", "changed_server", "entry_of", "in_base_unit"),
+    "parse_settings",
     *("read_server", "servers", "sources"),
 ]
 
@@ -41,6 +42,7 @@ UNITS: dict[str, dict[str, float]] = {
     "us": {"us": 1.0, "ms": 1e3, "ns": 1e-3},
     "s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
     "mm2": {"mm2": 1.0},
+    "fJ": {"fJ": 1.0, "pJ": 1e3},
     "fraction": {"%": 0.01},
 }
 
@@ -195,7 +197,7 @@ def in_base_unit(name: str, quantity: Quantity, value: object) -> float:
     return int(value) if quantity.whole else value
 
 
-def _entry(path: Path, name: str, value: object) -> object:
+def entry_of(path: Path, name: str, value: object) -> object:
     """Return what a line of a file says, without its source."""
     if not isinstance(value, dict):
         return value
@@ -217,7 +219,7 @@ def read_server(path: Path) -> Server:
             raise ValueError(f"{path}: " + unknown("field", name, (*WORDS, *QUANTITIES)))
     values: dict[str, Any] = {}
     for name, value in data.items():
-        plain = _entry(path, name, value)
+        plain = entry_of(path, name, value)
         if name in WORDS:
             require(isinstance(plain, str), f"{path}: {name} must be text, not {plain!r}")
             values[name] = plain

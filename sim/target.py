@@ -19,6 +19,7 @@ from tilewright.golden.params.names import unknown
 from tilewright.sim import xeon
 from tilewright.sim.accelerator import ACCELERATORS, Accelerator
 from tilewright.sim.measured_software import KERNELS
+from tilewright.sim.own_accelerator import is_accelerator, read_accelerator
 from tilewright.sim.parallel import ALONE, LINK_BANDWIDTH, LINK_LATENCY, LINKS, Parallel
 from tilewright.sim.system import Quantity, Server, changed_server, in_base_unit, read_server
 from tilewright.sim.xeon import PAPER_DECA
@@ -50,6 +51,7 @@ class Target:
     system: str
     server: Server | None = None  # where the system is one
     engine: str | None = None  # of a server
+    own: Accelerator | None = None  # that a user's file describes
     settings: tuple[tuple[str, float], ...] = ()  # of an accelerator, in base units
     block: AndaParams | DecaParams | HarmoniaParams | None = None
     latency: int = LATENCY  # of the memory of a block that is an accelerator, in cycles
@@ -68,7 +70,7 @@ class Target:
     def accelerator(self, scheme: str | None) -> Accelerator:
         """Return the machine with the mantissa lengths that ``scheme`` names: M or qkv/o/u/d."""
         if self.built is None:
-            machine = ACCELERATORS[self.system]()
+            machine = self.own or ACCELERATORS[self.system]()
         else:
             # Imported here: most results need nothing of the accelerators' programs.
             from tilewright.sim.programs import as_built
@@ -108,7 +110,7 @@ def resolve_target(
 ) -> Target:
     """Return the target of these words; what does not go together is refused.
 
-    ``system`` is a name or a TOML file of a server, ``settings`` are fields and their values.
+    ``system`` is a name or a TOML file of a server or an accelerator, ``settings`` are fields and their values.
     ``tensor`` sockets or accelerators share each layer, ``pipeline`` groups of them have layers of
     their own; by default a server has the sockets of its field, and everything else one device.
     """
@@ -144,8 +146,9 @@ def _one_device(
     latency: int | None,
     changes: Mapping[str, str],
 ) -> Target:
-    server = None if system is None else _server(system)
-    if system is not None and server is None and system not in ACCELERATORS:
+    own = None if system is None else _own(system)
+    server = None if system is None or own is not None else _server(system)
+    if system is not None and server is own is None and system not in ACCELERATORS:
         raise ValueError(unknown("system", system, system_names()))
     # By name, as other blocks have parameters of the same classes: a DECA with its TEPL unit, say.
     if block is not None and block.block not in BLOCKS:
@@ -166,7 +169,7 @@ def _one_device(
     deca = block if isinstance(block, DecaParams) else None
     if deca is not None:
         require(
-            name not in ACCELERATORS,
+            name not in ACCELERATORS and own is None,
             f"block {deca.slug} is beside the cores of a server, not in {name}",
         )
         require(engine in (None, "deca"), f"block {deca.slug} is the engine; leave {engine!r} out")
@@ -174,12 +177,22 @@ def _one_device(
     if name in ACCELERATORS:
         require(engine is None, f"{name} has no engines; engines belong to servers")
         return Target(system=name, settings=_accelerator_settings(changes))
+    if own is not None:
+        require(engine is None, f"{name} has no engines; engines belong to servers")
+        set_there = _accelerator_settings(changes)
+        return Target(system=own.name, own=own, settings=set_there)
     chosen = DEFAULT_ENGINE if engine is None else engine
     known = (*xeon.ENGINES, *KERNELS)
     if chosen not in known:
         raise ValueError(unknown("engine", chosen, known))
     machine = changed_server(server or xeon.SYSTEMS[name], changes)
     return Target(system=machine.name, server=machine, engine=chosen, block=deca)
+
+
+def _own(name: str) -> Accelerator | None:
+    """Return the accelerator that a file describes, where it does."""
+    path = Path(name)
+    return read_accelerator(path) if name.endswith(".toml") and is_accelerator(path) else None
 
 
 def _server(name: str) -> Server | None:

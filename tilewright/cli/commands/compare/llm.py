@@ -19,6 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--context", type=int, default=1024, metavar="C", help="tokens of each sequence [1024]"
     )
     parser.add_argument("--phase", default="decode", help="decode or prefill [decode]")
+    parser.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        metavar="FILE",
+        dest="further",
+        help="a TOML file of a server or an accelerator of your own beside them; repeatable",
+    )
     parser.add_argument("--csv", action="store_true", help="print a table for other programs")
 
 
@@ -27,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
 
     if args.csv and args.json:
         raise CommandError("--csv does not go with --json")
-    found = compare_systems(args.model, args.scheme, args.batch, args.context, args.phase)
+    found = compare_systems(
+        args.model, args.scheme, args.batch, args.context, args.phase, args.further
+    )
     if args.json:
         print_json(found)
     elif args.csv:

@@ -1,0 +1,145 @@
+"""An accelerator of the user's own, as a TOML file: array, cycles, formats, memory, energy, area.
+
+The file begins with ``kind = "accelerator"`` and has one line for each field of ``FIELDS``, in the
+forms that files of servers have too: a number in the base unit, a text with a unit, or a table with
+``value`` and ``source``. Area and energy are given, or come from the records of a PE of this
+project (``pe_record``, and ``pe_mode`` where it has several).
+"""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+from tilewright.golden.params.block import require
+from tilewright.golden.params.names import unknown
+from tilewright.sim.accelerator import ANDA_BUFFER_PJ, MEGABYTE, WEIGHT_BITS, Accelerator
+from tilewright.sim.records import NoRecordError, area_um2, energy_fj
+from tilewright.sim.system import Quantity, entry_of, in_base_unit
+
+__all__ = ["FIELDS", "is_accelerator", "read_accelerator"]
+
+KIND = "accelerator"
+WORDS = ("kind", "about", "pe_record", "pe_mode")
+FIELDS = {
+    "rows": Quantity("of PEs: outputs of as many activations", "count", 1, 1 << 16, True),
+    "columns": Quantity("of PEs: outputs of as many weights", "count", 1, 1 << 16, True),
+    "group": Quantity("multiply-adds of a PE in group_cycles", "count", 1, 1 << 16, True),
+    "group_cycles": Quantity("of a group in a PE", "cycles", 0.001, 1e6),
+    "clock": Quantity("of the array", "Hz", 1e6, 1e10),
+    "drain": Quantity("in which a tile's outputs leave", "cycles", 0, 1e6, True),
+    "start": Quantity("of a row of tiles beside its tiles", "cycles", 0, 1e6),
+    "activation_bits": Quantity("of an activation, its share of scales in it", "count", 0.1, 64),
+    "weight_bits": Quantity("of a weight, its share of scales in it", "count", 0.1, 64),
+    "cache_bits": Quantity("of a cached value", "count", 0.1, 64),
+    "attention_macs": Quantity("a cycle in attention; 0: as projections", "count", 0, 1e9),
+    "activation_buffer": Quantity("on chip", "B", 1 << 10, 1 << 34),
+    "weight_buffer": Quantity("on chip", "B", 1 << 10, 1 << 34),
+    "bandwidth": Quantity("of its memory", "B/s", 1e6, 1e14),
+    "capacity": Quantity("of its memory", "B", 1e6, 1e15),
+    "mac_energy": Quantity("of a multiply-add in a PE; 0: not known", "fJ", 0, 1e6),
+    "buffer_energy": Quantity("of a bit from a buffer", "pJ/bit", 0, 1000),
+    "memory_energy": Quantity("of a bit from memory", "pJ/bit", 0, 1000),
+    "area": Quantity("of all of it; 0: not known", "mm2", 0, 1e5),
+}
+DEFAULTS = {
+    "drain": 0.0,
+    "start": 0.0,
+    "weight_bits": WEIGHT_BITS,
+    "activation_bits": 16.0,
+    "cache_bits": 16.0,
+    "attention_macs": 0.0,
+    "activation_buffer": float(MEGABYTE),
+    "weight_buffer": float(MEGABYTE),
+    "bandwidth": 256e9,
+    "capacity": 16e9,
+    "mac_energy": 0.0,
+    "buffer_energy": ANDA_BUFFER_PJ,
+    "memory_energy": 3.9,
+    "area": 0.0,
+}
+
+
+def is_accelerator(path: Path) -> bool:
+    """Whether a TOML file says that it is one; what is no TOML is left to its reader."""
+    try:
+        return tomllib.loads(path.read_text()).get("kind") == KIND
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def read_accelerator(path: Path) -> Accelerator:
+    """Read the accelerator that a TOML file describes; its name is that of the file."""
+    data = tomllib.loads(path.read_text())
+    values: dict[str, float] = {}
+    try:
+        for name, value in data.items():
+            if name not in FIELDS and name not in WORDS:
+                raise ValueError(unknown("field", name, (*WORDS, *FIELDS)))
+            plain = entry_of(path, name, value)
+            if name in WORDS:
+                require(isinstance(plain, str), f"{name} must be text, not {plain!r}")
+            else:
+                values[name] = in_base_unit(name, FIELDS[name], plain)
+        missing = [name for name in FIELDS if name not in values and name not in DEFAULTS]
+        require(not missing, f"{', '.join(missing)} missing")
+        recorded = _recorded(data, values)
+    except (ValueError, NoRecordError) as error:
+        text = str(error)
+        raise ValueError(text if str(path) in text else f"{path}: {text}") from None
+    return _made(path.stem, DEFAULTS | values | recorded)
+
+
+def _recorded(data: dict[str, object], values: dict[str, float]) -> dict[str, float]:
+    """Return area and energy of the array from the records of a PE."""
+    unit, mode = data.get("pe_record"), data.get("pe_mode")
+    if unit is None:
+        require(mode is None, "pe_mode goes with pe_record")
+        return {}
+    for name in ("area", "mac_energy"):
+        require(name not in values, f"{name} is that of pe_record; give one of them")
+    assert isinstance(unit, str)
+    pes = values["rows"] * values["columns"]
+    return {
+        "area": pes * area_um2(unit) / 1e6,
+        "mac_energy": energy_fj(unit, mode=None if mode is None else str(mode)),
+    }
+
+
+def _made(name: str, f: dict[str, float]) -> Accelerator:
+    pes = f["rows"] * f["columns"]
+    rate = pes * f["group"] / f["group_cycles"]
+    attention = f["attention_macs"] or rate
+
+    def watts(macs: float) -> dict[str, float]:
+        """Of an array that works, at its rate."""
+        return {"compute": f["mac_energy"] * 1e-15 * macs * f["clock"]} if f["mac_energy"] else {}
+
+    def constant(value: float) -> Callable[[int], float]:
+        return lambda length: value
+
+    return Accelerator(
+        name=name,
+        rows=int(f["rows"]),
+        columns=int(f["columns"]),
+        group=int(f["group"]),
+        start=constant(f["start"]),
+        drain=int(f["drain"]),
+        clock=f["clock"],
+        cycles=constant(f["group_cycles"]),
+        activation_bits=constant(f["activation_bits"]),
+        weight_bits=f["weight_bits"],
+        lengths=dict.fromkeys(("qkv", "o", "u", "d"), 0),
+        attention_rate=constant(attention),
+        cache_bits=lambda tokens, width: 2 * tokens * width * f["cache_bits"],
+        activation_buffer=int(f["activation_buffer"]),
+        weight_buffer=int(f["weight_buffer"]),
+        bandwidth=f["bandwidth"],
+        capacity=f["capacity"],
+        memory_pj_per_bit=f["memory_energy"],
+        buffer_pj_per_bit=f["buffer_energy"],
+        power=watts(rate),
+        attention_power=watts(attention),
+        area_mm2=f["area"] or None,
+        scheme=f"{f['activation_bits']:g} x {f['weight_bits']:g} bits",
+        cache_format=f"{f['cache_bits']:g} bits",
+    )
