@@ -110,7 +110,8 @@ def resolve_target(
 ) -> Target:
     """Return the target of these words; what does not go together is refused.
 
-    ``system`` is a name or a TOML file of a server or an accelerator, ``settings`` are fields and their values.
+    ``system`` is a name or a TOML file of a server or an accelerator, ``settings`` are fields and
+    their values.
     ``tensor`` sockets or accelerators share each layer, ``pipeline`` groups of them have layers of
     their own; by default a server has the sockets of its field, and everything else one device.
     """
@@ -148,7 +149,7 @@ def _one_device(
 ) -> Target:
     own = None if system is None else _own(system)
     server = None if system is None or own is not None else _server(system)
-    if system is not None and server is own is None and system not in ACCELERATORS:
+    if system is not None and server is None and own is None and system not in ACCELERATORS:
         raise ValueError(unknown("system", system, system_names()))
     # By name, as other blocks have parameters of the same classes: a DECA with its TEPL unit, say.
     if block is not None and block.block not in BLOCKS:

@@ -17,7 +17,8 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--system",
         metavar="S",
-        help="a name (tilewright list systems), or a TOML file of a server or an accelerator [spr-hbm]",
+        help="a name (tilewright list systems), or the TOML file of a server or an accelerator of"
+        " your own [spr-hbm]",
     )
     parser.add_argument(
         "--set",
