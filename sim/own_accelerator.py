@@ -2,13 +2,17 @@
 
 The file begins with ``kind = "accelerator"`` and has one line for each field of ``FIELDS``, in the
 forms that files of servers have too: a number in the base unit, a text with a unit, or a table with
-``value`` and ``source``. Area and energy are given, or come from the records of a PE of this
-project (``pe_record``, and ``pe_mode`` where it has several).
+``value`` and ``source``. Area and energy are given, or come from a record of a PE (``pe_record``,
+and ``pe_mode`` where it has several): one of this project by its name, or the JSON that
+``tilewright compare pe --with ... --json`` printed, as a file beside this one, with the name of the
+PE as ``pe_mode``.
 """
 
+import json
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tilewright.golden.params.block import require
 from tilewright.golden.params.names import unknown
@@ -82,14 +86,14 @@ def read_accelerator(path: Path) -> Accelerator:
                 values[name] = in_base_unit(name, FIELDS[name], plain)
         missing = [name for name in FIELDS if name not in values and name not in DEFAULTS]
         require(not missing, f"{', '.join(missing)} missing")
-        recorded = _recorded(data, values)
+        recorded = _recorded(path, data, values)
     except (ValueError, NoRecordError) as error:
         text = str(error)
         raise ValueError(text if str(path) in text else f"{path}: {text}") from None
     return _made(path.stem, DEFAULTS | values | recorded)
 
 
-def _recorded(data: dict[str, object], values: dict[str, float]) -> dict[str, float]:
+def _recorded(path: Path, data: dict[str, object], values: dict[str, float]) -> dict[str, float]:
     """Return area and energy of the array from the records of a PE."""
     unit, mode = data.get("pe_record"), data.get("pe_mode")
     if unit is None:
@@ -99,10 +103,29 @@ def _recorded(data: dict[str, object], values: dict[str, float]) -> dict[str, fl
         require(name not in values, f"{name} is that of pe_record; give one of them")
     assert isinstance(unit, str)
     pes = values["rows"] * values["columns"]
+    if unit.endswith(".json"):
+        row = _row(path.parent / unit, str(mode))
+        return {
+            "area": pes * float(row["area_um2"]) / 1e6,
+            "mac_energy": float(row["energy_fj_per_mac"]),
+        }
     return {
         "area": pes * area_um2(unit) / 1e6,
         "mac_energy": energy_fj(unit, mode=None if mode is None else str(mode)),
     }
+
+
+def _row(path: Path, name: str) -> dict[str, Any]:
+    """Return the PE of this name from what a comparison printed."""
+    try:
+        rows = json.loads(path.read_text())["comparisons"][0]["pes"]
+        (found,) = (row for row in rows if row["name"] == name)
+    except (json.JSONDecodeError, KeyError, TypeError, IndexError):
+        raise ValueError(f"{path.name} is not what `compare pe --json` prints") from None
+    except ValueError:
+        raise ValueError(f"{path.name} has no PE {name}; say which with pe_mode") from None
+    assert isinstance(found, dict)
+    return found
 
 
 def _made(name: str, f: dict[str, float]) -> Accelerator:

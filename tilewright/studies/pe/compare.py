@@ -16,6 +16,7 @@ from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim.claims import Compare, claims_of_study
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy, make_records
+from tilewright.studies.pe.own_pe import OwnPE, measure_own
 from tilewright.synth.record import record_path
 from tilewright.synth.technology import Technology
 
@@ -130,13 +131,15 @@ class PEComparison:
     survival: Survival | None  # None where there is one technology
 
 
-def compare(technologies: Sequence[Technology], further: Sequence[str] = ()) -> PEComparison:
-    """Compare all PEs, and ``further`` blocks beside them, in every technology.
+def compare(
+    technologies: Sequence[Technology], further: Sequence[str] = (), own: Sequence[OwnPE] = ()
+) -> PEComparison:
+    """Compare all PEs, and ``further`` blocks and the user's ``own``, in every technology.
 
     A missing record of the former is an error that names its command. A block of ``further`` that
     has no up-to-date record is synthesised and simulated now; nothing is written.
     """
-    comparisons = tuple(compare_in(technology, further) for technology in technologies)
+    comparisons = tuple(compare_in(technology, further, own) for technology in technologies)
     if len(comparisons) == 1:
         return PEComparison(comparisons, None)
     survival = Survival(
@@ -147,10 +150,13 @@ def compare(technologies: Sequence[Technology], further: Sequence[str] = ()) -> 
     return PEComparison(comparisons, survival)
 
 
-def compare_in(technology: Technology, further: Sequence[str] = ()) -> Comparison:
-    """Compare all PEs, and ``further`` blocks beside them, in one technology."""
+def compare_in(
+    technology: Technology, further: Sequence[str] = (), own: Sequence[OwnPE] = ()
+) -> Comparison:
+    """Compare all PEs, and ``further`` blocks and the user's ``own``, in one technology."""
     records = {name: _recorded(spec, technology) for name, spec in PES.items()}
     records |= {spec: _measured(spec, technology) for spec in further if spec not in PES.values()}
+    records |= {pe.top: measure_own(pe, technology) for pe in own}
     figures = [row for name, record in records.items() for row in _rows(name, record)]
     pes = tuple(_over(figures[0], row) for row in figures)
     decompression = _decompression(DECOMPRESSOR, technology)

@@ -1,0 +1,190 @@
+"""Formats of a PE's operands: how real values become codes and scales, and how good they are.
+
+A format of one's own is a class with these attributes and methods, named as ``FILE.py:CLASS``
+wherever a format is asked for. Values are float64 arrays whose last axis is a whole number of
+groups; codes are whole numbers below ``2 ** bits``, scales below ``2 ** scale_bits``.
+"""
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.base.errors import CommandError
+from tilewright.golden.bits import decode as decode_float
+from tilewright.golden.bits import encode as encode_float
+from tilewright.golden.params.formats import BF16, E2M1, E4M3, E5M2, FP16, FloatFormat
+from tilewright.golden.params.names import unknown
+
+__all__ = ["FORMATS", "OperandFormat", "find_format", "find_formats"]
+
+NEEDED = ("name", "bits", "scale_bits", "group", "encode", "decode")
+MX_BLOCK = 32  # values that share a scale in the OCP Microscaling formats
+MX_BIAS = 127
+
+
+class OperandFormat(Protocol):
+    """What a format has; the first four may be plain attributes."""
+
+    @property
+    def name(self) -> str:
+        """Of the format."""
+
+    @property
+    def bits(self) -> int:
+        """Of a code."""
+
+    @property
+    def scale_bits(self) -> int:
+        """Of a scale; 0: there is none."""
+
+    @property
+    def group(self) -> int:
+        """Values that share a scale."""
+
+    def encode(self, values: NDArray) -> tuple[NDArray, NDArray]:
+        """Return codes, of the shape of ``values``, and scales, one for each group."""
+
+    def decode(self, codes: NDArray, scales: NDArray) -> NDArray:
+        """Return the values that they stand for."""
+
+
+@dataclass(frozen=True)
+class PlainFloat:
+    """Floating point without scales."""
+
+    fmt: FloatFormat
+    scale_bits: int = 0
+    group: int = 1
+
+    @property
+    def name(self) -> str:
+        """That of the format."""
+        return self.fmt.name
+
+    @property
+    def bits(self) -> int:
+        """Of a value."""
+        return self.fmt.bits
+
+    def encode(self, values: NDArray) -> tuple[NDArray, NDArray]:
+        """Return the nearest patterns."""
+        return encode_float(self.fmt, values).astype(np.int64), np.zeros(0, np.int64)
+
+    def decode(self, codes: NDArray, scales: NDArray) -> NDArray:
+        """Return their values."""
+        return decode_float(self.fmt, codes)
+
+
+@dataclass(frozen=True)
+class Microscaling:
+    """Blocks of 32 small floats with a power of two (OCP Microscaling formats)."""
+
+    name: str
+    fmt: FloatFormat
+    scale_bits: int = 8
+    group: int = MX_BLOCK
+
+    @property
+    def bits(self) -> int:
+        """Of an element."""
+        return self.fmt.bits
+
+    def encode(self, values: NDArray) -> tuple[NDArray, NDArray]:
+        """Scale each block so that its largest magnitude has the format's largest exponent."""
+        blocks = _blocks(values, self.group)
+        largest = np.abs(blocks).max(-1)
+        exponent = np.floor(np.log2(np.where(largest > 0, largest, 1.0))) - self.fmt.max_exponent
+        exponent = np.clip(exponent, -MX_BIAS, MX_BIAS)
+        scaled = blocks / 2.0 ** exponent[..., None]
+        most = float(decode_float(self.fmt, np.array([self.fmt.max_finite_bits]))[0])
+        codes = encode_float(self.fmt, np.clip(scaled, -most, most))
+        return codes.reshape(values.shape).astype(np.int64), (exponent + MX_BIAS).astype(np.int64)
+
+    def decode(self, codes: NDArray, scales: NDArray) -> NDArray:
+        """Return elements times the power of two of their block."""
+        power = 2.0 ** (np.repeat(scales, self.group, axis=-1) - MX_BIAS)
+        return decode_float(self.fmt, codes) * power
+
+
+@dataclass(frozen=True)
+class Integer:
+    """Two's complement with an fp16 scale for a group, zero in the middle."""
+
+    name: str
+    bits: int
+    scale_bits: int = 16
+    group: int = 128
+
+    def encode(self, values: NDArray) -> tuple[NDArray, NDArray]:
+        """Scale each group so that its largest magnitude is the largest positive number."""
+        blocks = _blocks(values, self.group)
+        most = (1 << (self.bits - 1)) - 1
+        scales = encode_float(FP16, np.abs(blocks).max(-1) / most).astype(np.int64)
+        steps = np.maximum(decode_float(FP16, scales), 2.0**-24)[..., None]
+        numbers = np.clip(np.rint(blocks / steps), -most - 1, most).astype(np.int64)
+        return numbers.reshape(values.shape) & ((1 << self.bits) - 1), scales
+
+    def decode(self, codes: NDArray, scales: NDArray) -> NDArray:
+        """Return numbers times the scale of their group."""
+        half = 1 << (self.bits - 1)
+        steps = np.repeat(decode_float(FP16, scales), self.group, axis=-1)
+        return ((codes ^ half) - half) * steps
+
+
+def _blocks(values: NDArray, group: int) -> NDArray:
+    return values.reshape(*values.shape[:-1], -1, group)
+
+
+FORMATS: dict[str, OperandFormat] = {
+    "fp16": PlainFloat(FP16),
+    "bf16": PlainFloat(BF16),
+    "int8": Integer("int8", 8),
+    "int6": Integer("int6", 6),
+    "int4": Integer("int4", 4),
+    "mxfp8": Microscaling("mxfp8", E4M3),
+    "mxfp8e5": Microscaling("mxfp8e5", E5M2),
+    "mxfp4": Microscaling("mxfp4", E2M1),
+}
+
+
+def find_format(name: str) -> OperandFormat:
+    """Return the format of this name, or the class that ``FILE.py:CLASS`` names."""
+    file, colon, wanted = name.rpartition(":")
+    if not colon:
+        if name not in FORMATS:
+            raise CommandError(unknown("format", name, FORMATS))
+        return FORMATS[name]
+    path = Path(file)
+    if path.suffix != ".py" or not path.is_file():
+        raise CommandError(f"a format of your own is FILE.py:CLASS; there is no file {file!r}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    kind: Any = getattr(module, wanted, None)
+    if kind is None:
+        raise CommandError(f"{file} has no class {wanted}")
+    made: OperandFormat = kind()
+    missing = [attribute for attribute in NEEDED if not hasattr(made, attribute)]
+    if missing:
+        raise CommandError(f"{name} has no {', '.join(missing)}; a format has {', '.join(NEEDED)}")
+    return made
+
+
+def find_formats(text: str) -> tuple[OperandFormat, OperandFormat]:
+    """Return the formats of activations and weights that ``AxB`` names."""
+    for at, letter in enumerate(text):
+        if letter == "x" and _is_format(text[:at]) and _is_format(text[at + 1 :]):
+            return find_format(text[:at]), find_format(text[at + 1 :])
+    raise CommandError(
+        f"a PE's formats are ACTIVATIONSxWEIGHTS, such as int8xint4, of {', '.join(FORMATS)} or"
+        f" FILE.py:CLASS, not {text[:60]!r}"
+    )
+
+
+def _is_format(name: str) -> bool:
+    return name in FORMATS or (".py:" in name and Path(name.rpartition(":")[0]).is_file())
