@@ -6,7 +6,9 @@ changes. On chip a copy of it stays from one token to the next; a program that r
 others have used the machine, fetches it first.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -115,6 +117,14 @@ class _Store:
             )
 
 
+class _Place(NamedTuple):
+    """Where a token tile of queries is worked on."""
+
+    queries: int  # rows of fp16
+    activations: int  # of the activation memories
+    scores: int  # of fp16
+
+
 class Head:
     """Writes the program of one head for at most ``capacity`` tokens of ``channels`` channels."""
 
@@ -148,6 +158,18 @@ class Head:
         halves = self.score_row + tiles_of(p, capacity) * p.tile_words
         self.weight_row = self.groups  # activations: the softmax of a token tile, behind Q
         activations = self.groups + groups_of(p, capacity)
+        # A second place for queries and their scores, where there is room: a token tile's softmax
+        # is converted while the next tile's scores are computed.
+        scores = halves - self.score_row
+        self.overlaps = (
+            halves + self.words + scores <= p.halves_rows
+            and activations + 2 * self.groups <= p.activation_rows
+        )
+        self.places = [_Place(self.token_row, 0, self.score_row)]
+        if self.overlaps:
+            self.places.append(_Place(halves, activations, halves + self.words))
+        # Activations that results become, where they do not meet the queries of the next tile.
+        self.kept_row = activations + self.groups if self.overlaps else 0
         for name, rows, depth in (
             ("operand", row, p.operand_rows),
             ("fp16", halves, p.halves_rows),
@@ -219,45 +241,110 @@ class Head:
 
         Queries are fp16 at line ``queries``; they are the newest tokens of the cache.
         """
-        b, p = self.builder, self.builder.params
-        self._load_tokens(tile, queries, self.token_row, self.tokens, first)
-        b.convert(
-            Conversion.ACTIVATIONS,
-            source=self.token_row,
-            elements=self.channels,
-            destination=0,
-        )
+        p, place = self.builder.params, self.places[0]
+        self._load_tokens(tile, queries, place.queries, self.tokens, first)
+        self._convert_queries(place)
         newest = (self.tokens - 1) // p.group
         if self._new_values:
             self._convert_values(newest, background=True)
-        b.gemm(
-            Operand.KEYS,
-            source=0,
-            operands=self.keys.operands,
-            low_halves=self.keys.low_halves,
-            metadata=self.keys.metadata,
-            destination=self.score_row,
-            groups=self.groups,
-            tiles=tiles_of(p, self.tokens),
-        )
+        self._score(tile, place)
         if self._new_values:
             self.values.store(newest, self.tokens)
             self._new_values = False
-        b.softmax(self.score_row, self.tokens, causal_limit=tile * p.rows + 1)
-        b.convert(
+        self._softmax(tile, place)
+        self._convert_softmax(tile, place)
+        self._weigh(tile)
+
+    def attend_prompt(self, queries: int, keep: Callable[[int], None]) -> None:
+        """All token tiles of the prompt; ``keep`` has each one's results at result_row.
+
+        The softmax of a tile is converted while the next tile's scores are computed, and the
+        queries of the one after it while the softmax meets V.
+        """
+        tiles = -(-self.tokens // self.builder.params.rows)
+        if not self.overlaps:
+            for tile in range(tiles):
+                self.attend(tile, 0, queries)
+                keep(tile)
+            return
+        for tile in range(min(2, tiles)):
+            self._load_tokens(tile, queries, self._place(tile).queries, self.tokens)
+            self._convert_queries(self._place(tile))
+        self._write_tokens_of(0)
+        self._score(0, self._place(0))
+        for tile in range(tiles):
+            self._write_tokens_of(tile)
+            self._softmax(tile, self._place(tile))
+            more = tile + 1 < tiles
+            self._convert_softmax(tile, self._place(tile), background=more)
+            if more:
+                self._write_tokens_of(tile + 1)
+                self._score(tile + 1, self._place(tile + 1))
+                self.builder.wait()
+            if tile + 2 < tiles:
+                place = self._place(tile + 2)
+                self._load_tokens(tile + 2, queries, place.queries, self.tokens)
+                self._convert_queries(place, background=True)
+            self._write_tokens_of(tile)
+            self._weigh(tile)
+            keep(tile)
+
+    def _place(self, tile: int) -> "_Place":
+        return self.places[tile % len(self.places)]
+
+    def _write_tokens_of(self, tile: int) -> None:
+        """Let results be written for the tokens of a tile alone, of which the last has fewer."""
+        rows = self.builder.params.rows
+        self.builder.configure(lanes=range(min(rows, self.tokens - tile * rows)))
+
+    def _visible(self, tile: int) -> int:
+        """Keys that some query of a token tile sees; all behind them are masked for all of it."""
+        return min(self.tokens, (tile + 1) * self.builder.params.rows)
+
+    def _convert_queries(self, place: "_Place", *, background: bool = False) -> None:
+        self.builder.convert(
             Conversion.ACTIVATIONS,
-            source=self.score_row,
-            elements=self.tokens,
-            destination=self.weight_row,
+            source=place.queries,
+            elements=self.channels,
+            destination=place.activations,
+            background=background,
         )
-        b.gemm(
+
+    def _score(self, tile: int, place: "_Place") -> None:
+        self.builder.gemm(
+            Operand.KEYS,
+            source=place.activations,
+            operands=self.keys.operands,
+            low_halves=self.keys.low_halves,
+            metadata=self.keys.metadata,
+            destination=place.scores,
+            groups=self.groups,
+            tiles=tiles_of(self.builder.params, self._visible(tile)),
+        )
+
+    def _softmax(self, tile: int, place: "_Place") -> None:
+        limit = tile * self.builder.params.rows + 1
+        self.builder.softmax(place.scores, self._visible(tile), causal_limit=limit)
+
+    def _convert_softmax(self, tile: int, place: "_Place", *, background: bool = False) -> None:
+        self.builder.convert(
+            Conversion.ACTIVATIONS,
+            source=place.scores,
+            elements=self._visible(tile),
+            destination=self.weight_row,
+            background=background,
+        )
+
+    def _weigh(self, tile: int) -> None:
+        """The softmax and V; results are at result_row."""
+        self.builder.gemm(
             Operand.VALUES,
             source=self.weight_row,
             operands=self.values.operands,
             low_halves=self.values.low_halves,
             metadata=self.values.metadata,
             destination=self.result_row,
-            groups=groups_of(p, self.tokens),
+            groups=groups_of(self.builder.params, self._visible(tile)),
             tiles=self.values.across,
         )
 
@@ -391,9 +478,14 @@ def attention_program(
         """A token tile of results, in fp16 and as the linear layer's activations."""
         line = results + tile * b.halves_lines(channels)
         b.store(Memory.FP16, head.result_row, head.words, line)
-        b.convert(Conversion.ACTIVATIONS, source=head.result_row, elements=channels, destination=0)
+        b.convert(
+            Conversion.ACTIVATIONS,
+            source=head.result_row,
+            elements=channels,
+            destination=head.kept_row,
+        )
         line = source + tile * b.activation_lines(head.groups)
-        b.move_activations(Opcode.STORE, 0, head.groups, line)
+        b.move_activations(Opcode.STORE, head.kept_row, head.groups, line)
 
     if start:
         head.resume(start, prompt, k, v)
@@ -402,9 +494,7 @@ def attention_program(
         b.load(Memory.FP16, head.result_row, head.words, line)
     else:
         head.prompt(prompt, k, v)
-        for tile in range(-(-prompt // p.rows)):
-            head.attend(tile, 0, q)
-            keep_results(tile)
+        head.attend_prompt(q, keep_results)
     for position in range(start or prompt, tokens):
         head.append(k, v)
         head.attend(position // p.rows, position, q)
