@@ -241,8 +241,24 @@ class Head:
 
         Queries are fp16 at line ``queries``; they are the newest tokens of the cache.
         """
+        self._load_tokens(tile, queries, self.places[0].queries, self.tokens, first)
+        self._attend(tile)
+
+    def attend_heads(self, heads: int, queries: int) -> None:
+        """Queries of several heads that share K and V, all of the newest token, in one token tile.
+
+        They are fp16 at line ``queries``, head h in bank h; so are the results at result_row. All
+        heads take as long as one.
+        """
+        b = self.builder
+        require(1 <= heads <= b.params.rows, f"heads must be 1..{b.params.rows}, not {heads!r}")
+        b.configure(lanes=range(heads))
+        b.load(Memory.FP16, self.places[0].queries, self.words, queries)
+        self._attend(None)
+
+    def _attend(self, tile: int | None) -> None:
+        """One token tile of queries that are there; None: each sees all tokens."""
         p, place = self.builder.params, self.places[0]
-        self._load_tokens(tile, queries, place.queries, self.tokens, first)
         self._convert_queries(place)
         newest = (self.tokens - 1) // p.group
         if self._new_values:
@@ -297,8 +313,10 @@ class Head:
         rows = self.builder.params.rows
         self.builder.configure(lanes=range(min(rows, self.tokens - tile * rows)))
 
-    def _visible(self, tile: int) -> int:
+    def _visible(self, tile: int | None) -> int:
         """Keys that some query of a token tile sees; all behind them are masked for all of it."""
+        if tile is None:
+            return self.tokens
         return min(self.tokens, (tile + 1) * self.builder.params.rows)
 
     def _convert_queries(self, place: "_Place", *, background: bool = False) -> None:
@@ -310,7 +328,7 @@ class Head:
             background=background,
         )
 
-    def _score(self, tile: int, place: "_Place") -> None:
+    def _score(self, tile: int | None, place: "_Place") -> None:
         self.builder.gemm(
             Operand.KEYS,
             source=place.activations,
@@ -322,11 +340,13 @@ class Head:
             tiles=tiles_of(self.builder.params, self._visible(tile)),
         )
 
-    def _softmax(self, tile: int, place: "_Place") -> None:
-        limit = tile * self.builder.params.rows + 1
+    def _softmax(self, tile: int | None, place: "_Place") -> None:
+        limit = 0 if tile is None else tile * self.builder.params.rows + 1
         self.builder.softmax(place.scores, self._visible(tile), causal_limit=limit)
 
-    def _convert_softmax(self, tile: int, place: "_Place", *, background: bool = False) -> None:
+    def _convert_softmax(
+        self, tile: int | None, place: "_Place", *, background: bool = False
+    ) -> None:
         self.builder.convert(
             Conversion.ACTIVATIONS,
             source=place.scores,
@@ -335,7 +355,7 @@ class Head:
             background=background,
         )
 
-    def _weigh(self, tile: int) -> None:
+    def _weigh(self, tile: int | None) -> None:
         """The softmax and V; results are at result_row."""
         self.builder.gemm(
             Operand.VALUES,

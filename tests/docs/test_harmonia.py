@@ -2,13 +2,17 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from tests.support.examples import table
 from tilewright.golden.harmonia_machine.assembler import assemble
 from tilewright.golden.harmonia_machine.cycles import convert_cycles, learn_cycles
+from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
 from tilewright.golden.params.harmonia_machine import (
     HarmoniaParams,
     Memory,
 )
+from tilewright.sim.programs import ProgramTime, program_counters
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "harmonia-system.md").read_text()
@@ -52,3 +56,20 @@ def test_cycles_of_the_page():
 
 
 LEARN = "learn source=0, elements=100, first=1\nlearn source=0, elements=100, last=1"
+
+
+def test_cycles_of_attention():
+    """The table of the page: a prompt, and a decoded token as the difference of two programs."""
+    params = HarmoniaParams()
+
+    def counts(heads, prompt, tokens):
+        nothing = np.zeros((heads, tokens, params.channels), np.uint16)
+        found = grouped_attention(params, nothing, nothing[0], nothing[0], prompt=prompt)
+        time = ProgramTime.of([program_counters(params, found.builder.program, 30)])
+        return np.array([time.cycles, time.gemm, time.vector, time.memory, time.control])
+
+    rows = [row[1:] for row in table(PAGE, "attention")]
+    prompt = counts(1, 1024, 1024)
+    tokens = [counts(4, n - 2, n) - counts(4, n - 2, n - 1) for n in (256, 3800)]
+    assert rows == [[f"{value:,}" for value in found] for found in (prompt, *tokens)]
+    assert f"{prompt[0] / prompt[1]:.1f} times as long as its products" in PAGE
