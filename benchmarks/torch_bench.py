@@ -1,15 +1,21 @@
 """Speed of ``tilewright.torch``: ``python -m benchmarks.torch_bench [--device cuda] [-o FILE]``.
 
 Conversions as bytes read and written per second, beside a copy of the same tensor in the same run
-and, where installed, the MX casts of torchao and microxcaling. Then the time of one prefill of a
-model of a given shape with random weights, in the model's dtype with and without a format. The
-figures belong to the device that the record names: those of a processor say nothing about a GPU.
+and, where installed, the MX casts of torchao and microxcaling. Then the time of a perplexity of
+models of given shapes with random weights, in bf16 with and without Anda in every layer.
+``--bits N`` first compares every conversion with the golden models, on N random groups among
+others. The figures belong to the device that the record names: those of a processor say nothing
+about a GPU. What has been measured is written at once, and ``--seconds`` ends the run in time.
 """
+
+from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,9 +23,10 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from benchmarks.torch_bits import check
 from tilewright.golden.deca.scheme import resolve_scheme
-from tilewright.torch import AndaConfig, quantize_, restore_
-from tilewright.torch.convert import along_inputs, book_of, to_block_float
+from tilewright.torch import AndaConfig, perplexity, quantize_, restore_
+from tilewright.torch.convert import along_inputs, book_of, integer_values, to_block_float
 
 # Shapes of well-known models: layers, width, inner width, heads, key heads, vocabulary.
 SHAPES = {
@@ -28,56 +35,87 @@ SHAPES = {
     "1b": (16, 2048, 8192, 32, 8, 128256),
     "8b": (32, 4096, 14336, 32, 8, 128256),
 }
+BATCH = {"tiny": 2, "135m": 16, "1b": 4, "8b": 2}  # windows that go through a model together
+BANDWIDTH = {"NVIDIA H200": 4.8e12}  # bytes per second, as the vendor says
 REPEATS = 5
 
 
-def seconds(work: Callable[[], Any], device: str) -> float:
-    """The shortest of several runs, after one that warms up."""
+class Clock:
+    """Progress with the time, and what is left of it."""
+
+    def __init__(self, seconds: float):
+        self.start = time.monotonic()
+        self.seconds = seconds
+
+    def left(self) -> float:
+        return self.seconds - (time.monotonic() - self.start)
+
+    def tick(self, text: str) -> None:
+        print(f"{time.monotonic() - self.start:7.1f} s  {text}", file=sys.stderr, flush=True)
+
+
+def seconds(work: Callable[[], Any], device: str, repeats: int = REPEATS, calls: int = 1) -> float:
+    """The shortest of several runs, after one that warms up; of one of ``calls`` in a row."""
 
     def once() -> float:
         if device == "cuda":
             torch.cuda.synchronize()
         start = time.perf_counter()
-        work()
+        for _ in range(calls):
+            work()
         if device == "cuda":
             torch.cuda.synchronize()
-        return time.perf_counter() - start
+        return (time.perf_counter() - start) / calls
 
     once()
-    return min(once() for _ in range(REPEATS))
+    return min(once() for _ in range(repeats))
 
 
-def conversions(device: str, elements: int) -> list[dict[str, Any]]:
+def conversions(device: str, elements: int, clock: Clock) -> list[dict[str, Any]]:
     """Bytes moved per second: every element is read and written once in bf16."""
     values = torch.randn(elements // 4096, 4096, device=device, dtype=torch.bfloat16)
     moved = 2 * values.numel() * values.element_size()
-    book = book_of(resolve_scheme("mxfp4"), device)
+    narrow = torch.bfloat16
+    books = {name: book_of(resolve_scheme(name), device) for name in ("mxfp4", "mxfp8_e4m3")}
     work: dict[str, Callable[[], Any]] = {
         "copy": lambda: values.clone(),
-        "block floating point, eager": lambda: to_block_float(values, 64, 7).bfloat16(),
-        "mxfp4, eager": lambda: along_inputs(book, values).bfloat16(),
+        "block floating point, 7 bits": lambda: to_block_float(values, 64, 7, narrow),
+        "block floating point, 8 bits, groups of 32": lambda: to_block_float(values, 32, 8, narrow),
+        "integer weights, 4 bits": lambda: integer_values(values, 4, 128, narrow),
+        "mxfp4": lambda: along_inputs(books["mxfp4"], values, narrow),
+        "mxfp8_e4m3": lambda: along_inputs(books["mxfp8_e4m3"], values, narrow),
     }
-    if device == "cuda":  # the compiler makes one kernel of each, by Triton
-        fused = torch.compile(lambda x: to_block_float(x, 64, 7).bfloat16(), fullgraph=True)
-        work["block floating point, compiled"] = lambda: fused(values)
-        fused_mx = torch.compile(lambda x: along_inputs(book, x).bfloat16(), fullgraph=True)
-        work["mxfp4, compiled"] = lambda: fused_mx(values)
+    if device == "cuda":  # the compiler makes kernels of plain PyTorch, by Triton
+        fused = torch.compile(lambda x: to_block_float(x, 64, 7, narrow), fullgraph=True)
+        work["block floating point, 7 bits, plain PyTorch compiled"] = lambda: fused(values)
     work.update(_peers(values))
-    rows = []
+    peak = BANDWIDTH.get(torch.cuda.get_device_name()) if device == "cuda" else None
+    calls = 20 if device == "cuda" else 1  # so that a kernel runs while the next one is started
+    rows: list[dict[str, Any]] = []
     for name, call in work.items():
-        rate = moved / seconds(call, device)
-        rows.append({"conversion": name, "gigabytes_per_second": rate / 1e9})
-    copy = rows[0]["gigabytes_per_second"]
-    return [row | {"share_of_copy": row["gigabytes_per_second"] / copy} for row in rows]
+        clock.tick(name)
+        try:
+            rate = moved / seconds(call, device, calls=calls)
+        except Exception as error:  # a peer of another version must not cost the record
+            rows.append({"conversion": name, "error": f"{type(error).__name__}: {error}"[:200]})
+            continue
+        row = {"conversion": name, "gigabytes_per_second": rate / 1e9}
+        row["share_of_copy"] = rate / 1e9 / (rows or [row])[0]["gigabytes_per_second"]
+        if peak is not None:
+            row["share_of_peak"] = rate / peak
+        rows.append(row)
+    return rows
 
 
 def _peers(values: torch.Tensor) -> dict[str, Callable[[], Any]]:
-    """MX casts of others, where they are installed."""
+    """MX casts of others, where they are installed; they write fewer bytes than are counted."""
     found: dict[str, Callable[[], Any]] = {}
     if find_spec("torchao") is not None:
         from torchao.prototype.mx_formats.mx_tensor import to_mx
 
         found["torchao, mxfp8"] = lambda: to_mx(values, torch.float8_e4m3fn, 32)
+        cast = torch.compile(lambda x: to_mx(x, torch.float8_e4m3fn, 32))
+        found["torchao, mxfp8, compiled"] = lambda: cast(values)
     if find_spec("mx") is not None:
         from mx.mx_ops import quantize_mx_op
 
@@ -88,8 +126,8 @@ def _peers(values: torch.Tensor) -> dict[str, Callable[[], Any]]:
     return found
 
 
-def prefills(device: str, shape: str, tokens: int, dtype: torch.dtype) -> list[dict[str, Any]]:
-    """Seconds of one forward pass, plain and with Anda in every layer."""
+def made(shape: str, window: int, device: str) -> Any:
+    """A model of bf16 with random weights."""
     layers, width, inner, heads, key_heads, vocabulary = SHAPES[shape]
     config = LlamaConfig(
         num_hidden_layers=layers,
@@ -98,56 +136,110 @@ def prefills(device: str, shape: str, tokens: int, dtype: torch.dtype) -> list[d
         num_attention_heads=heads,
         num_key_value_heads=key_heads,
         vocab_size=vocabulary,
-        max_position_embeddings=max(tokens, 2048),
+        max_position_embeddings=max(window, 2048),
     )
     with torch.device(device):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
-    ids = torch.randint(0, vocabulary, (1, tokens), device=device)
+        return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
 
-    def run() -> None:
-        with torch.inference_mode():
-            model(input_ids=ids, use_cache=False)
 
-    rows: list[dict[str, Any]] = [{"format": "plain", "seconds": seconds(run, device)}]
+def perplexities(device: str, shape: str, window: int, clock: Clock) -> dict[str, Any]:
+    """Seconds of the perplexity of a few windows, plain and with Anda in every layer."""
+    clock.tick(f"{shape}: weights")
+    model = made(shape, window, device)
+    batch = BATCH[shape]
+    count = 2 * batch
+    ids = torch.randint(0, model.config.vocab_size, (count * window,))
+    rows: list[dict[str, Any]] = []
+
+    def measure(name: str, beside: str = "plain") -> None:
+        clock.tick(f"{shape}: {name}")
+        try:
+            took = seconds(lambda: perplexity(model, ids, window, batch=batch), device, 3)
+        except Exception as error:  # what else was measured must not be lost
+            rows.append({"format": name, "error": f"{type(error).__name__}: {error}"[:300]})
+            return
+        reference = next((row for row in rows if row["format"] == beside), {})
+        rows.append({"format": name, "seconds": took})
+        rows[-1]["times_plain"] = took / reference.get("seconds", took)
+
     anda = AndaConfig(7, 6, 7, 7)
+    measure("plain")
     quantize_(model, anda)
-    rows.append(
-        {"format": "Anda, weights converted at every call", "seconds": seconds(run, device)}
-    )
+    measure("Anda, weights converted at every call")
     restore_(model)
+    compiled = device == "cuda" and clock.left() > 60
+    if compiled:
+        _compile_layers(model)
+        measure("plain, layers compiled")
+        _undo_compile(model)
     quantize_(model, anda, bake=True)
-    rows.append({"format": "Anda, weights baked", "seconds": seconds(run, device)})
-    if device == "cuda":
-        model.compile(fullgraph=True)
-        rows.append({"format": "Anda, baked and compiled", "seconds": seconds(run, device)})
-    return [row | {"times_plain": row["seconds"] / rows[0]["seconds"]} for row in rows]
+    measure("Anda, weights converted once")
+    if compiled:
+        _compile_layers(model)
+        measure("Anda, weights converted once, layers compiled", "plain, layers compiled")
+    return {"shape": shape, "window": window, "batch": batch, "windows": count, "times": rows}
+
+
+def _compile_layers(model: Any) -> None:
+    """Each decoder layer by itself: one compilation serves all."""
+    for layer in model.model.layers:
+        layer.compile(fullgraph=True, dynamic=False)
+
+
+def _undo_compile(model: Any) -> None:
+    torch._dynamo.reset()
+    for layer in model.model.layers:
+        layer._compiled_call_impl = None
+
+
+def measure(args: argparse.Namespace, device: str) -> Iterable[dict[str, Any]]:
+    """The record, longer after each step."""
+    clock = Clock(args.seconds)
+    triton = find_spec("triton") is not None and device == "cuda"
+    record: dict[str, Any] = {
+        "command": "python -m benchmarks.torch_bench " + " ".join(sys.argv[1:]),
+        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+        "pytorch": torch.__version__,
+        "kernels": "Triton" if triton else "plain PyTorch",
+    }
+    if args.bits:
+        workers = max(1, (os.cpu_count() or 2) - 2)
+        record["bits"] = check(device, args.bits, workers, args.seconds / 4, clock.tick)
+        yield record
+    record["elements"] = args.elements
+    record["conversions"] = conversions(device, args.elements, clock)
+    yield record
+    record["perplexities"] = []
+    for shape in args.shapes:
+        if clock.left() < 20:
+            clock.tick(f"{shape}: no time is left")
+            break
+        record["perplexities"].append(perplexities(device, shape, args.window, clock))
+        if device == "cuda":
+            torch._dynamo.reset()
+            torch.cuda.empty_cache()
+        yield record
+    clock.tick("done")
 
 
 def main() -> None:
     """Measure, print, and write a record where asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default=None)
-    parser.add_argument("--shape", choices=SHAPES, default="tiny")
-    parser.add_argument("--tokens", type=int, default=512)
+    parser.add_argument("--shapes", nargs="*", choices=SHAPES, default=["tiny"])
+    parser.add_argument("--window", type=int, default=512, help="tokens of a sequence")
     parser.add_argument("--elements", type=int, default=1 << 22, help="of a converted tensor")
-    parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
+    parser.add_argument("--bits", type=int, default=0, help="random groups to compare")
+    parser.add_argument("--seconds", type=float, default=1e9, help="after which nothing begins")
     parser.add_argument("-o", "--output", type=Path)
     args = parser.parse_args()
     device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.backends.cuda.matmul.allow_tf32 = False
-    record = {
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-        "pytorch": torch.__version__,
-        "conversions": conversions(device, args.elements),
-        "shape": args.shape,
-        "tokens": args.tokens,
-        "dtype": args.dtype,
-        "prefills": prefills(device, args.shape, args.tokens, getattr(torch, args.dtype)),
-    }
-    text = json.dumps(record, indent=1)
-    print(text)
-    if args.output is not None:
-        args.output.write_text(text + "\n")
+    record = {}
+    for record in measure(args, device):
+        if args.output is not None:
+            args.output.write_text(json.dumps(record, indent=1) + "\n")
+    print(json.dumps(record, indent=1))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ LAYERS = {
     "synth": {SYNTH, HW, PARAMS, "amaranth", "pyosys"},
     # PyTorch, Transformers and safetensors come with an optional extra.
     "tilewright/kernels": {KERNELS, GOLDEN, "numpy", "torch", "transformers", "safetensors"},
-    "tilewright/torch": {"tilewright.torch", GOLDEN, "numpy", "torch", "transformers"},
+    "tilewright/torch": {"tilewright.torch", GOLDEN, "numpy", "torch", "transformers", "triton"},
 }
 # The rooms of tilewright/, from the top down: each may import those after it and what LAYERS has.
 ROOMS = ("cli", "report", "studies", "verify", "base")

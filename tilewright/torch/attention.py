@@ -17,6 +17,7 @@ from tilewright.torch.config import HarmoniaConfig
 from tilewright.torch.convert import (
     Tensor,
     mantissa_step,
+    round_half,
     straight_through,
     to_block_float,
     to_fp16,
@@ -161,7 +162,7 @@ def without_offsets(cache: CacheFormat, keys: Tensor) -> Tensor:
     offset = channel_offsets(cache, keys)[:, :, None]
     # A difference of two fp16 values, rounded to float32 and then to fp16, is rounded once in
     # effect: 24 bits are twice the 11 and two more.
-    shifted = (wide.half().float() - offset).half().float()
+    shifted = round_half(round_half(wide) - offset)
     return torch.where(offset != 0, shifted, wide)
 
 
@@ -173,7 +174,7 @@ def channel_offsets(cache: CacheFormat, keys: Tensor) -> Tensor:
     """
     if cache.offset_channels == 0 or cache.initial == 0:
         return torch.zeros(*keys.shape[:2], keys.shape[-1], device=keys.device)
-    window = keys[:, :, : cache.initial].half().float()
+    window = round_half(keys[:, :, : cache.initial])
     magnitude = window.abs()
     largest = magnitude.amax(2, keepdim=True)
     equal = magnitude == largest
@@ -183,5 +184,5 @@ def channel_offsets(cache: CacheFormat, keys: Tensor) -> Tensor:
     count = min(cache.offset_channels, keys.shape[-1])
     chosen = torch.zeros_like(extreme, dtype=torch.bool).scatter(-1, order[..., :count], True)
     infinite = torch.full_like(extreme, _BINADE_BELOW_INFINITY).copysign(extreme)
-    halved = torch.where(extreme.isinf(), infinite, (extreme * 0.5).half().float())
+    halved = torch.where(extreme.isinf(), infinite, round_half(extreme * 0.5))
     return torch.where(chosen, halved, 0.0)

@@ -1,7 +1,8 @@
-"""Conversions in plain PyTorch that equal the golden models bit for bit, on any device.
+"""Conversions in PyTorch that equal the golden models bit for bit, on any device.
 
 Every step is exact or rounds once by IEEE rules, so a processor, a GPU and the golden models give
-the same bits. Block floating point and integer weights keep subnormals: where a device or a mode
+the same bits, compiled or not; on a GPU with Triton ``tilewright.torch.fused`` has them as single
+kernels. Block floating point and integer weights keep subnormals: where a device or a mode
 flushes them (``torch.set_flush_denormal``), values below 2^-126 are lost, which no fp16 value is.
 """
 
@@ -14,20 +15,33 @@ from typing import NamedTuple, TypeAlias
 import torch
 
 from tilewright.golden.deca.quantise import thresholds_of
-from tilewright.golden.deca.scheme import Scheme
-from tilewright.golden.params.deca import TILE_ROWS
+from tilewright.golden.deca.scheme import Scheme, float_book
+from tilewright.golden.params.deca import TILE_ROWS, ScaleKind
+from tilewright.golden.params.formats import E2M1, E2M3, E3M2, E4M3, E5M2
+from tilewright.torch import fused
 
 __all__ = [
     *("Blocks", "Book", "IntegerWeights", "along_inputs", "block_parts", "book_of", "code_groups"),
-    *("compressed_weights", "mantissa_step", "power_of_two", "prune_mask", "quantise_integers"),
-    *("restore_scheme", "straight_through", "to_block_float", "to_fp16", "to_scheme"),
+    *("compressed_weights", "integer_values", "mantissa_step", "power_of_two", "prune_mask"),
+    *(
+        "quantise_integers",
+        "restore_scheme",
+        "round_half",
+        "straight_through",
+        "to_block_float",
+        "to_fp16",
+        "to_scheme",
+    ),
     *("weight_tiles", "weights_of_tiles"),
 ]
 
 Tensor: TypeAlias = torch.Tensor
 
-EXPONENT = 0x7F800000  # of a float32
+EXPONENT, MAGNITUDE, SIGN = 0x7F800000, 0x7FFFFFFF, -(1 << 31)  # of a float32
+INVERSE = 254 << 23  # pattern of a power of two plus that of its inverse
 SMALLEST_NORMAL, LARGEST = 2.0**-14, 65504.0  # of fp16
+BEYOND = 65520.0  # from here on fp16 rounds to infinity
+FP16_LARGEST = 0x477FE000  # as a pattern of float32
 FP16_BIAS, FP16_FRACTION = 15, 10
 BF16_SMALLEST = 2.0**-126
 # Products below it round to less than the smallest normal bf16, whatever the exponent's range.
@@ -38,11 +52,56 @@ E8M0_BIAS = 127
 
 def to_fp16(values: Tensor) -> Tensor:
     """fp16 values as float32; beyond fp16, and NaN, its largest magnitude, signs kept."""
-    # The sign by its bit: a cast of a NaN may lose it.
+    # By their bits: a cast of a NaN may lose its sign, and a minimum may keep a signalling NaN.
     negative = values.view(torch.int32 if values.dtype == torch.float32 else torch.int16) < 0
-    limit = torch.full((), LARGEST, device=values.device)
-    magnitude = torch.fmin(values.float().abs(), limit).half().float()
-    return torch.where(negative, -magnitude, magnitude)
+    magnitude = values.float().view(torch.int32) & MAGNITUDE
+    magnitude = _nearest_half(magnitude.clamp(max=FP16_LARGEST).view(torch.float32))
+    return _signed(magnitude, negative)
+
+
+def _signed(magnitude: Tensor, negative: Tensor) -> Tensor:
+    """Magnitudes with their signs, by the bit: a compiled ``-x`` may be 0 - x, which loses -0."""
+    bits = magnitude.view(torch.int32)
+    return torch.where(negative, bits | SIGN, bits).view(torch.float32)
+
+
+def _nearest_half(magnitude: Tensor) -> Tensor:
+    """Magnitudes up to fp16's largest, rounded to fp16, as float32."""
+    if not torch.compiler.is_compiling():
+        return magnitude.half().float()
+    # A compiler may leave out a cast to fp16 and back: the rounding by arithmetic.
+    step = mantissa_step(magnitude, FP16_FRACTION + 1)
+    return (magnitude * _inverse(step)).round() * step
+
+
+def round_half(values: Tensor) -> Tensor:
+    """Values rounded to fp16, as float32; infinity beyond its largest."""
+    if not torch.compiler.is_compiling():
+        return values.half().float()
+    wide = values.float()
+    magnitude = wide.abs()
+    near = _nearest_half(magnitude.clamp(max=LARGEST))
+    return torch.where(magnitude < BEYOND, near, torch.inf).copysign(wide)
+
+
+def _nearest_bf16(values: Tensor) -> Tensor:
+    """Finite float32 values rounded to bf16, as float32."""
+    if not torch.compiler.is_compiling():
+        return values.bfloat16().float()
+    bits = values.view(torch.int32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & ~0xFFFF).view(torch.float32)
+
+
+def _inverse(power: Tensor) -> Tensor:
+    """1 / a power of two of 2^-126..2^126, exactly: a compiled division may be one bit off."""
+    return (INVERSE - power.view(torch.int32)).view(torch.float32)
+
+
+def _quotient(values: Tensor, divisors: Tensor) -> Tensor:
+    """float32 quotients rounded once: compiled, by float64, which rounds the same in the end."""
+    if not torch.compiler.is_compiling():
+        return values / divisors
+    return (values.double() / divisors.double()).float()
 
 
 def power_of_two(exponent: Tensor) -> Tensor:
@@ -56,16 +115,20 @@ def mantissa_step(largest: Tensor, mantissa_bits: int) -> Tensor:
     return power.clamp(min=SMALLEST_NORMAL) * 2.0 ** (1 - mantissa_bits)
 
 
-def to_block_float(values: Tensor, group: int, mantissa_bits: int) -> Tensor:
-    """Block floating point along the last axis, as float32.
+def to_block_float(
+    values: Tensor, group: int, mantissa_bits: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Block floating point along the last axis, exact in float32, else rounded to ``dtype``.
 
     Equals ``bfp.decode(fmt, bfp.encode(fmt, fp16(values), saturate=True))`` of
     ``tilewright.golden``, signs of zero included. The last group may be short.
     """
+    if fused.usable(values, group):
+        return fused.block_float(values, group, mantissa_bits, dtype)
     length = values.shape[-1]
     halves = _grouped(to_fp16(values), group)
     step = mantissa_step(halves.abs().amax(-1, keepdim=True), mantissa_bits)
-    return ((halves / step).trunc() * step).flatten(-2)[..., :length]
+    return ((halves * _inverse(step)).trunc() * step).flatten(-2)[..., :length].to(dtype)
 
 
 class Blocks(NamedTuple):
@@ -78,7 +141,7 @@ class Blocks(NamedTuple):
     def values(self, mantissa_bits: int) -> Tensor:
         """Exact values (..., groups, group) as float32."""
         magnitude = self.mantissa.float() * self.step(mantissa_bits)[..., None]
-        return torch.where(self.sign, -magnitude, magnitude)
+        return _signed(magnitude, self.sign)
 
     def step(self, mantissa_bits: int) -> Tensor:
         """What the last bit of a group's mantissas is worth."""
@@ -91,7 +154,7 @@ def block_parts(values: Tensor, group: int, mantissa_bits: int) -> Blocks:
     largest = halves.abs().amax(-1)
     step = mantissa_step(largest, mantissa_bits)
     field = (largest.view(torch.int32) >> 23) - 127 + FP16_BIAS
-    mantissa = (halves.abs() / step[..., None]).to(torch.int32)
+    mantissa = (halves.abs() * _inverse(step)[..., None]).to(torch.int32)
     return Blocks(halves.signbit(), mantissa, field.clamp(min=1))
 
 
@@ -131,6 +194,15 @@ def quantise_integers(weights: Tensor, bits: int, group: int) -> IntegerWeights:
     return IntegerWeights(codes.flatten(1)[:, :inputs].to(torch.int8), scales.half(), group)
 
 
+def integer_values(
+    weights: Tensor, bits: int, group: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """What the integers of ``quantise_integers`` stand for, rounded to ``dtype``."""
+    if fused.usable(weights, group):
+        return fused.integers(weights, bits, group, dtype)
+    return quantise_integers(weights, bits, group).dequantised().to(dtype)
+
+
 def _nearest_fp16(values: Tensor) -> Tensor:
     """Nonnegative float64 values rounded once to fp16, still float64; infinity beyond it."""
     _, exponent = torch.frexp(values)  # PyTorch's own cast goes through float32: it rounds twice
@@ -154,6 +226,7 @@ class Book:
     thresholds: Tensor  # int32 patterns of float32: from here on, inclusive, the next value
     codes: Tensor  # uint8 in the order of the values
     values: Tensor  # int16 patterns of bf16, by code
+    mini: fused.MiniFloat | None = None  # where a kernel rounds instead of looking up
 
 
 def book_of(scheme: Scheme, device: torch.device | str = "cpu") -> Book:
@@ -178,7 +251,19 @@ def book_of(scheme: Scheme, device: torch.device | str = "cpu") -> Book:
         thresholds=thresholds.to(device),
         codes=codes.to(device, torch.uint8),
         values=values.to(device, torch.int16),
+        mini=_mini_float(scheme),
     )
+
+
+def _mini_float(scheme: Scheme) -> fused.MiniFloat | None:
+    """The floating point format of a scheme with power-of-two scales, if it is one."""
+    if scheme.config.scale is not ScaleKind.E8M0:
+        return None
+    for form in (E5M2, E4M3, E3M2, E2M3, E2M1):
+        if scheme.book == float_book(form):
+            reach, power = float(scheme.reach), frexp(scheme.reach)[1] - 1
+            return fused.MiniFloat(2.0**-form.mantissa_bits, 2.0 ** (1 - form.bias), reach, power)
+    return None
 
 
 def code_groups(book: Book, groups: Tensor) -> tuple[Tensor, Tensor]:
@@ -191,7 +276,7 @@ def code_groups(book: Book, groups: Tensor) -> tuple[Tensor, Tensor]:
         quotients = groups
     else:
         scales = _group_scales(book, groups.abs().amax(-1, keepdim=True))
-        quotients = groups / scales
+        quotients = _quotient(groups, scales)
     if book.codes.numel() == 0:
         return quotients.clamp(-BF16_LARGEST, BF16_LARGEST).bfloat16(), scales
     index = torch.bucketize(quotients, book.thresholds.view(torch.float32), right=True)
@@ -201,7 +286,7 @@ def code_groups(book: Book, groups: Tensor) -> tuple[Tensor, Tensor]:
 def _group_scales(book: Book, largest: Tensor) -> Tensor:
     if book.scale == "bf16":
         exact = largest.double() / book.reach
-        rounded = _odd_float32(exact).clamp(max=BF16_LARGEST).bfloat16().float()
+        rounded = _nearest_bf16(_odd_float32(exact).clamp(max=BF16_LARGEST))
         return rounded.clamp(min=BF16_SMALLEST)  # the scaler counts a subnormal scale as zero
     _, exponent = torch.frexp(largest)
     power = torch.where(largest > 0, exponent - 1 - book.reach_power, -E8M0_BIAS)
@@ -221,6 +306,8 @@ def _odd_float32(values: Tensor) -> Tensor:
 
 def to_scheme(book: Book, groups: Tensor) -> Tensor:
     """What hardware makes of groups (..., group) that were coded: bf16 values as float32."""
+    if book.mini is not None and fused.usable(groups, book.group):
+        return fused.minifloat(groups, book.group, book.mini, torch.float32)
     return restore_scheme(book, *code_groups(book, groups))
 
 
@@ -237,15 +324,17 @@ def restore_scheme(book: Book, codes: Tensor, scales: Tensor) -> Tensor:
         return elements
     flushed = torch.where(elements.abs() < BF16_SMALLEST, elements * 0, elements)
     product = flushed * scales
-    rounded = product.bfloat16().float()
+    rounded = _nearest_bf16(product)
     return torch.where(product.abs() < BF16_FLUSH, product * 0, rounded)
 
 
-def along_inputs(book: Book, values: Tensor) -> Tensor:
+def along_inputs(book: Book, values: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """Values in groups along the last axis through the book: activations in an MX format."""
+    if book.mini is not None and fused.usable(values, book.group):
+        return fused.minifloat(values, book.group, book.mini, dtype)
     length = values.shape[-1]
     groups = _grouped(values.float(), book.group)
-    return to_scheme(book, groups).flatten(-2)[..., :length]
+    return to_scheme(book, groups).flatten(-2)[..., :length].to(dtype)
 
 
 def weight_tiles(book: Book, matrix: Tensor) -> Tensor:

@@ -30,11 +30,15 @@ def token_losses(
     """Negative log-likelihoods of a sequence's tokens but the first; which ones were likeliest.
 
     ``model`` is called with ``input_ids`` and gives ``logits``, as models of Transformers do.
+    ``ids`` may be several sequences of one length, (batch, tokens), as the results are then.
     """
-    device = next(model.parameters()).device
-    tokens = torch.as_tensor(ids, dtype=torch.long, device=device)
+    tokens = torch.as_tensor(ids, dtype=torch.long, device=next(model.parameters()).device)
+    batch = tokens.reshape(-1, tokens.shape[-1])
     with torch.inference_mode():
-        return _losses(model(input_ids=tokens[None], use_cache=False).logits[0, :-1], tokens[1:])
+        logits = model(input_ids=batch, use_cache=False).logits[:, :-1].flatten(0, 1)
+        losses, hits = _losses(logits, batch[:, 1:].flatten())
+    shape = (*tokens.shape[:-1], tokens.shape[-1] - 1)
+    return losses.double().cpu().reshape(shape), hits.cpu().reshape(shape)
 
 
 def _losses(logits: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,7 +47,7 @@ def _losses(logits: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, t
         wide = rows.float()
         losses.append(wide.logsumexp(-1) - wide.gather(-1, targets[:, None])[:, 0])
         hits.append(wide.argmax(-1) == targets)
-    return torch.cat(losses).double().cpu(), torch.cat(hits).cpu()
+    return torch.cat(losses), torch.cat(hits)
 
 
 def perplexity(
@@ -51,21 +55,27 @@ def perplexity(
     ids: Sequence[int] | torch.Tensor,
     window: int,
     progress: Callable[[int, int], None] | None = None,
+    *,
+    batch: int = 1,
 ) -> float:
     """exp of the mean negative log-likelihood of a text, in sequences of ``window`` tokens.
 
     Each begins at position 0 with a token that is given; what fills no window is left out.
+    ``batch`` sequences go through the model together.
     """
     tokens = torch.as_tensor(ids, dtype=torch.long)
     count = len(tokens) // window
     if window < 2 or count < 1:
         raise ValueError(f"{len(tokens)} tokens have no window of {window}; it needs at least 2")
+    if batch < 1:
+        raise ValueError(f"batch must be at least 1, not {batch}")
+    windows = tokens[: count * window].reshape(count, window)
     total = 0.0
-    for k in range(count):
-        losses, _ = token_losses(model, tokens[k * window : (k + 1) * window])
+    for first in range(0, count, batch):
+        losses, _ = token_losses(model, windows[first : first + batch])
         total += float(losses.sum())
         if progress is not None:
-            progress(k + 1, count)
+            progress(min(first + batch, count), count)
     return float(torch.tensor(total / (count * (window - 1)), dtype=torch.float64).exp())
 
 

@@ -17,6 +17,7 @@ from tilewright.torch.convert import (
     along_inputs,
     book_of,
     compressed_weights,
+    integer_values,
     quantise_integers,
     straight_through,
     to_block_float,
@@ -49,8 +50,7 @@ class FormatLinear(torch.nn.Linear):
         if form.exact:
             return self._exact(input)
         values = self.converted_input(input)
-        weight, bias = self.converted_weight(), self._bias()
-        weight = weight.to(values.dtype)
+        weight, bias = self.converted_weight(values.dtype), self._bias()
         result = torch.nn.functional.linear(
             values, weight, None if bias is None else bias.to(values.dtype)
         )
@@ -62,26 +62,26 @@ class FormatLinear(torch.nn.Linear):
         if activation is None:
             return input
         if isinstance(activation, BlockActivation):
-            found = to_block_float(input.detach(), activation.group, activation.bits)
+            # bf16 holds mantissas of up to 8 bits exactly; longer ones are multiplied in float32.
             long = activation.bits > BF16_BITS and input.dtype == torch.bfloat16
+            dtype = torch.float32 if long else input.dtype
+            found = to_block_float(input.detach(), activation.group, activation.bits, dtype)
         else:
-            found, long = along_inputs(self._book("activation"), input.detach()), False
-        if self.format.straight_through:
-            return straight_through(input, found)
-        return found if long else found.to(input.dtype)
+            found = along_inputs(self._book("activation"), input.detach(), input.dtype)
+        return straight_through(input, found) if self.format.straight_through else found
 
-    def converted_weight(self) -> Tensor:
-        """The weights that the product meets."""
+    def converted_weight(self, dtype: torch.dtype | None = None) -> Tensor:
+        """The weights that the product meets, in its dtype: float32 if none is given."""
         weight = self.weight if self.rows is None else self.weight * self.rows[:, None]
-        form = self.format.weight
+        form, kind = self.format.weight, dtype or torch.float32
         if form is None or self.baked:
-            return weight
+            return weight.to(kind)
         if isinstance(form, IntegerWeight):
-            found = self.integers().dequantised()
+            found = integer_values(weight.detach(), form.bits, form.group, kind)
         else:
             book = self._book("weight")
-            found = compressed_weights(book, weight.detach(), form.density)
-        return straight_through(weight, found) if self.format.straight_through else found
+            found = compressed_weights(book, weight.detach(), form.density).to(kind)
+        return straight_through(weight, found).to(kind) if self.format.straight_through else found
 
     def integers(self) -> IntegerWeights:
         """The weights as integers and scales."""
@@ -110,7 +110,15 @@ class FormatLinear(torch.nn.Linear):
         """The book with its tables where the layer is now."""
         book = getattr(self, f"{operand}_book")
         tables = {name: getattr(self, f"{operand}_{name}") for name in _TABLES}
-        return Book(book.scale, book.reach, book.reach_power, book.group, book.width, **tables)
+        return Book(
+            book.scale,
+            book.reach,
+            book.reach_power,
+            book.group,
+            book.width,
+            **tables,
+            mini=book.mini,
+        )
 
     def extra_repr(self) -> str:
         form = self.format

@@ -1,0 +1,68 @@
+"""The formats through ``from_pretrained`` of Transformers."""
+
+import json
+from importlib.util import find_spec
+
+import pytest
+
+if find_spec("torch") is None or find_spec("transformers") is None:
+    pytest.skip("PyTorch or Transformers, optional extras, missing", allow_module_level=True)
+
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+from tilewright.torch import AndaConfig, HarmoniaConfig, ModuleError, quantize_, recipe_of
+from tilewright.torch.pretrained import TilewrightConfig
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+SHAPE = dict(
+    hidden_size=64,
+    intermediate_size=128,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    vocab_size=99,
+)
+IDS = torch.arange(1, 41)[None] % 99
+
+
+@pytest.fixture
+def folder(tmp_path):
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(LlamaConfig(**SHAPE), dtype=torch.float32)
+    model.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def logits(model):
+    with torch.no_grad():
+        return model.eval()(IDS, use_cache=False).logits
+
+
+@pytest.mark.parametrize("config", [AndaConfig(5, 5, 5, 5), HarmoniaConfig()], ids=str)
+def test_loading_saving_and_taking_out(folder, tmp_path, config):
+    plain = AutoModelForCausalLM.from_pretrained(folder)
+    before = logits(plain)
+    quantize_(plain, config)
+    loaded = AutoModelForCausalLM.from_pretrained(
+        folder, quantization_config=TilewrightConfig(config)
+    )
+    assert recipe_of(loaded).config == config
+    assert torch.equal(logits(loaded), logits(plain))
+    loaded.save_pretrained(tmp_path / "again")
+    written = json.loads((tmp_path / "again" / "config.json").read_text())["quantization_config"]
+    assert written["quant_method"] == "tilewright"
+    again = AutoModelForCausalLM.from_pretrained(tmp_path / "again")
+    assert recipe_of(again).config == config
+    assert torch.equal(logits(again), logits(plain))
+    again.dequantize()
+    assert torch.equal(logits(again), before)
+
+
+def test_what_does_not_fit_is_refused_by_the_modules_name(folder):
+    config = TilewrightConfig(AndaConfig(5, 5, 5, 5, group=48, weight_group=96))
+    with pytest.raises(ModuleError, match=r"^model\.layers\.0\.self_attn\.q_proj: 64 inputs are"):
+        AutoModelForCausalLM.from_pretrained(folder, quantization_config=config)
+    with pytest.raises(ValueError, match="unknown method"):
+        TilewrightConfig({"method": "andy"})
