@@ -48,6 +48,7 @@ OPT = Names(
     up="fc1",
     down="fc2",
 )
+KNOWN = "llama, mistral, qwen2 and opt"
 OPT_POSITION_OFFSET = 2  # its table of positions begins with two rows that stand for none
 _DTYPES = {"F32": np.float32, "F16": np.float16, "F64": np.float64}
 
@@ -64,7 +65,7 @@ def read_folder(path: str | Path) -> Model:
 
 def _model(path: Path, content: dict[str, Any], readers: dict[str, Callable[[], NDArray]]) -> Model:
     kind = content.get("model_type")
-    if kind in ("llama", "mistral"):
+    if kind in ("llama", "mistral", "qwen2"):
         config, rope_factors = _llama(path, content)
         return assemble(
             config,
@@ -83,16 +84,20 @@ def _model(path: Path, content: dict[str, Any], readers: dict[str, Callable[[], 
             tokenizer=_tokenizer(path),
             position_offset=OPT_POSITION_OFFSET,
         )
-    raise ModelError(f"{path}: architecture {kind!r} is not supported; llama, mistral and opt are")
+    raise ModelError(f"{path}: architecture {kind!r} is not supported; {KNOWN} are")
 
 
 def _llama(path: Path, content: dict[str, Any]) -> tuple[LlmShape, NDArray[np.float32] | None]:
+    # Qwen2 states a window that it does not use.
+    unused = content.get("use_sliding_window") is False
     for name, wanted in (("hidden_act", "silu"), ("sliding_window", None)):
-        if content.get(name, wanted) != wanted:
+        if content.get(name, wanted) != wanted and not (unused and name == "sliding_window"):
             raise ModelError(f"{path}: {name} {content[name]!r} is not supported")
     rope = content.get("rope_scaling") or content.get("rope_parameters") or {}
+    qwen = content["model_type"] == "qwen2"
     config = LlmShape(
-        model_type="llama",
+        model_type="qwen2" if qwen else "llama",
+        query_bias=qwen,
         num_hidden_layers=content["num_hidden_layers"],
         hidden_size=content["hidden_size"],
         intermediate_size=content["intermediate_size"],
@@ -216,6 +221,8 @@ def _from_tokenizer_json(path: Path) -> Tokenizer:
     steps = json.dumps(content.get("pre_tokenizer"))
     if "\\\\p{N}{1,3}" in steps:
         splitting = "llama-bpe"
+    elif "\\\\p{L}+|\\\\p{N}|" in steps:
+        splitting = "qwen2"
     else:
         splitting = "smollm" if "Digits" in steps else "gpt-2"
     return BytePairs(tokens, merges, splitting)

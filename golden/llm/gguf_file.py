@@ -1,7 +1,8 @@
-"""LLaMA models in GGUF files, through the optional ``gguf`` package; weights become float32.
+"""LLaMA and Qwen2 models in GGUF files, through the optional ``gguf`` package, as float32.
 
-A GGUF file stores the channels of a rotary pair next to each other, c and c + 1; here they are c
-and c + C/2, so the rows of the query and key projections are put back in order.
+A file of LLaMA stores the channels of a rotary pair next to each other, c and c + 1; here they are
+c and c + C/2, so the rows of the query and key projections are put back in order. A file of Qwen2
+has them as they are here.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from tilewright.golden.params.llm import LlmShape
 
 MAGIC = b"GGUF"
 ROPE_FACTORS = "rope_freqs.weight"
+ARCHITECTURES = ("llama", "qwen2")
 
 NAMES = Names(
     embedding="token_embd",
@@ -40,11 +42,12 @@ def read_gguf(path: str | Path) -> Model:
     path = Path(path)
     fields, tensors = _open(path)
     architecture = fields.get("general.architecture")
-    if architecture != "llama":
+    if architecture not in ARCHITECTURES:
         raise ModelError(
-            f"{path}: architecture {architecture!r} is not supported; of GGUF files, llama is"
+            f"{path}: architecture {architecture!r} is not supported; of GGUF files,"
+            f" {' and '.join(ARCHITECTURES)} are"
         )
-    config = _config(path, fields, tensors)
+    config = _config(path, architecture, fields, tensors)
     readers = {t.name: _reader(path, t, config) for t in tensors.values()}
     rope_factors = readers.pop(ROPE_FACTORS)() if ROPE_FACTORS in readers else None
     return assemble(
@@ -75,16 +78,16 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return fields, {tensor.name: tensor for tensor in reader.tensors}
 
 
-def _config(path: Path, fields: dict[str, Any], tensors: dict[str, Any]) -> LlmShape:
+def _config(path: Path, kind: str, fields: dict[str, Any], tensors: dict[str, Any]) -> LlmShape:
     def number(name: str, default: float | None = None) -> Any:
-        value = fields.get(f"llama.{name}", default)
+        value = fields.get(f"{kind}.{name}", default)
         if value is None:
-            raise ModelError(f"{path}: field llama.{name} is missing")
+            raise ModelError(f"{path}: field {kind}.{name} is missing")
         return value
 
     if number("expert_count", 0):
         raise ModelError(f"{path}: a mixture of {number('expert_count')} experts is not supported")
-    scaling = fields.get("llama.rope.scaling.type", "none")
+    scaling = fields.get(f"{kind}.rope.scaling.type", "none")
     if scaling != "none":
         raise ModelError(f"{path}: rotary scaling {scaling!r} is not supported")
     width, heads = number("embedding_length"), number("attention.head_count")
@@ -98,7 +101,7 @@ def _config(path: Path, fields: dict[str, Any], tensors: dict[str, Any]) -> LlmS
     if embedding is None:
         raise ModelError(f"{path}: tensor {NAMES.embedding}.weight is missing")
     return LlmShape(
-        model_type="llama",
+        model_type=kind,
         num_hidden_layers=number("block_count"),
         hidden_size=width,
         intermediate_size=number("feed_forward_length"),
@@ -109,6 +112,7 @@ def _config(path: Path, fields: dict[str, Any], tensors: dict[str, Any]) -> LlmS
         max_position_embeddings=number("context_length"),
         norm_eps=number("attention.layer_norm_rms_epsilon"),
         rope_theta=number("rope.freq_base", 10000.0),
+        query_bias=kind == "qwen2",
     )
 
 
@@ -124,7 +128,7 @@ def _reader(path: Path, tensor: Any, config: LlmShape) -> Callable[[], NDArray]:
                 f"{path}: tensor {tensor.name} is {kind}, which has no reader"
             ) from None
         part = tensor.name.split(".")[-2]
-        if part in (NAMES.query, NAMES.key):
+        if config.model_type == "llama" and part in (NAMES.query, NAMES.key):
             pairs = values.reshape(-1, config.head_dim // 2, 2, *values.shape[1:])
             return pairs.swapaxes(1, 2).reshape(values.shape)
         return values

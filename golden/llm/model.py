@@ -1,7 +1,8 @@
 """A decoder-only language model: its weights, beside its shape.
 
-Two families. LLaMA: RMS norm, rotary embedding, grouped-query attention, SwiGLU, no biases. OPT:
-layer norm, learned positions, ReLU, biases. Matrices are (outputs, inputs), as files store them.
+Three families. LLaMA: RMS norm, rotary embedding, grouped-query attention, SwiGLU, no biases.
+Qwen2: the same with biases of queries, keys and values. OPT: layer norm, learned positions, ReLU,
+biases. Matrices are (outputs, inputs), as files store them.
 """
 
 from dataclasses import dataclass, field, replace

@@ -46,8 +46,8 @@ def tiny_model(family: str = "llama", seed: int = 0, config: LlmShape | None = N
     def values(*size: int, scale: float) -> NDArray[np.float32]:
         return (scale * rng.standard_normal(size)).astype(np.float32)
 
-    def linear(outputs: int, inputs: int) -> Linear:
-        bias = values(outputs, scale=0.1) if with_bias else None
+    def linear(outputs: int, inputs: int, biased: bool = with_bias) -> Linear:
+        bias = values(outputs, scale=0.1) if biased else None
         return Linear(values(outputs, inputs, scale=1.5 / np.sqrt(inputs)), bias)
 
     def norm() -> Norm:
@@ -57,11 +57,12 @@ def tiny_model(family: str = "llama", seed: int = 0, config: LlmShape | None = N
 
     def layer() -> Layer:
         width, inner = shape.hidden_size, shape.intermediate_size
+        biased = with_bias or shape.query_bias
         return Layer(
             attention_norm=norm(),
-            query=linear(shape.query_width, width),
-            key=linear(shape.kv_width, width),
-            value=linear(shape.kv_width, width),
+            query=linear(shape.query_width, width, biased),
+            key=linear(shape.kv_width, width, biased),
+            value=linear(shape.kv_width, width, biased),
             output=linear(width, shape.query_width),
             feed_norm=norm(),
             gate=linear(inner, width) if shape.gated else None,

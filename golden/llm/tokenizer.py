@@ -30,6 +30,10 @@ PATTERNS = {
         r"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|[^\r\n<L><N>]?[<L>]+|[<N>]{1,3}"
         r"| ?[^\s<L><N>]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     ),
+    "qwen2": (  # the same, but every digit is a word
+        r"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|[^\r\n<L><N>]?[<L>]+|[<N>]"
+        r"| ?[^\s<L><N>]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
 }
 SPACE = "\u2581"  # SentencePiece's mark for a space
 

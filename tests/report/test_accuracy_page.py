@@ -20,7 +20,7 @@ from tilewright.synth.record import RECORDS
 
 DRAWINGS = (
     *("anda-search", "accuracy-by-module", "accuracy-by-group", "accuracy-everywhere"),
-    "accuracy-frontier",
+    *("accuracy-frontier", "accuracy-models"),
 )
 
 

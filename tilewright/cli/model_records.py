@@ -49,7 +49,11 @@ def main(argv: list[str] | None = None) -> int:
     subject = models.open_model(args.model, threads=args.threads)
     path = args.out / f"{args.name}.json"
     record = json.loads(path.read_text()) if path.exists() else {}
-    head: dict[str, Any] = {"command": f"{COMMAND} {args.name} {args.model.name}"}
+    # With all options, but for folders of one machine.
+    options = f"--tokens {args.tokens} --window {args.window}"
+    if args.tasks is not None:
+        options += f" --tasks {args.tasks.name} --questions {args.questions}"
+    head: dict[str, Any] = {"command": f"{COMMAND} {args.name} {args.model.name} {options}"}
     head["model"] = models.describe(subject, args.model)
     if record and record["model"] != head["model"]:
         parser.error(f"{path} belongs to another model: {record['model']['file']}")

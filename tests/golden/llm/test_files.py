@@ -64,7 +64,7 @@ def write_gguf(
     if tokenizer:
         tokenizer(writer)
     for name, values in (tensors or named_tensors(model, GGUF_NAMES)).items():
-        if ".attn_q." in name or ".attn_k." in name:
+        if architecture == "llama" and (".attn_q." in name or ".attn_k." in name):
             values = neighbours(values, c.head_dim)
         if kind is not None and values.ndim == 2:
             writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
@@ -87,6 +87,29 @@ def test_gguf_gives_the_model_that_was_written(tmp_path):
     assert read.tokenizer is None
     assert np.array_equal(read.layers[1].key.weight, model.layers[1].key.weight)
     assert np.array_equal(logits(read, TOKENS), logits(model, TOKENS))
+
+
+def qwen_model():
+    shape = replace(tiny_model("llama").config, model_type="qwen2", query_bias=True)
+    return tiny_model(config=shape)
+
+
+def test_qwen2_has_biases_and_rotary_pairs_as_they_are(tmp_path):
+    model = qwen_model()
+    assert model.layers[0].key.bias is not None and model.layers[0].output.bias is None
+    file = write_gguf(tmp_path / "tiny.gguf", model, architecture="qwen2")
+    config = {**LLAMA_CONFIG, "model_type": "qwen2", "sliding_window": 64}
+    config["use_sliding_window"] = False
+    folder = write_folder(tmp_path / "m", model, LLAMA, config)
+    for source in (file, folder):
+        read = load_model(source)
+        assert read.config == replace(model.config, norm_eps=read.config.norm_eps)
+        assert np.array_equal(read.layers[1].value.bias, model.layers[1].value.bias)
+        assert np.array_equal(logits(read, TOKENS), logits(model, TOKENS))
+    unbiased = replace(model.layers[0].query, bias=None)
+    assert not np.array_equal(
+        logits(model.with_linears(0, query=unbiased), TOKENS), logits(model, TOKENS)
+    )
 
 
 @pytest.mark.parametrize("kind", ["F16", "Q8_0", "Q4_1"])
@@ -140,7 +163,7 @@ def test_what_is_no_gguf_is_refused(tmp_path, content):
     [
         (
             {"architecture": "phi3"},
-            r"architecture 'phi3' is not supported; of GGUF files, llama is$",
+            r"architecture 'phi3' is not supported; of GGUF files, llama and qwen2 are$",
         ),
         ({"fields": [("add_expert_count", 8)]}, "a mixture of 8 experts is not supported$"),
         (
@@ -271,7 +294,7 @@ def test_rotary_scaling_of_llama3(tmp_path):
 @pytest.mark.parametrize(
     ("folder", "change", "complaint"),
     [
-        (llama_folder, {"model_type": "qwen2"}, "'qwen2' is not supported; llama, mistral and op"),
+        (llama_folder, {"model_type": "phi3"}, "'phi3' is not supported; llama, mistral, qwen2 a"),
         (llama_folder, {"hidden_act": "gelu"}, "hidden_act 'gelu' is not supported$"),
         (llama_folder, {"sliding_window": 64}, "sliding_window 64 is not supported$"),
         (llama_folder, {"rope_scaling": {"type": "linear"}}, "scaling 'linear' is not supported$"),

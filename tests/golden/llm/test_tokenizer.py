@@ -54,6 +54,8 @@ def test_words_of_llama3():
     text = "I'LL say: 1234\n\nnow!"
     words = ["I", "'LL", " say", ":", " ", "123", "4", "\n\n", "now", "!"]
     assert list(split("llama-bpe", text)) == words
+    words[5:7] = ["1", "2", "3", "4"]
+    assert list(split("qwen2", text)) == words
 
 
 @settings(max_examples=30)  # patterns with all letters of Unicode take their time
@@ -153,7 +155,7 @@ def test_tokenizers_of_gguf_files(tmp_path):
         (bpe_fields(model="t5"), r"tokenizer 't5' is not supported; gpt2 and llama are$"),
         (
             bpe_fields(pre="falcon"),
-            r"splitting 'falcon' of words is not supported; gpt-2, smollm, llama-bpe are$",
+            r"splitting 'falcon' of words is not supported; gpt-2, smollm, llama-bpe, qwen2 are$",
         ),
         (
             lambda writer: writer.add_tokenizer_model("gpt2"),

@@ -5,7 +5,9 @@ from typing import Any
 from tilewright.report.accuracy import PAPER
 from tilewright.report.accuracy.cache import cache_section
 from tilewright.report.accuracy.frontier import frontier_section
+from tilewright.report.accuracy.gpu import gpu_section
 from tilewright.report.accuracy.layer import layer_section
+from tilewright.report.accuracy.models import models_section
 from tilewright.report.accuracy.search import search_section
 from tilewright.report.accuracy.sensitivity import sensitivity_section
 from tilewright.report.claims import claims_section
@@ -35,7 +37,15 @@ def build(context: Context) -> Page:
     ]
     return Page(
         summary=_summary(records["search"], records["kv"]),
-        body=join([*sections, layer_section(), claims_section(claims_of_study("accuracy"))]),
+        body=join(
+            [
+                *sections,
+                models_section(),
+                gpu_section(),
+                layer_section(),
+                claims_section(claims_of_study("accuracy")),
+            ]
+        ),
         data=records,
     )
 

@@ -1,4 +1,4 @@
-"""The tables of docs/accuracy.md from the records.
+"""The tables of docs/accuracy.md and docs/torch.md from the records.
 
 Run by ``python -m tilewright.studies.accuracy.tables``.
 """
@@ -10,11 +10,20 @@ from typing import Any
 from tilewright.base.files import write_atomic
 from tilewright.sim.claims import find_claim
 from tilewright.studies.accuracy.frontier import HARMONIA
+from tilewright.studies.accuracy.model_tables import (
+    conversion_rows,
+    gpu_record,
+    model_records,
+    perplexity_rows,
+    task_rows,
+    time_rows,
+)
 from tilewright.studies.accuracy.records import load_record
 
-__all__ = ["with_tables"]
+__all__ = ["gpu_tables", "with_tables"]
 
 PAGE = Path(__file__).parents[3] / "docs" / "accuracy.md"
+TORCH_PAGE = PAGE.with_name("torch.md")
 SHOWN = (
     *("8 bits", "4 bits", "4 bits, initial window", "4 bits, local window", "4 bits, windows"),
     *("4 bits, windows, offsets", "4 bits, windows, factors", "4 bits, windows, offsets, factors"),
@@ -22,9 +31,9 @@ SHOWN = (
 )
 
 
-def with_tables(text: str) -> str:
+def with_tables(text: str, made: dict[str, list[list[str]]] | None = None) -> str:
     """``text`` with the rows of the tables behind ``<!-- name -->`` made anew."""
-    for name, rows in tables().items():
+    for name, rows in (tables() if made is None else made).items():
         lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
         pattern = rf"(<!-- {name} -->\n\|[^\n]*\n\|[-|]*\n)(?:\|[^\n]*\n)*"
         # A table has no backslash, which would mean something in what replaces a match.
@@ -49,7 +58,17 @@ def tables() -> dict[str, list[list[str]]]:
         "weights of the file": _file_rows(_record("kv-file")),
         "frontier": _frontier_rows(frontier),
         "speed": _speed_rows(_record("speed")),
+        "models": perplexity_rows(model_records()),
+        "tasks": task_rows(model_records()),
     }
+
+
+def gpu_tables() -> dict[str, list[list[str]]]:
+    """Rows of the tables of the page on PyTorch."""
+    record = gpu_record()
+    if record is None:
+        raise ValueError("no record of a GPU")
+    return {"conversions": conversion_rows(record), "perplexities": time_rows(record)}
 
 
 def _record(name: str) -> dict[str, Any]:
@@ -152,3 +171,4 @@ def _speed_rows(record: dict[str, Any]) -> list[list[str]]:
 
 if __name__ == "__main__":
     write_atomic(PAGE, with_tables(PAGE.read_text()))
+    write_atomic(TORCH_PAGE, with_tables(TORCH_PAGE.read_text(), gpu_tables()))
