@@ -14,12 +14,14 @@ def gpu_section() -> Markup:
         return missing("the formats on a GPU", "python -m benchmarks.torch_bench --device cuda")
     compared = sum(row.get("elements", 0) for row in record["bits"])
     differ = sum(row.get("differ", 0) for row in record["bits"])
+    wrong = [row["conversion"] for row in record["bits"] if row.get("differ")]
+    where = f" They are of: {', '.join(wrong)}." if wrong else ""
     return section(
         "On a GPU",
         paragraph(
             f"Measured on one {record['device']} with PyTorch {record['pytorch']}, conversions by"
             f" {record['kernels']}. Of {compared:,} elements that were compared with the golden"
-            f" models, {differ:,} differ. Conversions read and write bf16; the copy is of the same"
+            f" models, {differ:,} differ.{where} Conversions read and write bf16; the copy is of the same"
             " tensor in the same run, the last column is of the bandwidth that the vendor states."
         ),
         table(

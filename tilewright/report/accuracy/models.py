@@ -1,4 +1,4 @@
-"""The formats on models of three families and sizes, and the tasks that papers measure."""
+"""The formats on models of other families and sizes, and the tasks that papers measure."""
 
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.measured import missing
@@ -75,4 +75,4 @@ def models_section() -> Markup:
         )
         for name, record in records.items()
     ]
-    return section("Three models", *parts, join(sources))
+    return section("Models of other families", *parts, join(sources))

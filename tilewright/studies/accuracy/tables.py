@@ -15,7 +15,6 @@ from tilewright.studies.accuracy.model_tables import (
     gpu_record,
     model_records,
     perplexity_rows,
-    task_rows,
     time_rows,
 )
 from tilewright.studies.accuracy.records import load_record
@@ -59,7 +58,6 @@ def tables() -> dict[str, list[list[str]]]:
         "frontier": _frontier_rows(frontier),
         "speed": _speed_rows(_record("speed")),
         "models": perplexity_rows(model_records()),
-        "tasks": task_rows(model_records()),
     }
 
 
