@@ -21,8 +21,9 @@ def gpu_section() -> Markup:
         paragraph(
             f"Measured on one {record['device']} with PyTorch {record['pytorch']}, conversions by"
             f" {record['kernels']}. Of {compared:,} elements that were compared with the golden"
-            f" models, {differ:,} differ.{where} Conversions read and write bf16; the copy is of the same"
-            " tensor in the same run, the last column is of the bandwidth that the vendor states."
+            f" models, {differ:,} differ.{where} Conversions read and write bf16; the copy is of"
+            " the same tensor in the same run, the last column is of the bandwidth that the vendor"
+            " states."
         ),
         table(
             ("Conversion", "TB/s", "Of the copy", "Of the stated bandwidth"),
