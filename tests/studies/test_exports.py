@@ -1,0 +1,126 @@
+"""Systems in the forms of other tools: what is in the files is what our model says."""
+
+import csv
+import json
+
+import pytest
+import yaml
+
+from tests.cli.test_cli import run
+from tilewright.sim.accelerator import anda, baseline, harmonia
+from tilewright.sim.llm import answer
+from tilewright.sim.models import resolve_model
+from tilewright.sim.target import resolve_target
+from tilewright.studies.exports.accelforge import accelforge_files
+from tilewright.studies.exports.serving_sim import serving_sim_files
+from tilewright.studies.exports.zigzag import zigzag_files
+
+MODEL = resolve_model("llama-3.2-1b")
+MACHINES = [anda(), harmonia(), baseline("fp-fp")]
+
+
+@pytest.mark.parametrize("system", ["spr-hbm", "harmonia"])
+def test_a_bundle_adds_up_to_a_step(system):
+    """As LLMServingSim reads it: layers times their kernels, and the head."""
+    files = serving_sim_files(resolve_target(system), MODEL)
+    folder = f"{system}/llama-3.2-1b/bf16"
+    tables = {
+        name: list(csv.DictReader(files[f"{folder}/tp1/{name}.csv"].splitlines()))
+        for name in ("dense", "per_sequence", "attention")
+    }
+    dense = sum(float(row["time_us"]) for row in tables["dense"] if row["tokens"] == "16")
+    (head,) = (
+        float(row["time_us"])
+        for row in tables["per_sequence"]
+        if (row["layer"], row["sequences"]) == ("lm_head", "16")
+    )
+    (met,) = (
+        float(row["time_us"])
+        for row in tables["attention"]
+        if (row["prefill_chunk"], row["n_decode"], row["kv_decode"]) == ("0", "16", "1024")
+    )
+    found = answer(MODEL, system, batch=16, context=1024)
+    total = MODEL.num_hidden_layers * (dense + met) + head
+    assert total / 1e3 == pytest.approx(found.latency_ms, rel=1e-4)
+    meta = yaml.safe_load(files[f"{folder}/meta.yaml"])
+    assert (meta["hardware"], meta["tp_degrees"]) == (system, [1])
+    assert "skew_fit" not in meta  # there is nothing to correct with
+    layers = {row["layer"] for row in tables["dense"]}
+    assert {"embedding", "layernorm", "qkv_proj", "o_proj", "down_proj", "act_fn"} <= layers
+
+
+def test_prompts_of_a_bundle_are_those_of_passes():
+    files = serving_sim_files(resolve_target("spr-hbm"), MODEL)
+    rows = csv.DictReader(files["spr-hbm/llama-3.2-1b/bf16/tp1/attention.csv"].splitlines())
+    (time,) = (
+        float(row["time_us"])
+        for row in rows
+        if [row[n] for n in ("prefill_chunk", "prefill_key", "n_decode")] == ["1024", "512", "0"]
+    )
+    found = answer(MODEL, "spr-hbm", context=1024, phase="prefill").ms_by_part
+    layers = MODEL.num_hidden_layers
+    assert time == pytest.approx(1e3 * (found["attention"] + found["cache"]) / layers, rel=1e-4)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_zigzag_has_our_array_and_memories(machine):
+    files = zigzag_files(machine)
+    hardware = yaml.safe_load(files["hardware.yaml"])
+    sizes = hardware["operational_array"]["sizes"]
+    rate = sizes[0] * sizes[1] * sizes[2]
+    assert machine.mac_rate - sizes[0] * sizes[1] < rate <= machine.mac_rate
+    dram = hardware["memories"]["dram"]
+    (port,) = dram["ports"]
+    wide = 8 * machine.bandwidth / machine.clock
+    assert port["bandwidth_max"] == pytest.approx(wide, rel=1e-3)
+    assert dram["r_cost"] == pytest.approx(machine.memory_pj_per_bit * wide, rel=1e-3)
+    mapping = yaml.safe_load(files["mapping.yaml"])
+    assert mapping[0]["spatial_mapping"]["D1"] == [f"K, {machine.columns}"]
+
+
+class Tagged(yaml.SafeLoader):
+    """Takes accelforge's kinds of node for plain tables."""
+
+
+Tagged.add_multi_constructor("!", lambda loader, tag, node: loader.construct_mapping(node, True))
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_accelforge_has_our_rates_and_energies(machine):
+    nodes = yaml.load(accelforge_files(machine)["arch.yaml"], Tagged)["arch"]["nodes"]
+    by_name = {node["name"]: node for node in nodes}
+    (compute,) = by_name["PE"]["actions"]
+    pes = machine.rows * machine.columns
+    rate = float(compute["throughput"]) * pes
+    assert rate == pytest.approx(machine.mac_rate * machine.clock, rel=1e-4)
+    assert float(compute["energy"]) * rate == pytest.approx(sum(machine.power.values()), rel=1e-4)
+    read = by_name["MainMemory"]["actions"][0]
+    assert float(read["throughput"]) == 8 * machine.bandwidth
+    assert float(read["energy"]) == pytest.approx(machine.memory_pj_per_bit * 1e-12)
+
+
+def test_the_command_writes_files(capsys, tmp_path):
+    out = tmp_path / "out"
+    code, text, _ = run(capsys, "export", "zigzag", "--system", "anda", "--out", str(out))
+    assert code == 0
+    assert text.split() == [str(out / "hardware.yaml"), str(out / "mapping.yaml")]
+    words = ("export", "serving-sim", "--model", "opt-125m", "--out", str(out), "--json")
+    code, text, _ = run(capsys, *words)
+    assert (code, len(json.loads(text))) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("serving-sim",), "serving-sim needs --model, whose kernels are timed"),
+        (("zigzag", "--model", "opt-125m"), "--model is of serving-sim, not of zigzag"),
+        (("accelforge",), "accelforge takes accelerators; spr-hbm is a server"),
+        (
+            ("serving-sim", "--model", "mixtral-8x7b"),
+            "mixtral-8x7b has experts or latent attention, which no bundle of ours has tables for",
+        ),
+    ],
+)
+def test_exports_that_are_refused(capsys, tmp_path, words, message):
+    found = run(capsys, "export", *words, "--out", str(tmp_path))
+    assert found == (2, "", f"tilewright: {message}\n")

@@ -1,0 +1,1 @@
+"""Our systems in the forms of other tools: LLMServingSim, ZigZag and accelforge."""

@@ -1,0 +1,134 @@
+"""A model on a system as a profile bundle of LLMServingSim 2: one table for each kind of kernel.
+
+Times are microseconds of one layer, or of the whole model for the output head. What our model has
+as one time for all small kernels of a layer stands at ``act_fn``, which a layer runs once; norms,
+rotations and the sampler, of which it says nothing, take none. Mixed passes are the sum of their
+prompt and their tokens.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from tilewright.golden.params.block import require
+from tilewright.golden.params.llm import LlmShape
+from tilewright.sim.llm import LlmResult, answer_pass
+from tilewright.sim.target import Target
+from tilewright.sim.workload import Batch, Pass
+
+__all__ = ["serving_sim_files"]
+
+MOST_TOKENS, MOST_SEQUENCES, LONGEST = 2048, 256, 16384
+ATTENTION = ("attention", "cache", "scores", "values")
+PROJECTIONS = {
+    "qkv_proj": ("q", "k", "v"),
+    "o_proj": ("o",),
+    "gate_up_proj": ("gate", "up"),
+    "act_fn": ("small kernels",),
+    "down_proj": ("down",),
+}
+NOTHING = ("embedding", "layernorm", "qk_norm", "rotary_emb", "final_layernorm")
+
+
+def serving_sim_files(
+    target: Target, model: LlmShape, *, scheme: str | None = None, kv: str | None = None
+) -> dict[str, str]:
+    """Return the files of a bundle by their path below ``profiler/perf``."""
+    require(
+        model.experts is None and model.latent is None,
+        f"{model.name} has experts or latent attention, which no bundle of ours has tables for",
+    )
+    parallel = target.parallel
+    require(parallel.devices == 1, "a bundle is that of one device; leave tensor and pipeline out")
+
+    def run(sequences: int, tokens: int, new: int | None) -> LlmResult:
+        return answer_pass(
+            target, model, Pass(Batch(((sequences, tokens),)), new), scheme=scheme, kv=kv
+        )
+
+    folder = f"{target.system}/{model.name}/bf16"
+    meta = {
+        "profiler_version": "synthetic: tilewright",
+        "vllm_version": "n/a",
+        "gpu": "n/a",
+        "hardware": target.system,
+        "variant": "bf16",
+        "model": model.name,
+        "tp_degrees": [1],
+        "scheme": run(1, 1, 1).scheme,  # how weights are stored
+        "engine_effective": {
+            "max_num_batched_tokens": MOST_TOKENS,
+            "max_num_seqs": MOST_SEQUENCES,
+        },
+    }
+    layers = model.num_hidden_layers
+    rows = {rows: run(rows, 1, 1) for rows in _doubling(1, MOST_TOKENS)}
+    few = [count for count in rows if count <= MOST_SEQUENCES]
+    return {
+        f"{folder}/meta.yaml": json.dumps(meta, indent=2) + "\n",
+        f"{folder}/tp1/dense.csv": _csv(
+            ("layer", "tokens", "time_us"), _dense(rows.items(), layers)
+        ),
+        f"{folder}/tp1/per_sequence.csv": _csv(
+            ("layer", "sequences", "time_us"),
+            [
+                *(("lm_head", count, _us(rows[count], ("head",))) for count in few),
+                *(("sampler", count, 0.0) for count in few),
+            ],
+        ),
+        f"{folder}/tp1/attention.csv": _csv(
+            (
+                *("layer", "prefill_chunk", "prefill_key", "n_decode", "kv_decode"),
+                *("decode_q_len", "time_us"),
+            ),
+            _attention(run, layers),
+        ),
+    }
+
+
+def _us(found: LlmResult, parts: Sequence[str]) -> float:
+    return 1e3 * sum(found.ms_by_part.get(part, 0.0) for part in parts)
+
+
+def _dense(rows: Iterable[tuple[int, LlmResult]], layers: int) -> Iterator[tuple[str, int, float]]:
+    found = list(rows)
+    for name in NOTHING:
+        yield from ((name, tokens, 0.0) for tokens, _ in found)
+    for name, parts in PROJECTIONS.items():
+        yield from ((name, tokens, _us(result, parts) / layers) for tokens, result in found)
+
+
+def _attention(
+    run: Callable[[int, int, int | None], LlmResult], layers: int
+) -> Iterator[tuple[str | int | float, ...]]:
+    """Every prompt's chunk, alone and with every number of decoding sequences."""
+    chunks: dict[tuple[int, float], float] = {(0, 0.0): 0.0}
+    for chunk in _doubling(16, MOST_TOKENS, 4):
+        for history in (0, *_doubling(256, LONGEST, 4)):
+            found = run(1, history + chunk, None if not history else chunk)
+            chunks[chunk, history + chunk / 2] = _us(found, ATTENTION) / layers
+    steps: dict[tuple[int, int], float] = {(0, 0): 0.0}
+    for sequences in _doubling(1, MOST_SEQUENCES, 4):
+        for keys in _doubling(16, LONGEST, 4):
+            steps[sequences, keys] = _us(run(sequences, keys, 1), ATTENTION) / layers
+    for (chunk, key), first in chunks.items():
+        for (sequences, keys), second in steps.items():
+            if chunk or sequences:
+                yield "attention", chunk, key, sequences, keys, 1, first + second
+
+
+def _doubling(low: int, high: int, factor: int = 2) -> list[int]:
+    found = [low]
+    while found[-1] * factor <= high:
+        found.append(found[-1] * factor)
+    return found
+
+
+def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow([f"{v:.6g}" if isinstance(v, float) else v for v in row])
+    return text.getvalue()
