@@ -1,5 +1,6 @@
 """Sessions string commands together; what they do lives in the packages and in `tests`."""
 
+import re
 import tempfile
 
 import nox
@@ -51,10 +52,12 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """Everything."""
+    """Everything; `-- --shard 3/12` the third of twelve parts. Outcomes lie in out/evidence."""
     with_simulators(session)
     with_language_model(session)
-    session.run(*PYTEST, *session.posargs)
+    part = next((word for word in session.posargs if re.fullmatch(r"\d+/\d+", word)), "all")
+    outcomes = f"out/evidence/{part.replace('/', '-of-')}.json"
+    session.run(*PYTEST, "--outcomes", outcomes, *session.posargs)
 
 
 @nox.session

@@ -24,6 +24,7 @@ from tilewright.report.reference.assembly import AssemblyLexer
 from tilewright.report.reference.command_line import command_reference
 from tilewright.report.reference.contradictions import contradiction_lists
 from tilewright.report.reference.declarations import TABLES
+from tilewright.report.reference.evidence import evidence_table
 
 # The packages whose public classes and functions are documented.
 PACKAGES = ["golden", "hw", "sim", "synth", "kernels", "torch", "verify", "studies", "base"]
@@ -100,6 +101,7 @@ GENERATED = {
     **TABLES,
     "commands": all_commands_reference,
     "contradictions": contradiction_lists,
+    "evidence": evidence_table,
 }
 
 

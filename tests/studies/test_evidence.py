@@ -1,0 +1,150 @@
+"""Long runs in parts, their outcomes, and what makes an outcome older than its code."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.campaign import parse_shard, shards
+from tilewright.cli import main
+from tilewright.cli.commands import evidence as command
+from tilewright.studies import evidence
+from tilewright.studies.evidence.outcomes import Outcome, Run
+from tilewright.studies.evidence.summary import FILE, Summary
+
+ROOT = Path(__file__).parents[2]
+RUN = Run(
+    commit="0123456789abcdef",
+    changed=False,
+    date="2026-01-02",
+    machine="aarch64",
+    python="3.11.7",
+    shard="1/2",
+    sources={"tests/test_a.py": "old"},
+    tests={
+        "tests/test_a.py::test_one[x]": Outcome("passed", 2.0),
+        "tests/test_a.py::test_one[y]": Outcome("failed", 3.0),
+        "tests/test_a.py::test_two": Outcome("skipped", 0.5),
+    },
+)
+
+
+def checkout(folder: Path) -> Path:
+    """A small project: a test, what it imports, and what that imports."""
+    (folder / "tests").mkdir()
+    (folder / "golden").mkdir()
+    (folder / "tilewright").mkdir()
+    (folder / "tilewright" / "__init__.py").write_text("")
+    (folder / "golden" / "__init__.py").write_text("")
+    (folder / "golden" / "deep.py").write_text("VALUE = 1\n")
+    (folder / "golden" / "near.py").write_text("from tilewright.golden import deep\n")
+    (folder / "golden" / "other.py").write_text("")
+    text = "def test_one():\n    from tilewright.golden.near import deep\n"
+    (folder / "tests" / "test_a.py").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 12])
+def test_parts_hold_every_test_once_and_are_even(count):
+    seconds = {f"t{n}": float(1 + n * 7 % 30) for n in range(60)}
+    parts = shards(seconds, count, seconds)
+    assert sorted(name for part in parts for name in part) == sorted(seconds)
+    loads = [sum(seconds[name] for name in part) for part in parts]
+    assert max(loads) - min(loads) <= max(seconds.values())
+    assert parts == shards(reversed(seconds), count, seconds)
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "-1/2"])
+def test_parts_that_do_not_exist_are_refused(text):
+    with pytest.raises(pytest.UsageError, match="K/N"):
+        parse_shard(text)
+
+
+def test_pytest_writes_outcomes_of_a_part(pytester_run, tmp_path):
+    first, second = (pytester_run(f"{k}/2", tmp_path / f"{k}.json") for k in (1, 2))
+    assert not set(first.tests) & set(second.tests)
+    together = first.tests | second.tests
+    words = {name.rpartition("::")[2]: each.outcome for name, each in together.items()}
+    assert words == {
+        **{"test_good[0]": "passed", "test_good[1]": "passed"},
+        **{"test_bad": "failed", "test_broken_set_up": "failed", "test_left_out": "skipped"},
+    }
+
+
+@pytest.fixture
+def pytester_run(tmp_path):
+    file = tmp_path / "test_sample.py"
+    file.write_text(
+        "import pytest\n"
+        "@pytest.fixture\ndef broken():\n    raise ValueError\n"
+        "@pytest.mark.parametrize('n', [0, 1])\ndef test_good(n): pass\n"
+        "def test_bad(): assert False\n"
+        "def test_broken_set_up(broken): pass\n"
+        "@pytest.mark.skip\ndef test_left_out(): pass\n"
+    )
+
+    def run(shard: str, path: Path) -> Run:
+        plugins = ["-p", "tests.support.campaign", "-p", "no:cacheprovider"]
+        place = ["-c", "/dev/null", f"--rootdir={tmp_path}", str(file)]
+        command = [sys.executable, "-m", "pytest", *plugins, *place]
+        program = [*command, "--shard", shard, "--outcomes", str(path)]
+        subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+        return evidence.read_run(path)
+
+    return run
+
+
+def test_sources_are_followed_and_nothing_else_is(tmp_path):
+    root = checkout(tmp_path)
+    found = [str(p.relative_to(root)) for p in evidence.sources_of("tests/test_a.py", root)]
+    assert found == [
+        *("golden/__init__.py", "golden/deep.py", "golden/near.py"),
+        *("tests/test_a.py", "tilewright/__init__.py"),
+    ]
+    with pytest.raises(ValueError, match="no file"):
+        evidence.sources_of("tests/gone.py", root)
+
+
+def test_this_file_reaches_what_it_tests():
+    found = evidence.sources_of("tests/studies/test_evidence.py", ROOT)
+    assert ROOT / "tilewright/studies/evidence/sources.py" in found
+    assert ROOT / "tests/support/campaign.py" in found
+
+
+def test_a_change_of_what_is_reached_makes_an_outcome_old(tmp_path):
+    root = checkout(tmp_path)
+    key = evidence.sources_key("tests/test_a.py", root)
+    run = replace(RUN, sources={"tests/test_a.py": key})
+    summary = evidence.merged(Summary({}), [run])
+    (standing,) = evidence.standings(summary, root)
+    assert (standing.tests, standing.passed, standing.failed, standing.skipped) == (2, 1, 1, 1)
+    assert standing.current
+    (root / "golden" / "other.py").write_text("VALUE = 3\n")
+    assert evidence.sources_key("tests/test_a.py", root) == key
+    (root / "golden" / "deep.py").write_text("VALUE = 2\n")
+    assert evidence.sources_key("tests/test_a.py", root) != key
+
+
+def test_later_outcomes_replace_earlier_ones():
+    later = replace(RUN, commit="f" * 16, tests={"tests/test_a.py::test_two": Outcome("passed", 1)})
+    summary = evidence.merged(Summary({}), [RUN, later])
+    assert summary.tests["tests/test_a.py::test_two"].commit == "f" * 16
+    assert summary.tests["tests/test_a.py::test_one"].commit == RUN.commit
+    with pytest.raises(ValueError, match="commit them"):
+        evidence.merged(summary, [replace(RUN, changed=True)])
+
+
+def test_command_adds_and_shows(tmp_path, capsys, monkeypatch):
+    root = checkout(tmp_path)
+    monkeypatch.setattr(command, "ROOT", root)
+    RUN.write(root / "run.json")
+    assert main(["evidence", "--add", str(root / "run.json"), "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert shown["file"] == "tests/test_a.py" and not shown["current"]
+    assert evidence.read_summary(root / FILE).tests
+    (root / "bad.json").write_text("{}")
+    assert main(["evidence", "--add", str(root / "bad.json")]) == 2
+    assert "no file of `pytest --outcomes`" in capsys.readouterr().err

@@ -1,0 +1,106 @@
+"""Options of pytest for long runs: a part of the tests, and a file of their outcomes.
+
+``--shard 3/12`` takes the third of twelve parts. Cases of one test stay together, for they share
+builds of simulators; the parts are as long as each other by the times of docs/evidence.json.
+``--outcomes FILE`` writes what `tilewright evidence --add FILE` reads.
+"""
+
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tilewright.studies.evidence import Outcome, Run, read_summary, sources_key
+from tilewright.studies.evidence.summary import FILE
+
+ROOT = Path(__file__).parents[2]
+UNKNOWN_SECONDS = 20.0  # of a test that no run has timed
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("long runs")
+    group.addoption("--shard", metavar="K/N", help="the K-th of N parts of the tests")
+    group.addoption("--outcomes", metavar="FILE", help="write outcomes and times as JSON")
+
+
+def pytest_configure(config):
+    if text := config.getoption("--shard"):
+        parse_shard(text)  # an error before anything is collected
+    path = config.getoption("--outcomes")
+    if path and not hasattr(config, "workerinput"):  # workers report to the one that started them
+        recorder = Recorder(Path(path), text or "", config.rootpath)
+        config.pluginmanager.register(recorder, "tilewright-outcomes")
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """Of ``K/N``: both as numbers."""
+    part, _, count = text.partition("/")
+    if not (part.isdigit() and count.isdigit() and 1 <= int(part) <= int(count)):
+        raise pytest.UsageError(f"--shard {text}: write K/N with K from 1 to N, such as 3/12")
+    return int(part), int(count)
+
+
+@pytest.hookimpl(trylast=True)  # after -m and -k have chosen
+def pytest_collection_modifyitems(config, items):
+    if text := config.getoption("--shard"):
+        part, count = parse_shard(text)
+        names = [item.nodeid.partition("[")[0] for item in items]
+        mine = shards(names, count)[part - 1]
+        config.hook.pytest_deselected(
+            items=[i for i, name in zip(items, names, strict=True) if name not in mine]
+        )
+        items[:] = [i for i, name in zip(items, names, strict=True) if name in mine]
+
+
+def shards(names, count: int, seconds=None) -> list[set[str]]:
+    """Divide tests into ``count`` sets of about the same length; the same for the same names."""
+    if seconds is None:
+        known = read_summary(ROOT / FILE).tests
+        seconds = {name: entry.seconds for name, entry in known.items()}
+    weights = {name: seconds.get(name, UNKNOWN_SECONDS) for name in names}
+    parts: list[set[str]] = [set() for _ in range(count)]
+    loads = [0.0] * count
+    for name in sorted(weights, key=lambda name: (-weights[name], name)):
+        place = loads.index(min(loads))
+        parts[place].add(name)
+        loads[place] += weights[name]
+    return parts
+
+
+class Recorder:
+    """Keeps the outcome of every test and writes them when the run ends."""
+
+    def __init__(self, path: Path, shard: str, root: Path):
+        self.path, self.shard, self.root = path, shard, root
+        self.tests: dict[str, Outcome] = {}
+
+    def pytest_runtest_logreport(self, report):
+        before = self.tests.get(report.nodeid, Outcome("skipped", 0.0))
+        worst = before.outcome
+        if report.failed:
+            worst = "failed"
+        elif report.when == "call" and report.passed and worst != "failed":
+            worst = "passed"
+        seconds = round(before.seconds + report.duration, 2)
+        self.tests[report.nodeid] = Outcome(worst, seconds)
+
+    def pytest_sessionfinish(self):
+        files = sorted({name.partition("::")[0] for name in self.tests})
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        Run(
+            commit=self._git("rev-parse", "HEAD"),
+            changed=bool(self._git("status", "--porcelain", "--untracked-files=no")),
+            date=datetime.now(UTC).date().isoformat(),
+            machine=platform.machine(),
+            python=platform.python_version(),
+            shard=self.shard,
+            sources={file: sources_key(file, self.root) for file in files},
+            tests=dict(sorted(self.tests.items())),
+        ).write(self.path)
+
+    def _git(self, *arguments: str) -> str:
+        command = ["git", "-C", str(self.root), *arguments]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        return result.stdout.strip()

@@ -1,0 +1,46 @@
+"""``tilewright evidence``: which long tests have passed, when, and whether their code changed."""
+
+import argparse
+from pathlib import Path
+
+import tilewright
+from tilewright.base.console import print_csv, print_json, print_table
+from tilewright.base.errors import CommandError
+
+NAME = "evidence"
+HELP = "show which long tests passed on which commit, and which are older than their code"
+EXAMPLE = "tilewright evidence --stale"
+ROOT = Path(tilewright.__file__).parents[1]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--add",
+        nargs="+",
+        metavar="FILE",
+        help="take over outcomes that `nox -s full -- --shard K/N` left in out/evidence",
+    )
+    parser.add_argument("--stale", action="store_true", help="only what must be run again")
+    parser.add_argument("--csv", action="store_true", help="comma-separated values, for programs")
+
+
+def run(args: argparse.Namespace) -> int:
+    from tilewright.studies import evidence
+    from tilewright.studies.evidence.summary import FILE
+
+    if args.csv and args.json:
+        raise CommandError("--csv and --json exclude each other")
+    if not (ROOT / "tests").is_dir():
+        raise CommandError("evidence is kept in a checkout of the project, beside its tests")
+    summary = evidence.read_summary(ROOT / FILE)
+    if args.add:
+        summary = evidence.merged(summary, (evidence.read_run(Path(name)) for name in args.add))
+        summary.write(ROOT / FILE)
+    found = evidence.standings(summary, ROOT)
+    if args.stale:
+        found = [one for one in found if not one.current or one.failed]
+    if args.json:
+        print_json([one.as_dict() for one in found])
+    else:
+        (print_csv if args.csv else print_table)(*evidence.table(found))
+    return 0

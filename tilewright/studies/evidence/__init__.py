@@ -1,0 +1,26 @@
+"""Which long tests passed, on which commit, and whether the code they test is still the same."""
+
+from tilewright.studies.evidence.outcomes import Outcome, Run, read_run
+from tilewright.studies.evidence.sources import sources_key, sources_of
+from tilewright.studies.evidence.summary import (
+    Standing,
+    Summary,
+    merged,
+    read_summary,
+    standings,
+    table,
+)
+
+__all__ = [
+    "Outcome",
+    "Run",
+    "Standing",
+    "Summary",
+    "merged",
+    "read_run",
+    "read_summary",
+    "sources_key",
+    "sources_of",
+    "standings",
+    "table",
+]

@@ -1,0 +1,68 @@
+"""The sources that a test file reaches by its imports, and a key of their contents.
+
+Imports are read from the syntax trees, everywhere in a file, and followed inside the checkout. An
+import of a package reaches its ``__init__`` and no further. Data files that code reads while it
+runs are not seen: a record that changes does not make a test's outcome old.
+"""
+
+import ast
+import hashlib
+from functools import cache
+from pathlib import Path
+
+__all__ = ["sources_key", "sources_of"]
+
+# What lies at the top of the checkout and is imported as a part of tilewright.
+INSIDE = ("golden", "hw", "sim", "synth")
+OURS = ("tilewright", "tests", "benchmarks")
+
+
+def sources_of(test: str, root: Path) -> list[Path]:
+    """Every source below ``root`` that ``test``, a path such as tests/FILE.py, reaches."""
+    first = root / test
+    if not first.is_file():
+        raise ValueError(f"{test} is no file of {root}")
+    found, ahead = {first}, [first]
+    while ahead:
+        for path in _imported(ahead.pop(), root) - found:
+            found.add(path)
+            ahead.append(path)
+    return sorted(found)
+
+
+def sources_key(test: str, root: Path) -> str:
+    """A key of what a test file reaches: other contents or other files give another key."""
+    digest = hashlib.sha256()
+    for path in sources_of(test, root):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _imported(path: Path, root: Path) -> frozenset[Path]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            found |= _files(name, root)
+    return frozenset(found)
+
+
+def _files(module: str, root: Path) -> set[Path]:
+    """The source of a module of ours, and those of the packages that it lies in."""
+    parts = module.split(".")
+    if parts[0] not in OURS:
+        return set()
+    found = set()
+    for count in range(1, len(parts) + 1):
+        inner = parts[:count]
+        is_inside = inner[0] == "tilewright" and "".join(inner[1:2]) in INSIDE
+        place = inner[1:] if is_inside else inner
+        path = root.joinpath(*place)
+        found |= {p for p in (path.with_suffix(".py"), path / "__init__.py") if p.is_file()}
+    return found

@@ -1,0 +1,147 @@
+"""The last outcome of every long test, gathered from runs: ``docs/evidence.json``."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.base.files import write_atomic
+from tilewright.studies.evidence.outcomes import Run
+from tilewright.studies.evidence.sources import sources_key
+
+__all__ = ["FILE", "Entry", "Standing", "Summary", "merged", "read_summary", "standings", "table"]
+
+FILE = "docs/evidence.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The last outcome of the cases of one test, ``tests/FILE.py::NAME``."""
+
+    passed: int
+    failed: int
+    skipped: int
+    seconds: float  # of all its cases
+    commit: str
+    date: str
+    machine: str
+    python: str
+    sources: str  # key of what its file reached
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Entries by test, in alphabetical order."""
+
+    tests: dict[str, Entry]
+
+    def write(self, path: Path) -> None:
+        """Write it as JSON, at once or not at all."""
+        write_atomic(path, json.dumps(asdict(self), indent=1) + "\n")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Of one file of tests."""
+
+    file: str
+    tests: int
+    passed: int  # cases
+    failed: int
+    skipped: int
+    seconds: float
+    commits: tuple[str, ...]
+    dates: tuple[str, str]  # the first and the last
+    current: bool  # the sources that it reaches are those that were run
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        return asdict(self)
+
+
+def merged(summary: Summary, runs: Iterable[Run]) -> Summary:
+    """Return the summary with the outcomes of more runs; a later one replaces an earlier one.
+
+    A run of a changed checkout has no commit that would stand for it and is refused.
+    """
+    tests = dict(summary.tests)
+    for run in runs:
+        if run.changed:
+            raise ValueError(
+                f"shard {run.shard or 'of all'} ran on changes that are not part of {run.commit}:"
+                " commit them and run it again"
+            )
+        for name, cases in _by_test(run):
+            outcomes = [case.outcome for case in cases]
+            tests[name] = Entry(
+                passed=outcomes.count("passed"),
+                failed=outcomes.count("failed"),
+                skipped=outcomes.count("skipped"),
+                seconds=round(sum(case.seconds for case in cases), 1),
+                commit=run.commit,
+                date=run.date,
+                machine=run.machine,
+                python=run.python,
+                sources=run.sources[name.partition("::")[0]],
+            )
+    return Summary(dict(sorted(tests.items())))
+
+
+def _by_test(run: Run) -> Iterator[tuple[str, list[Any]]]:
+    cases: dict[str, list[Any]] = {}
+    for name, outcome in run.tests.items():
+        cases.setdefault(name.partition("[")[0], []).append(outcome)
+    yield from cases.items()
+
+
+def read_summary(path: Path) -> Summary:
+    """Read a summary; a file that is not there yet is an empty one."""
+    if not path.exists():
+        return Summary({})
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return Summary({name: Entry(**entry) for name, entry in data["tests"].items()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no summary of evidence: {error}") from None
+
+
+def standings(summary: Summary, root: Path) -> list[Standing]:
+    """Return one line a test file; files that are gone are left out."""
+    files: dict[str, list[Entry]] = {}
+    for name, entry in summary.tests.items():
+        files.setdefault(name.partition("::")[0], []).append(entry)
+    return [_standing(f, found, root) for f, found in files.items() if (root / f).is_file()]
+
+
+def _standing(file: str, found: list[Entry], root: Path) -> Standing:
+    dates = sorted(entry.date for entry in found)
+    return Standing(
+        file=file,
+        tests=len(found),
+        passed=sum(entry.passed for entry in found),
+        failed=sum(entry.failed for entry in found),
+        skipped=sum(entry.skipped for entry in found),
+        seconds=round(sum(entry.seconds for entry in found), 1),
+        commits=tuple(sorted({entry.commit[:9] for entry in found})),
+        dates=(dates[0], dates[-1]),
+        current={entry.sources for entry in found} == {sources_key(file, root)},
+    )
+
+
+HEADER = (
+    *("FILE", "TESTS", "PASSED", "FAILED", "SKIPPED"),
+    *("MINUTES", "COMMITS", "LAST", "CODE SINCE"),
+)
+
+
+def table(found: Iterable[Standing]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return header and rows to print."""
+    return HEADER, [
+        (
+            *(one.file, one.tests, one.passed, one.failed, one.skipped),
+            *(f"{one.seconds / 60:.1f}", " ".join(one.commits), one.dates[1]),
+            "the same" if one.current else "changed",
+        )
+        for one in found
+    ]
