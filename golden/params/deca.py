@@ -147,7 +147,7 @@ AXI_TOUT = 1 << REGISTER_SPACE_BITS  # behind AXI the rows of TOut follow the re
 AXI_ADDRESS_BITS = REGISTER_SPACE_BITS + 1
 
 TEPL_ID_BITS = 6  # numbers TEPLs in program order; half of the numbers may be in flight
-TILE_REGISTER_BITS = 3  # AMX has eight tile registers
+TILE_REGISTER_BITS = 3  # AMX has eight tile registers; behind a longer queue the core has more
 
 STATUS_FIELDS = (
     Field("busy", 1),  # a tile is between its command and its result
@@ -287,9 +287,14 @@ class DecaParams(BlockParams):
         )
 
     @property
+    def tile_register_bits(self) -> int:
+        """A TEPL names a register that the core has renamed, at least one for each in the queue."""
+        return max(TILE_REGISTER_BITS, (self.tepl_entries - 1).bit_length())
+
+    @property
     def tepl_inputs(self) -> tuple[Port, ...]:
         """What a core says to the TEPL unit."""
-        tepl_id, register = Field("id", TEPL_ID_BITS), Field("register", TILE_REGISTER_BITS)
+        tepl_id, register = Field("id", TEPL_ID_BITS), Field("register", self.tile_register_bits)
         return (
             Port("dispatch", (tepl_id, register, Field("ready", 1), *self.command_fields)),
             Port("wakeup", (tepl_id, *self.command_fields)),
@@ -301,7 +306,7 @@ class DecaParams(BlockParams):
         """What the TEPL unit says to a core: rows for its tile registers, ends of TEPLs."""
         row = (Field("row", (TILE_ROWS - 1).bit_length()), Field("data", self.line_bits))
         return (
-            Port("tile_write", (Field("register", TILE_REGISTER_BITS), *row)),
+            Port("tile_write", (Field("register", self.tile_register_bits), *row)),
             Port("complete", (Field("id", TEPL_ID_BITS), Field("error", ERROR_BITS))),
         )
 

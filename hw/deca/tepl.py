@@ -10,7 +10,6 @@ from tilewright.golden.params.block import Port
 from tilewright.golden.params.deca import (
     ERROR_BITS,
     TEPL_ID_BITS,
-    TILE_REGISTER_BITS,
     TILE_ROWS,
     DecaParams,
     TileError,
@@ -57,7 +56,8 @@ class TeplUnit(wiring.Component):
 
     Timing: a command is on offer three cycles after its dispatch, or the cycle after its port
     opens; a row is asked for the cycle after it is full, one row a cycle, tile after tile without
-    a gap; ``complete`` follows the last row after two cycles.
+    a gap; ``complete`` follows the last row after two cycles. A flush is taken in its second cycle
+    at the earliest.
 
     Members
     -------
@@ -107,11 +107,17 @@ class TeplUnit(wiring.Component):
         m.d.comb += calm.eq(~self.flush.valid)
 
         queue = self._queue(m, flushes, calm)
-        self._issue(m, queue, ports, quiet, calm)
+        self._issue(m, queue, ports, quiet, calm, flushes)
         reads = self._rows(m, queue, ports, quiet, calm, flushes)
         self._complete(m, queue, ports, reads, quiet, calm)
 
-        m.d.comb += [self.flush.ready.eq(Cat(quiet).all()), flushes.eq(~calm & self.flush.ready)]
+        # In its first cycle a flush is compared with the ids of the queue, which holds still then.
+        compared = Signal()
+        m.d.sync += compared.eq(self.flush.valid & ~self.flush.ready)
+        m.d.comb += [
+            self.flush.ready.eq(compared & Cat(quiet).all()),
+            flushes.eq(self.flush.ready),
+        ]
         for port in ports:
             self._drop(m, queue, port, flushes)
         return m
@@ -126,6 +132,8 @@ class TeplUnit(wiring.Component):
             number=k,
             used=Signal(depth, name=f"port{k}_used"),  # the lowest ones
             slots=[Signal(entries, name=f"port{k}_slot{n}") for n in range(depth)],
+            live=Signal(depth, name=f"port{k}_live"),  # which of them have an entry, known early
+            kept=Signal(depth, name=f"port{k}_kept"),  # and which would after a flush
             row=Signal(TILE_ROWS, init=1, name=f"port{k}_row"),  # to ask for next, one bit per row
             settled=Signal(name=f"port{k}_settled"),  # the tile has all its rows
             failed=Signal(name=f"port{k}_failed"),
@@ -134,10 +142,10 @@ class TeplUnit(wiring.Component):
             pushes=Signal(name=f"port{k}_pushes"),
             asks=Signal(name=f"port{k}_asks"),  # for a row
             told=Signal(name=f"port{k}_told"),  # the core knows of the error
+            squashes=Signal(name=f"port{k}_squashes"),
         )
         port.first = port.slots[0]
-        ghosts = Cat(u & ~s.any() for u, s in zip(port.used, port.slots, strict=True))
-        port.takes = self.open[k] & ~port.used[-1] & ~ghosts.any()
+        port.takes = self.open[k] & ~port.used[-1] & ~(port.used & ~port.live).any()
 
         done = getattr(self, f"done{k}")
         port.ends = done.valid & done.ready
@@ -155,34 +163,34 @@ class TeplUnit(wiring.Component):
         # The last row waits for the result, should that come later.
         last = port.row[-1]
         port.here = (
-            Cat(port.slots).any()  # else its loader is squashed
+            port.live.any()  # else its loader is squashed
             & ~port.failed
             & (port.full & port.row).any()
             & (~last | port.settled | (done.valid & fine))
         )
         pops = Signal(name=f"port{k}_pops")
         m.d.comb += pops.eq((port.asks & last) | port.told)
-        with m.If(port.asks):
-            m.d.sync += port.row.eq(port.row.rotate_left(1))
+        # Which port asks is known late: it chooses the next value and is no part of an enable,
+        # which would have to come a gate's setup time earlier. The first row follows the last one.
+        anew = port.told | port.squashes
+        row = _either(port.asks, port.row.rotate_left(1), port.row)
+        with m.If(port.used[0]):
+            m.d.sync += port.row.eq((row & ~anew.replicate(TILE_ROWS)) | anew)
         with m.If(pops):
-            m.d.sync += [port.row.eq(1), port.settled.eq(0), port.failed.eq(0)]
+            m.d.sync += [port.settled.eq(0), port.failed.eq(0)]
         port.pops = pops
         return port
 
     def _drop(self, m: Module, q: SimpleNamespace, port: SimpleNamespace, flushes: Value) -> None:
         """Commands that are flushed lose their entry; a loader that has no other is squashed."""
-        with m.If(flushes):
-            m.d.sync += [slot.eq(slot & ~q.younger) for slot in port.slots]
-        kept = Mux(
-            flushes, Cat(slot & ~q.younger for slot in port.slots).any(), Cat(port.slots).any()
-        )
+        m.d.comb += port.kept.eq(Cat((slot & ~q.younger).any() for slot in port.slots))
+        kept = Mux(flushes, port.kept.any(), port.live.any())
         ask = self.read_request
         asking = ask.valid & ~ask.ready & (ask.p.tout == port.number)
-        squashes = Signal(name=f"port{port.number}_squashes")
-        m.d.comb += squashes.eq(port.used[0] & ~kept & ~asking)
-        m.d.sync += self.squash[port.number].eq(squashes)
-        with m.If(squashes):
-            m.d.sync += [port.used.eq(0), port.row.eq(1), port.settled.eq(0), port.failed.eq(0)]
+        m.d.comb += port.squashes.eq(port.used[0] & ~kept & ~asking)
+        m.d.sync += self.squash[port.number].eq(port.squashes)
+        with m.If(port.squashes):
+            m.d.sync += [port.settled.eq(0), port.failed.eq(0)]
 
     def _queue(self, m: Module, flushes: Value, calm: Value) -> SimpleNamespace:
         """The entries, a ring: dispatch at the tail, leave at the head."""
@@ -194,7 +202,8 @@ class TeplUnit(wiring.Component):
         q = SimpleNamespace(**{name: Signal(entries, name=name) for name in flags})
         command = payload_layout(Port("", self.params.command_fields))
         q.ids = [Signal(TEPL_ID_BITS, name=f"id{k}") for k in range(entries)]
-        q.registers = [Signal(TILE_REGISTER_BITS, name=f"register{k}") for k in range(entries)]
+        register_bits = self.params.tile_register_bits
+        q.registers = [Signal(register_bits, name=f"register{k}") for k in range(entries)]
         q.commands = [Signal(command, name=f"command{k}", reset_less=True) for k in range(entries)]
         q.head = Signal(entries, init=1, name="head")  # the oldest entry
         q.from_head = Signal(entries, init=-1, name="from_head")  # it and those above
@@ -234,8 +243,9 @@ class TeplUnit(wiring.Component):
         for k in range(entries):
             age = Signal(TEPL_ID_BITS, name=f"age{k}")  # in TEPLs after the one that is flushed
             m.d.comb += age.eq(q.ids[k] - self.flush.p.id)
-            m.d.comb += q.younger[k].eq(q.valid[k] & ~age[-1])
-            with m.If(enters & tail[k]):
+            with m.If(self.flush.valid):
+                m.d.sync += q.younger[k].eq(q.valid[k] & ~age[-1])
+            with m.If(new.valid & calm & tail[k] & ~q.valid[k]):  # it enters here
                 m.d.sync += [
                     q.valid[k].eq(1),
                     q.ready[k].eq(new.p.ready),
@@ -260,7 +270,13 @@ class TeplUnit(wiring.Component):
         return q
 
     def _issue(
-        self, m: Module, q: SimpleNamespace, ports: list[SimpleNamespace], quiet: Value, calm: Value
+        self,
+        m: Module,
+        q: SimpleNamespace,
+        ports: list[SimpleNamespace],
+        quiet: Value,
+        calm: Value,
+        flushes: Value,
     ) -> None:
         """The oldest entry that can go to an open port; its metadata leave the queue directly."""
         offered = Signal(len(ports))  # which port offers a command
@@ -298,19 +314,26 @@ class TeplUnit(wiring.Component):
             # Behind those that stay. That the first one leaves is known last: it chooses between
             # what follows with it and without it.
             lowest = ~port.used & Cat(1, port.used)[: len(port.used)]
-            used = port.used | (lowest & port.pushes.replicate(len(lowest)))
+            pushed = lowest & port.pushes.replicate(len(lowest))
+            used, live = port.used | pushed, port.live | pushed
             slots = [
                 Mux(place & port.pushes, up_next, slot)
                 for place, slot in zip(lowest, port.slots, strict=True)
             ]
-            with m.If(port.pops):
-                m.d.sync += port.used.eq(used >> 1)
+            follow = (*slots[1:], Const(0, len(slots[0])))
+            with m.If(port.used[0] | up_next.any()):
                 m.d.sync += [
-                    s.eq(n) for s, n in zip(port.slots, (*slots[1:], Const(0)), strict=True)
+                    port.used.eq(
+                        _either(port.pops, used >> 1, used)
+                        & ~port.squashes.replicate(len(port.used))
+                    ),
+                    # Where a flush is taken, nothing comes or goes.
+                    port.live.eq(_either(flushes, port.kept, _either(port.pops, live >> 1, live))),
                 ]
-            with m.Elif(port.pushes):
-                m.d.sync += port.used.eq(used)
-                m.d.sync += [s.eq(n) for s, n in zip(port.slots, slots, strict=True)]
+                m.d.sync += [
+                    s.eq(_either(port.pops, behind, n) & ~q.dropped)
+                    for s, behind, n in zip(port.slots, follow, slots, strict=True)
+                ]
 
     def _rows(
         self,
@@ -327,6 +350,7 @@ class TeplUnit(wiring.Component):
         reads = [
             SimpleNamespace(
                 entry=Signal(entries, name=f"read{k}_entry"),  # none: its TEPL was dropped
+                wanted=Signal(name=f"read{k}_wanted"),  # it has one; known early
                 row=Signal(_ROW_BITS, name=f"read{k}_row", reset_less=True),
             )
             for k in range(depth)
@@ -360,13 +384,29 @@ class TeplUnit(wiring.Component):
 
         # What is in flight, in the order of the answers.
         arrives = Signal()
+        has_entry = Cat(port.live[0] for port in ports)
         for k, read in enumerate(reads):
-            with m.If(flushes):
-                m.d.sync += read.entry.eq(read.entry & ~q.younger)
-            with m.If(goes & tail[k]):
-                m.d.sync += [read.entry.eq(entry), read.row.eq(row), under_way[k].eq(1)]
-            with m.Elif(arrives & head[k]):
-                m.d.sync += [read.entry.eq(0), under_way[k].eq(0)]
+            kept = read.entry & ~q.younger
+            # One that is not under way has no entry. As above, what is known late is no enable.
+            free_tail = tail[k] & ~under_way[k]
+            begins, ends = goes & tail[k], arrives & head[k]
+            with m.If(free_tail):
+                m.d.sync += read.row.eq(row)
+            with m.If(free_tail | under_way[k]):
+                m.d.sync += [
+                    read.entry.eq(
+                        (entry & (goes & free_tail).replicate(entries))
+                        | (read.entry & ~q.dropped & (under_way[k] & ~ends).replicate(entries))
+                    ),
+                    read.wanted.eq(
+                        ((chosen & has_entry).any() & goes & free_tail)
+                        | (_either(flushes, kept.any(), read.wanted) & under_way[k] & ~ends)
+                    ),
+                ]
+            with m.If(begins):
+                m.d.sync += under_way[k].eq(1)
+            with m.Elif(ends):
+                m.d.sync += under_way[k].eq(0)
         with m.If(arrives):
             m.d.sync += head.eq(head.rotate_left(1))
 
@@ -375,7 +415,7 @@ class TeplUnit(wiring.Component):
         to = Signal(entries)  # the entry whose row it is
         m.d.comb += [
             to.eq(_chosen(head, [read.entry for read in reads])),
-            wanted.eq(to.any()),
+            wanted.eq((head & Cat(read.wanted for read in reads)).any()),
             write.valid.eq(answer.valid & wanted & (calm | insisted)),
             write.p.register.eq(_chosen(to, q.registers)),
             write.p.row.eq(_chosen(head, [read.row for read in reads])),
@@ -406,7 +446,7 @@ class TeplUnit(wiring.Component):
         failed = Signal(len(ports))  # and no row of the tile is on its way
         for k, port in enumerate(ports):
             on_the_way = Cat((read.entry & port.first).any() for read in reads).any()
-            m.d.comb += failed[k].eq(port.failed & port.first.any() & ~on_the_way)
+            m.d.comb += failed[k].eq(port.failed & port.live[0] & ~on_the_way)
         fails = lowest_set(failed) & (~q.over.any()).replicate(len(ports))
         m.d.comb += [
             free.eq(~o.valid | o.ready),
@@ -415,7 +455,7 @@ class TeplUnit(wiring.Component):
         ]
         quiet.append(free)
         for port, told in zip(ports, fails, strict=True):
-            dropped = port.failed & ~port.first.any()
+            dropped = port.failed & ~port.live[0]
             m.d.comb += port.told.eq((tells & told) | (dropped & calm))
         with m.If(free):
             m.d.sync += o.valid.eq(tells)
@@ -429,6 +469,12 @@ class TeplUnit(wiring.Component):
                     m.d.sync += q.finished[k].eq(1)
         told = ended & tells.replicate(len(ended))
         m.d.sync += q.over.eq((q.over | q.written) & ~told & ~q.dropped)
+
+
+def _either(which: Value, value: Value, other: Value) -> Value:
+    """``value`` or ``other`` by gates: a multiplexer that keeps a register would be an enable."""
+    chosen = which.replicate(len(other))
+    return ((value & chosen) | (other & ~chosen))[: len(other)]
 
 
 def _chosen(select: Value, values: list) -> Value:
