@@ -14,7 +14,7 @@ from transformers.quantizers import HfQuantizer
 from transformers.quantizers.auto import register_quantization_config, register_quantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
-from tilewright.torch.config import CONFIGS, Config, config_from
+from tilewright.torch.config import Config, config_from
 from tilewright.torch.quantize import quantize_, restore_
 
 __all__ = ["METHOD", "TilewrightConfig", "TilewrightQuantizer"]
@@ -42,9 +42,8 @@ class TilewrightConfig(QuantizationConfigMixin):
     ):
         if quant_method != METHOD:
             raise ValueError(f"quant_method must be {METHOD!r}, not {quant_method!r}")
-        plain = settings.as_dict() if isinstance(settings, tuple(CONFIGS.values())) else settings
         self.quant_method = METHOD
-        self.settings = dict(plain)
+        self.settings = dict(settings) if isinstance(settings, Mapping) else settings.as_dict()
         self.modules = dict(modules or {})
         self.skip = list(skip)
         self.format  # noqa: B018  refuses what is none
