@@ -11,7 +11,7 @@ from docutils.parsers.rst import roles
 
 from tilewright.report.reference.api import ROOT, members_as_list
 
-PACKAGES = ("golden", "hw", "sim", "synth", "kernels", "verify", "studies", "base")
+PACKAGES = ("golden", "hw", "sim", "synth", "kernels", "torch", "verify", "studies", "base")
 ROLES = ("class", "func", "meth", "mod", "attr", "data")  # of Sphinx, here shown as they are
 
 SILENT = {"report_level": 2, "halt_level": 5, "warning_stream": False}
