@@ -45,15 +45,15 @@ def softmax(scores: NDArray[np.uint16], seen: NDArray[np.int64]) -> NDArray[np.u
     """fp16 weights of the first ``seen`` scores of each row, +0 beyond: those are -infinity."""
     visible = np.arange(scores.shape[1]) < seen[:, np.newaxis]
     masked = np.where(visible, scores, _MINUS_INFINITY)
-    largest = _reduced(Operation.LARGEST, masked, padding=_MINUS_INFINITY)
+    largest = row_reduced(Operation.LARGEST, masked, padding=_MINUS_INFINITY)
     powers = elementwise(
         Operation.EXPONENTIAL, elementwise(Operation.SUBTRACT, masked, largest[:, np.newaxis])
     )
-    share = elementwise(Operation.RECIPROCAL, _reduced(Operation.SUM, powers, padding=0))
+    share = elementwise(Operation.RECIPROCAL, row_reduced(Operation.SUM, powers, padding=0))
     return elementwise(Operation.MULTIPLY, powers, share[:, np.newaxis])
 
 
-def _reduced(operation: Operation, values: NDArray, *, padding: int) -> NDArray[np.uint16]:
+def row_reduced(operation: Operation, values: NDArray, *, padding: int) -> NDArray[np.uint16]:
     """One value per row, in the vector unit's order of words and lanes."""
     rows, tokens = values.shape
     words = -(-tokens // ROW_LANES)

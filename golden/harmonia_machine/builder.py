@@ -66,6 +66,10 @@ class Builder(BaseBuilder[Instruction]):
         ]
         return self._place(np.concatenate(pieces))
 
+    def align(self) -> None:
+        """Let the next line be one that begins a beat, so that loads from it take whole beats."""
+        self.reserve(self.params.beat_line(self._line) - self._line)
+
     # Instructions.
 
     def first_hazard(self, program: Sequence[Instruction]) -> Hazard | None:

@@ -1,0 +1,71 @@
+"""Attention over a cache of any length, part after part: the softmax is scaled as it goes.
+
+Every part of the cache has its own largest score. What has been summed before is scaled when a
+later part has a larger one, and the results are divided by the sum of all powers at the very end.
+Each step is an operation of the vector unit in fp16, so the results depend on where the cache is
+cut.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tilewright.golden import bfp
+from tilewright.golden.bits import patterns
+from tilewright.golden.harmonia.attention import row_reduced
+from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia.gemm import gemm
+from tilewright.golden.harmonia.mixed import MixedBlocks
+from tilewright.golden.machine.vector import elementwise
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import HarmoniaNumerics
+from tilewright.golden.params.vector import Operation
+
+__all__ = ["attend_streamed"]
+
+_MINUS_INFINITY = 0xFC00
+
+
+def attend_streamed(
+    numerics: HarmoniaNumerics, cache: KvCache, queries: ArrayLike, part: int
+) -> NDArray[np.uint16]:
+    """fp16 patterns (queries, channels); every query sees all tokens, ``part`` of them at a time.
+
+    ``part`` is a multiple of the group.
+    """
+    require(
+        part > 0 and part % numerics.group == 0,
+        f"part must be a multiple of {numerics.group}, not {part!r}",
+    )
+    q = bfp.encode(numerics.activation, patterns(FP16, queries))
+    scores, values = gemm(numerics, q, cache.keys()), cache.values()
+    top = sums = results = np.empty(0, np.uint16)
+    for first in range(0, cache.tokens, part):
+        now = scores[:, first : first + part]
+        largest = row_reduced(Operation.LARGEST, now, padding=_MINUS_INFINITY)
+        new = elementwise(Operation.MAXIMUM, top, largest) if first else largest
+        powers = elementwise(
+            Operation.EXPONENTIAL, elementwise(Operation.SUBTRACT, now, new[:, np.newaxis])
+        )
+        total = row_reduced(Operation.SUM, powers, padding=0)
+        groups = slice(first // numerics.group, -(-(first + now.shape[1]) // numerics.group))
+        result = gemm(numerics, bfp.encode(numerics.activation, powers), _part(values, groups))
+        if first:
+            scale = elementwise(Operation.EXPONENTIAL, elementwise(Operation.SUBTRACT, top, new))
+            sums = elementwise(Operation.MULTIPLY, sums, scale)
+            total = elementwise(Operation.ADD, sums, total)
+            results = elementwise(Operation.MULTIPLY, results, scale[:, np.newaxis])
+            result = elementwise(Operation.ADD, results, result)
+        top, sums, results = new, total, result
+    share = elementwise(Operation.RECIPROCAL, sums)
+    return elementwise(Operation.MULTIPLY, results, share[:, np.newaxis])
+
+
+def _part(values: MixedBlocks, groups: slice) -> MixedBlocks:
+    """Some groups of tokens."""
+    taken = [x[:, groups] for x in (values.sign, values.mantissa, values.exponent, values.bits)]
+    return MixedBlocks(
+        *taken,
+        min(values.length, groups.stop * values.sign.shape[-1])
+        - groups.start * values.sign.shape[-1],
+    )
