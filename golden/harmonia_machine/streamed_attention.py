@@ -1,14 +1,16 @@
 """A decoded token's attention over a cache of any length, which streams from external memory.
 
-The cache lies in external memory in *parts* of some hundred tokens, each in the form of the operand
-memories. While one part is worked on, the next comes into the other half of them. The softmax is
-scaled as it goes (:mod:`tilewright.golden.harmonia.streamed_attention`), and the heads that share K
-and V fill the rows of the array. The program has no length limit either: it streams as well.
+The cache lies in external memory in *parts* of a thousand tokens, each in the form of the operand
+memories. While one part is worked on, the next comes into the other half of them; the powers of one
+part are converted while the scores of the next are computed. The softmax is scaled as it goes
+(:mod:`tilewright.golden.harmonia.streamed_attention`), and the heads that share K and V fill the
+rows of the array. The program has no length limit either: it streams as well.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +34,14 @@ from tilewright.golden.params.vector import Operation
 
 __all__ = ["StreamedAttention", "streamed_attention"]
 
-PART = 512  # tokens
+PART = 1024  # tokens
 _MEMORIES = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
 # Scalar registers: the largest score up to now and that with this part, this part's sum, all sums,
 # and what earlier parts are scaled with.
 _TOP, _NEW, _TOTAL, _SUMS, _SCALE = range(5)
+
+
+_Load: TypeAlias = tuple[Memory, int, int, int]  # memory, row, rows, line
 
 
 class _Rows(NamedTuple):
@@ -69,7 +74,7 @@ class _Tensor:
                 self.lines[memory].append(builder.place(memory, piece, len(piece)))
         self.low_lines = builder.place(Memory.OPERANDS, rows.low, across)
 
-    def loads(self, part: int, units: int) -> Iterator[tuple[Memory, int, int, int]]:
+    def loads(self, part: int, units: int) -> Iterator[_Load]:
         """What brings a part of so many units."""
         for memory in _MEMORIES:
             row = self.rows[part % 2]
@@ -156,6 +161,7 @@ class _Program:
         p = builder.params
         words = words_of(p, channels)
         self.queries, self.sums, self.result, self.scores = 0, words, 2 * words, 3 * words
+        self.score_rows = tiles_of(p, part) * p.tile_words
         self.powers = groups_of(p, channels)  # activations, behind the queries
         row = 0
         for half in range(2):
@@ -166,7 +172,7 @@ class _Program:
             tensor.low_row, row = row, row + p.low_slots(tensor.operand) * tensor.across
         for name, rows, depth in (
             ("operand", row, p.operand_rows),
-            ("fp16", self.scores + tiles_of(p, part) * p.tile_words, p.halves_rows),
+            ("fp16", self.scores + 2 * self.score_rows, p.halves_rows),
             ("activation", self.powers + groups_of(p, part), p.activation_rows),
         ):
             require(
@@ -175,34 +181,63 @@ class _Program:
             )
 
     def write(self, queries: int, results: int) -> None:
-        b, p = self.builder, self.builder.params
-        words = words_of(p, self.channels)
+        b, words = self.builder, words_of(self.builder.params, self.channels)
+        parts = -(-self.tokens // self.part)
         b.configure(lanes=range(self.heads))
         b.load(Memory.FP16, self.queries, words, queries)
         b.convert(
             Conversion.ACTIVATIONS, source=self.queries, elements=self.channels, destination=0
         )
-        for load in self._loads(0):
-            b.load(*load)
-        for k in range(-(-self.tokens // self.part)):
-            b.wait()
-            units = [self._units(tensor, k) for tensor in (self.keys, self.values)]
-            if k == 1:
-                b.configure(lanes=range(p.rows))
-                self.keys.clear_low()
-                self.values.clear_low()
-            low = [
-                tensor.bring_low(k, count, self.tokens)
-                for tensor, count in zip((self.keys, self.values), units, strict=True)
-            ]
-            if any(low):
+        self._bring(self._loads(self.keys, 0))
+        self._wait_for_halves(0, None)
+        values = self._loads(self.values, 0)
+        self._bring(values, 1)
+        self._gemm(self.keys, 0)
+        for part in range(parts):
+            # What comes beside the softmax: keys of the next part; and in the first, all values.
+            coming = deque([*values, *self._loads(self.keys, part + 1)])
+            self._softmax(part, coming)
+            self._bring(coming)
+            more = part + 1 < parts
+            self._wait_for_halves(part + 1 if more else None, part)
+            values = self._loads(self.values, part + 1)
+            self._bring(values, 1)
+            self._convert(part, background=more)
+            if more:
+                self._gemm(self.keys, part + 1)
                 b.wait()
-            b.configure(lanes=range(self.heads), tokens=self.tokens - k * self.part)
-            self._work(k, iter(self._loads(k + 1)))
+            self._bring(values, 1)
+            self._gemm(self.values, part)
+            self._bring(values, 1)
+            if part:
+                self._accumulate()
         self._scalar(Operation.RECIPROCAL, _SUMS, _SUMS)
         b.vector(Operation.MULTIPLY, self.sums, self.sums, scalar=_SUMS, elements=self.channels)
         b.store(Memory.FP16, self.sums, words, results)
         b.halt()
+
+    def _bring(self, loads: deque[_Load], most: int | None = None) -> None:
+        """Issue the next loads."""
+        for _ in range(len(loads) if most is None else min(most, len(loads))):
+            self.builder.load(*loads.popleft())
+
+    def _wait_for_halves(self, of_keys: int | None, of_values: int | None) -> None:
+        """Wait for loads; then low halves of a part of K and of one of V, where there are any."""
+        b = self.builder
+        b.wait()
+        wanted = ((self.keys, of_keys), (self.values, of_values))
+        for tensor, part in wanted:
+            if part == 1:
+                b.configure(lanes=range(b.params.rows))
+                tensor.clear_low()
+        low = [
+            tensor.bring_low(part, self._units(tensor, part), self.tokens)
+            for tensor, part in wanted
+            if part is not None
+        ]
+        if any(low):
+            b.wait()
+        b.configure(lanes=range(self.heads))
 
     def _size(self, part: int) -> int:
         """Tokens of a part."""
@@ -211,76 +246,75 @@ class _Program:
     def _units(self, tensor: _Tensor, part: int) -> int:
         return -(-self._size(part) // tensor.unit)
 
-    def _loads(self, part: int) -> list[tuple[Memory, int, int, int]]:
+    def _loads(self, tensor: _Tensor, part: int) -> deque[_Load]:
         if part * self.part >= self.tokens:
-            return []
-        tensors = (self.keys, self.values)
-        return [load for t in tensors for load in t.loads(part, self._units(t, part))]
+            return deque()
+        return deque(tensor.loads(part, self._units(tensor, part)))
 
-    def _work(self, part: int, loads: Iterator[tuple[Memory, int, int, int]]) -> None:
-        """A part; between its instructions the next one is loaded."""
-        b, tokens = self.builder, self._size(part)
+    def _scores(self, part: int) -> int:
+        """Rows of a part's scores; those of the next part lie beside them."""
+        return self.scores + part % 2 * self.score_rows
 
-        def bring() -> None:
-            for load in loads:
-                b.load(*load)
-                break
-
-        bring()
-        self._gemm(self.keys, part, source=0, destination=self.scores)
-        bring()
-        b.vector(Operation.LARGEST, _NEW if part else _TOP, self.scores, elements=tokens)
+    def _softmax(self, part: int, coming: deque[_Load]) -> None:
+        """Powers and their sum; loads go beside the passes over the scores."""
+        b, row, tokens = self.builder, self._scores(part), self._size(part)
+        self._bring(coming, 1)
+        b.vector(Operation.LARGEST, _NEW if part else _TOP, row, elements=tokens)
         if part:
             self._scalar(Operation.MAXIMUM, _NEW, _TOP, _NEW)
             self._scalar(Operation.SUBTRACT, _SCALE, _TOP, _NEW)
             self._scalar(Operation.EXPONENTIAL, _SCALE, _SCALE)
             self._scalar(Operation.COPY, _TOP, _NEW)
-        bring()
-        b.vector(Operation.SUBTRACT, self.scores, self.scores, scalar=_TOP, elements=tokens)
-        bring()
-        b.vector(Operation.EXPONENTIAL, self.scores, self.scores, elements=tokens)
-        bring()
-        b.vector(Operation.SUM, _TOTAL if part else _SUMS, self.scores, elements=tokens)
+        self._bring(coming, 1)
+        b.vector(Operation.SUBTRACT, row, row, scalar=_TOP, elements=tokens)
+        self._bring(coming, 1)
+        b.vector(Operation.EXPONENTIAL, row, row, elements=tokens)
+        self._bring(coming, 1)
+        b.vector(Operation.SUM, _TOTAL if part else _SUMS, row, elements=tokens)
         if part:
             self._scalar(Operation.MULTIPLY, _SUMS, _SUMS, _SCALE)
             self._scalar(Operation.ADD, _SUMS, _SUMS, _TOTAL)
-        bring()
-        b.convert(
-            Conversion.ACTIVATIONS,
-            source=self.scores,
-            elements=tokens,
-            destination=self.powers,
-        )
-        result = self.result if part else self.sums
-        self._gemm(self.values, part, source=self.powers, destination=result)
-        if part:
-            b.vector(
-                Operation.MULTIPLY, self.sums, self.sums, scalar=_SCALE, elements=self.channels
-            )
-            self._add_result()
-        for load in loads:
-            b.load(*load)
 
-    def _gemm(self, tensor: _Tensor, part: int, *, source: int, destination: int) -> None:
-        p, units = self.builder.params, self._units(tensor, part)
-        of_keys = tensor.operand is Operand.KEYS
-        self.builder.gemm(
+    def _convert(self, part: int, *, background: bool) -> None:
+        self.builder.convert(
+            Conversion.ACTIVATIONS,
+            source=self._scores(part),
+            elements=self._size(part),
+            destination=self.powers,
+            background=background,
+        )
+
+    def _gemm(self, tensor: _Tensor, part: int) -> None:
+        b, units = self.builder, self._units(tensor, part)
+        # Windows are counted from the part's first token on.
+        b.configure(tokens=self.tokens - part * self.part)
+        if tensor.operand is Operand.KEYS:
+            source, destination = 0, self._scores(part)
+            groups, tiles = groups_of(b.params, self.channels), units
+        else:
+            source, destination = self.powers, self.result if part else self.sums
+            groups, tiles = units, tiles_of(b.params, self.channels)
+        b.gemm(
             tensor.operand,
             source=source,
             operands=tensor.rows[part % 2],
             low_halves=tensor.low_row,
             metadata=tensor.rows[part % 2],
             destination=destination,
-            groups=groups_of(p, self.channels) if of_keys else units,
-            tiles=units if of_keys else tiles_of(p, self.channels),
+            groups=groups,
+            tiles=tiles,
         )
+
+    def _accumulate(self) -> None:
+        """Scale the results of the parts before this one, and add its own."""
+        self.builder.vector(
+            Operation.MULTIPLY, self.sums, self.sums, scalar=_SCALE, elements=self.channels
+        )
+        tensors = (Kind.TENSOR, self.sums), (Kind.TENSOR, self.result)
+        self._vector(Operation.ADD, self.sums, *tensors, self.channels)
 
     def _scalar(self, operation: Operation, destination: int, a: int, b: int = 0) -> None:
         self._vector(operation, destination, (Kind.SCALAR, a), (Kind.SCALAR, b), 0)
-
-    def _add_result(self) -> None:
-        tensors = (Kind.TENSOR, self.sums), (Kind.TENSOR, self.result)
-        self._vector(Operation.ADD, self.sums, *tensors, self.channels)
 
     def _vector(
         self,

@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.support.examples import table
+from tilewright.golden.harmonia.cache import KvCache
 from tilewright.golden.harmonia_machine.assembler import assemble
 from tilewright.golden.harmonia_machine.cycles import convert_cycles, learn_cycles
 from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
+from tilewright.golden.harmonia_machine.streamed_attention import streamed_attention
 from tilewright.golden.params.harmonia_machine import (
     HarmoniaParams,
     Memory,
@@ -68,8 +71,25 @@ def test_cycles_of_attention():
         time = ProgramTime.of([program_counters(params, found.builder.program, 30)])
         return np.array([time.cycles, time.gemm, time.vector, time.memory, time.control])
 
-    rows = [row[1:] for row in table(PAGE, "attention")]
+    rows = [row[1:] for row in table(PAGE, "attention")][:3]
     prompt = counts(1, 1024, 1024)
     tokens = [counts(4, n - 2, n) - counts(4, n - 2, n - 1) for n in (256, 3800)]
     assert rows == [[f"{value:,}" for value in found] for found in (prompt, *tokens)]
     assert f"{prompt[0] / prompt[1]:.1f} times as long as its products" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("row", "tokens"), [(3, 4096), pytest.param(4, 131_072, marks=pytest.mark.full)]
+)
+def test_cycles_of_streamed_attention(row, tokens):
+    params = HarmoniaParams()
+    cache = KvCache(params.cache, params.channels)
+    nothing = np.zeros((tokens, params.channels), np.uint16)
+    cache.append(nothing, nothing)
+    found = streamed_attention(params, nothing[:4], cache)
+    time = ProgramTime.of([program_counters(params, found.builder.program, 30)])
+    counts = (time.cycles, time.gemm, time.vector, time.memory, time.control)
+    assert table(PAGE, "attention")[row][1:] == [f"{value:,}" for value in counts]
+    if tokens == 131_072:
+        array = tokens * 5 // 4
+        assert f"{array:,}" in PAGE and f"{time.cycles / array:.1f} times\nas many" in PAGE

@@ -27,6 +27,7 @@ def test_everything_in_short():
         "random_words",
         "registers_hold_and_refuse",
         "streamed_programs",
+        "heads_over_a_long_cache",
         "bad_code",
         "memory_without_answers",
     }

@@ -8,14 +8,17 @@ import time
 from typing import Any
 
 import cocotb
+import numpy as np
 
-from tilewright.golden.harmonia_machine.attention import random_attention
+from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia_machine.attention import heavy_tailed, random_attention
+from tilewright.golden.harmonia_machine.streamed_attention import streamed_attention
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.verify import job
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.streams import Harness
 
-__all__ = ["head_of_attention"]
+__all__ = ["head_of_attention", "heads_over_a_long_cache"]
 
 
 @cocotb.test
@@ -26,4 +29,23 @@ async def head_of_attention(dut: Any) -> None:
     for stall, dataflow in zip(asked.stalls, Dataflow, strict=False):
         b = random_attention(params, asked.seed, more=1, dataflow=dataflow).builder
         await check_program(clock, params, b.program, b.memory, seed=asked.seed, stall=stall)
+    job.report(cases=1, cycles=clock.cycle, seconds=time.perf_counter() - start)
+
+
+@cocotb.test
+async def heads_over_a_long_cache(dut: Any) -> None:
+    """Three parts and a ragged one stream from memory, and so does the program."""
+    asked, start = job.load(), time.perf_counter()
+    params, clock = asked.params_as(HarmoniaParams), Harness(dut)
+    rng, channels = np.random.default_rng(asked.seed), params.channels
+    part = 2 * params.group
+    tokens = 3 * part + 5
+    cache = KvCache(params.cache, channels)
+    cache.append(*(heavy_tailed(rng, tokens, channels) for _ in range(2)))
+    queries = heavy_tailed(rng, params.rows, channels)
+    b = streamed_attention(params, queries, cache, part=part).builder
+    for stall in asked.stalls[:2]:
+        await check_program(
+            clock, params, b.program, b.memory, seed=asked.seed, stall=stall, stream=True
+        )
     job.report(cases=1, cycles=clock.cycle, seconds=time.perf_counter() - start)
