@@ -63,9 +63,11 @@ def attend_streamed(
 
 def _part(values: MixedBlocks, groups: slice) -> MixedBlocks:
     """Some groups of tokens."""
-    taken = [x[:, groups] for x in (values.sign, values.mantissa, values.exponent, values.bits)]
+    size = values.sign.shape[-1]
     return MixedBlocks(
-        *taken,
-        min(values.length, groups.stop * values.sign.shape[-1])
-        - groups.start * values.sign.shape[-1],
+        values.sign[:, groups],
+        values.mantissa[:, groups],
+        values.exponent[:, groups],
+        values.bits[:, groups],
+        min(values.length, groups.stop * size) - groups.start * size,
     )

@@ -5,6 +5,7 @@ heads of the group fill them at once: together they take as long as one of them.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,15 +67,15 @@ def grouped_attention(
     prompt_results = tuple(b.reserve(tiles * tile_lines) for _ in range(heads))
     decoded_results = b.reserve(decoded * tile_lines)
 
-    def keep(line: int) -> None:
-        b.store(Memory.FP16, head.result_row, head.words, line)
+    def keep(first: int, tile: int) -> None:
+        b.store(Memory.FP16, head.result_row, head.words, first + tile * tile_lines)
 
     head.prompt(prompt, k, v)
     for query, result in zip(prompt_queries, prompt_results, strict=True):
-        head.attend_prompt(query, lambda tile, first=result: keep(first + tile * tile_lines))
+        head.attend_prompt(query, partial(keep, result))
     for t, query in enumerate(token_queries):
         head.append(k, v)
         head.attend_heads(heads, query)
-        keep(decoded_results + t * tile_lines)
+        keep(decoded_results, t)
     b.halt()
     return GroupedAttention(b, head, heads, prompt, decoded, prompt_results, decoded_results)
