@@ -76,14 +76,11 @@ def test_gpu_record_has_the_golden_bits_and_keeps_the_limits():
     record = gpu_record()
     random = record["bits"][-1]
     assert (random["groups"], random["differ"]) == (10_000_000, 0)
-    for row in record["bits"]:
-        assert row["differ"] == 0 or "compiled" in row["conversion"]
+    assert [row["differ"] for row in record["bits"]] == [0] * len(record["bits"])
     for found in record["perplexities"]:
-        for row in found["times"]:
-            if "weights converted once" in row["format"]:
-                assert row["times_plain"] < 1.5
-    shares = {row["conversion"]: row["share_of_copy"] for row in record["conversions"]}
-    assert shares["block floating point, 7 bits"] > 0.7
+        assert all(row["times_plain"] < 1.5 for row in found["times"])
+    for row in record["conversions"]:  # of the bandwidth that the vendor states
+        assert row["share_of_peak"] > 0.7 or "plain PyTorch" in row["conversion"]
     assert len(conversion_rows(record)) == len(record["conversions"])
     assert len(time_rows(record)) == sum(len(found["times"]) for found in record["perplexities"])
 
