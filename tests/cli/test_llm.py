@@ -348,6 +348,10 @@ def test_list_has_models_and_systems(capsys):
             "harmonia has one scheme; leave it out",
         ),
         (
+            ["gemm", "1", "64", "64", "--block", "harmonia", "--latency", "9" * 23],
+            f"latency must be 1..1048576, not {'9' * 23}",
+        ),
+        (
             ["gemm", "1", "64", "64", "--block", "harmonia", "--scheme", "8"],
             "harmonia has one scheme; leave it out",
         ),
