@@ -28,7 +28,7 @@ def random_program(params: Any, name: str, choose: Random, length: int) -> str:
 
     ``name`` is the memory whose rows are moved; one of its rows takes a line at most.
     """
-    lines: list[str] = []
+    lines = [f"load {name}, row=0, rows=64, line=0"]  # an earlier program may have left others
     while len(lines) < length:
         depth = choose.choice((0, 0, 1, 2, 3))
         for level in range(depth):
