@@ -20,12 +20,11 @@ from torch import nn
 from tilewright.golden.bits import decode, encode
 from tilewright.golden.params.formats import BF16, FP32
 from tilewright.golden.params.sparamx import WeightFormat
-from tilewright.golden.sparamx import attend, multiply, pack, prune_cache
-from tilewright.golden.sparamx.attention import SparseCache
+from tilewright.golden.sparamx import multiply, pack
 from tilewright.kernels import default_threads
 from tilewright.kernels.library import shares_pool
 from tilewright.kernels.models import sparsify
-from tilewright.kernels.torch_layers import SparseKVCache, SparseLinear, prune, pruned_bits
+from tilewright.kernels.torch_layers import SparseLinear, prune, pruned_bits
 
 # A processor without bf16 says so at the first product; others have nothing to say.
 pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
@@ -348,23 +347,3 @@ def test_what_cannot_be_replaced_stays_with_a_warning():
         sparsify(nn.ReLU())
     with pytest.raises(ValueError, match=r"^sparsity must be 0..1, not 2$"):
         sparsify(net, 2)
-
-
-@pytest.mark.parametrize("tail", [0, 3])
-def test_cache_has_goldens_bits(tail):
-    torch.manual_seed(2)
-    keys, values = torch.randn(2, 2, 40, 16)
-    cache = SparseKVCache([keys], [values], threads=2)
-    late = torch.randn(2, 2, tail, 16, dtype=torch.bfloat16)
-    for t in range(tail):
-        cache.append(0, late[0][:, t : t + 1], late[1][:, t : t + 1])
-    query = torch.randn(4, 16, dtype=torch.float32)
-    golden = SparseCache.of(prune_cache(keys.numpy(), 0.3), prune_cache(values.numpy(), 0.5))
-    rest = None
-    if tail:
-        rest = SparseCache.of(*late.view(torch.int16).numpy().view(np.uint16), sparse=False)
-    bits = encode(BF16, query.numpy()).astype(np.uint16)
-    expected = decode(FP32, attend(golden, bits, rest)).astype(np.float32)
-    assert np.array_equal(cache.attend(0, query).numpy(), expected)
-    with pytest.raises(ValueError, match=r"^keys of 1 layers and values of 0$"):
-        SparseKVCache([keys], [])

@@ -31,11 +31,17 @@ def measure_model(args: argparse.Namespace) -> int:
     with _optional_packages():
         from tilewright.kernels.whole import full_model_plan, quick_model_plan, run, steps
     plan = quick_model_plan() if args.quick else full_model_plan()
-    with progress("model", steps(plan)) as tick:
-        record = run(plan, tick)
     output = args.output or MODEL_RECORD
     output.parent.mkdir(parents=True, exist_ok=True)
+    part = output.with_suffix(".part.json")  # what there is, should the run be cut off
+
+    def keep(record: dict[str, Any]) -> None:
+        write_atomic(part, json.dumps(record, indent=1) + "\n")
+
+    with progress("model", steps(plan)) as tick:
+        record = run(plan, tick, keep)
     write_atomic(output, json.dumps(record, indent=1) + "\n")
+    part.unlink(missing_ok=True)
     if args.json:
         print_json(record)
         return 0

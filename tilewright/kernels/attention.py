@@ -141,8 +141,9 @@ class Tail:
 class Cache:
     """Keys and values of one layer, pruned by magnitude over the layer and packed.
 
-    ``keys`` and ``values`` are (heads, tokens, dim) float32. Tokens that come later stay dense, in
-    ``tail``: :meth:`append` adds them.
+    ``keys`` and ``values`` are (heads, tokens, dim) float32, the heads of one sequence after the
+    other where there are several ``sequences``, each pruned by itself. Tokens that come later stay
+    dense, in ``tail``: :meth:`append` adds them.
     """
 
     def __init__(
@@ -152,12 +153,20 @@ class Cache:
         *,
         key_sparsity: float = KEY_SPARSITY,
         value_sparsity: float = VALUE_SPARSITY,
+        sequences: int = 1,
     ):
         self.heads, self.tokens, self.dim = keys.shape
+        require(
+            sequences > 0 and self.heads % sequences == 0,
+            f"{self.heads} heads cannot be those of {sequences} sequences",
+        )
         self._matrices: dict[int, Matrix] = {}
         sparse = key_sparsity > 0 or value_sparsity > 0
-        pruned = prune_cache(keys, key_sparsity), prune_cache(values, value_sparsity)
-        self._set(self._packed(*pruned, sparse=sparse))
+        keys_, values_ = (
+            np.concatenate([prune_cache(part, share) for part in np.split(all_, sequences)])
+            for all_, share in ((keys, key_sparsity), (values, value_sparsity))
+        )
+        self._set(self._packed(keys_, values_, sparse=sparse))
 
     def _set(self, cache: SparseCache) -> None:
         self._cache = cache
@@ -190,6 +199,16 @@ class Cache:
     def append(self, keys: NDArray[np.uint16], values: NDArray[np.uint16]) -> None:
         """Later tokens, (heads, tokens, dim) bf16 patterns."""
         self.tail.append(keys, values)
+
+    def dense(self) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
+        """All keys and values, those pruned as zeros, (heads, tokens, dim) bf16 patterns."""
+        keys = np.stack([self._matrices[id(part)].unpack() for part in self._cache.keys])
+        values = np.stack([self._matrices[id(part)].unpack().T for part in self._cache.values])
+        later_keys, later_values = self.tail.keys_and_values()
+        return (
+            np.concatenate([keys.view(np.uint16), later_keys], axis=1),
+            np.concatenate([values.view(np.uint16), later_values], axis=1),
+        )
 
     def attend(
         self,

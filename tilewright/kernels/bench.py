@@ -6,10 +6,12 @@ moment of the machine hits all of them; a result is the median of the rounds.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from importlib.util import find_spec
 from math import isfinite
+from time import gmtime, perf_counter, strftime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +51,7 @@ from tilewright.kernels.roofs import Roofs, measure_roofs, median_rate, predict,
 
 __all__ = ["rounded", "run", "steps"]
 
+COMMAND = "tilewright kernels bench"
 REPEATS = 4  # of a compressed matrix below itself: compressing a large one takes long
 
 Progress = Callable[[str], None]
@@ -68,16 +71,23 @@ def run(
     """Measure everything that ``plan`` asks for, as plain JSON data.
 
     ``progress`` is told what comes next, :func:`steps` times; ``keep`` is given what there is so
-    far each time, so that a run that is cut off leaves something.
+    far each time, so that a run that is cut off leaves something. The record says when each part
+    began, so that nobody has to believe that it is of one run.
     """
     most = max(plan.threads)
+    start = perf_counter()
+    record: dict[str, Any] = {
+        "command": COMMAND,
+        "began": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime()),
+        "seconds_at": {},
+    }
 
     def comes(text: str) -> None:
-        if record:
+        if record["seconds_at"]:
             keep(rounded(record))
+        record["seconds_at"][text] = perf_counter() - start
         progress(text)
 
-    record: dict[str, Any] = {}
     comes("roofs")
     roofs = measure_roofs(
         most, max(plan.working_set, 1 << 16), plan.rounds, 2_000_000 if plan.rounds > 2 else 100
@@ -92,12 +102,15 @@ def run(
     record["layers"], record["in_model"] = [], []
     for shape in plan.shapes:
         comes(f"layer {shape[0]}x{shape[1]}")
-        record["layers"] += measure_layer(plan, shape, most)
-        record["in_model"] += measure_in_model(plan, shape, most)
+        alone, in_model = measure_layer(plan, shape, most)
+        record["layers"] += alone
+        record["in_model"] += in_model
     record["sparsity"] = []
     for sparsity in plan.sparsities:
         comes(f"{sparsity:.0%} zeros")
-        record["sparsity"] += measure_sparsity(plan, sparsity, most)
+        alone, in_model = measure_sparsity(plan, sparsity, most)
+        record["sparsity"] += alone
+        record["in_model"] += in_model
     comes("batches")
     record["batch"] = measure_batches(plan, most)
     comes("threads")
@@ -108,6 +121,7 @@ def run(
     record["roof_surface"] = measure_schemes(plan, roofs)
     # Once more at the end: whether the machine has stayed what it was.
     record["read_bytes_at_end"] = read_rate(most, max(plan.working_set, 1 << 16), plan.rounds)
+    record["seconds_at"]["end"] = perf_counter() - start
     return rounded(record)
 
 
@@ -141,8 +155,11 @@ def measure_packing(plan: Plan, threads: int) -> list[Row]:
     return rows
 
 
-def measure_layer(plan: Plan, shape: tuple[int, int], threads: int) -> list[Row]:
-    """One layer at 50% zeros, batch 1, 16 and 32: every kernel we have, and stock PyTorch."""
+def measure_layer(plan: Plan, shape: tuple[int, int], threads: int) -> tuple[list[Row], list[Row]]:
+    """One layer at 50% zeros, batch 1, 16 and 32: every kernel we have, and stock PyTorch.
+
+    The second rows are of the same contestants as in a model.
+    """
     weights = random_weights(shape, 0.5)
     bf16, int8 = WeightFormat(), WeightFormat(element=ElementType.INT8)
     makers: dict[str, Callable[[], Contestant]] = {
@@ -155,39 +172,49 @@ def measure_layer(plan: Plan, shape: tuple[int, int], threads: int) -> list[Row]
     }
     stock = stock_copies(plan, weights, threads)
     contestants = {name: make() for name, make in makers.items()}
-    contestants["read"] = Read(plan.working_set, threads)
     if stock:
         contestants["stock bf16"] = stock
+    modelled = dict(contestants)
+    contestants["read"] = Read(plan.working_set, threads)
     onednn = onednn_of(stock)
     if onednn:
         contestants["oneDNN bf16"] = onednn
-    rows = []
+    rows, in_model = [], []
     for batch in [b for b in (1, 16, 32) if b <= max(plan.batches)]:
         for name, lap in race(plan, contestants, batch).items():
             rows.append(_row(contestants[name], name, shape, batch, 0.5, threads, lap))
-    return rows
+        if stock:
+            in_model += measure_in_model(plan, modelled, shape, batch, 0.5, threads)
+    return rows, in_model
 
 
-def measure_sparsity(plan: Plan, sparsity: float, threads: int) -> list[Row]:
-    """Sparse kernels at one sparsity; at the first one also dense ones and stock PyTorch."""
+def measure_sparsity(plan: Plan, sparsity: float, threads: int) -> tuple[list[Row], list[Row]]:
+    """Sparse kernels at one sparsity; at the first one also dense ones and stock PyTorch.
+
+    The second rows are of the same contestants as in a model, where PyTorch is installed.
+    """
     weights = random_weights(plan.curve_shape, sparsity)
     contestants = {
         "sparse bf16": pack_copies(plan, WeightFormat(), weights, threads),
         "sparse int8": pack_copies(
             plan, WeightFormat(element=ElementType.INT8), int8_of(weights), threads
         ),
-        "read": Read(plan.working_set, threads),
     }
     if sparsity == plan.sparsities[0]:
         contestants["dense bf16"] = pack_copies(plan, WeightFormat(sparse=False), weights, threads)
         stock = stock_copies(plan, weights, threads)
         if stock:
             contestants["stock bf16"] = stock
+    in_model = []
+    if find_spec("torch"):
+        in_model = measure_in_model(plan, contestants, plan.curve_shape, 1, sparsity, threads)
+    contestants["read"] = Read(plan.working_set, threads)
     times = race(plan, contestants, 1)
-    return [
+    rows = [
         _row(contestants[name], name, plan.curve_shape, 1, sparsity, threads, lap)
         for name, lap in times.items()
     ]
+    return rows, in_model
 
 
 def measure_batches(plan: Plan, threads: int) -> list[Row]:
@@ -251,27 +278,27 @@ def measure_attention(plan: Plan, threads: int) -> list[Row]:
     ]
 
 
-def measure_in_model(plan: Plan, shape: tuple[int, int], threads: int) -> list[Row]:
-    """Layers at batch 1 as in a model: a small operator of PyTorch after each call, and no rest.
+def measure_in_model(
+    plan: Plan,
+    contestants: Mapping[str, Contestant],
+    shape: tuple[int, int],
+    batch: int,
+    sparsity: float,
+    threads: int,
+) -> list[Row]:
+    """Layers as in a model: a small operator of PyTorch after each call, and no rest.
 
     The operator's own time, measured in the same rounds, is taken off.
     """
-    weights = random_weights(shape, 0.5)
-    stock = stock_copies(plan, weights, threads)
-    if not stock:
-        return []
-    int8 = WeightFormat(element=ElementType.INT8)
-    entered: dict[str, Contestant] = {
-        "sparse bf16": pack_copies(plan, WeightFormat(), weights, threads),
-        "sparse int8": pack_copies(plan, int8, int8_of(weights), threads),
-        "stock bf16": stock,
-    }
-    contestants: dict[str, Contestant] = {n: InModel(c, threads) for n, c in entered.items()}
-    contestants["operator"] = Operator(stock.count, threads)
-    laps = race(plan, contestants, 1)
+    entered: dict[str, Contestant] = {n: InModel(c, threads) for n, c in contestants.items()}
+    entered["operator"] = Operator(max(c.count for c in contestants.values()), threads)
+    laps = race(plan, entered, batch)
     between = laps.pop("operator").seconds
     return [
-        _row(entered[n], n, shape, 1, 0.5, threads, lap._replace(seconds=lap.seconds - between))
+        _row(
+            *(contestants[n], n, shape, batch, sparsity, threads),
+            lap._replace(seconds=lap.seconds - between),
+        )
         for n, lap in laps.items()
     ]
 

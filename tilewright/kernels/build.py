@@ -21,7 +21,8 @@ EXACT_LOOPS = ("-O3", "-ffp-contract=off")  # the same bits on every processor
 
 # Each file has its own instructions; only what `interface.cpp` finds the processor to have is run.
 PORTABLE: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("portable.cpp", "pool.cpp", "openmp.cpp", "attention.cpp"), ()),
+    **dict.fromkeys(("portable.cpp", "pool.cpp", "openmp.cpp"), ()),
+    **dict.fromkeys(("attention.cpp", "step.cpp"), ()),
     **dict.fromkeys(("weights.cpp", "interface.cpp"), ("-O3",)),
     "elementwise.cpp": EXACT_LOOPS,
 }

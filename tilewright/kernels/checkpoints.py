@@ -23,7 +23,7 @@ from transformers.quantizers import HfQuantizer, register_quantization_config, r
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from tilewright.kernels.forms import check_form
-from tilewright.kernels.models import Site, fuse_norms, sites
+from tilewright.kernels.models import Site, fuse_small_steps, sites
 from tilewright.kernels.torch_layers import SparseLinear, settled
 
 __all__ = ["CheckpointError", "SparseConfig", "convert", "count_steps", "describe"]
@@ -113,7 +113,7 @@ def make_room(model: nn.Module, layers: dict[str, dict[str, Any]]) -> None:
         )
         form = check_form(about["form"])
         site.put(SparseLinear(form, (outputs, inputs), parts, scales, bias, gated=about["gated"]))
-    fuse_norms(model)
+    fuse_small_steps(model)
 
 
 def places(model: nn.Module, layers: dict[str, dict[str, Any]]) -> Iterator[Site]:

@@ -115,9 +115,13 @@ def matrix_of(form: str, shape: tuple[int, int], parts: Parts) -> Multiplier:
 
 
 def _scheme(form: str, bits: NDArray[np.uint16] | None = None) -> Scheme:
-    """A scheme of DECA; with bitmasks where a matrix has zeros enough to pay for them."""
+    """A scheme of DECA; with bitmasks where a matrix has zeros enough to pay for them.
+
+    They never pay for codes of up to 4 bits: expanding those takes longer than reading all of them
+    (``roof_surface`` of the record), so that zeros are codes like others there.
+    """
     scheme = resolve_scheme(form)
-    if bits is None:
+    if bits is None or (family(form) == "coded" and scheme.config.code_bits <= 4):
         return scheme
     zeros = share_of_zeros(bits & 0x7FFF)
     return scheme.sparsified if zeros * scheme.config.code_bits > 1 else scheme

@@ -85,6 +85,25 @@ class CAttention(Structure):
     ]
 
 
+class CStep(Structure):
+    """One token of a decoder layer, as ``src/step.cpp`` declares it."""
+
+    _fields_ = [
+        *((name, CProduct) for name in ("qkv", "out", "gate_up", "down")),
+        ("bounds", c_void_p * 4),
+        ("orders", c_int32 * 4),
+        *((name, c_int32) for name in ("threads", "path")),
+        *((name, c_int64) for name in ("rows", "width")),
+        *((name, c_void_p) for name in ("hidden", "first_norm", "second_norm")),
+        *((name, c_float) for name in ("first_epsilon", "second_epsilon")),
+        *((name, c_void_p) for name in ("cosines", "sines")),
+        *((name, c_int64) for name in ("queries", "keys", "dim")),
+        *((name, c_void_p) for name in ("key_room", "value_room")),
+        *((name, c_int64) for name in ("room", "position")),
+        *((name, c_void_p) for name in ("joined", "mixed", "result", "spent")),
+    ]
+
+
 class CCall(Structure):
     """What one call of the library computes, and with which threads."""
 
@@ -115,6 +134,9 @@ _SIGNATURES = {
         None,
         [*[c_void_p] * 3, *[c_int64] * 6, *[c_void_p] * 2, *[c_int64] * 2, c_int32],
     ),
+    "tw_add": (None, [*[c_void_p] * 3, c_int64, c_int32]),
+    "tw_step_in": (None, [c_void_p]),
+    "tw_step_out": (None, [c_void_p]),
     "tw_read": (c_int64, [c_void_p, c_int64, c_int32]),
     "tw_operations": (c_int64, [c_int32, c_int64, c_int32]),
 }

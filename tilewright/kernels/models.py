@@ -10,21 +10,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from tilewright.kernels.forms import check_form
-from tilewright.kernels.operators import (
-    grow,
-    norm,
-    rms_norm,
-    rotate_,
-    turn_,
-    turn_into_cache,
-)
+from tilewright.kernels.operators import norm, rms_norm, rotate_, turn_, turn_into_cache
 from tilewright.kernels.torch_layers import SparseLinear
+
+if TYPE_CHECKING:
+    from tilewright.kernels.caches import DensePlace, SparsePlace
 
 __all__ = ["sparsify"]
 
@@ -82,7 +78,7 @@ def sparsify(
             continue
         replaced += 1
     if fuse:
-        fuse_norms(model)
+        fuse_small_steps(model)
     if replaced:
         _note(model)
     else:
@@ -205,24 +201,24 @@ class FusedAttention(nn.Module):
         joined = self.qkv_proj(hidden_states)
         heads = joined.view(*shape, -1, dim).transpose(1, 2)
         query = heads[:, :queries]
-        stored = None
+        place = None
         if past_key_values is not None and not torch.compiler.is_compiling():
-            stored = store(past_key_values, self.layer_idx, joined, position_embeddings)
-        if stored is not None:
-            key, value = stored
+            place = place_for(past_key_values, self.layer_idx, joined, cosines)
+        if place is not None and place.rooms is not None:
+            turn_into_cache(joined, cosines, sines, place.rooms, place.before)
         else:
             turn = rotate_ if torch.compiler.is_compiling() else turn_
             turn(joined, cosines, sines, queries + keys)
-            key, value = heads[:, queries : queries + keys], heads[:, queries + keys :]
-            if past_key_values is not None:
-                key, value = past_key_values.update(key, value, self.layer_idx)
-        sliding = getattr(self, "sliding_window", None)
-        if self.config._attn_implementation == "sdpa" and shape[1] == 1 and attention_mask is None:
+        plain = self.config._attn_implementation == "sdpa" and attention_mask is None
+        if place is not None and plain and shape[1] == 1:
             # One token sees all before it: no mask, and none of the wrapper's questions.
-            mixed = nn.functional.scaled_dot_product_attention(
-                query, key, value, scale=self.scaling, enable_gqa=True
-            )
-            return self.o_proj(mixed.transpose(1, 2).reshape(*shape, -1)), None
+            return self.o_proj(place.attend(joined, queries, dim, self.scaling)), None
+        key, value = heads[:, queries : queries + keys], heads[:, queries + keys :]
+        if place is not None and place.rooms is not None:
+            key, value = place.filled()
+        elif past_key_values is not None:
+            key, value = past_key_values.update(key, value, self.layer_idx)
+        sliding = getattr(self, "sliding_window", None)
         if sliding is not None:
             kwargs["sliding_window"] = sliding
         mixed, weights = attention_of(self.config._attn_implementation)(
@@ -245,42 +241,78 @@ def attention_of(implementation: str) -> Callable[..., tuple[Tensor, Tensor | No
     return found
 
 
-def store(
-    cache: Any, index: int, joined: Tensor, angles: tuple[Tensor, Tensor]
-) -> tuple[Tensor, Tensor] | None:
-    """Turn queries, and put turned keys and their values into a growing cache of Transformers.
-
-    Such a cache copies all of its tokens for every new one; here they keep their place, and room
-    for more lies behind them. Returns all keys and values, or None where the cache is of another
-    kind, empty, or not bf16: nothing has been done then.
-    """
-    layers = getattr(cache, "layers", ())
-    layer: Any = layers[index] if index < len(layers) else None
-    if type(layer).__name__ != "DynamicLayer" or not layer.is_initialized:
+def place_for(
+    cache: Any, index: int, joined: Tensor, cosines: Tensor
+) -> DensePlace | SparsePlace | None:
+    """Where new tokens go without a copy of the others; None where the usual way is to be taken."""
+    if joined.dtype is not torch.bfloat16 or cosines.dtype is not torch.bfloat16:
         return None
-    keys, tokens = layer.keys, joined.shape[1]
-    if joined.dtype is not torch.bfloat16 or keys.dtype is not torch.bfloat16 or keys.dim() != 4:
-        return None
-    before = keys.shape[2]
-    rooms = getattr(layer, "rooms", None)
-    if (
-        rooms is None
-        or rooms[0].data_ptr() != keys.data_ptr()  # cut at the end is fine, another order is not
-        or rooms[1].data_ptr() != layer.values.data_ptr()
-        or rooms[0].shape[2] < before + tokens
-        or rooms[0].shape[0] != len(keys)
-    ):
-        rooms = layer.rooms = (grow(keys, tokens), grow(layer.values, tokens))
-    turn_into_cache(joined, *angles, rooms, before)
-    layer.keys, layer.values = (room[:, :, : before + tokens] for room in rooms)
-    return layer.keys, layer.values
+    from tilewright.kernels.caches import room_in  # needs Transformers
+
+    return room_in(cache, index, *joined.shape[:2])
 
 
-def fuse_norms(model: nn.Module) -> None:
-    """Let every RMS norm of a known family be one operator."""
+def fuse_small_steps(model: nn.Module) -> None:
+    """Let every RMS norm of a known family be one operator, and a token of its layers two calls."""
     for module in model.modules():
-        if type(module).__name__ in {f"{family}RMSNorm" for family in FAMILIES}:
+        kind = type(module).__name__
+        if kind in {f"{family}RMSNorm" for family in FAMILIES}:
             module.__class__ = joined_class(FusedNorm, type(module))
+        elif kind in {f"{family}DecoderLayer" for family in FAMILIES} and can_step(module):
+            module.__class__ = joined_class(FusedLayer, type(module))
+
+
+class FusedLayer(nn.Module):
+    """A decoder layer whose small steps, for one token, are done where its products are."""
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Any = None,
+        use_cache: bool | None = False,
+        position_embeddings: tuple[Tensor, Tensor] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """As that of Transformers."""
+        if (
+            hidden_states.shape[1] == 1
+            and attention_mask is None
+            and past_key_values is not None
+            and position_embeddings is not None
+            and not torch.compiler.is_compiling()
+            and not kwargs.get("output_attentions")
+            and self.self_attn.config._attn_implementation == "sdpa"
+        ):
+            from tilewright.kernels.steps import step
+
+            done = step(self, hidden_states, past_key_values, position_embeddings)
+            if done is not None:
+                return done
+        return super().forward(
+            hidden_states,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            position_embeddings=position_embeddings,
+            **kwargs,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Addresses mean nothing in a copy or elsewhere.
+        return {key: value for key, value in self.__dict__.items() if key != "_step_plan"}
+
+
+def can_step(layer: nn.Module) -> bool:
+    """Whether a decoder layer consists of packed layers and norms that a step can do."""
+    attention, mlp = getattr(layer, "self_attn", None), getattr(layer, "mlp", None)
+    packed = (
+        *(getattr(attention, name, None) for name in ("qkv_proj", "o_proj")),
+        *(getattr(mlp, name, None) for name in ("gate_up_proj", "down_proj")),
+    )
+    return all(isinstance(part, SparseLinear) for part in packed)
 
 
 class FusedNorm(nn.Module):

@@ -19,7 +19,10 @@ from tilewright.kernels.forms import PARTS, family, matrix_of
 from tilewright.kernels.library import CCall, CProduct, available_paths, default_threads, library
 from tilewright.kernels.matrix import ORDERS, Multiplier
 
-__all__ = ["Prepared", "grow", "linear", "norm", "rms_norm", "rotate_", "turn_", "turn_into_cache"]
+__all__ = [
+    *("Prepared", "angles_of", "grow", "linear", "norm", "rms_norm", "rotate_", "turn_"),
+    "turn_into_cache",
+]
 
 
 class Prepared:
@@ -169,11 +172,17 @@ def turn_(x: Tensor, cosines: Tensor, sines: Tensor, heads: int) -> None:
         turned = torch.cat((-second, first), dim=-1)
         part.copy_(part * cosines.unsqueeze(2) + turned * sines.unsqueeze(2))
         return
-    cosines, sines = _angles(cosines, batch), _angles(sines, batch)
+    cosines, sines = angles_of((cosines, sines), batch)
     library().tw_rotate(
         *(x.data_ptr(), cosines.data_ptr(), sines.data_ptr(), batch * tokens, tokens),
         *(heads, 0, dim, features, None, None, 0, 0, default_threads()),
     )
+
+
+def angles_of(angles: tuple[Tensor, Tensor], batch: int) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of every token of every sequence."""
+    cosines, sines = angles
+    return _angles(cosines, batch), _angles(sines, batch)
 
 
 def _angles(angles: Tensor, batch: int) -> Tensor:
@@ -207,7 +216,7 @@ def turn_into_cache(
     keys, values = rooms
     heads, room, dim = keys.shape[1:]
     queries = features // dim - 2 * heads
-    cosines, sines = _angles(cosines, batch), _angles(sines, batch)
+    cosines, sines = angles_of((cosines, sines), batch)
     library().tw_rotate(
         *(x.data_ptr(), cosines.data_ptr(), sines.data_ptr(), batch * tokens, tokens),
         *(queries, heads, dim, features, keys.data_ptr(), values.data_ptr(), room, position),

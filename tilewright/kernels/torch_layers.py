@@ -1,4 +1,4 @@
-"""Sparse linear layers and caches inside a PyTorch model; needs the optional extra ``torch``.
+"""Sparse linear layers inside a PyTorch model; needs the optional extra ``torch``.
 
 For inference: nothing here computes gradients. Numbers are those of the kernels: bf16 operands,
 fp32 sums in the order of ``tilewright.golden.sparamx``, the bias added in fp32, one rounding to
@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tilewright.golden.deca import restore
-from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
-from tilewright.kernels.attention import Cache
 from tilewright.kernels.coded import CodedMatrix
 from tilewright.kernels.deca import DecaMatrix
 from tilewright.kernels.forms import PARTS, family, matrix_of, pack, prune_bits
@@ -127,7 +125,7 @@ class SparseLinear(nn.Module):
         if isinstance(matrix, DecaMatrix):
             dense = torch.from_numpy(restore(matrix.compressed)).to(torch.bfloat16)
         elif isinstance(matrix, CodedMatrix):
-            ones = _numpy_bits(torch.eye(self.in_features, dtype=torch.bfloat16))
+            ones = bits_of(torch.eye(self.in_features, dtype=torch.bfloat16))
             sums = torch.from_numpy(matrix.multiply(ones).view(np.float32))
             dense = sums.T.to(torch.bfloat16)  # each is one weight, exactly
         else:
@@ -206,11 +204,11 @@ def pruned_bits(weight: Tensor, sparsity: float | None) -> NDArray[np.uint16]:
     """
     if sparsity is None or weight.dtype is torch.bfloat16:
         if not sparsity:
-            return _numpy_bits(weight.to(torch.bfloat16))
-        bits = _numpy_bits(weight.clone(memory_format=torch.contiguous_format))
+            return bits_of(weight.to(torch.bfloat16))
+        bits = bits_of(weight.clone(memory_format=torch.contiguous_format))
         prune_bits(bits, sparsity)
         return bits
-    return _numpy_bits(prune(weight, sparsity).to(torch.bfloat16))
+    return bits_of(prune(weight, sparsity).to(torch.bfloat16))
 
 
 def prune(weight: Tensor, sparsity: float) -> Tensor:
@@ -239,52 +237,6 @@ def joined(matrices: Sequence[NDArray[np.uint16]], gated: bool) -> NDArray[np.ui
     return together.numpy().view(np.uint16)
 
 
-class SparseKVCache:
-    """Keys and values of a prompt, pruned and packed; tokens that follow stay dense.
-
-    One entry per layer: tensors (heads, tokens, dim). Pruning is by magnitude over a layer.
-    """
-
-    def __init__(
-        self,
-        keys: list[Tensor],
-        values: list[Tensor],
-        *,
-        key_sparsity: float = KEY_SPARSITY,
-        value_sparsity: float = VALUE_SPARSITY,
-        threads: int | None = None,
-    ):
-        if len(keys) != len(values):
-            raise ValueError(f"keys of {len(keys)} layers and values of {len(values)}")
-        self.threads = threads
-        self._layers = [
-            Cache(
-                k.to(torch.float32).numpy(),
-                v.to(torch.float32).numpy(),
-                key_sparsity=key_sparsity,
-                value_sparsity=value_sparsity,
-            )
-            for k, v in zip(keys, values, strict=True)
-        ]
-        self._tails: list[tuple[Tensor, Tensor] | None] = [None] * len(keys)
-
-    def append(self, layer: int, key: Tensor, value: Tensor) -> None:
-        """One or more new tokens of a layer, (heads, tokens, dim)."""
-        new = (key.to(torch.bfloat16), value.to(torch.bfloat16))
-        tail = self._tails[layer]
-        if tail is not None:
-            new = (torch.cat([tail[0], new[0]], dim=1), torch.cat([tail[1], new[1]], dim=1))
-        self._tails[layer] = new
-
-    def attend(self, layer: int, query: Tensor) -> Tensor:
-        """(query heads, dim) -> the same: softmax(q k / sqrt(dim)) v over prompt and tail."""
-        tail = self._tails[layer]
-        extra = () if tail is None else tuple(_numpy_bits(part) for part in tail)
-        bits = _numpy_bits(query.to(torch.bfloat16))
-        result = self._layers[layer].attend(bits, *extra, threads=self.threads)
-        return torch.from_numpy(result.view(np.float32)).to(query.dtype)
-
-
-def _numpy_bits(tensor: Tensor) -> NDArray[np.uint16]:
+def bits_of(tensor: Tensor) -> NDArray[np.uint16]:
     """bf16 patterns of a tensor, without a copy where its memory allows."""
     return tensor.detach().contiguous().view(torch.int16).numpy().view(np.uint16)

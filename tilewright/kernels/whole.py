@@ -8,8 +8,11 @@ the optional extra ``torch`` and Hugging Face Transformers.
 # Annotations stay text, so that the documentation can be built where PyTorch is not installed.
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,24 +20,29 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
-from time import perf_counter
+from time import gmtime, perf_counter, strftime
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
 from tilewright.golden.sparamx.coded import SLACK as CODED_SLACK
 from tilewright.kernels import models as model_code
+from tilewright.kernels.caches import SparseCache
 from tilewright.kernels.forms import family
 from tilewright.kernels.machine import describe_machine
 from tilewright.kernels.memory import SLACK
-from tilewright.kernels.models import Site, fuse_norms, sites, sparsify
+from tilewright.kernels.models import Site, fuse_small_steps, sites, sparsify
+from tilewright.kernels.steps import clocked
 from tilewright.kernels.torch_layers import SparseLinear, settled
 
 __all__ = ["ModelPlan", "full_model_plan", "quick_model_plan", "run"]
 
+LONG_FORMS = (("bf16", 0.5), ("int8", 0.5))  # what is decoded with at a long context
 Progress = Callable[[str], None]
 STOCK = "stock bf16"
+COMMAND = "tilewright kernels model"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +62,12 @@ class ModelPlan:
     )
     sparsities: tuple[float, ...] = (0.3, 0.5, 0.7)  # bf16, batch 1
     layers: tuple[tuple[int, int], ...] = ((4096, 4096), (4096, 1024), (4096, 14336), (14336, 4096))
-    layer_batches: tuple[int, ...] = (1, 4, 16, 32, 64, 128, 256)
-    working_set: int = 600_000_000  # bytes of weights that each kernel goes through, at least
+    layer_batches: tuple[int, ...] = (1, 4, 8, 16, 32, 64, 128, 256)
+    working_set: int = 400_000_000  # bytes of weights that each kernel goes through, at least
     batches: tuple[int, ...] = (1, 16, 32)
-    prompts: tuple[int, ...] = (64, 256)  # tokens of a prompt, for its own time
+    prompts: tuple[int, ...] = (256,)  # tokens of a prompt, for its own time
     context: int = 128  # tokens in the cache when decoding starts
+    long_context: int = 16384  # the same where keys and values are pruned, and where they are not
     tokens: int = 4  # of a turn
     rounds: int = 5
 
@@ -84,6 +93,7 @@ def quick_model_plan() -> ModelPlan:
         batches=(1, 3),
         prompts=(5,),
         context=8,
+        long_context=40,
         tokens=2,
         rounds=2,
     )
@@ -97,63 +107,95 @@ def run(
     """Measure everything that ``plan`` asks for, as plain JSON data.
 
     ``progress`` is told what comes next, ``steps`` times; ``keep`` is given the record as far
-    as it has come.
+    as it has come. The record says when each part began, so that it is seen to be of one run.
     """
+    start = perf_counter()
+    record: dict[str, Any] = {
+        "command": COMMAND,
+        "began": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime()),
+        "seconds_at": {},
+        "machine": asdict(describe_machine()),
+        "plan": asdict(plan),
+        "threads": torch.get_num_threads(),
+        "environment": {k: v for k, v in os.environ.items() if re.match("OMP_|GOMP_|MKL_|KMP_", k)},
+    }
+
+    def comes(text: str) -> None:
+        keep(rounded(record))
+        record["seconds_at"][text] = perf_counter() - start
+        progress(text)
+
+    comes("stock, passive waiting")
+    record["stock_passive"] = measure_passive(plan)
     models: dict[str, nn.Module] = {}
-    packing = []
+    record["packing"] = []
     if plan.forms:  # first, while nothing else is in memory
-        progress("packing")
+        comes("packing")
         packed, about = measure_packing(plan, *plan.forms[0])
-        packing.append(about)
-    progress("stock model")
+        record["packing"].append(about)
+    comes("stock model")
     stock = models[STOCK] = random_model(plan)
     if plan.forms:
         models[name_of(*plan.forms[0])] = packed
     for form, sparsity in plan.forms[1:]:
         name = name_of(form, sparsity)
-        progress(f"{name} model")
+        comes(f"{name} model")
         models[name] = packed_twin(stock, form, sparsity)
-    record: dict[str, Any] = {
-        "machine": asdict(describe_machine()),
-        "plan": asdict(plan),
-        "threads": torch.get_num_threads(),
-        "environment": {k: v for k, v in os.environ.items() if re.match("OMP_|GOMP_|MKL_|KMP_", k)},
-        "weights": [{"model": n, "bytes": weight_bytes_of(m)} for n, m in models.items()],
-        "packing": packing,
-        "decode": [],
-        "prompt": [],
-        "operators": [],
-        "sparsity": [],
-        "layers": [],
-    }
+    record["weights"] = [{"model": n, "bytes": weight_bytes_of(m)} for n, m in models.items()]
+    record |= {"decode": [], "operators": [], "long_context": [], "sparsity": []}
+    record |= {"prompt": [], "layers": []}
     with torch.inference_mode():
         for batch in plan.batches:
-            progress(f"decode, batch {batch}")
+            comes(f"decode, batch {batch}")
             record["decode"] += measure_decode(plan, models, batch)
             for name, model in models.items():
                 record["operators"] += measure_operators(plan, name, model, batch)
-            keep(rounded(record))
-        for length in plan.prompts:
-            progress(f"prompt of {length}")
-            record["prompt"] += measure_prompt(plan, models, length)
-            keep(rounded(record))
-        progress("sparsities")
+        comes("long context")
+        record["long_context"] = measure_long_context(plan, models)
+        comes("sparsities")
         record["sparsity"] = measure_sparsities(plan, models)
-        keep(rounded(record))
+        for length in plan.prompts:
+            comes(f"prompt of {length}")
+            record["prompt"] += measure_prompt(plan, models, length)
         models.clear()
-        progress("layers")
+        comes("layers")
         record["layers"] = measure_layers(plan)
+    record["seconds_at"]["end"] = perf_counter() - start
     return rounded(record)
 
 
 def steps(plan: ModelPlan) -> int:
     """How often :func:`run` reports progress."""
-    return 3 + len(plan.forms) + len(plan.batches) + len(plan.prompts)
+    return 5 + len(plan.forms) + len(plan.batches) + len(plan.prompts)
 
 
 def name_of(form: str, sparsity: float) -> str:
     """What a model is called in the record."""
     return f"sparse {form}" if sparsity else f"dense {form}"
+
+
+def measure_passive(plan: ModelPlan) -> dict[str, Any]:
+    """Stock PyTorch in a process of its own whose idle threads sleep at once, batch 1."""
+    code = "import sys; from tilewright.kernels import whole; whole.print_stock(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, json.dumps(asdict(plan))],
+        env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return {"failed": (done.stderr.strip().split("\n") or ["no output"])[-1][:300]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def print_stock(plan: str) -> None:
+    """Decode with the stock model of a plan, which is JSON here, and print the seconds as JSON."""
+    shape = ModelPlan(**json.loads(plan))
+    with torch.inference_mode():
+        (row,) = measure_decode(shape, {STOCK: random_model(shape)}, 1)
+    print(json.dumps(row))
 
 
 def measure_packing(plan: ModelPlan, form: str, sparsity: float) -> tuple[Any, dict[str, Any]]:
@@ -231,7 +273,7 @@ def packed_twin(model: Any, form: str, sparsity: float) -> Any:
         if key not in done:
             done[key] = packed_layer(site, form, sparsity)
         site.put(copy_of(done[key]))
-    fuse_norms(copy)
+    fuse_small_steps(copy)
     return copy
 
 
@@ -244,7 +286,7 @@ def packed_layer(site: Site, form: str, sparsity: float) -> SparseLinear:
     if family(form) != "coded" or sum(layer.out_features for layer in layers) % 16:
         return SparseLinear.of(layers, sparsity, form, gated=site.gated)
     outputs, inputs = sum(layer.out_features for layer in layers), layers[0].in_features
-    most = min(1024, layers[0].out_features)
+    most = min(256, layers[0].out_features)
     counts = [n for n in range(16, most + 1, 16) if outputs % n == 0]
     some = counts[-1]
     few = nn.Linear(inputs, some, bias=False, device="meta")
@@ -297,16 +339,17 @@ def peak_memory(*, reset: bool = False) -> int:
 class Decoder:
     """A model with a filled cache that decodes some tokens at a time, from the same point on."""
 
-    def __init__(self, model: Any, plan: ModelPlan, batch: int):
+    def __init__(self, model: Any, plan: ModelPlan, batch: int, cache: Any = None):
         from transformers import DynamicCache
 
-        self.model, self.plan = model, plan
+        self.model, self.plan, self.cache = model, plan, cache
         torch.manual_seed(3)
-        prompt = torch.randint(0, plan.vocab_size, (1, plan.context))
-        self.cache = DynamicCache(config=model.config)
-        model(prompt, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
-        if batch > 1:
-            self.cache.batch_repeat_interleave(batch)
+        if cache is None:
+            prompt = torch.randint(0, plan.vocab_size, (1, plan.context))
+            self.cache = DynamicCache(config=model.config)
+            model(prompt, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
+            if batch > 1:
+                self.cache.batch_repeat_interleave(batch)
         self.token = torch.arange(batch)[:, None]
 
     def decode(self, tokens: int) -> None:
@@ -327,6 +370,50 @@ def measure_decode(plan: ModelPlan, models: dict[str, nn.Module], batch: int) ->
     return [
         {"model": name, "batch": batch, **summary([t / plan.tokens for t in laps])}
         for name, laps in times.items()
+    ]
+
+
+def measure_long_context(plan: ModelPlan, models: dict[str, nn.Module]) -> list[dict]:
+    """Seconds per token where the cache is long: as Transformers has it, and packed, in turn.
+
+    Keys and values are random; every layer has the same in memory of its own, since speed needs no
+    more and a prompt of this length would take minutes.
+    """
+    from transformers import DynamicCache
+
+    config: Any = models[STOCK].config
+    heads = config.num_key_value_heads
+    shape = (1, heads, plan.long_context, config.hidden_size // config.num_attention_heads)
+    torch.manual_seed(5)
+    keys, values = (torch.randn(shape).to(torch.bfloat16) for _ in range(2))
+
+    def plain() -> Any:
+        cache = DynamicCache(config=config)
+        for index in range(config.num_hidden_layers):
+            cache.update(keys.clone(), values.clone(), index)
+        return cache
+
+    def packed(key_share: float, value_share: float) -> Any:
+        cache = SparseCache(config, key_sparsity=key_share, value_sparsity=value_share)
+        first = cache.layers[0]
+        first.update(keys, values)
+        first.pack()
+        for layer in cache.layers[1:]:
+            layer.take(first)
+        return cache
+
+    entered = {(STOCK, "PyTorch"): Decoder(models[STOCK], plan, 1, plain())}
+    for form, sparsity in [f for f in plan.forms if f in LONG_FORMS]:
+        name = name_of(form, sparsity)
+        caches = {"PyTorch": plain(), "dense kernel": packed(0.0, 0.0)}
+        caches["pruned"] = packed(KEY_SPARSITY, VALUE_SPARSITY)
+        entered |= {(name, c): Decoder(models[name], plan, 1, cache) for c, cache in caches.items()}
+    calls = {f"{n}: {c}": partial(d.decode, plan.tokens) for (n, c), d in entered.items()}
+    times = take_turns(calls, plan.rounds)
+    return [
+        {"model": n, "attention": c, "tokens": plan.long_context}
+        | summary([t / plan.tokens for t in times[f"{n}: {c}"]])
+        for n, c in entered
     ]
 
 
@@ -432,11 +519,14 @@ def measure_operators(plan: ModelPlan, name: str, model: Any, batch: int) -> lis
     """
     decoder = Decoder(model, plan, batch)
     decoder.decode(1)
-    with clocks(model, decoder.cache) as spent:
+    with clocks(model, decoder.cache) as spent, clocked() as inside:
         start = perf_counter()
         decoder.decode(plan.tokens)
         total = perf_counter() - start
     parts = dict(spent)
+    for part, seconds in inside.seconds().items():
+        if seconds:
+            parts[part] = parts.get(part, 0.0) + seconds
     parts["rest"] = total - sum(parts.values())
     return [
         {"model": name, "batch": batch, "operator": part, "seconds": seconds / plan.tokens}
@@ -464,7 +554,12 @@ def clocks(model: Any, cache: Any) -> Iterator[dict[str, float]]:
         setattr(owner, key, call)
         undo.append(lambda: setattr(owner, key, inner) if own else delattr(owner, key))
 
+    stepping: tuple[str, ...] = ()  # layers whose steps have clocks of their own
     for module_name, module in model.named_modules():
+        if isinstance(module, model_code.FusedLayer):
+            stepping = (*stepping, f"{module_name}.")
+        if module_name.startswith(stepping):
+            continue
         if isinstance(module, nn.Linear | SparseLinear):
             timed(module, "forward", "head" if module_name == "lm_head" else "linear layers")
         elif "RMSNorm" in type(module).__name__:
@@ -474,8 +569,8 @@ def clocks(model: Any, cache: Any) -> Iterator[dict[str, float]]:
         elif "RotaryEmbedding" in type(module).__name__:
             timed(module, "forward", "angles")
     timed(cache, "update", "cache")
-    timed(model_code, "store", "positions and cache")
-    timed(torch.nn.functional, "scaled_dot_product_attention", "attention")
+    if not stepping:
+        timed(torch.nn.functional, "scaled_dot_product_attention", "attention")
     try:
         yield spent
     finally:

@@ -12,20 +12,27 @@ struct RowPair {
     __m512i even, odd;  // 32 bf16 each: pairs of inputs of 16 outputs
 };
 
+// How VPMULTISHIFTQB moves the second, third and fourth code of every word down. Made by the
+// compiler, since a decoder is set up for every segment.
+struct NibbleShifts {
+    alignas(64) uint8_t of[3][64];
+    constexpr NibbleShifts() : of() {
+        for (int k = 1; k < 4; k++)
+            for (int i = 0; i < 64; i++)
+                of[k - 1][i] = uint8_t((i % 8 / 2 * 16 + 4 * k + i % 2 * 8) % 64);
+    }
+};
+inline constexpr NibbleShifts kNibbleShifts;
+
 // Up to 4 bits: four codes in a word, each the index of VPERMW where it is shifted down to. What
 // stands above an index does not count, so nothing is masked. VPMULTISHIFTQB shifts on the same
 // port as the permutation, and leaves the other one to the dot products.
 class NibbleDecoder {
   public:
     explicit NibbleDecoder(const CodedWeights &w) {
-        alignas(64) uint16_t twice[32];
-        alignas(64) uint8_t shifts[64];
-        for (int i = 0; i < 32; i++) twice[i] = w.table[i % 16];
-        table_ = _mm512_load_si512(twice);
-        for (int k = 1; k < 4; k++) {
-            for (int i = 0; i < 64; i++) shifts[i] = uint8_t((i % 8 / 2 * 16 + 4 * k + i % 2 * 8) % 64);
-            shifts_[k - 1] = _mm512_load_si512(shifts);
-        }
+        const __m256i once = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(w.table));
+        table_ = _mm512_broadcast_i64x4(once);
+        for (int k = 0; k < 3; k++) shifts_[k] = _mm512_load_si512(kNibbleShifts.of[k]);
     }
 
     static constexpr int64_t kBytes = 256;
@@ -61,10 +68,13 @@ template <bool Sparse>
 class ByteDecoder {
   public:
     explicit ByteDecoder(const CodedWeights &w) : low_(_mm512_set1_epi8(char(w.low_mask))) {
-        alignas(64) uint8_t high[64] = {};
-        for (int code = 0; code < 256; code++)
-            if (w.table[code]) high[code % 64] = uint8_t(w.table[code] >> 8);
-        high_ = _mm512_load_si512(high);
+        // Of codes with the same six bits, that of the last one that stands for something counts.
+        __m256i low = _mm256_setzero_si256(), high = low;
+        for (int code = 0; code < 256; code += 64) {
+            low = high_bytes(low, w.table + code);
+            high = high_bytes(high, w.table + code + 32);
+        }
+        high_ = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
     }
 
     void begin(const uint8_t *mask, const uint8_t *codes) { mask_ = mask, codes_ = codes; }
@@ -85,6 +95,12 @@ class ByteDecoder {
     const uint8_t *end() const { return codes_; }
 
   private:
+    static __m256i high_bytes(__m256i before, const uint16_t *table) {
+        const __m512i words = _mm512_loadu_si512(table);
+        return _mm512_mask_cvtepi16_epi8(before, _mm512_test_epi16_mask(words, words),
+                                         _mm512_srli_epi16(words, 8));
+    }
+
     const uint8_t *mask_ = nullptr, *codes_ = nullptr;
     __m512i low_, high_;
 };

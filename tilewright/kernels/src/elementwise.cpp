@@ -11,6 +11,7 @@ namespace tilewright {
 namespace avx512 {  // loops_avx512.cpp
 void normalise(const uint16_t *, const uint16_t *, uint16_t *, int64_t, float);
 void turn(const uint16_t *, const uint16_t *, const uint16_t *, int64_t, uint16_t *);
+void add(const uint16_t *, const uint16_t *, uint16_t *, int64_t);
 }  // namespace avx512
 
 namespace {
@@ -21,9 +22,11 @@ constexpr int64_t kSmall = 1 << 16;  // elements below which waking other thread
 const bool wide = has(kAvx512);
 const auto normalise = wide ? avx512::normalise : loops::normalise;
 const auto turn = wide ? avx512::turn : loops::turn;
+const auto add = wide ? avx512::add : loops::add;
 #else
 const auto normalise = loops::normalise;
 const auto turn = loops::turn;
+const auto add = loops::add;
 #endif
 
 struct NormTask final : Task {
@@ -69,6 +72,17 @@ struct TurnTask final : Task {
     }
 };
 
+struct AddTask final : Task {
+    const uint16_t *x, *more;
+    uint16_t *y;
+    int64_t count;
+
+    void run(int thread, int team) const override {
+        const int64_t first = count * thread / team, last = count * (thread + 1) / team;
+        add(x + first, more + first, y + first, last - first);
+    }
+};
+
 }  // namespace
 }  // namespace tilewright
 
@@ -94,6 +108,12 @@ void tw_rotate(uint16_t *x, const uint16_t *cosines, const uint16_t *sines, int6
     task.pitch = pitch, task.key_room = key_room, task.value_room = value_room;
     task.room = room, task.position = position;
     run_in_pool(rows * pitch < kSmall ? 1 : threads, task);
+}
+
+void tw_add(const uint16_t *x, const uint16_t *more, uint16_t *y, int64_t count, int32_t threads) {
+    AddTask task;
+    task.x = x, task.more = more, task.y = y, task.count = count;
+    run_in_pool(count < kSmall ? 1 : threads, task);
 }
 
 }  // extern "C"

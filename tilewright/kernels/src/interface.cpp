@@ -574,14 +574,6 @@ int32_t tw_join_openmp() { return join_openmp(); }
 // For trials and tests: the number of rows from which on AMX takes strips by pairs; 0: as measured.
 void tw_set_many_rows(int64_t rows) { many_rows = rows; }
 
-// Everything in one structure: Python passes one argument faster than six.
-struct Call {
-    const Product *products;
-    int64_t count;
-    const int64_t *bounds;  // first strip of each thread, and behind the last one
-    int32_t threads, path, order;
-};
-
 void tw_multiply(const Call *call) {
     static thread_local MultiplyTask task;  // keeps its memory
     task.prepare(call->products, call->count, call->bounds, call->threads, Path(call->path),

@@ -77,6 +77,14 @@ struct Product {
     const CodedWeights *coded;
 };
 
+// What one call multiplies. Everything in one structure: Python passes one argument faster than six.
+struct Call {
+    const Product *products;
+    int64_t count;
+    const int64_t *bounds;  // first strip of each thread, and behind the last one
+    int32_t threads, path, order;
+};
+
 // What all kinds of weights have: `member` of the one that the product is of.
 template <class Get>
 inline int64_t of_weights(const Product &p, Get get) {
@@ -273,3 +281,16 @@ inline void put(const Product &p, int64_t outputs, int64_t row, int64_t strip,
 }
 
 }  // namespace tilewright
+
+// --- what Python calls and other files call too
+
+extern "C" {
+void tw_multiply(const tilewright::Call *call);
+void tw_norm(const uint16_t *x, const uint16_t *weight, uint16_t *y, int64_t rows, int64_t length,
+             float epsilon, int32_t threads);
+void tw_rotate(uint16_t *x, const uint16_t *cosines, const uint16_t *sines, int64_t rows,
+               int64_t tokens, int64_t queries, int64_t keys, int64_t dim, int64_t pitch,
+               uint16_t *key_room, uint16_t *value_room, int64_t room, int64_t position,
+               int32_t threads);
+void tw_add(const uint16_t *x, const uint16_t *more, uint16_t *y, int64_t count, int32_t threads);
+}

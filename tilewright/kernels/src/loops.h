@@ -61,6 +61,12 @@ void turn(const uint16_t *__restrict from, const uint16_t *__restrict cosines,
     }
 }
 
+// y = x + more.
+void add(const uint16_t *__restrict x, const uint16_t *__restrict more, uint16_t *__restrict y,
+         int64_t count) {
+    for (int64_t k = 0; k < count; k++) y[k] = uint16_t(nearest(as_float(x[k]) + as_float(more[k])));
+}
+
 }  // namespace loops
 }  // namespace
 }  // namespace tilewright

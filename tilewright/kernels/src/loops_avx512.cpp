@@ -14,4 +14,8 @@ void turn(const uint16_t *from, const uint16_t *cosines, const uint16_t *sines, 
     loops::turn(from, cosines, sines, dim, to);
 }
 
+void add(const uint16_t *x, const uint16_t *more, uint16_t *y, int64_t count) {
+    loops::add(x, more, y, count);
+}
+
 }  // namespace tilewright::avx512
