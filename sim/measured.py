@@ -12,18 +12,13 @@ from tilewright.sim.inputs import measured
 from tilewright.sim.records import NoRecordError
 
 __all__ = [
-    *("BLOCK", "attention_seconds", "batch_seconds", "block_seconds", "layer_seconds"),
-    *("model_seconds", "record", "sparsity_seconds"),
+    *("batch_seconds", "layer_seconds", "long_context_seconds", "model_seconds", "record"),
+    "sparsity_seconds",
 ]
 
 RECORD = Path(__file__).parents[1] / "kernels" / "records" / "xeon-amx-16.json"
 # Of whole models; ``tilewright kernels model`` makes it.
 MODEL_RECORD = RECORD.parent / "models" / RECORD.name
-# Linear layers of a block of Llama 3 8B, inputs x outputs: q, k, v, o, gate, up, down.
-BLOCK = (
-    *("4096x4096", "4096x1024", "4096x1024", "4096x4096"),
-    *("4096x14336", "4096x14336", "14336x4096"),
-)
 
 
 @cache
@@ -55,27 +50,25 @@ def model_seconds(model: str, batch: int) -> float:
 
 
 def sparsity_seconds() -> dict[float, float]:
-    """The layer that was measured along the share of zeros, batch 1, sparse bf16."""
-    rows = _record(RECORD)["sparsity"]
-    return {row["sparsity"]: row["seconds"] for row in rows if row["kernel"] == "sparse bf16"}
+    """One token of a whole Llama 3 8B along the share of zeros, batch 1, sparse bf16."""
+    rows = _record(MODEL_RECORD)["sparsity"]
+    return {row["sparsity"]: row["seconds"] for row in rows if row["model"] == "sparse bf16"}
+
+
+def long_context_seconds(attention: str) -> float:
+    """One token of a whole sparse Llama 3 8B at 16K context, by who attends to its cache."""
+    for row in _record(MODEL_RECORD)["long_context"]:
+        if (row["model"], row["attention"]) == ("sparse bf16", attention):
+            return measured(f"silicon.attention_{attention}", float(row["seconds"]))
+    raise NoRecordError(f"no measurement of the attention {attention!r} in a whole model")
 
 
 def layer_seconds(layer: str, batch: int, kernel: str) -> float:
-    """One multiplication, half of the weights zero; ``layer`` is inputs x outputs."""
+    """One multiplication as in a model, half of the weights zero; ``layer``: inputs x outputs."""
     inputs, outputs = (int(part) for part in layer.split("x"))
-    return _seconds("layers", inputs=inputs, outputs=outputs, batch=batch, kernel=kernel)
-
-
-def block_seconds(batch: int, kernel: str) -> float:
-    """Return the time of all linear layers of one decoder layer of Llama 3 8B."""
-    return sum(layer_seconds(layer, batch, kernel) for layer in BLOCK)
+    return _seconds("in_model", inputs=inputs, outputs=outputs, batch=batch, kernel=kernel)
 
 
 def batch_seconds(batch: int, kernel: str) -> float:
     """The layer that was measured along the batch."""
     return _seconds("batch", batch=batch, kernel=kernel)
-
-
-def attention_seconds(kernel: str) -> float:
-    """The two products of a block's attention for one token at 16K context, pruned or dense."""
-    return _seconds("attention", kernel=kernel)

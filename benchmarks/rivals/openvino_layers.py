@@ -6,6 +6,7 @@ Random weights, no attention: what OpenVINO's compressed matrix multiplications 
 
 import statistics
 import sys
+from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
@@ -15,16 +16,24 @@ from openvino import opset13 as ops
 DIM, INNER, KEYS, GROUP = 4096, 14336, 1024, 128
 
 
+def piece_of(rows: int, make: Callable[[int], np.ndarray]) -> np.ndarray:
+    """``rows`` rows, a few random ones over and over: fast to make, and speed needs no more."""
+    few = min(rows, 256)
+    return np.tile(make(few), (-(-rows // few), 1))[:rows]
+
+
 def weight(kind: str, rows: int, columns: int, rng: np.random.Generator) -> ov.Node:
     """A constant, with the operations that OpenVINO takes for decompression of weights."""
     if kind == "bf16":
-        values = rng.standard_normal((rows, columns), np.float32) * np.float32(0.02)
-        return ops.convert(ops.constant(values.astype(np.float16)), "f32")
+        values = piece_of(rows, lambda n: rng.standard_normal((n, columns), np.float32))
+        return ops.convert(ops.constant((values * 0.02).astype(np.float16)), "f32")
     if kind == "int8":
-        codes = ops.constant(rng.integers(-127, 128, (rows, columns), np.int8))
+        codes = ops.constant(
+            piece_of(rows, lambda n: rng.integers(-127, 128, (n, columns), np.int8))
+        )
         scale = ops.constant(np.full((rows, 1), 1e-4, np.float32))
         return ops.multiply(ops.convert(codes, "f32"), scale)
-    packed = rng.integers(0, 256, (rows, columns // 2), np.uint8)
+    packed = piece_of(rows, lambda n: rng.integers(0, 256, (n, columns // 2), np.uint8))
     tensor = ov.Tensor(packed, ov.Shape([rows, columns // GROUP, GROUP]), ov.Type.u4)
     scale = ops.constant(np.full((rows, columns // GROUP, 1), 1e-3, np.float32))
     zero = ops.constant(np.full((rows, columns // GROUP, 1), 8, np.float32))

@@ -3,8 +3,9 @@
     python benchmarks/rivals/rivals.py SOURCES WORK -o OUT.json [--layers 32] [--vocabulary 128256]
 
 SOURCES holds what was carried here: ``llama.tar.xz`` (llama.cpp's sources, folder ``lc``), the
-wheel of ``gguf``, and where it is wanted ``openvino.tar.xz`` (OpenVINO with its CPU plugin and GGUF
-frontend). WORK is a folder with room for the largest model file: 16 GB of bf16.
+wheel of ``gguf``, and where they are wanted ``openvino.tar.xz`` (OpenVINO with its CPU plugin) and
+``kt.tar.xz`` (kt-kernel's extension for AMX and its libraries). WORK is a folder with room for the
+model files: 30 GB of all three types.
 """
 
 import argparse
@@ -15,28 +16,62 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from time import gmtime, strftime
 from typing import Any
 
 HERE = Path(__file__).parent
 OPENVINO_LAYERS = 8  # its linear layers alone: its GGUF frontend gives graphs without a cache
-SECONDS = 200  # after which a program has failed
+SECONDS = 90  # after which a program has failed
 
 
 def prepare(sources: Path, work: Path) -> dict[str, str]:
-    """Unpack everything once and build llama.cpp; the environment that finds the packages."""
+    """Unpack everything once; the environment that finds the packages."""
     packages = work / "py"
     if not packages.exists():
         packages.mkdir(parents=True)
         for wheel in sources.glob("*.whl"):
             zipfile.ZipFile(wheel).extractall(packages)
-        for name, target in (("llama", work), ("openvino", packages)):
+        for name, target in (("llama", work), ("openvino", packages), ("kt", work / "kt")):
             archive = sources / f"{name}.tar.xz"
             if archive.exists():
+                target.mkdir(exist_ok=True)
                 with tarfile.open(archive) as tar:
                     tar.extractall(target, filter="data")
+    return {**os.environ, "PYTHONPATH": str(packages)}
+
+
+def write_models(options: argparse.Namespace, environment: dict[str, str]) -> None:
+    """Files of every type that are not there yet, side by side."""
+    size = (str(options.layers), str(options.vocabulary))
+    files = {kind: options.work / f"{kind}.gguf" for kind in options.types}
+    writers = [
+        subprocess.Popen([sys.executable, HERE / "gguf_model.py", f, kind, *size], env=environment)
+        for kind, f in files.items()
+        if not f.exists()
+    ]
+    build_llama(options.work)  # meanwhile
+    if any(writer.wait() for writer in writers):
+        raise SystemExit("a model file was not written")
+
+
+def build_llama(work: Path) -> None:
+    """llama.cpp and the program that times it, unless they are there."""
     if not (work / "build" / "llama_decode").exists():
         subprocess.run(["bash", HERE / "build_llama.sh", work / "lc", work / "build"], check=True)
-    return {**os.environ, "PYTHONPATH": str(packages)}
+
+
+def command_of(arguments: list[str], options: argparse.Namespace) -> str:
+    """The command line with names in the place of this machine's folders."""
+    folders = {str(options.sources): "SOURCES", str(options.work): "WORK"}
+    folders[str(options.output)] = "OUT.json"
+    words = [folders.get(word, word) for word in arguments]
+    return " ".join(["python benchmarks/rivals/rivals.py", *words])
+
+
+def processor() -> str:
+    """What the system calls it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
 
 
 def milliseconds(command: list[Any], environment: dict[str, str]) -> dict[str, Any]:
@@ -52,11 +87,14 @@ def milliseconds(command: list[Any], environment: dict[str, str]) -> dict[str, A
         )
     except subprocess.TimeoutExpired:
         return {"failed": f"more than {SECONDS} s"}
+    except OSError as error:
+        return {"failed": str(error)}
     lines = done.stdout.split("\n")
     try:
         return {"milliseconds": float(lines[-2] if lines[-1] == "" else lines[-1])}
     except (ValueError, IndexError):
-        return {"failed": (done.stderr.strip().split("\n") or ["no output"])[-1][:300]}
+        said = done.stderr.strip().split("\n")[-1][:300]
+        return {"failed": said or f"exit status {done.returncode} without a word"}
 
 
 def main() -> None:
@@ -67,33 +105,53 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--vocabulary", type=int, default=128256)
-    parser.add_argument("--types", nargs="+", default=["bf16", "q8_0", "q4_0"])
+    parser.add_argument("--types", nargs="*", default=["bf16", "q8_0", "q4_0"])
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 16])
+    parser.add_argument("--context", type=int, default=128, help="tokens before those timed")
     parser.add_argument("--tokens", type=int, default=16)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--openvino", nargs="*", default=[], help="bf16, int8 and int4, if any")
+    parser.add_argument("--kt", nargs="*", default=[], help="bf16, int8 and int4, if any")
+    parser.add_argument("--prepare", action="store_true", help="build, write model files, and stop")
     options = parser.parse_args()
     environment = prepare(options.sources, options.work)
-    rows: list[dict[str, Any]] = []
+    write_models(options, environment)
+    if options.prepare:
+        return
+    record: dict[str, Any] = {
+        "command": command_of(sys.argv[1:], options),
+        "began": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime()),
+        "processor": processor(),
+        "layers": options.layers,
+        "vocabulary": options.vocabulary,
+        "context": options.context,
+        "threads": options.threads,
+        "rows": [],
+    }
+
+    def note(row: dict[str, Any], found: dict[str, Any]) -> None:
+        record["rows"].append({**row, **found})
+        print(json.dumps(record["rows"][-1]), flush=True)
+        options.output.write_text(json.dumps(record, indent=1) + "\n")
+
     for kind in options.types:
         model = options.work / f"{kind}.gguf"
-        size = (options.layers, options.vocabulary)
-        writer = [sys.executable, HERE / "gguf_model.py", model, kind, *map(str, size)]
-        subprocess.run(writer, env=environment, check=True)
         for batch in options.batches:
             command = [options.work / "build" / "llama_decode", model, options.threads]
-            found = milliseconds([*command, batch, 0, options.tokens], environment)
-            rows.append({"program": "llama.cpp", "type": kind, "batch": batch, **found})
-            print(json.dumps(rows[-1]), flush=True)
+            found = milliseconds([*command, batch, options.context, options.tokens], environment)
+            note({"program": "llama.cpp", "type": kind, "batch": batch, "part": "tokens"}, found)
         model.unlink()
     for kind in options.openvino:
         for batch in options.batches:
             command = [sys.executable, HERE / "openvino_layers.py", kind, OPENVINO_LAYERS, batch]
-            found = milliseconds(command, environment)
-            about = {"program": "OpenVINO, linear layers", "layers": OPENVINO_LAYERS}
-            rows.append({**about, "type": kind, "batch": batch, **found})
-            print(json.dumps(rows[-1]), flush=True)
-    options.output.write_text(json.dumps(rows, indent=1) + "\n")
+            part = f"linear layers of {OPENVINO_LAYERS} decoder layers"
+            row = {"program": "OpenVINO", "type": kind, "batch": batch, "part": part}
+            note(row, milliseconds(command, environment))
+    for kind in options.kt:
+        for batch in options.batches:
+            command = [sys.executable, HERE / "kt_mlp.py", options.work / "kt", kind, batch]
+            row = {"program": "kt-kernel", "type": kind, "batch": batch, "part": "one MLP"}
+            note(row, milliseconds(command, dict(os.environ)))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tilewright import cli
+from tilewright.kernels import bench
 from tilewright.kernels.bench import rounded, run, steps
 from tilewright.kernels.library import Path as KernelPath
 from tilewright.kernels.library import available_paths
@@ -33,6 +34,7 @@ def test_a_quick_run_has_everything():
     record = run(quick_plan(), doing.append)
     assert len(doing) == steps(quick_plan())
     assert record == json.loads(json.dumps(record))
+    assert {about["command"] for about in record["sections"].values()} == {bench.COMMAND}
     assert set(RECORD) <= set(record)
     kernels = {row["kernel"] for row in record["layers"]}
     assert kernels >= {"sparse bf16", "dense bf16", "sparse int8", "dense int8", "read"}
@@ -42,6 +44,31 @@ def test_a_quick_run_has_everything():
             assert all(np.isfinite(v) for v in row.values() if isinstance(v, float))
     if KernelPath.AVX512 in available_paths():
         assert set(record["roofs"]["instructions"]) >= set(INSTRUCTIONS)
+
+
+def test_some_sections_are_measured_anew(tmp_path, capsys):
+    path = tmp_path / "r.json"
+    common = ["kernels", "bench", "--quick", "-o", str(path)]
+    assert cli.main([*common, "--only", "packing,threads"]) == 0
+    first = json.loads(path.read_text())
+    assert set(first["sections"]) == {"roofs", "packing", "threads"} and "layers" not in first
+    assert cli.main([*common, "--only", "attention,threads"]) == 0
+    second = json.loads(path.read_text())
+    assert set(second["sections"]) == {"roofs", "packing", "threads", "attention"}
+    for same in ("packing", "roofs"):
+        assert second[same] == first[same] and second["sections"][same] == first["sections"][same]
+    anew = f"{bench.COMMAND} --only threads,attention"
+    assert {second["sections"][name]["command"] for name in ("threads", "attention")} == {anew}
+    other = second | {"plan": {}}
+    path.write_text(json.dumps(other))
+    capsys.readouterr()
+    assert cli.main([*common, "--only", "threads"]) == 2
+    error = "tilewright: the record to complete is of another machine or another plan\n"
+    assert capsys.readouterr().err == error
+    assert cli.main([*common, "--only", "speed"]) == 2
+    assert capsys.readouterr().err.startswith("tilewright: no section 'speed': there are packing,")
+    assert cli.main(["kernels", "info", "--only", "threads"]) == 2
+    assert capsys.readouterr().err == "tilewright: --only goes with bench\n"
 
 
 def test_the_command(tmp_path, capsys):
@@ -127,6 +154,12 @@ def test_layers_are_compared_within_their_race():
     second = found["sparse bf16", 4]
     assert (second.over_stock, second.share_of_read) == (None, 0.8)
     assert int8_gains(record) == {"64x32": 3.0}
+    assert (first.in_model, first.over_stock_in_model) == (None, None)
+    record["in_model"] = race(64, 32, 1, sparse_bf16=2.5, stock_bf16=10.0)
+    found = {(row.kernel, row.batch): row for row in layer_summary(record)}
+    first, other = found["sparse bf16", 1], found["sparse int8", 1]
+    assert (first.in_model, first.over_stock_in_model, first.over_stock) == (2.5, 4.0, 4.0)
+    assert (other.in_model, other.over_stock_in_model) == (None, None)
 
 
 def test_errors_of_predictions():
@@ -161,8 +194,10 @@ def test_parts_of_the_page_follow_the_record():
     before, faster = page_parts(RECORD), json.loads(json.dumps(RECORD))
     for row in faster["layers"]:
         row["seconds"] /= 2 if row["kernel"] == "sparse bf16" else 1
+        row["bytes_per_second"] *= 2 if row["kernel"] == "sparse bf16" else 1
     faster["roofs"]["matrix"] *= 2
     after = page_parts(faster)
     changed = {name for name, part in before.items() if after[name] != part}
     assert changed == {"layers", "batch 1", "bounds", "roofs"}
-    assert "whose peak would allow 174 us" in " ".join(after["bounds"].split())
+    allowed = 1e6 * 896 * 128 * 4 / faster["roofs"]["matrix"]
+    assert f"whose peak would allow {allowed:.0f} us" in " ".join(after["bounds"].split())

@@ -527,6 +527,7 @@ def kernel_record():
 def test_sparamx_page_shows_a_record(tmp_path, monkeypatch):
     monkeypatch.setattr(sparamx, "load_records", lambda: {"machine": kernel_record()})
     monkeypatch.setattr(sparamx, "load_model_records", dict)
+    monkeypatch.setattr(sparamx, "load_rival_records", dict)
     page = sparamx.build(Context(records=tmp_path, cases=1))
     assert page.summary == "Sparse kernels on real processors: measured on A processor."
     for shown in (
@@ -558,9 +559,22 @@ def test_sparamx_page_shows_a_whole_model(tmp_path, monkeypatch):
             {"model": "sparse bf16", "batch": 1, "seconds": 0.08},
         ],
         "operators": operators,
+        "sparsity": [
+            {"model": "stock bf16", "sparsity": None, "seconds": 0.2},
+            {"model": "sparse bf16", "sparsity": 0.5, "seconds": 0.08},
+            {"model": "sparse bf16", "sparsity": 0.7, "seconds": 0.06},
+        ],
+        "long_context": [{"model": "sparse bf16", "attention": "pruned", "seconds": 0.0875}],
     }
+    record["plan"]["long_context"] = 16384
+    rows = [{"program": "other", "type": "q4", "batch": 1, "part": "tokens", "milliseconds": 71.5}]
+    rows.append({"program": "other", "type": "q9", "batch": 1, "part": "tokens", "failed": "no"})
+    rivals = {"machine": {"command": "python run_others.py", "rows": rows}}
     monkeypatch.setattr(sparamx, "load_model_records", lambda: {"machine": record})
+    monkeypatch.setattr(sparamx, "load_rival_records", lambda: rivals)
     body = sparamx.build(Context(records=tmp_path, cases=1)).body
+    assert body.count("<svg") == 2 and "16384 tokens" in body and ">87.5<" in body
+    assert "run_others.py" in body and ">71.5<" in body and "failed" in body
     assert "Whole models" in body and "1.10 times" in body and ">2.5<" in body
     assert "64.0 ms of sparse bf16" in body
 
@@ -568,6 +582,7 @@ def test_sparamx_page_shows_a_whole_model(tmp_path, monkeypatch):
 def test_sparamx_page_without_a_record_says_how_to_make_one(tmp_path, monkeypatch):
     monkeypatch.setattr(sparamx, "load_records", dict)
     monkeypatch.setattr(sparamx, "load_model_records", dict)
+    monkeypatch.setattr(sparamx, "load_rival_records", dict)
     page = sparamx.build(Context(records=tmp_path, cases=1))
     assert page.summary == "Sparse kernels on real processors: not measured yet."
     assert html.code(sparamx.COMMAND) in page.body

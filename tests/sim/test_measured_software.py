@@ -66,8 +66,12 @@ def test_the_committed_record_is_a_source_of_costs(monkeypatch):
     scheme = resolve_weight_scheme("bf8_5%")
     vector, whole = measured_cycles("software-measured", scheme)
     assert 16 < vector <= whole < 300
-    with pytest.raises(ValueError, match=r"^no measurement of mxfp4_50% by the kernel look-up"):
-        tile_cost(SYSTEMS["spr-hbm"], "look-up", resolve_weight_scheme("mxfp4_50%"), 1)
+    for name in ("mxfp4", "mxfp4_50%", "bf8", "bf8_5%"):
+        scheme = resolve_weight_scheme(name)
+        ours, theirs = (measured_cycles(e, scheme)[1] for e in ("look-up", "software-measured"))
+        assert 16 < ours < theirs
+    with pytest.raises(ValueError, match=r"^no measurement of mxfp6_e3m2 by the kernel look-up"):
+        tile_cost(SYSTEMS["spr-hbm"], "look-up", resolve_weight_scheme("mxfp6_e3m2"), 1)
 
 
 def test_what_was_not_measured_is_refused():

@@ -6,7 +6,7 @@ moment of the machine hits all of them; a result is the median of the rounds.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.util import find_spec
@@ -49,80 +49,108 @@ from tilewright.kernels.plan import Plan
 from tilewright.kernels.race import Lap, race
 from tilewright.kernels.roofs import Roofs, measure_roofs, median_rate, predict, read_rate
 
-__all__ = ["rounded", "run", "steps"]
+__all__ = ["SECTIONS", "rounded", "run", "steps"]
 
 COMMAND = "tilewright kernels bench"
+SECTIONS = ("packing", "layers", "sparsity", "batch", "threads", "attention", "roof_surface")
 REPEATS = 4  # of a compressed matrix below itself: compressing a large one takes long
 
 Progress = Callable[[str], None]
 Row = dict[str, Any]  # of the record: plain JSON data
 
 
-def steps(plan: Plan) -> int:
+def steps(plan: Plan, only: Collection[str] = SECTIONS) -> int:
     """How often :func:`run` reports progress."""
-    return 6 + len(plan.shapes) + len(plan.sparsities)
+    times = {"layers": len(plan.shapes), "sparsity": len(plan.sparsities)}
+    return 1 + sum(times.get(name, 1) for name in only)
 
 
 def run(
     plan: Plan,
     progress: Progress = lambda text: None,
     keep: Callable[[dict[str, Any]], None] = lambda record: None,
+    *,
+    only: Collection[str] = SECTIONS,
+    before: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Measure everything that ``plan`` asks for, as plain JSON data.
 
     ``progress`` is told what comes next, :func:`steps` times; ``keep`` is given what there is so
-    far each time, so that a run that is cut off leaves something. The record says when each part
-    began, so that nobody has to believe that it is of one run.
+    far each time, so that a run that is cut off leaves something. With ``only``, some sections are
+    measured, and the others are those of the record ``before``, if any; the record says of each
+    section when it was measured and by which command. The roofs go with the Roof-Surface.
     """
+    unknown = sorted(set(only) - set(SECTIONS))
+    if unknown:
+        raise ValueError(f"no section {unknown[0]!r}: there are {', '.join(SECTIONS)}")
     most = max(plan.threads)
-    start = perf_counter()
-    record: dict[str, Any] = {
-        "command": COMMAND,
-        "began": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime()),
-        "seconds_at": {},
-    }
+    machine = rounded(asdict(describe_machine()))
+    if before is not None and (before["machine"], before["plan"]) != (
+        machine,
+        rounded(asdict(plan)),
+    ):
+        raise ValueError("the record to complete is of another machine or another plan")
+    record: dict[str, Any] = dict(before or {}) | {"machine": machine, "plan": asdict(plan)}
+    sections = record["sections"] = dict(record.get("sections", {}))
+    whole = set(only) == set(SECTIONS)
+    command = COMMAND if whole else f"{COMMAND} --only {','.join(n for n in SECTIONS if n in only)}"
 
-    def comes(text: str) -> None:
-        if record["seconds_at"]:
-            keep(rounded(record))
-        record["seconds_at"][text] = perf_counter() - start
+    def comes(section: str, text: str) -> None:
+        about = sections.get(section) if section in begun else None
+        if about is None:
+            about = sections[section] = {"command": command, "began": _now(), "seconds": 0.0}
+        begun[section] = about
+        about["seconds"] -= perf_counter()
         progress(text)
 
-    comes("roofs")
-    roofs = measure_roofs(
-        most, max(plan.working_set, 1 << 16), plan.rounds, 2_000_000 if plan.rounds > 2 else 100
-    )
-    record |= {
-        "machine": asdict(describe_machine()),
-        "plan": asdict(plan),
-        "roofs": roofs.as_dict(),
+    def done(section: str) -> None:
+        begun[section]["seconds"] += perf_counter()
+        keep(rounded(record))
+
+    begun: dict[str, dict[str, Any]] = {}
+    size = max(plan.working_set, 1 << 16)
+    if "roof_surface" in only or "roofs" not in record:
+        comes("roofs", "roofs")
+        turns = 1_000_000 if plan.rounds > 2 else 100
+        record["roofs"] = measure_roofs(most, size, plan.rounds, turns).as_dict()
+        done("roofs")
+    if "packing" in only:
+        comes("packing", "packing")
+        record["packing"] = measure_packing(plan, most)
+        done("packing")
+    if "layers" in only:
+        record["layers"], record["in_model"] = [], []
+        for shape in plan.shapes:
+            comes("layers", f"layer {shape[0]}x{shape[1]}")
+            alone, in_model = measure_layer(plan, shape, most)
+            record["layers"] += alone
+            record["in_model"] += in_model
+            done("layers")
+    if "sparsity" in only:
+        record["sparsity"], record["sparsity_in_model"] = [], []
+        for sparsity in plan.sparsities:
+            comes("sparsity", f"{sparsity:.0%} zeros")
+            alone, in_model = measure_sparsity(plan, sparsity, most)
+            record["sparsity"] += alone
+            record["sparsity_in_model"] += in_model
+            done("sparsity")
+    rest: dict[str, Callable[[], list[Row]]] = {
+        "batch": lambda: measure_batches(plan, most),
+        "threads": lambda: measure_threads(plan),
+        "attention": lambda: measure_attention(plan, most),
+        "roof_surface": lambda: measure_schemes(plan, Roofs(**record["roofs"])),
     }
-    comes("packing")
-    record["packing"] = measure_packing(plan, most)
-    record["layers"], record["in_model"] = [], []
-    for shape in plan.shapes:
-        comes(f"layer {shape[0]}x{shape[1]}")
-        alone, in_model = measure_layer(plan, shape, most)
-        record["layers"] += alone
-        record["in_model"] += in_model
-    record["sparsity"] = []
-    for sparsity in plan.sparsities:
-        comes(f"{sparsity:.0%} zeros")
-        alone, in_model = measure_sparsity(plan, sparsity, most)
-        record["sparsity"] += alone
-        record["in_model"] += in_model
-    comes("batches")
-    record["batch"] = measure_batches(plan, most)
-    comes("threads")
-    record["threads"] = measure_threads(plan)
-    comes("attention")
-    record["attention"] = measure_attention(plan, most)
-    comes("Roof-Surface")
-    record["roof_surface"] = measure_schemes(plan, roofs)
+    for name in [name for name in rest if name in only]:
+        comes(name, name.replace("_", " "))
+        record[name] = rest[name]()
+        done(name)
     # Once more at the end: whether the machine has stayed what it was.
-    record["read_bytes_at_end"] = read_rate(most, max(plan.working_set, 1 << 16), plan.rounds)
-    record["seconds_at"]["end"] = perf_counter() - start
+    record["read_bytes_at_end"] = read_rate(most, size, plan.rounds)
     return rounded(record)
+
+
+def _now() -> str:
+    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime())
 
 
 def rounded(data: Any) -> Any:
@@ -194,7 +222,7 @@ def measure_sparsity(plan: Plan, sparsity: float, threads: int) -> tuple[list[Ro
     The second rows are of the same contestants as in a model, where PyTorch is installed.
     """
     weights = random_weights(plan.curve_shape, sparsity)
-    contestants = {
+    contestants: dict[str, Contestant] = {
         "sparse bf16": pack_copies(plan, WeightFormat(), weights, threads),
         "sparse int8": pack_copies(
             plan, WeightFormat(element=ElementType.INT8), int8_of(weights), threads

@@ -68,7 +68,12 @@ class SparseCache(TransformersCache):
 class SparseLayer(DynamicLayer):
     """One layer of a :class:`SparseCache`: as Transformers has it, and packed after the prompt."""
 
+    keys: Any  # tensors, or None before the first token
+    values: Any
+    dtype: Any
+    device: Any
     packed: Cache | None = None
+    sequences: int  # of the packed tokens
     warned = False
 
     def __init__(self, key_sparsity: float, value_sparsity: float, threads: int | None):
@@ -117,7 +122,8 @@ class SparseLayer(DynamicLayer):
     def take(self, other: SparseLayer) -> None:
         """The packed tokens of another layer, in memory of their own; for measurements."""
         assert other.packed is not None
-        self.lazy_initialization(other.keys, other.values)
+        self.dtype, self.device, self.is_initialized = other.dtype, other.device, True
+        self.keys = self.values = other.keys
         self.packed, self.sequences = other.packed.copy(), other.sequences
 
     def append(self, keys: Tensor, values: Tensor) -> None:
@@ -149,8 +155,10 @@ class SparseLayer(DynamicLayer):
         return int(super().get_seq_length())
 
     def crop(self, tokens_to_remove: int) -> None:
-        """Forget the last tokens; ``tokens_to_remove`` is negative, as Transformers has it."""
-        tokens = abs(tokens_to_remove)
+        """Forget the last tokens: so many, negative, or all but so many, as Transformers has it."""
+        tokens = -tokens_to_remove
+        if tokens < 0:
+            tokens = max(0, self.get_seq_length() - tokens_to_remove)
         if self.packed is not None and tokens <= self.packed.tail.tokens:
             self.packed.tail.tokens -= tokens
             return

@@ -39,7 +39,6 @@ from tilewright.kernels.torch_layers import SparseLinear, settled
 
 __all__ = ["ModelPlan", "full_model_plan", "quick_model_plan", "run"]
 
-LONG_FORMS = (("bf16", 0.5), ("int8", 0.5))  # what is decoded with at a long context
 Progress = Callable[[str], None]
 STOCK = "stock bf16"
 COMMAND = "tilewright kernels model"
@@ -60,7 +59,7 @@ class ModelPlan:
         *(("bf16", 0.5), ("int8", 0.5), ("int8", 0.0)),
         *(("bf8", 0.5), ("mxfp4", 0.0), ("mxfp4", 0.5)),
     )
-    sparsities: tuple[float, ...] = (0.3, 0.5, 0.7)  # bf16, batch 1
+    sparsities: tuple[float, ...] = (0.3, 0.5, 0.7, 0.9)  # bf16, batch 1
     layers: tuple[tuple[int, int], ...] = ((4096, 4096), (4096, 1024), (4096, 14336), (14336, 4096))
     layer_batches: tuple[int, ...] = (1, 4, 8, 16, 32, 64, 128, 256)
     working_set: int = 400_000_000  # bytes of weights that each kernel goes through, at least
@@ -144,22 +143,24 @@ def run(
     record["weights"] = [{"model": n, "bytes": weight_bytes_of(m)} for n, m in models.items()]
     record |= {"decode": [], "operators": [], "long_context": [], "sparsity": []}
     record |= {"prompt": [], "layers": []}
+    decoders: dict[str, Decoder] = {}
     with torch.inference_mode():
         for batch in plan.batches:
             comes(f"decode, batch {batch}")
-            record["decode"] += measure_decode(plan, models, batch)
-            for name, model in models.items():
-                record["operators"] += measure_operators(plan, name, model, batch)
+            decoders |= {name: Decoder(model, plan, batch) for name, model in models.items()}
+            record["decode"] += measure_decode(plan, decoders, batch)
+            for name, decoder in decoders.items():
+                record["operators"] += measure_operators(plan, name, decoder, batch)
+        decoders.clear()
         comes("long context")
         record["long_context"] = measure_long_context(plan, models)
         comes("sparsities")
         record["sparsity"] = measure_sparsities(plan, models)
+        comes("layers")
+        record["layers"] = measure_layers(plan)
         for length in plan.prompts:
             comes(f"prompt of {length}")
             record["prompt"] += measure_prompt(plan, models, length)
-        models.clear()
-        comes("layers")
-        record["layers"] = measure_layers(plan)
     record["seconds_at"]["end"] = perf_counter() - start
     return rounded(record)
 
@@ -194,7 +195,7 @@ def print_stock(plan: str) -> None:
     """Decode with the stock model of a plan, which is JSON here, and print the seconds as JSON."""
     shape = ModelPlan(**json.loads(plan))
     with torch.inference_mode():
-        (row,) = measure_decode(shape, {STOCK: random_model(shape)}, 1)
+        (row,) = measure_decode(shape, {STOCK: Decoder(random_model(shape), shape, 1)}, 1)
     print(json.dumps(row))
 
 
@@ -361,9 +362,8 @@ class Decoder:
         self.cache.crop(-tokens)
 
 
-def measure_decode(plan: ModelPlan, models: dict[str, nn.Module], batch: int) -> list[dict]:
+def measure_decode(plan: ModelPlan, decoders: dict[str, Decoder], batch: int) -> list[dict]:
     """Seconds per token (a step of the whole batch) of all models, in turn."""
-    decoders = {name: Decoder(model, plan, batch) for name, model in models.items()}
     times = take_turns(
         {name: partial(d.decode, plan.tokens) for name, d in decoders.items()}, plan.rounds
     )
@@ -403,8 +403,8 @@ def measure_long_context(plan: ModelPlan, models: dict[str, nn.Module]) -> list[
         return cache
 
     entered = {(STOCK, "PyTorch"): Decoder(models[STOCK], plan, 1, plain())}
-    for form, sparsity in [f for f in plan.forms if f in LONG_FORMS]:
-        name = name_of(form, sparsity)
+    name = name_of("bf16", 0.5)
+    if name in models:
         caches = {"PyTorch": plain(), "dense kernel": packed(0.0, 0.0)}
         caches["pruned"] = packed(KEY_SPARSITY, VALUE_SPARSITY)
         entered |= {(name, c): Decoder(models[name], plan, 1, cache) for c, cache in caches.items()}
@@ -439,7 +439,8 @@ def measure_sparsities(plan: ModelPlan, known: dict[str, nn.Module]) -> list[dic
         else packed_twin(known[STOCK], "bf16", share)
         for share in plan.sparsities
     }
-    rows = measure_decode(plan, {STOCK: known[STOCK], **shares}, 1)
+    entered = {name: Decoder(m, plan, 1) for name, m in {STOCK: known[STOCK], **shares}.items()}
+    rows = measure_decode(plan, entered, 1)
     for row in rows:
         row["sparsity"] = None if row["model"] == STOCK else float(row["model"])
         row["model"] = STOCK if row["model"] == STOCK else "sparse bf16"
@@ -512,14 +513,12 @@ def summary(laps: Sequence[float]) -> dict[str, float]:
     return {"seconds": middle, "scatter": (third - first) / middle, "least": min(laps)}
 
 
-def measure_operators(plan: ModelPlan, name: str, model: Any, batch: int) -> list[dict]:
+def measure_operators(plan: ModelPlan, name: str, decoder: Decoder, batch: int) -> list[dict]:
     """Where the time of a token goes, from clocks around the parts of the model.
 
     The clocks cost time of their own, so that the parts add up to a little more than a token.
     """
-    decoder = Decoder(model, plan, batch)
-    decoder.decode(1)
-    with clocks(model, decoder.cache) as spent, clocked() as inside:
+    with clocks(decoder.model, decoder.cache) as spent, clocked() as inside:
         start = perf_counter()
         decoder.decode(plan.tokens)
         total = perf_counter() - start

@@ -41,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="bench, model: everything once on toys, in seconds; says nothing about speed",
     )
+    parser.add_argument(
+        "--only",
+        metavar="SECTIONS",
+        help="bench: measure some sections anew, such as attention,roof_surface, and keep the"
+        " others of the record that --output names",
+    )
     text = "sparsify: share of each layer's weights that become zero, 0..1 [0.5]; 0 keeps all"
     parser.add_argument("--sparsity", metavar="SHARE", type=float, help=text)
     text = "sparsify: bf16, int8, or a scheme such as mxfp4 [bf16]"
@@ -55,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("--output and --quick go with bench and model")
     if packs and (args.folder is None or args.output is None or args.quick):
         raise CommandError("sparsify takes MODEL_DIR and -o DIR, and no --quick")
+    if args.only and args.what != "bench":
+        raise CommandError("--only goes with bench")
     if not packs and (args.folder or args.sparsity is not None or args.form):
         raise CommandError("MODEL_DIR, --sparsity and --form go with sparsify")
     actions = {"info": _info, "bench": _bench, "model": measure_model, "sparsify": pack_model}
@@ -82,24 +90,38 @@ def _text(value: object) -> str:
 
 def _bench(args: argparse.Namespace) -> int:
     from tilewright.base.files import write_atomic
-    from tilewright.kernels.bench import run, steps
+    from tilewright.kernels.bench import SECTIONS, run, steps
     from tilewright.kernels.plan import full_plan, quick_plan
 
     plan = quick_plan() if args.quick else full_plan()
     output = args.output or DEFAULT_RECORD
+    only = tuple(args.only.split(",")) if args.only else SECTIONS
+    unknown = [name for name in only if name not in SECTIONS]
+    if unknown:
+        raise CommandError(f"no section {unknown[0]!r}: there are {', '.join(SECTIONS)}")
+    before = None
+    if args.only and output.exists():
+        try:
+            before = json.loads(output.read_text())
+        except json.JSONDecodeError as error:
+            raise CommandError(f"{output} is no record: {error}") from error
     output.parent.mkdir(parents=True, exist_ok=True)
     part = output.with_suffix(".part.json")  # what there is, should the run be cut off
 
     def keep(record: dict[str, Any]) -> None:
         write_atomic(part, json.dumps(record, indent=1) + "\n")
 
-    with progress("kernels", steps(plan)) as tick:
-        record = run(plan, tick, keep)
+    with progress("kernels", steps(plan, only)) as tick:
+        try:
+            record = run(plan, tick, keep, only=only, before=before)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
     write_atomic(output, json.dumps(record, indent=1) + "\n")
     part.unlink(missing_ok=True)
     if args.json:
         print_json(record)
         return 0
-    print_layers(record)
+    if "layers" in record:
+        print_layers(record)
     print(f"record: {output}")
     return 0

@@ -7,10 +7,13 @@ from typing import Any
 
 __all__ = [
     *("LayerResult", "TokenResult", "int8_gains", "layer_summary", "load_model_records"),
-    *("load_records", "roof_lines", "surface_errors", "token_summary"),
+    *("load_records", "load_rival_records", "long_context_gains", "roof_lines"),
+    *("surface_errors", "token_summary"),
 ]
 
 FOLDER = Path(__file__).parent
+
+Race = dict[str, dict[str, Any]]  # rows of one layer and batch by kernel
 
 
 def load_records() -> dict[str, dict[str, Any]]:
@@ -22,6 +25,22 @@ def load_model_records() -> dict[str, dict[str, Any]]:
     """Every record of whole models (``tilewright kernels model``) by its file's name."""
     files = sorted((FOLDER / "models").glob("*.json"))
     return {path.stem: json.loads(path.read_text()) for path in files}
+
+
+def load_rival_records() -> dict[str, dict[str, Any]]:
+    """Every record of other programs (``benchmarks/rivals/rivals.py``) by its file's name."""
+    files = sorted((FOLDER / "rivals").glob("*.json"))
+    return {path.stem: json.loads(path.read_text()) for path in files}
+
+
+def long_context_gains(record: dict[str, Any]) -> dict[str, float]:
+    """Of the sparse model at a long context: its other caches over the pruned one, in time."""
+    times = {
+        row["attention"]: row["seconds"]
+        for row in record["long_context"]
+        if row["model"] == "sparse bf16"
+    }
+    return {name: seconds / times["pruned"] for name, seconds in times.items() if name != "pruned"}
 
 
 @dataclass(frozen=True)
@@ -61,15 +80,21 @@ def token_summary(record: dict[str, Any]) -> list[TokenResult]:
 
 @dataclass(frozen=True)
 class LayerResult:
-    """One kernel on one layer of the bench, beside reading alone and stock PyTorch."""
+    """One kernel on one layer of the bench, beside reading alone and stock PyTorch.
+
+    ``in_model`` is its time where a small operator of PyTorch follows each call and nobody rests,
+    as in a model; the other times are of the kernel alone. None where PyTorch did not run.
+    """
 
     layer: str  # inputs x outputs
     batch: int
     kernel: str
+    in_model: float | None
+    over_stock_in_model: float | None  # times as fast as stock PyTorch there
     seconds: float
     bytes_per_second: float
     share_of_read: float  # of the bandwidth that reading alone got in the same rounds
-    over_stock: float | None  # times as fast as stock PyTorch; None where that did not run
+    over_stock: float | None  # times as fast as stock PyTorch alone
 
 
 def layer_summary(record: dict[str, Any]) -> list[LayerResult]:
@@ -77,26 +102,37 @@ def layer_summary(record: dict[str, Any]) -> list[LayerResult]:
 
     Both refer to the same race: what reading alone, and stock PyTorch, got in the same rounds.
     """
-    races: dict[tuple[int, int, int], dict[str, dict[str, Any]]] = {}
-    for row in record["layers"]:
-        key = (row["inputs"], row["outputs"], row["batch"])
-        races.setdefault(key, {})[row["kernel"]] = row
+    races, modelled = _races(record["layers"]), _races(record.get("in_model", []))
+
+    def over_stock(race: Race, kernel: str) -> float | None:
+        if "stock bf16" not in race or kernel not in race:
+            return None
+        return float(race["stock bf16"]["seconds"] / race[kernel]["seconds"])
+
     return [
         LayerResult(
-            layer=f"{inputs}x{outputs}",
-            batch=batch,
+            layer=f"{key[0]}x{key[1]}",
+            batch=key[2],
             kernel=kernel,
+            in_model=modelled.get(key, {}).get(kernel, {}).get("seconds"),
+            over_stock_in_model=over_stock(modelled.get(key, {}), kernel),
             seconds=row["seconds"],
             bytes_per_second=row["bytes_per_second"],
             share_of_read=row["bytes_per_second"] / race["read"]["bytes_per_second"],
-            over_stock=race["stock bf16"]["seconds"] / row["seconds"]
-            if "stock bf16" in race
-            else None,
+            over_stock=over_stock(race, kernel),
         )
-        for (inputs, outputs, batch), race in races.items()
+        for key, race in races.items()
         for kernel, row in race.items()
         if kernel != "read"
     ]
+
+
+def _races(rows: list[dict[str, Any]]) -> dict[tuple[int, int, int], Race]:
+    found: dict[tuple[int, int, int], Race] = {}
+    for row in rows:
+        key = (row["inputs"], row["outputs"], row["batch"])
+        found.setdefault(key, {})[row["kernel"]] = row
+    return found
 
 
 def surface_errors(record: dict[str, Any], prediction: str = "predicted") -> list[float]:

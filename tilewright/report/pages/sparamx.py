@@ -7,6 +7,7 @@ from tilewright.kernels.records import (
     layer_summary,
     load_model_records,
     load_records,
+    load_rival_records,
     roof_lines,
     token_summary,
 )
@@ -34,19 +35,20 @@ GB, MILLION = 1e9, 1e6
 
 
 def build(context: Context) -> Page:
-    records, models = load_records(), load_model_records()
+    records, models, rivals = load_records(), load_model_records(), load_rival_records()
     return Page(
         summary="Sparse kernels on real processors: "
         + (f"measured on {_processors(records)}." if records else "not measured yet."),
         body=join(
             [
                 *(_models(name, record) for name, record in models.items()),
+                *(_rivals(name, record) for name, record in rivals.items()),
                 *(_machine(name, record) for name, record in records.items()),
                 Markup("") if records else missing("the kernels' speed", COMMAND),
                 claims_section(load_claims("sparamx").values()),
             ]
         ),
-        data={"records": records, "models": models},
+        data={"records": records, "models": models, "rivals": rivals},
     )
 
 
@@ -74,11 +76,13 @@ def _models(name: str, record: dict[str, Any]) -> Markup:
             ],
         ),
         _operators(name, record),
+        _sparsities(name, record),
+        _long_context(record),
         note(
             "Source:",
             code(f"tilewright/kernels/records/models/{name}.json"),
             "made by",
-            code("tilewright kernels model"),
+            code(record.get("command", "tilewright kernels model")),
             f"with torch {machine['torch']} on {machine['processor']}.",
         ),
     )
@@ -108,6 +112,73 @@ def _operators(name: str, record: dict[str, Any]) -> Markup:
     )
 
 
+def _sparsities(name: str, record: dict[str, Any]) -> Markup:
+    """Draw the time of a token along the share of zeros, with stock's beside it."""
+    rows = record.get("sparsity", [])
+    line: Series = [
+        (100 * row["sparsity"], 1e3 * row["seconds"]) for row in rows if row["sparsity"] is not None
+    ]
+    stock = [1e3 * row["seconds"] for row in rows if row["sparsity"] is None]
+    if len(line) < 2 or not stock:
+        return Markup("")
+    lines: dict[str, Series] = {
+        "sparse bf16": line,
+        "stock bf16": [(share, stock[0]) for share, _ in line],
+    }
+    drawing = curves(
+        f"{name}-model-sparsity",
+        lines,
+        {"sparse bf16": line},
+        x_label="sparsity, %",
+        y_label="time of a token, ms",
+        logarithmic=True,
+    )
+    return figure(drawing, "Time of a token of the whole model by the share of zeros; batch 1.")
+
+
+def _long_context(record: dict[str, Any]) -> Markup:
+    """Tokens with a long cache, by who attends to it."""
+    rows = record.get("long_context", [])
+    if not rows:
+        return Markup("")
+    return join(
+        [
+            paragraph(
+                f"With {record['plan']['long_context']} tokens in the cache: as Transformers keeps"
+                " it, packed dense, and packed with 30% of the keys and 50% of the values zero."
+            ),
+            table(
+                ("Model", "Attention", "Time of a token, ms"),
+                [(row["model"], row["attention"], 1e3 * row["seconds"]) for row in rows],
+            ),
+        ]
+    )
+
+
+def _rivals(name: str, record: dict[str, Any]) -> Markup:
+    """Other programs on the same machine."""
+    return section(
+        "Other programs",
+        table(
+            ("Program", "Weights", "Batch", "What", "Time, ms"),
+            [
+                (
+                    *(row["program"], row["type"], row["batch"], row["part"]),
+                    row.get("milliseconds", "failed"),
+                )
+                for row in record["rows"]
+            ],
+        ),
+        note(
+            "Source:",
+            code(f"tilewright/kernels/records/rivals/{name}.json"),
+            "made by",
+            code(record["command"]),
+            "right after the whole models, in processes of their own.",
+        ),
+    )
+
+
 def _processors(records: dict[str, dict[str, Any]]) -> str:
     return ", ".join(record["machine"]["processor"] for record in records.values())
 
@@ -119,9 +190,10 @@ def _machine(name: str, record: dict[str, Any]) -> Markup:
         paragraph(
             f"{roofs['threads']} threads read memory at {roofs['read_bytes'] / GB:.1f} GB/s. The"
             " kernels of a layer took turns with each other and with a plain read of the same"
-            " bytes; times are medians. All weights together have"
-            f" {record['plan']['working_set'] / GB:.2f} GB, so that they come from memory and not"
-            " from a cache."
+            " bytes; times are medians. In a model, a small operator of PyTorch follows each call"
+            " and nobody rests; alone, threads of the others have come to rest. All weights"
+            f" together have {record['plan']['working_set'] / GB:.2f} GB, so that they come from"
+            " memory and not from a cache."
         ),
         _layers(record),
         _curve(name, record, "sparsity", "sparsity, %", 100),
@@ -141,14 +213,17 @@ def _machine(name: str, record: dict[str, Any]) -> Markup:
 def _layers(record: dict[str, Any]) -> Markup:
     return table(
         (
-            *("Layer", "Batch", "Kernel", "Time, µs", "Rate, GB/s", "Rate of a plain read, %"),
-            "Faster than stock PyTorch, x",
+            *("Layer", "Batch", "Kernel", "Time in a model, µs", "Faster than stock there, x"),
+            *("Time alone, µs", "Rate, GB/s", "Rate of a plain read, %"),
+            "Faster than stock alone, x",
         ),
         [
             (
                 row.layer,
                 row.batch,
                 row.kernel,
+                None if row.in_model is None else 1e6 * row.in_model,
+                row.over_stock_in_model,
                 1e6 * row.seconds,
                 row.bytes_per_second / GB,
                 100 * row.share_of_read,
