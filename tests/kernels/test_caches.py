@@ -67,6 +67,7 @@ def logits_of(model, cache, tokens=5, batch=1):
 @pytest.mark.parametrize("batch", [1, 3])
 def test_steps_change_no_bit(model, batch, monkeypatch):
     assert all(isinstance(layer, FusedLayer) for layer in model.model.layers)
+    monkeypatch.setattr(steps, "token", lambda *_: None)
     with steps.clocked() as clocks:
         quick = logits_of(model, DynamicCache(config=CONFIG), batch=batch)
     assert all(seconds > 0 for seconds in clocks.seconds().values())
@@ -74,12 +75,53 @@ def test_steps_change_no_bit(model, batch, monkeypatch):
     assert torch.equal(quick, logits_of(model, DynamicCache(config=CONFIG), batch=batch))
 
 
-def test_a_listener_gets_its_part_called(model):
-    heard = []
+@pytest.mark.parametrize("batch", [1, 3])
+def test_one_call_for_all_layers(model, batch, monkeypatch):
+    """The same up to the last bits of attention, also after a cut and another order."""
+
+    def shown():
+        cache = DynamicCache(config=CONFIG)
+        first = logits_of(model, cache, batch=batch)
+        cache.crop(-3)
+        cache.batch_select_indices(torch.arange(batch - 1, -1, -1))
+        with torch.inference_mode():
+            token = torch.full((batch, 1), 8)
+            last = [model(token, past_key_values=cache, use_cache=True).logits for _ in range(3)]
+        return torch.cat([first, *last], dim=1).float()
+
+    taken, inner = [], steps.token
+    monkeypatch.setattr(steps, "token", lambda *a: taken.append(inner(*a)) or taken[-1])
+    with steps.clocked() as clocks:
+        together = shown()
+    assert len(taken) == 8 and all(found is not None for found in taken)
+    assert all(seconds > 0 for seconds in clocks.seconds().values())
+    monkeypatch.setattr(steps, "token", lambda *_: None)
+    apart = shown()
+    assert (together - apart).abs().max() <= 2**-6 * apart.abs().max()
+
+
+def test_weights_that_are_loaded_count(model):
+    torch.manual_seed(1)
+    dense = AutoModelForCausalLM.from_config(CONFIG, dtype=torch.bfloat16).eval()
+    other, cache = sparsify(dense), DynamicCache(config=CONFIG)
+    logits_of(other, cache)
+    other.load_state_dict(model.state_dict())
+    other.model.norm.weight.data.copy_(model.model.norm.weight)
+    with torch.inference_mode():
+        cache.reset()
+        assert torch.equal(logits_of(other, cache), logits_of(model, DynamicCache(config=CONFIG)))
+
+
+def test_a_listener_gets_its_part_called(model, monkeypatch):
+    heard, inner = [], steps.token
+    found = []
+    monkeypatch.setattr(steps, "token", lambda *a: found.append(inner(*a)))
     handle = model.model.layers[0].mlp.register_forward_hook(lambda *_: heard.append(1))
     quiet = logits_of(model, DynamicCache(config=CONFIG))
     handle.remove()
-    assert len(heard) == 6 and torch.equal(quiet, logits_of(model, DynamicCache(config=CONFIG)))
+    assert len(heard) == 6 and found == [None] * 5
+    monkeypatch.setattr(steps, "token", lambda *_: None)
+    assert torch.equal(quiet, logits_of(model, DynamicCache(config=CONFIG)))
 
 
 @pytest.mark.parametrize("tail", [1, 3])

@@ -29,17 +29,41 @@ def measure_model(args: argparse.Namespace) -> int:
     from tilewright.base.files import write_atomic
 
     with _optional_packages():
-        from tilewright.kernels.whole import full_model_plan, quick_model_plan, run, steps
+        from tilewright.kernels.whole import (
+            full_model_plan,
+            quick_model_plan,
+            run,
+            run_batches,
+            steps,
+        )
     plan = quick_model_plan() if args.quick else full_model_plan()
     output = args.output or MODEL_RECORD
+    before, batches = None, args.batches or ()
+    if batches:
+        wrong = [batch for batch in batches if batch not in plan.batches]
+        if wrong:
+            known = ", ".join(map(str, plan.batches))
+            raise CommandError(f"--batches: a record has batches {known}, not {wrong[0]}")
+        try:
+            before = json.loads(output.read_text())
+        except (OSError, json.JSONDecodeError) as error:
+            raise CommandError(f"--batches completes a record, but {output}: {error}") from error
     output.parent.mkdir(parents=True, exist_ok=True)
     part = output.with_suffix(".part.json")  # what there is, should the run be cut off
 
     def keep(record: dict[str, Any]) -> None:
         write_atomic(part, json.dumps(record, indent=1) + "\n")
 
-    with progress("model", steps(plan)) as tick:
-        record = run(plan, tick, keep)
+    count = steps(plan) if before is None else 1 + len(plan.forms) + len(batches)
+    with progress("model", count) as tick:
+        try:
+            record = (
+                run(plan, tick, keep)
+                if before is None
+                else run_batches(plan, before, batches, tick)
+            )
+        except ValueError as error:
+            raise CommandError(str(error)) from error
     write_atomic(output, json.dumps(record, indent=1) + "\n")
     part.unlink(missing_ok=True)
     if args.json:

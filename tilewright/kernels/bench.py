@@ -53,7 +53,7 @@ __all__ = ["SECTIONS", "rounded", "run", "steps"]
 
 COMMAND = "tilewright kernels bench"
 SECTIONS = ("packing", "layers", "sparsity", "batch", "threads", "attention", "roof_surface")
-REPEATS = 4  # of a compressed matrix below itself: compressing a large one takes long
+REPEATS = 16  # of a compressed matrix below itself: compressing a large one takes long
 
 Progress = Callable[[str], None]
 Row = dict[str, Any]  # of the record: plain JSON data

@@ -30,7 +30,7 @@ X86 = {
     **PORTABLE,
     "interface.cpp": ("-O3", "-DTILEWRIGHT_X86=1"),
     "elementwise.cpp": (*EXACT_LOOPS, "-DTILEWRIGHT_X86=1"),
-    "attention.cpp": ("-DTILEWRIGHT_X86=1",),
+    **dict.fromkeys(("attention.cpp", "step.cpp"), ("-DTILEWRIGHT_X86=1",)),
     "avx512.cpp": VECTOR_FLAGS,
     "coded.cpp": VECTOR_FLAGS,
     "loops_avx512.cpp": (*EXACT_LOOPS, "-mprefer-vector-width=512", *VECTOR_FLAGS),

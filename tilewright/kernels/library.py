@@ -3,7 +3,7 @@
 import ctypes
 import os
 import sys
-from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_double, c_float, c_int32, c_int64, c_void_p
 from enum import IntEnum
 from functools import cache
 from pathlib import Path as FilePath
@@ -101,6 +101,19 @@ class CStep(Structure):
         *((name, c_void_p) for name in ("key_room", "value_room")),
         *((name, c_int64) for name in ("room", "position")),
         *((name, c_void_p) for name in ("joined", "mixed", "result", "spent")),
+        ("scale", c_double),
+    ]
+
+
+class CToken(Structure):
+    """One token through all decoder layers, as ``src/step.cpp`` declares it."""
+
+    _fields_ = [
+        ("steps", c_void_p),
+        ("count", c_int64),
+        *((name, c_void_p) for name in ("hidden", "cosines", "sines", "result")),
+        ("position", c_int64),
+        ("spent", c_void_p),
     ]
 
 
@@ -137,6 +150,7 @@ _SIGNATURES = {
     "tw_add": (None, [*[c_void_p] * 3, c_int64, c_int32]),
     "tw_step_in": (None, [c_void_p]),
     "tw_step_out": (None, [c_void_p]),
+    "tw_token": (None, [c_void_p]),
     "tw_read": (c_int64, [c_void_p, c_int64, c_int32]),
     "tw_operations": (c_int64, [c_int32, c_int64, c_int32]),
 }

@@ -260,6 +260,68 @@ def fuse_small_steps(model: nn.Module) -> None:
             module.__class__ = joined_class(FusedNorm, type(module))
         elif kind in {f"{family}DecoderLayer" for family in FAMILIES} and can_step(module):
             module.__class__ = joined_class(FusedLayer, type(module))
+    for module in model.modules():
+        if type(module).__name__ in {f"{family}Model" for family in FAMILIES} and all(
+            isinstance(layer, FusedLayer) for layer in module.layers
+        ):
+            module.__class__ = joined_class(FusedStack, type(module))
+
+
+class FusedStack(nn.Module):
+    """A model's decoder layers, through which one token goes in one call."""
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Any = None,
+        inputs_embeds: Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """As that of Transformers."""
+        if (
+            input_ids is not None
+            and inputs_embeds is None
+            and input_ids.shape[1] == 1
+            and past_key_values is not None
+            and use_cache is not False
+            and not torch.compiler.is_compiling()
+            and self.config._attn_implementation == "sdpa"
+            and not any(value for key, value in kwargs.items() if key.startswith("output_"))
+            and not (self.config.output_hidden_states or self.config.output_attentions)
+            and (
+                attention_mask is None or (attention_mask.dim() == 2 and bool(attention_mask.all()))
+            )
+        ):
+            done = self._one_token(input_ids, position_ids, past_key_values)
+            if done is not None:
+                return done
+        return super().forward(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+
+    def _one_token(self, input_ids: Tensor, position_ids: Tensor | None, cache: Any) -> Any:
+        from transformers.modeling_outputs import BaseModelOutputWithPast
+
+        from tilewright.kernels.steps import token
+
+        layers = self.layers[: self.config.num_hidden_layers]
+        hidden = self.embed_tokens(input_ids)
+        if position_ids is None:
+            position_ids = torch.full((1, 1), cache.get_seq_length())
+        angles = self.rotary_emb(hidden, position_ids=position_ids)
+        done = token(layers, hidden, cache, angles)
+        if done is None:
+            return None
+        return BaseModelOutputWithPast(last_hidden_state=self.norm(done), past_key_values=cache)
 
 
 class FusedLayer(nn.Module):

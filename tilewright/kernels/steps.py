@@ -1,8 +1,10 @@
-"""One token through a decoder layer in two calls of the library, with the attention between them.
+"""One token through a decoder layer in two calls of the library, or through all layers in one.
 
 A layer of LLaMA's kind does nine small things besides its four products, and each of them takes
 longer in Python than on the processor. Here they are done where the products are; roundings stay
-where they were, so that this changes no bit. Needs the optional extra ``torch``.
+where they were. Layer by layer PyTorch attends between the two calls, and no bit changes; in one
+call for all layers, for contexts up to ``MOST_TOKENS``, attention is the library's own, whose last
+bits are others. Needs the optional extra ``torch``.
 """
 
 # Annotations stay text, so that the documentation can be built where PyTorch is not installed.
@@ -10,23 +12,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import addressof, c_double
+from ctypes import addressof, c_double, pointer
 from time import perf_counter
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from transformers.cache_utils import DynamicLayer
 
-from tilewright.kernels.caches import room_in
-from tilewright.kernels.library import CProduct, CStep, available_paths, default_threads, library
+from tilewright.kernels.caches import DensePlace, room_in
+from tilewright.kernels.library import (
+    CProduct,
+    CStep,
+    CToken,
+    available_paths,
+    default_threads,
+    library,
+)
 from tilewright.kernels.matrix import ORDERS
 from tilewright.kernels.operators import Prepared, angles_of
 from tilewright.kernels.torch_layers import SparseLinear
 
-__all__ = ["PARTS", "clocked", "step"]
+__all__ = ["MOST_TOKENS", "PARTS", "clocked", "step", "token"]
 
-PARTS = ("norms", "linear layers", "positions and cache", "residual sums")  # kinds in src/step.cpp
-ATTENTION = "attention"
+# Kinds in src/step.cpp.
+PARTS = ("norms", "linear layers", "positions and cache", "residual sums", "attention")
+ATTENTION = PARTS.index("attention")
+MOST_TOKENS = 1024  # beyond, a head's keys and values are too long for one thread at a time
 _LAYERS = ("qkv", "out", "gate_up", "down")
 
 
@@ -35,11 +48,10 @@ class Clocks:
 
     def __init__(self) -> None:
         self.inside = (c_double * len(PARTS))()
-        self.attention = 0.0
 
     def seconds(self) -> dict[str, float]:
         """By the name of the part."""
-        return {**dict(zip(PARTS, self.inside, strict=True)), ATTENTION: self.attention}
+        return dict(zip(PARTS, self.inside, strict=True))
 
 
 _clocks: Clocks | None = None
@@ -110,6 +122,7 @@ class Plan:
         made.first_norm, made.second_norm = self.places
         made.first_epsilon, made.second_epsilon = (n.variance_epsilon for n in self.norms)
         made.queries, made.keys, made.dim = self.queries, self.heads, self.dim
+        made.scale = self.parts[0].scaling
         return made
 
 
@@ -118,9 +131,7 @@ def step(layer: Any, hidden: Tensor, cache: Any, angles: tuple[Tensor, Tensor]) 
 
     ``hidden`` is (sequences, 1, features). Nothing has been done where None is returned.
     """
-    plan = layer.__dict__.get("_step_plan")
-    if plan is None or plan.parts != parts_of(layer):
-        plan = layer.__dict__["_step_plan"] = Plan(layer)
+    plan = plan_of(layer)
     attention, rows = plan.parts[0], len(hidden)
     if hidden.dtype is not torch.bfloat16 or type(hidden) is not Tensor or plan.hooked():
         return None
@@ -147,6 +158,115 @@ def step(layer: Any, hidden: Tensor, cache: Any, angles: tuple[Tensor, Tensor]) 
     mixed = place.attend(joined, plan.queries, plan.dim, attention.scaling)
     call.mixed = mixed.data_ptr()
     if clocks is not None:
-        clocks.attention += perf_counter() - start
+        clocks.inside[ATTENTION] += perf_counter() - start
     library().tw_step_out(addressof(call))
+    return result
+
+
+class Stack:
+    """What stays the same from token to token of all decoder layers of a model."""
+
+    def __init__(self, layers: Any, cache: Any, threads: int, rows: int, until: int):
+        self.layers, self.plans = list(layers), [plan_of(layer) for layer in layers]
+        self.threads, self.rows = threads, rows
+        self.places = [room_in(cache, plan.parts[0].layer_idx, rows, 1) for plan in self.plans]
+        self.usable = all(
+            isinstance(place, DensePlace) and place.before == until - 1 for place in self.places
+        )
+        self.views: list[tuple[Tensor, Tensor]] = []
+        if not self.usable:
+            return
+        self.room = min(place.rooms[0].shape[2] for place in self.places)
+        self.views = [(place.layer.keys, place.layer.values) for place in self.places]
+        self.steps = (CStep * len(self.plans))()
+        for made, plan, place in zip(self.steps, self.plans, self.places, strict=True):
+            description = plan.description(threads, rows)
+            description.key_room, description.value_room = (r.data_ptr() for r in place.rooms)
+            description.room = place.rooms[0].shape[2]
+            pointer(made)[0] = description
+        # Kept alive, and looked at before every token: what the descriptions point at.
+        self.prepared = [plan.prepared for plan in self.plans]
+        self.ready = [_ready(plan) for plan in self.plans]
+
+    def holds(self, layers: Any, threads: int, rows: int, until: int) -> bool:
+        """Whether nothing has changed since: layers, packed arrays, the cache, and room in it."""
+        return (
+            self.usable
+            and (self.threads, self.rows) == (threads, rows)
+            and until <= self.room
+            and all(
+                own is layer
+                and plan.parts == parts_of(layer)
+                and not plan.hooked()
+                and all(a is b for a, b in zip(_ready(plan), ready, strict=True))
+                and place.layer.keys is keys
+                and place.layer.values is values
+                for own, layer, plan, place, (keys, values), ready in zip(
+                    *(self.layers, layers, self.plans, self.places, self.views, self.ready),
+                    strict=True,
+                )
+            )
+        )
+
+    def filled(self, until: int) -> None:
+        """Tell the cache of its new token."""
+        self.views = []
+        for place in self.places:
+            keys, values = (room.narrow(2, 0, until) for room in place.rooms)
+            place.layer.keys, place.layer.values = keys, values
+            self.views.append((keys, values))
+
+
+def _ready(plan: Plan) -> list[object]:
+    """What is replaced when a layer's or a norm's weights are."""
+    return [
+        *(layer._ready for layer in plan.layers),
+        *(norm._parameters["weight"] for norm in plan.norms),
+    ]
+
+
+def plan_of(layer: Any) -> Plan:
+    """What is kept with a layer."""
+    plan: Plan | None = layer.__dict__.get("_step_plan")
+    if plan is None or plan.parts != parts_of(layer):
+        plan = layer.__dict__["_step_plan"] = Plan(layer)
+    return plan
+
+
+_stacks: WeakKeyDictionary[Any, Stack] = WeakKeyDictionary()  # by their caches
+
+
+def token(layers: Any, hidden: Tensor, cache: Any, angles: tuple[Tensor, Tensor]) -> Tensor | None:
+    """The hidden states after one token through all ``layers``; None where they go one by one.
+
+    ``hidden`` is (sequences, 1, features), before the first layer; nothing has been done where None
+    is returned.
+    """
+    rows, before = len(hidden), cache.get_seq_length()
+    if not 0 < before < MOST_TOKENS or type(hidden) is not Tensor:
+        return None
+    if hidden.dtype is not torch.bfloat16 or angles[0].dtype is not torch.bfloat16:
+        return None
+    threads, until = default_threads(), before + 1
+    if not all(type(layer) is DynamicLayer for layer in cache.layers):
+        return None
+    stack = _stacks.get(cache)
+    if stack is None or not stack.holds(layers, threads, rows, until):
+        norms = (norm for layer in layers for norm in plan_of(layer).norms)
+        if any(norm.weight.dtype is not torch.bfloat16 for norm in norms):
+            return None
+        stack = Stack(layers, cache, threads, rows, until)
+        if not stack.usable or any(plan.hooked() for plan in stack.plans):
+            return None
+        _stacks[cache] = stack
+    hidden = hidden.contiguous()
+    cosines, sines = angles_of(angles, rows)
+    result = torch.empty_like(hidden)
+    call = CToken(
+        *(addressof(stack.steps), len(stack.plans), hidden.data_ptr(), cosines.data_ptr()),
+        *(sines.data_ptr(), result.data_ptr(), before),
+        None if _clocks is None else addressof(_clocks.inside),
+    )
+    library().tw_token(addressof(call))
+    stack.filled(until)
     return result

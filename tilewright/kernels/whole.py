@@ -37,7 +37,7 @@ from tilewright.kernels.models import Site, fuse_small_steps, sites, sparsify
 from tilewright.kernels.steps import clocked
 from tilewright.kernels.torch_layers import SparseLinear, settled
 
-__all__ = ["ModelPlan", "full_model_plan", "quick_model_plan", "run"]
+__all__ = ["ModelPlan", "full_model_plan", "quick_model_plan", "run", "run_batches"]
 
 Progress = Callable[[str], None]
 STOCK = "stock bf16"
@@ -126,20 +126,7 @@ def run(
 
     comes("stock, passive waiting")
     record["stock_passive"] = measure_passive(plan)
-    models: dict[str, nn.Module] = {}
-    record["packing"] = []
-    if plan.forms:  # first, while nothing else is in memory
-        comes("packing")
-        packed, about = measure_packing(plan, *plan.forms[0])
-        record["packing"].append(about)
-    comes("stock model")
-    stock = models[STOCK] = random_model(plan)
-    if plan.forms:
-        models[name_of(*plan.forms[0])] = packed
-    for form, sparsity in plan.forms[1:]:
-        name = name_of(form, sparsity)
-        comes(f"{name} model")
-        models[name] = packed_twin(stock, form, sparsity)
+    models, record["packing"] = build_models(plan, comes)
     record["weights"] = [{"model": n, "bytes": weight_bytes_of(m)} for n, m in models.items()]
     record |= {"decode": [], "operators": [], "long_context": [], "sparsity": []}
     record |= {"prompt": [], "layers": []}
@@ -162,6 +149,53 @@ def run(
             comes(f"prompt of {length}")
             record["prompt"] += measure_prompt(plan, models, length)
     record["seconds_at"]["end"] = perf_counter() - start
+    return rounded(record)
+
+
+def build_models(
+    plan: ModelPlan, comes: Progress
+) -> tuple[dict[str, nn.Module], list[dict[str, Any]]]:
+    """The stock model and every packed one by name, and what packing the first of them took."""
+    models: dict[str, nn.Module] = {}
+    packing = []
+    if plan.forms:  # first, while nothing else is in memory
+        comes("packing")
+        packed, about = measure_packing(plan, *plan.forms[0])
+        packing.append(about)
+    comes("stock model")
+    stock = models[STOCK] = random_model(plan)
+    if plan.forms:
+        models[name_of(*plan.forms[0])] = packed
+    for form, sparsity in plan.forms[1:]:
+        name = name_of(form, sparsity)
+        comes(f"{name} model")
+        models[name] = packed_twin(stock, form, sparsity)
+    return models, packing
+
+
+def run_batches(
+    plan: ModelPlan, before: dict[str, Any], batches: Sequence[int], progress: Progress
+) -> dict[str, Any]:
+    """The record ``before`` with decoding at ``batches`` measured anew; it says so of each."""
+    if before["machine"] != rounded(asdict(describe_machine())) or before["plan"] != rounded(
+        asdict(plan)
+    ):
+        raise ValueError("the record to complete is of another machine or another plan")
+    began = strftime("%Y-%m-%dT%H:%M:%SZ", gmtime())
+    models, _ = build_models(plan, progress)
+    record = dict(before) | {"anew": dict(before.get("anew", {}))}
+    with torch.inference_mode():
+        for batch in batches:
+            progress(f"decode, batch {batch}")
+            decoders = {name: Decoder(model, plan, batch) for name, model in models.items()}
+            found = {"decode": measure_decode(plan, decoders, batch), "operators": []}
+            for name, decoder in decoders.items():
+                found["operators"] += measure_operators(plan, name, decoder, batch)
+            for section, rows in found.items():
+                others = [row for row in record[section] if row["batch"] != batch]
+                record[section] = sorted([*others, *rows], key=lambda row: row["batch"])
+            about = {"command": f"{COMMAND} --batches {batch}", "began": began}
+            record["anew"][f"decode, batch {batch}"] = about
     return rounded(record)
 
 

@@ -111,7 +111,17 @@ def _models_about(record: Record) -> str:
         f" time, with no pause; times are medians of {plan['rounds']} turns. Sparse means that half"
         f" of the weights are zero.{beside} `sparsify` took {packing['seconds']:.0f} s and"
         f" {packing['peak_bytes'] / packing['model_bytes']:.2f} times the model's memory."
+        f"{_anew(record)}"
     )
+
+
+def _anew(record: Record) -> str:
+    """Which parts of the record are of a later run."""
+    parts = [
+        f" Of {name}, a later run: `{about['command']}` ({about['began']})."
+        for name, about in record.get("anew", {}).items()
+    ]
+    return "".join(parts)
 
 
 def _models(record: Record) -> str:

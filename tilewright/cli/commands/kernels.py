@@ -47,6 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="bench: measure some sections anew, such as attention,roof_surface, and keep the"
         " others of the record that --output names",
     )
+    parser.add_argument(
+        "--batches",
+        metavar="N",
+        type=int,
+        nargs="+",
+        help="model: measure decoding at some batches anew, and keep the rest of the record that"
+        " --output names",
+    )
     text = "sparsify: share of each layer's weights that become zero, 0..1 [0.5]; 0 keeps all"
     parser.add_argument("--sparsity", metavar="SHARE", type=float, help=text)
     text = "sparsify: bf16, int8, or a scheme such as mxfp4 [bf16]"
@@ -63,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("sparsify takes MODEL_DIR and -o DIR, and no --quick")
     if args.only and args.what != "bench":
         raise CommandError("--only goes with bench")
+    if args.batches and args.what != "model":
+        raise CommandError("--batches goes with model")
     if not packs and (args.folder or args.sparsity is not None or args.form):
         raise CommandError("MODEL_DIR, --sparsity and --form go with sparsify")
     actions = {"info": _info, "bench": _bench, "model": measure_model, "sparsify": pack_model}

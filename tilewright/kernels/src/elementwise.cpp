@@ -12,6 +12,8 @@ namespace avx512 {  // loops_avx512.cpp
 void normalise(const uint16_t *, const uint16_t *, uint16_t *, int64_t, float);
 void turn(const uint16_t *, const uint16_t *, const uint16_t *, int64_t, uint16_t *);
 void add(const uint16_t *, const uint16_t *, uint16_t *, int64_t);
+void dots(const uint16_t *, const uint16_t *, int64_t, int64_t, float *);
+void mix(const float *, const uint16_t *, int64_t, int64_t, uint16_t *);
 }  // namespace avx512
 
 namespace {
@@ -23,10 +25,14 @@ const bool wide = has(kAvx512);
 const auto normalise = wide ? avx512::normalise : loops::normalise;
 const auto turn = wide ? avx512::turn : loops::turn;
 const auto add = wide ? avx512::add : loops::add;
+const auto dots = wide ? avx512::dots : loops::dots;
+const auto mix = wide ? avx512::mix : loops::mix;
 #else
 const auto normalise = loops::normalise;
 const auto turn = loops::turn;
 const auto add = loops::add;
+const auto dots = loops::dots;
+const auto mix = loops::mix;
 #endif
 
 struct NormTask final : Task {
@@ -84,6 +90,17 @@ struct AddTask final : Task {
 };
 
 }  // namespace
+
+void bf16_dots(const uint16_t *query, const uint16_t *keys, int64_t tokens, int64_t dim,
+               float *scores) {
+    dots(query, keys, tokens, dim, scores);
+}
+
+void bf16_mix(const float *weights, const uint16_t *values, int64_t tokens, int64_t dim,
+              uint16_t *out) {
+    mix(weights, values, tokens, dim, out);
+}
+
 }  // namespace tilewright
 
 using namespace tilewright;

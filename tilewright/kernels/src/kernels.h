@@ -179,6 +179,13 @@ void coded_tiles(const Product &, int64_t);
 int64_t operations(int kind, int64_t rounds);
 }  // namespace amx
 
+// One query's products with bf16 keys (tokens, dim), and the sum of bf16 values by weights, rounded
+// to bf16 (elementwise.cpp). Sums are fp32 in an order of their own, the same on every processor.
+void bf16_dots(const uint16_t *query, const uint16_t *keys, int64_t tokens, int64_t dim,
+               float *scores);
+void bf16_mix(const float *weights, const uint16_t *values, int64_t tokens, int64_t dim,
+              uint16_t *out);
+
 // Paths are found once, and with them whether the system grants the tile registers.
 bool has(Path path);
 

@@ -67,6 +67,42 @@ void add(const uint16_t *__restrict x, const uint16_t *__restrict more, uint16_t
     for (int64_t k = 0; k < count; k++) y[k] = uint16_t(nearest(as_float(x[k]) + as_float(more[k])));
 }
 
+// Products of one row with rows of keys. Every 16th input goes to a sum of its own.
+void dots(const uint16_t *__restrict query, const uint16_t *__restrict keys, int64_t tokens,
+          int64_t dim, float *__restrict scores) {
+    for (int64_t t = 0; t < tokens; t++) {
+        const uint16_t *key = keys + t * dim;
+        float sums[kLanes] = {};
+        int64_t k = 0;
+        for (; k + kLanes <= dim; k += kLanes)
+            for (int lane = 0; lane < kLanes; lane++)
+                sums[lane] += as_float(query[k + lane]) * as_float(key[k + lane]);
+        for (; k < dim; k++) sums[0] += as_float(query[k]) * as_float(key[k]);
+        for (int half = kLanes / 2; half; half /= 2)
+            for (int lane = 0; lane < half; lane++) sums[lane] += sums[lane + half];
+        scores[t] = sums[0];
+    }
+}
+
+// Rows of values by their weights; eight blocks of outputs at a time stay in registers.
+void mix(const float *__restrict weights, const uint16_t *__restrict values, int64_t tokens,
+         int64_t dim, uint16_t *__restrict out) {
+    constexpr int kBlock = 128;
+    for (int64_t first = 0; first < dim; first += kBlock) {
+        const int count = int(dim - first < kBlock ? dim - first : kBlock);
+        float sums[kBlock] = {};
+        for (int64_t t = 0; t < tokens; t++) {
+            const uint16_t *row = values + t * dim + first;
+            const float weight = weights[t];
+            if (count == kBlock)
+                for (int n = 0; n < kBlock; n++) sums[n] += weight * as_float(row[n]);
+            else
+                for (int n = 0; n < count; n++) sums[n] += weight * as_float(row[n]);
+        }
+        for (int n = 0; n < count; n++) out[first + n] = uint16_t(nearest(sums[n]));
+    }
+}
+
 }  // namespace loops
 }  // namespace
 }  // namespace tilewright

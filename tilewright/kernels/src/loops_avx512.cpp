@@ -18,4 +18,12 @@ void add(const uint16_t *x, const uint16_t *more, uint16_t *y, int64_t count) {
     loops::add(x, more, y, count);
 }
 
+void dots(const uint16_t *query, const uint16_t *keys, int64_t tokens, int64_t dim, float *scores) {
+    loops::dots(query, keys, tokens, dim, scores);
+}
+
+void mix(const float *weights, const uint16_t *values, int64_t tokens, int64_t dim, uint16_t *out) {
+    loops::mix(weights, values, tokens, dim, out);
+}
+
 }  // namespace tilewright::avx512

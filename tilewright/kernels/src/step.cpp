@@ -1,7 +1,9 @@
-// One token of a decoder layer of LLaMA's kind in two calls, with the attention between them. What
-// happens and where it is rounded is as layer by layer; only the way through Python is left out,
-// which takes as long as the small steps themselves.
+// One token of a decoder layer of LLaMA's kind in two calls, with the attention between them, or of
+// all layers in one call. What happens and where it is rounded is as layer by layer; only the way
+// through Python is left out, which takes as long as the small steps themselves. The attention of
+// one call for all is here: scores and sums of values in fp32, the softmax in float64.
 
+#include <atomic>
 #include <chrono>
 #include <vector>
 
@@ -12,7 +14,7 @@ using namespace tilewright;
 namespace {
 
 // Parts that clocks tell apart.
-enum Part { kNorms, kLinear, kPositions, kSums };
+enum Part { kNorms, kLinear, kPositions, kSums, kAttention };
 
 struct Step {
     Product qkv, out, gate_up, down;  // without x, y and batch
@@ -30,6 +32,17 @@ struct Step {
     const uint16_t *mixed;               // what attention made of them
     uint16_t *result;
     double *spent;  // seconds of each part, added up; may be null
+    double scale;   // of scores
+};
+
+// All layers, one after the other.
+struct Token {
+    const Step *steps;
+    int64_t count;
+    const uint16_t *hidden, *cosines, *sines;
+    uint16_t *result;
+    int64_t position;
+    double *spent;
 };
 
 class Clock {
@@ -64,6 +77,43 @@ uint16_t *room_for(std::vector<uint16_t> &memory, int64_t count) {
     if (int64_t(memory.size()) < count) memory.resize(count);
     return memory.data();
 }
+
+// Every query attends to the tokens of its head by itself: as many parts as there are queries.
+struct DenseAttention final : Task {
+    const Step &s;
+    uint16_t *mixed;
+    int64_t tokens;
+    mutable std::atomic<int64_t> next{0};
+
+    DenseAttention(const Step &step, uint16_t *out) : s(step), mixed(out), tokens(step.position + 1) {}
+
+    void run(int, int) const override {
+        static thread_local std::vector<float> scores;
+        static thread_local std::vector<double> powers;
+        scores.resize(tokens), powers.resize(tokens);
+        int64_t part;
+        while ((part = next.fetch_add(1, std::memory_order_relaxed)) < s.rows * s.queries)
+            attend(part / s.queries, part % s.queries, scores.data(), powers.data());
+    }
+
+  private:
+    void attend(int64_t row, int64_t query, float *scores, double *powers) const {
+        const int64_t head = query / (s.queries / s.keys);
+        const int64_t place = (row * s.keys + head) * s.room * s.dim;
+        const uint16_t *q = s.joined + (row * (s.queries + 2 * s.keys) + query) * s.dim;
+        bf16_dots(q, s.key_room + place, tokens, s.dim, scores);
+        MostKernel largest = portable::largest;
+        PowerKernel power = portable::powers;
+#if TILEWRIGHT_X86
+        if (has(kAvx512)) largest = avx512::largest, power = avx512::powers;
+#endif
+        double sums[8] = {}, total = 0;
+        power(scores, tokens, largest(scores, tokens, scores[0]), s.scale, powers, sums);
+        for (double sum : sums) total += sum;
+        for (int64_t t = 0; t < tokens; t++) scores[t] = float(powers[t] / total);
+        bf16_mix(scores, s.value_room + place, tokens, s.dim, mixed + (row * s.queries + query) * s.dim);
+    }
+};
 
 }  // namespace
 
@@ -105,6 +155,30 @@ void tw_step_out(const Step *step) {
     clock.end_of(kLinear);
     tw_add(hidden, y, s.result, count, s.threads);
     clock.end_of(kSums);
+}
+
+// A token of every sequence through all layers.
+void tw_token(const Token *token) {
+    static thread_local std::vector<uint16_t> first, second, heads, attended;
+    const Step &shape = token->steps[0];
+    const int64_t count = shape.rows * shape.width;
+    uint16_t *turns[2] = {room_for(first, count), room_for(second, count)};
+    const uint16_t *hidden = token->hidden;
+    for (int64_t k = 0; k < token->count; k++) {
+        Step s = token->steps[k];
+        s.hidden = hidden, s.cosines = token->cosines, s.sines = token->sines;
+        s.position = token->position, s.spent = token->spent;
+        s.result = k + 1 == token->count ? token->result : turns[k % 2];
+        s.joined = room_for(heads, s.rows * (s.queries + 2 * s.keys) * s.dim);
+        uint16_t *mixed = room_for(attended, s.rows * s.queries * s.dim);
+        s.mixed = mixed;
+        tw_step_in(&s);
+        Clock clock(s.spent);
+        run_in_pool(s.threads, DenseAttention(s, mixed));
+        clock.end_of(kAttention);
+        tw_step_out(&s);
+        hidden = s.result;
+    }
 }
 
 }  // extern "C"
