@@ -267,6 +267,13 @@ def fuse_small_steps(model: nn.Module) -> None:
             module.__class__ = joined_class(FusedStack, type(module))
 
 
+def sees_all(mask: Any) -> bool:
+    """Whether a mask, as a caller of the model gives it, hides no token."""
+    if mask is None:
+        return True
+    return isinstance(mask, Tensor) and mask.dim() == 2 and bool(mask.all())
+
+
 class FusedStack(nn.Module):
     """A model's decoder layers, through which one token goes in one call."""
 
@@ -291,9 +298,7 @@ class FusedStack(nn.Module):
             and self.config._attn_implementation == "sdpa"
             and not any(value for key, value in kwargs.items() if key.startswith("output_"))
             and not (self.config.output_hidden_states or self.config.output_attentions)
-            and (
-                attention_mask is None or (attention_mask.dim() == 2 and bool(attention_mask.all()))
-            )
+            and sees_all(attention_mask)
         ):
             done = self._one_token(input_ids, position_ids, past_key_values)
             if done is not None:
