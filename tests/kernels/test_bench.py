@@ -118,6 +118,9 @@ def test_ports_and_the_way_through_memory():
     tiles = predict(roofs, 50, both, weighted=True, reload="one row of x")
     assert tiles.rate == 2**28 and tiles.reload == 3e8
     assert predict(roofs, 50, Counter(), weighted=True, reload="one row of x").bound == "reload"
+    # 16 expansions and 16 masks are loaded through the same ports.
+    more = predict(roofs, 50, Counter(vpexpandw=16), weighted=True, reload="one row of x", loads=16)
+    assert more.reload == 1 / (1 / 3e8 + 2**-29)
 
 
 def test_rounded():

@@ -46,7 +46,7 @@ PROMPT = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
 def model():
     torch.manual_seed(0)
     dense = AutoModelForCausalLM.from_config(CONFIG, dtype=torch.bfloat16).eval()
-    return sparsify(dense)
+    return sparsify(dense, one_call=True)
 
 
 def bits_of(tensor):
@@ -103,7 +103,7 @@ def test_one_call_for_all_layers(model, batch, monkeypatch):
 def test_weights_that_are_loaded_count(model):
     torch.manual_seed(1)
     dense = AutoModelForCausalLM.from_config(CONFIG, dtype=torch.bfloat16).eval()
-    other, cache = sparsify(dense), DynamicCache(config=CONFIG)
+    other, cache = sparsify(dense, one_call=True), DynamicCache(config=CONFIG)
     logits_of(other, cache)
     other.load_state_dict(model.state_dict())
     other.model.norm.weight.data.copy_(model.model.norm.weight)
@@ -201,6 +201,8 @@ def test_any_model_may_use_it_with_a_warning():
 
 
 def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match=r"^one_call needs fuse$"):
+        sparsify(torch.nn.Sequential(torch.nn.Linear(8, 8)), fuse=False, one_call=True)
     with pytest.raises(ValueError, match=r"^key_sparsity must be 0\.\.1, not 2$"):
         SparseCache(CONFIG, key_sparsity=2)
     window = MistralConfig(sliding_window=16, num_hidden_layers=2)

@@ -40,6 +40,7 @@ def sparsify(
     threads: int | None = None,
     skip: Collection[str] = (),
     fuse: bool = True,
+    one_call: bool = False,
     progress: Progress | None = None,
 ) -> Model:
     """Replace every linear layer of ``model`` in place by a packed one; returns ``model``.
@@ -59,6 +60,9 @@ def sparsify(
         why.
     fuse:
         Join the projections of attention and MLP where the model is of a known family.
+    one_call:
+        Send one token through all decoder layers of a fused model in one call, with attention of
+        the library's own, whose last bits are not PyTorch's. Its speed is not measured yet.
     progress:
         Told the name of each layer before it is packed.
 
@@ -77,8 +81,12 @@ def sparsify(
             warnings.warn(f"{site.name} stays dense: {error}", stacklevel=2)
             continue
         replaced += 1
+    if one_call and not fuse:
+        raise ValueError("one_call needs fuse")
     if fuse:
         fuse_small_steps(model)
+    if one_call:
+        fuse_layers(model)
     if replaced:
         _note(model)
     else:
@@ -260,6 +268,10 @@ def fuse_small_steps(model: nn.Module) -> None:
             module.__class__ = joined_class(FusedNorm, type(module))
         elif kind in {f"{family}DecoderLayer" for family in FAMILIES} and can_step(module):
             module.__class__ = joined_class(FusedLayer, type(module))
+
+
+def fuse_layers(model: nn.Module) -> None:
+    """Let one token go through all decoder layers of a known family in one call."""
     for module in model.modules():
         if type(module).__name__ in {f"{family}Model" for family in FAMILIES} and all(
             isinstance(layer, FusedLayer) for layer in module.layers

@@ -147,9 +147,10 @@ def predict(
 
     ``weighted``: instructions take the time measured for them on the port that they need, the other
     instructions whatever of the two ports is left, and loads and stores run beside them; a kernel
-    whose tiles are stored and loaded again names its kind of ``RELOADS``. ``loads`` are what the
-    vector unit does not see: masks, activations and prefetches. With ``call_tiles``, the start and
-    the end of a call are shared by so many tiles. Else every vector instruction takes the time of
+    whose tiles are stored and loaded again names its kind of ``RELOADS``, and whatever else it
+    loads waits for the same ports. ``loads`` are what the vector unit does not see: masks,
+    activations and prefetches. With ``call_tiles``, the start and the end of a call are shared by
+    so many tiles. Else every vector instruction takes the time of
     an addition, as the paper has it.
     """
     if weighted:
@@ -165,11 +166,15 @@ def predict(
             return float("inf")
         return per_second / amount if not start else 1 / (amount / per_second + start)
 
+    through = 0.0
+    if weighted and reload:
+        others = ceil(loads) + sum(counts[name] for name in EXPANSIONS)
+        through = 1 / roofs.reload[reload] + (others and others / roofs.instructions["load"])
     return Prediction(
         memory=rate(tile_bytes, roofs.read_bytes),
         vector=rate(vector, 1.0),
         matrix=rate(matrix, roofs.matrix) if roofs.matrix else float("inf"),
-        reload=rate(1.0, roofs.reload[reload]) if weighted and reload else float("inf"),
+        reload=rate(through, 1.0),
     )
 
 
