@@ -16,9 +16,8 @@ from tilewright.golden.params.formats import FP32
 from tilewright.golden.sparamx import SparseCache as GoldenCache
 from tilewright.golden.sparamx import attend
 from tilewright.golden.sparamx.attention import prune_cache
-from tilewright.kernels import steps
+from tilewright.kernels import library, steps
 from tilewright.kernels.caches import SparseCache, SparseLayer, SparsePlace, room_in
-from tilewright.kernels.library import Path, available_paths
 from tilewright.kernels.models import FusedLayer, sparsify
 
 pytestmark = [
@@ -126,7 +125,7 @@ def test_a_listener_gets_its_part_called(model, monkeypatch):
 
 @pytest.mark.parametrize("tail", [1, 3])
 def test_attention_has_goldens_bits(tail):
-    if Path.AMX in available_paths():
+    if library.Path.AMX in library.available_paths():
         pytest.skip("tile order here, which tests of the kernels cover")
     torch.manual_seed(2)
     keys, values = torch.randn(2, 1, 2, 40, 16).to(torch.bfloat16)

@@ -75,7 +75,7 @@ def run(
 ) -> dict[str, Any]:
     """Measure everything that ``plan`` asks for, as plain JSON data.
 
-    ``progress`` is told what comes next, :func:`steps` times; ``keep`` is given what there is so
+    ``progress`` is told what comes next, ``steps`` times; ``keep`` is given what there is so
     far each time, so that a run that is cut off leaves something. With ``only``, some sections are
     measured, and the others are those of the record ``before``, if any; the record says of each
     section when it was measured and by which command. The roofs go with the Roof-Surface.

@@ -21,17 +21,10 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
+from tilewright.kernels import library as native
 from tilewright.kernels.caches import DensePlace, room_in
-from tilewright.kernels.library import (
-    CProduct,
-    CStep,
-    CToken,
-    available_paths,
-    default_threads,
-    library,
-)
 from tilewright.kernels.matrix import ORDERS
-from tilewright.kernels.operators import Prepared, angles_of
+from tilewright.kernels.operators import Prepared, angles_of, library
 from tilewright.kernels.torch_layers import SparseLinear
 
 __all__ = ["MOST_TOKENS", "PARTS", "clocked", "step", "token"]
@@ -89,7 +82,7 @@ class Plan:
         self.norms = self.parts[6:]
         self.prepared: tuple[Prepared, ...] = ()
         self.places: tuple[int, ...] = ()
-        self.steps: dict[tuple[int, int], CStep] = {}  # by threads and rows
+        self.steps: dict[tuple[int, int], native.CStep] = {}  # by threads and rows
         self.heads, self.dim = attention.config.num_key_value_heads, attention.head_dim
         self.queries = self.heads * attention.num_key_value_groups
         self.width = self.layers[0].in_features
@@ -101,7 +94,7 @@ class Plan:
             m._forward_hooks or m._forward_pre_hooks or "forward" in m.__dict__ for m in self.parts
         )
 
-    def description(self, threads: int, rows: int) -> CStep:
+    def description(self, threads: int, rows: int) -> native.CStep:
         """A new description of a step, for this call alone: threads may share a layer."""
         prepared = tuple(layer.prepared() for layer in self.layers)
         places = tuple(norm.weight.data_ptr() for norm in self.norms)
@@ -110,13 +103,13 @@ class Plan:
         found = self.steps.get((threads, rows))
         if found is None:
             found = self.steps[threads, rows] = self._describe(threads, rows)
-        return CStep.from_buffer_copy(found)
+        return native.CStep.from_buffer_copy(found)
 
-    def _describe(self, threads: int, rows: int) -> CStep:
-        path = available_paths()[-1]
-        made = CStep(threads=threads, path=path, rows=rows, width=self.width)
+    def _describe(self, threads: int, rows: int) -> native.CStep:
+        path = native.available_paths()[-1]
+        made = native.CStep(threads=threads, path=path, rows=rows, width=self.width)
         for k, (name, prepared) in enumerate(zip(_LAYERS, self.prepared, strict=True)):
-            setattr(made, name, CProduct.from_buffer_copy(prepared.template))
+            setattr(made, name, native.CProduct.from_buffer_copy(prepared.template))
             made.bounds[k] = prepared.matrix.bounds_address(threads)
             made.orders[k] = ORDERS[prepared.matrix.default_order(rows, path)]
         made.first_norm, made.second_norm = self.places
@@ -144,7 +137,7 @@ def step(layer: Any, hidden: Tensor, cache: Any, angles: tuple[Tensor, Tensor]) 
     cosines, sines = angles_of(angles, rows)
     joined = hidden.new_empty((rows, 1, plan.features))
     result = torch.empty_like(hidden)
-    call = plan.description(default_threads(), rows)
+    call = plan.description(native.default_threads(), rows)
     call.hidden, call.joined, call.result = (t.data_ptr() for t in (hidden, joined, result))
     call.cosines, call.sines = cosines.data_ptr(), sines.data_ptr()
     if place.rooms is not None:
@@ -178,7 +171,7 @@ class Stack:
             return
         self.room = min(place.rooms[0].shape[2] for place in self.places)
         self.views = [(place.layer.keys, place.layer.values) for place in self.places]
-        self.steps = (CStep * len(self.plans))()
+        self.steps = (native.CStep * len(self.plans))()
         for made, plan, place in zip(self.steps, self.plans, self.places, strict=True):
             description = plan.description(threads, rows)
             description.key_room, description.value_room = (r.data_ptr() for r in place.rooms)
@@ -247,7 +240,7 @@ def token(layers: Any, hidden: Tensor, cache: Any, angles: tuple[Tensor, Tensor]
         return None
     if hidden.dtype is not torch.bfloat16 or angles[0].dtype is not torch.bfloat16:
         return None
-    threads, until = default_threads(), before + 1
+    threads, until = native.default_threads(), before + 1
     if not all(type(layer) is DynamicLayer for layer in cache.layers):
         return None
     stack = _stacks.get(cache)
@@ -262,7 +255,7 @@ def token(layers: Any, hidden: Tensor, cache: Any, angles: tuple[Tensor, Tensor]
     hidden = hidden.contiguous()
     cosines, sines = angles_of(angles, rows)
     result = torch.empty_like(hidden)
-    call = CToken(
+    call = native.CToken(
         *(addressof(stack.steps), len(stack.plans), hidden.data_ptr(), cosines.data_ptr()),
         *(sines.data_ptr(), result.data_ptr(), before),
         None if _clocks is None else addressof(_clocks.inside),
