@@ -1,4 +1,4 @@
-"""What ``tilewright kernels`` does with whole models, and what it prints of layers."""
+"""What ``tilewright kernels`` does with whole models."""
 
 import argparse
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
 
-__all__ = ["MODEL_RECORD", "measure_model", "pack_model", "print_layers"]
+__all__ = ["MODEL_RECORD", "measure_model", "pack_model"]
 
 MODEL_RECORD = Path("out/model.json")
 
@@ -111,24 +111,3 @@ def pack_model(args: argparse.Namespace) -> int:
     else:
         print(f"{len(layers)} layers, {packed / dense:.1%} of their bytes in bf16: {args.output}")
     return 0
-
-
-def print_layers(record: dict[str, Any]) -> None:
-    """Time, bandwidth as a share of what reading alone gets, and speed against stock PyTorch."""
-    from tilewright.kernels.records import layer_summary
-
-    print_table(
-        ("LAYER", "BATCH", "KERNEL", "US", "GB/S", "% OF READ", "X STOCK"),
-        [
-            (
-                row.layer,
-                row.batch,
-                row.kernel,
-                f"{1e6 * row.seconds:.1f}",
-                f"{row.bytes_per_second / 1e9:.1f}",
-                f"{100 * row.share_of_read:.0f}",
-                "" if row.over_stock is None else f"{row.over_stock:.2f}",
-            )
-            for row in layer_summary(record)
-        ],
-    )

@@ -1,20 +1,17 @@
 """``tilewright kernels``: which kernels this machine can run, and how fast they are."""
 
 import argparse
-import json
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
-from tilewright.base.console import print_json, print_table, progress
+from tilewright.base.console import print_json, print_table
 from tilewright.base.errors import CommandError
-from tilewright.cli.model_kernels import MODEL_RECORD, measure_model, pack_model, print_layers
+from tilewright.cli.bench_kernels import DEFAULT_RECORD, measure_layers
+from tilewright.cli.model_kernels import MODEL_RECORD, measure_model, pack_model
 
 NAME = "kernels"
 HELP = "compile the sparse kernels for this machine: what it can run, how fast; pack a model"
 EXAMPLE = "tilewright kernels info"
-
-DEFAULT_RECORD = Path("out/kernels.json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +72,12 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("--batches goes with model")
     if not packs and (args.folder or args.sparsity is not None or args.form):
         raise CommandError("MODEL_DIR, --sparsity and --form go with sparsify")
-    actions = {"info": _info, "bench": _bench, "model": measure_model, "sparsify": pack_model}
+    actions = {
+        "info": _info,
+        "bench": measure_layers,
+        "model": measure_model,
+        "sparsify": pack_model,
+    }
     try:
         return actions[args.what](args)
     except BuildError as error:
@@ -96,42 +98,3 @@ def _info(args: argparse.Namespace) -> int:
 
 def _text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _bench(args: argparse.Namespace) -> int:
-    from tilewright.base.files import write_atomic
-    from tilewright.kernels.bench import SECTIONS, run, steps
-    from tilewright.kernels.plan import full_plan, quick_plan
-
-    plan = quick_plan() if args.quick else full_plan()
-    output = args.output or DEFAULT_RECORD
-    only = tuple(args.only.split(",")) if args.only else SECTIONS
-    unknown = [name for name in only if name not in SECTIONS]
-    if unknown:
-        raise CommandError(f"no section {unknown[0]!r}: there are {', '.join(SECTIONS)}")
-    before = None
-    if args.only and output.exists():
-        try:
-            before = json.loads(output.read_text())
-        except json.JSONDecodeError as error:
-            raise CommandError(f"{output} is no record: {error}") from error
-    output.parent.mkdir(parents=True, exist_ok=True)
-    part = output.with_suffix(".part.json")  # what there is, should the run be cut off
-
-    def keep(record: dict[str, Any]) -> None:
-        write_atomic(part, json.dumps(record, indent=1) + "\n")
-
-    with progress("kernels", steps(plan, only)) as tick:
-        try:
-            record = run(plan, tick, keep, only=only, before=before)
-        except ValueError as error:
-            raise CommandError(str(error)) from error
-    write_atomic(output, json.dumps(record, indent=1) + "\n")
-    part.unlink(missing_ok=True)
-    if args.json:
-        print_json(record)
-        return 0
-    if "layers" in record:
-        print_layers(record)
-    print(f"record: {output}")
-    return 0
