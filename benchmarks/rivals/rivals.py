@@ -1,6 +1,6 @@
 """Milliseconds a token of other programs on the same shape, without network.
 
-    python benchmarks/rivals/rivals.py SOURCES WORK -o OUT.json [--layers 32] [--vocabulary 128256]
+    python -m benchmarks.rivals.rivals SOURCES WORK -o OUT.json [--layers 32] [--vocabulary 128256]
 
 SOURCES holds what was carried here: ``llama.tar.xz`` (llama.cpp's sources, folder ``lc``), the
 wheel of ``gguf``, and where they are wanted ``openvino.tar.xz`` (OpenVINO with its CPU plugin) and
@@ -65,7 +65,7 @@ def command_of(arguments: list[str], options: argparse.Namespace) -> str:
     folders = {str(options.sources): "SOURCES", str(options.work): "WORK"}
     folders[str(options.output)] = "OUT.json"
     words = [folders.get(word, word) for word in arguments]
-    return " ".join(["python benchmarks/rivals/rivals.py", *words])
+    return " ".join(["python -m benchmarks.rivals.rivals", *words])
 
 
 def processor() -> str:
