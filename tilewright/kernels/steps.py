@@ -162,9 +162,10 @@ class Stack:
     def __init__(self, layers: Any, cache: Any, threads: int, rows: int, until: int):
         self.layers, self.plans = list(layers), [plan_of(layer) for layer in layers]
         self.threads, self.rows = threads, rows
-        self.places = [room_in(cache, plan.parts[0].layer_idx, rows, 1) for plan in self.plans]
-        self.usable = all(
-            isinstance(place, DensePlace) and place.before == until - 1 for place in self.places
+        found = [room_in(cache, plan.parts[0].layer_idx, rows, 1) for plan in self.plans]
+        self.places = [place for place in found if isinstance(place, DensePlace)]
+        self.usable = len(self.places) == len(found) and all(
+            place.before == until - 1 for place in self.places
         )
         self.views: list[tuple[Tensor, Tensor]] = []
         if not self.usable:
