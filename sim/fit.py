@@ -9,14 +9,18 @@ at their neighbours. Prints the values; they are written to the table by hand, r
 """
 
 import sys
+from copy import copy
 
 from tilewright.sim.calibration import constant, constants_read, set_constant, table
 from tilewright.sim.claims import Claim, Compare, papers
 from tilewright.sim.scoreboard import answer_number, fitted_claims, scoreboard_claims
 
-__all__ = ["Figures", "cost", "fit", "fitted_constants"]
+__all__ = ["Figures", "cost", "fit", "fitted_constants", "move"]
 
 FIRST_STEP, LAST_STEP = 0.03, 0.002  # shares of a constant
+# Not moved, though figures read it: the fit alone would put it where batch 16 costs more than
+# batch 1, against what the paper says.
+HELD = ("near_activation_bytes",)
 WHOLE = ("prefetch_lines", "l2_training_lines", "l2_ahead_lines")
 
 
@@ -37,6 +41,13 @@ class Figures:
             with constants_read() as names:
                 self.terms[claim.id] = _term(claim)
             self.read_by[claim.id] = frozenset(names)
+
+    def without(self, figure: str) -> "Figures":
+        """Return all but one of them."""
+        rest = copy(self)
+        rest.claims = [claim for claim in self.claims if claim.id != figure]
+        rest.terms = {name: term for name, term in self.terms.items() if name != figure}
+        return rest
 
     @property
     def cost(self) -> float:
@@ -66,12 +77,12 @@ def fit() -> dict[str, float]:
     figures, step = Figures(), FIRST_STEP
     while step > LAST_STEP:
         print(f"step {step:.1%}, sum {figures.cost:.4f}", file=sys.stderr)
-        if not any([_move(figures, name, step) for name in names]):
+        if not any([move(figures, name, step) for name in names if name not in HELD]):
             step /= 2
     return {name: constant(name) for name in names}
 
 
-def _move(figures: Figures, name: str, step: float) -> bool:
+def move(figures: Figures, name: str, step: float) -> bool:
     """Take one step of a constant where it helps."""
     before = constant(name)
     steps = (

@@ -6,7 +6,7 @@ from tilewright.base.console import print_json, print_table
 
 NAME = "format"
 HELP = "formats of activations and weights on a real model's operands: bits and errors"
-EXAMPLE = "tilewright compare format --with my_format.py:MyFormat"
+EXAMPLE = "tilewright compare format"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
