@@ -11,6 +11,7 @@ if find_spec("torch") is None or find_spec("transformers") is None:
 import torch
 from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig, MistralConfig
 
+from tests.support.tiny_shape import SHAPE
 from tilewright.golden.bits import decode
 from tilewright.golden.params.formats import FP32
 from tilewright.golden.sparamx import SparseCache as GoldenCache
@@ -25,18 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
-CONFIG = LlamaConfig(
-    hidden_size=64,
-    intermediate_size=96,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    vocab_size=99,
-    max_position_embeddings=128,
-    bos_token_id=1,
-    eos_token_id=None,
-    pad_token_id=0,
-)
+CONFIG = LlamaConfig(**SHAPE)
 SHARES = {"key_sparsity": 0.3, "value_sparsity": 0.5}
 PROMPT = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
 

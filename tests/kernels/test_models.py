@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2
 
 from tests.support.examples import blocks
 from tests.support.smollm2 import smollm2_or_skip
+from tests.support.tiny_shape import SHAPE
 from tilewright.cli import main
 from tilewright.kernels.checkpoints import CheckpointError, convert
 from tilewright.kernels.models import sparsify
@@ -28,18 +29,6 @@ pytestmark = [
 ]
 
 PAGE = Path(__file__).parents[2] / "docs" / "sparamx.md"
-SHAPE = dict(
-    hidden_size=64,
-    intermediate_size=96,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    vocab_size=99,
-    max_position_embeddings=128,
-    bos_token_id=1,
-    eos_token_id=None,
-    pad_token_id=0,
-)
 CONFIGS = {
     "llama": LlamaConfig(**SHAPE),
     "mistral": MistralConfig(**SHAPE),
