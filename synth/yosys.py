@@ -74,7 +74,8 @@ def without_banner(verilog: str) -> str:
 
 def _reason(log: str, code: int) -> str:
     lines = log.splitlines()
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    is_error = re.compile(r"(\S+:\d+: )?ERROR: ")  # with a place, where a source has an error
+    errors = [line.replace("ERROR: ", "", 1) for line in lines if is_error.match(line)]
     # ABC fails on its own; Yosys then only misses its output. ABC's last words say more.
     if errors and "ABC" in errors[-1]:
         spoken = [line.removeprefix("ABC: ") for line in lines if line.startswith("ABC: ")]

@@ -18,21 +18,12 @@
 
 using namespace tilewright;
 
-struct Call {
-    const Product *products;
-    int64_t count;
-    const int64_t *bounds;
-    int32_t threads, path, order;
-};
-
 extern "C" {
 int32_t tw_join_openmp();
-void tw_multiply(const Call *);
 int64_t tw_pack(int32_t, int32_t, int32_t, const uint8_t *, int64_t, int64_t, int64_t, int64_t,
                 int64_t, uint8_t *, int64_t *, const int64_t *, uint8_t *, int32_t *, int32_t);
 void tw_prune(uint16_t *, int64_t, int64_t, int32_t);
 void tw_count_segments(const uint8_t *, int64_t, int64_t, int64_t, int64_t, int64_t *, int32_t);
-void tw_norm(const uint16_t *, const uint16_t *, uint16_t *, int64_t, int64_t, float, int32_t);
 }
 
 namespace {
