@@ -30,7 +30,7 @@ class Fetch(NamedTuple):
 
 
 @dataclass
-class _Level:
+class Level:
     left: int  # iterations to come
     start: int  # the first instruction of the body
     end: int  # the one behind its last
@@ -42,7 +42,7 @@ class Loops:
     """The loops that run, and the index registers."""
 
     def __init__(self) -> None:
-        self.levels: list[_Level] = []
+        self.levels: list[Level] = []
         self.indices: tuple[int, ...] = (0,) * INDICES
 
     def problem(self, x: BaseInstruction, number: int) -> str | None:
@@ -57,7 +57,7 @@ class Loops:
         """Begin the loop at ``number``."""
         strides = tuple(signed(x[f"stride{k + 1}"]) for k in range(INDICES))
         body = number + 1
-        self.levels.append(_Level(x["count"] - 1, body, body + x["body"], strides, self.indices))
+        self.levels.append(Level(x["count"] - 1, body, body + x["body"], strides, self.indices))
 
     def go_on(self, number: int) -> Fetch:
         """From the instruction behind the last one to the one that is next."""

@@ -82,7 +82,7 @@ class Sequencer(wiring.Component):
 
     Every instruction is fetched, decoded, measured and checked, a cycle each; one that is wrong
     (:class:`tilewright.golden.params.machine.Error`) stops the program before it does anything. A
-    loop (:class:`Loops`) that goes back or ends takes a cycle before the next fetch, and a program
+    loop (``Loops``) that goes back or ends takes a cycle before the next fetch, and a program
     that streams from external memory waits there for its instruction.
 
     A load or store then goes to the memory port when that is idle; loads in the background run on
