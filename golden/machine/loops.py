@@ -31,6 +31,8 @@ class Fetch(NamedTuple):
 
 @dataclass
 class Level:
+    """A loop that runs."""
+
     left: int  # iterations to come
     start: int  # the first instruction of the body
     end: int  # the one behind its last
