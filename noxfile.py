@@ -17,6 +17,7 @@ PYTEST = (
 
 TORCH_TESTS = (
     *("tests/kernels/test_torch.py", "tests/kernels/test_models.py"),
+    "tests/kernels/test_caches.py",
     *("tests/studies/test_accuracy_torch.py", "tests/torch"),
 )
 
@@ -65,6 +66,7 @@ def torch(session: nox.Session) -> None:
     """What needs PyTorch, which the other sessions do not install."""
     install(session, "test,torch,gguf")
     session.install("accelerate")  # Transformers reads GGUF files with it
+    session.install("lm-eval")  # the harness whose likelihoods ours are held against
     with_language_model(session)
     session.env["TILEWRIGHT_TORCH_GROUPS"] = "10000000"  # conversions: all that was promised
     session.run("pytest", *TORCH_TESTS, *session.posargs)

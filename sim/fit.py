@@ -9,13 +9,14 @@ at their neighbours. Prints the values; they are written to the table by hand, r
 """
 
 import sys
+from collections.abc import Callable
 from copy import copy
 
 from tilewright.sim.calibration import constant, constants_read, set_constant, table
 from tilewright.sim.claims import Claim, Compare, papers
 from tilewright.sim.scoreboard import answer_number, fitted_claims, scoreboard_claims
 
-__all__ = ["Figures", "cost", "fit", "fitted_constants", "move"]
+__all__ = ["Figures", "cost", "fit", "fitted_constants", "settle"]
 
 FIRST_STEP, LAST_STEP = 0.03, 0.002  # shares of a constant
 # Not moved, though figures read it: the fit alone would put it where batch 16 costs more than
@@ -73,16 +74,22 @@ def cost() -> float:
 
 def fit() -> dict[str, float]:
     """Return values at which no single step helps; the constants of this process keep them."""
-    names = fitted_constants()
-    figures, step = Figures(), FIRST_STEP
+    figures = Figures()
+    settle(figures, lambda text: print(text, file=sys.stderr))
+    return {name: constant(name) for name in fitted_constants()}
+
+
+def settle(figures: Figures, progress: Callable[[str], None] = lambda text: None) -> None:
+    """Move the constants until no single step brings the figures closer."""
+    names = [name for name in fitted_constants() if name not in HELD]
+    step = FIRST_STEP
     while step > LAST_STEP:
-        print(f"step {step:.1%}, sum {figures.cost:.4f}", file=sys.stderr)
-        if not any([move(figures, name, step) for name in names if name not in HELD]):
+        progress(f"step {step:.1%}, sum {figures.cost:.4f}")
+        if not any([_move(figures, name, step) for name in names]):
             step /= 2
-    return {name: constant(name) for name in names}
 
 
-def move(figures: Figures, name: str, step: float) -> bool:
+def _move(figures: Figures, name: str, step: float) -> bool:
     """Take one step of a constant where it helps."""
     before = constant(name)
     steps = (

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tilewright.sim.calibration import constant, set_constant
 from tilewright.sim.claims import Claim, Compare
-from tilewright.sim.fit import FIRST_STEP, HELD, LAST_STEP, Figures, fitted_constants, move
+from tilewright.sim.fit import HELD, Figures, fitted_constants, settle
 from tilewright.sim.scoreboard import answer_number
 
 __all__ = ["LeftOut", "leave_one_out", "left_out_record"]
@@ -48,7 +48,7 @@ def leave_one_out(
         alone = _rests_on(claim, figures)
         fitted, left_out = _deviation(claim), None
         if not alone:
-            _fit_without(claim, figures)
+            settle(figures.without(claim.id))
             left_out = _deviation(claim)
             for name, value in before.items():
                 set_constant(name, value)
@@ -60,14 +60,6 @@ def _rests_on(claim: Claim, figures: Figures) -> tuple[str, ...]:
     others = [figures.read_by[c.id] for c in figures.claims if c.id != claim.id]
     mine = figures.read_by[claim.id] - frozenset().union(*others)
     return tuple(name for name in fitted_constants() if name in mine and name not in HELD)
-
-
-def _fit_without(claim: Claim, figures: Figures) -> None:
-    rest = figures.without(claim.id)
-    step = FIRST_STEP
-    while step > LAST_STEP:
-        if not any([move(rest, name, step) for name in fitted_constants() if name not in HELD]):
-            step /= 2
 
 
 def _deviation(claim: Claim) -> float:

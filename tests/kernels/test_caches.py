@@ -116,7 +116,7 @@ def test_a_listener_gets_its_part_called(model, monkeypatch):
 @pytest.mark.parametrize("tail", [1, 3])
 def test_attention_has_goldens_bits(tail):
     if library.Path.AMX in library.available_paths():
-        pytest.skip("tile order here, which tests of the kernels cover")
+        pytest.skip("AMX sums in tile order, whose bits tests/kernels/test_paths.py holds")
     torch.manual_seed(2)
     keys, values = torch.randn(2, 1, 2, 40, 16).to(torch.bfloat16)
     late = torch.randn(2, 2, tail, 16).to(torch.bfloat16)

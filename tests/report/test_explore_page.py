@@ -50,7 +50,7 @@ def test_without_scripts_the_first_point_is_shown_and_sliders_rest(page):
 
 def test_a_browser_shows_what_is_chosen(page, tmp_path):
     if not any(map(shutil.which, NAMES)):
-        pytest.skip("no Chromium")
+        pytest.skip("no Chromium here; to get it: apt-get install chromium")
     path = tmp_path / "explore.html"
     path.write_text(document("Explore", page.body, [], "explore.html"))
     with open_browser() as browser:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from distributed import LocalCluster
 
 from tilewright.base.errors import CommandError
 from tilewright.report.llm_plot import best, plot_sweep
@@ -26,8 +27,7 @@ def test_two_processes_give_the_same_in_the_same_order():
 
 
 def test_a_cluster_gives_the_same():
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
+    with LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
     ) as cluster:
         found = run_llm_sweep(QUESTION, AXES, cluster=cluster.scheduler_address)
