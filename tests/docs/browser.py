@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")  # Debian's, Ubuntu's, Google's
@@ -16,9 +17,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")  # Debian's, Ubuntu's,
 class Browser:
     """One tab. Commands and events are JSON texts that end in a zero byte."""
 
-    def __init__(self, commands: int, answers: int):
-        self._commands = os.fdopen(commands, "wb", buffering=0)
-        self._answers = os.fdopen(answers, "rb", buffering=0)
+    def __init__(self, commands: FileIO, answers: FileIO):
+        self._commands = commands
+        self._answers = answers
         self._rest = b""
         self._number = 0
         self._session: str | None = None
@@ -90,8 +91,9 @@ def open_browser() -> Iterator[Browser]:
         )
         os.close(command_reader)
         os.close(answer_writer)
-        try:
-            yield Browser(commands, answers)
-        finally:
-            process.terminate()
-            process.wait()
+        with os.fdopen(commands, "wb", buffering=0) as told, os.fdopen(answers, "rb", 0) as heard:
+            try:
+                yield Browser(told, heard)
+            finally:
+                process.terminate()
+                process.wait()
