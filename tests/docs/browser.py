@@ -81,7 +81,8 @@ def open_browser() -> Iterator[Browser]:
     command_reader, commands = os.pipe()
     answers, answer_writer = os.pipe()
     options = ["--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"]
-    with tempfile.TemporaryDirectory() as profile:
+    # Processes of the browser may still write to its profile when the first of them has ended.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         # The protocol wants the pipes as file descriptors 3 and 4.
         started = f'exec "$0" "$@" 3<&{command_reader} 4>&{answer_writer}'
         process = subprocess.Popen(
