@@ -5,11 +5,12 @@ memory; tests hold it against the RTL, event for event. All cores do the same, s
 one core's share of the bandwidth.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
+from tilewright.base.cache import content_key, get_or_make, sources_of
 from tilewright.golden.deca.core import CoreParams
 from tilewright.golden.deca.memory import MemoryParams
 from tilewright.golden.deca.stream import stream_by_stores, stream_by_tepls
@@ -115,7 +116,32 @@ def _stream(
     degree: int,
     tepl: bool,
 ) -> TileRate:
-    """Follows from its arguments alone, so that it is kept when a constant changes."""
+    """Follows from its arguments alone, so that it is kept when a constant changes.
+
+    Cached by the sources of the cycle model: claims and pages ask for some two hundred streams.
+    """
+    asked = ("rate of a stream", *map(repr, (params, scheme, memory, core, degree, tepl, TILES)))
+
+    def make() -> dict[str, float]:
+        return asdict(_run_stream(params, scheme, memory, core, degree, tepl))
+
+    return TileRate(**get_or_make((*asked, _model()), make))
+
+
+@cache
+def _model() -> str:
+    """What the cycle model is made from; sources do not change under a running process."""
+    return content_key(sources_of("tilewright.golden", __name__))
+
+
+def _run_stream(
+    params: DecaParams,
+    scheme: WeightScheme,
+    memory: MemoryParams,
+    core: CoreParams,
+    degree: int,
+    tepl: bool,
+) -> TileRate:
     tiles = even_tiles(params, scheme.config, scheme.density, TILES)
     run = stream_by_tepls if tepl else stream_by_stores
     times = run(params, tiles, memory, core, degree)

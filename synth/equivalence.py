@@ -27,7 +27,7 @@ from typing import Any
 
 import pyosys
 
-from tilewright.synth.cache import get_or_make, source_of
+from tilewright.base.cache import get_or_make, source_of
 from tilewright.synth.function import parse_function, truth_table
 from tilewright.synth.memory import find_macros, macro_port_module
 from tilewright.synth.netlist import Instance, Net, Netlist, gate_of_each

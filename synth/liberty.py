@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tilewright.synth.cache import cache_folder, write_whole
+from tilewright.base.cache import cache_folder, write_whole
 from tilewright.synth.technology import Arc, Cell, Plane, Surface, Technology
 
 __all__ = ["cached_liberty", "to_liberty"]

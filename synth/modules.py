@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.synth.cache import get_or_make, source_of
+from tilewright.base.cache import get_or_make, source_of
 from tilewright.synth.flow import map_modules
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.memory import macro_cell, parse_macro

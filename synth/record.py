@@ -14,8 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tilewright.base.cache import content_key, get_or_make, sources_of
 from tilewright.golden.params.block import BlockParams
-from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.resolve import registered_modules, resolve
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import DEFAULT_GOAL, Goal, Synthesis
 from tilewright.synth.liberty import to_liberty
@@ -221,7 +222,19 @@ def stale_records(
 # Sources do not change under a running process, and a large block takes seconds to write.
 @cache
 def _rtlil_sha256(spec: str) -> str:
-    return sha256(to_rtlil(resolve(spec), memory_macros=True))
+    """The digest of a block's RTLIL, cached by all sources that decide it."""
+
+    def make() -> str:
+        return sha256(to_rtlil(resolve(spec), memory_macros=True))
+
+    return get_or_make(("digest of RTLIL", spec, _rtl()), make)
+
+
+@cache
+def _rtl() -> str:
+    """All that decides the RTLIL of a block, beside its parameters."""
+    own = ("tilewright.golden.params", "tilewright.hw", "tilewright.synth.emit")
+    return content_key([version("amaranth"), *sources_of(*own, *registered_modules())])
 
 
 @cache

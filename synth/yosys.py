@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from tilewright.synth.cache import get_or_make
+from tilewright.base.cache import get_or_make
 
 __all__ = ["SynthesisError", "run_yosys", "without_banner", "yosys_files"]
 

@@ -20,13 +20,14 @@ SIM, SYNTH, HW, KERNELS = (
     "tilewright.hw",
     "tilewright.kernels",
 )
+CACHE = "tilewright.base.cache"  # which imports nothing of the project
 LAYERS = {
     "golden/params": {PARAMS},
     "golden": {GOLDEN, "numpy"},
     "golden/llm": {GOLDEN, "numpy", "gguf"},  # gguf: an optional extra
     "hw": {HW, PARAMS, "amaranth"},
-    "sim": {SIM, GOLDEN, "numpy"},
-    "synth": {SYNTH, HW, PARAMS, "amaranth", "pyosys"},
+    "sim": {SIM, GOLDEN, CACHE, "numpy"},
+    "synth": {SYNTH, HW, PARAMS, CACHE, "amaranth", "pyosys"},
     # PyTorch, Transformers and safetensors come with an optional extra.
     "tilewright/kernels": {KERNELS, GOLDEN, "numpy", "torch", "transformers", "safetensors"},
     "tilewright/torch": {"tilewright.torch", GOLDEN, "numpy", "torch", "transformers", "triton"},

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tilewright.base.cache import load, result_path
 from tilewright.base.errors import CommandError
 from tilewright.cli import main
 from tilewright.studies.sweeps import runners
@@ -16,7 +17,6 @@ from tilewright.studies.sweeps.results import Metric, Result
 from tilewright.studies.sweeps.sweep import run_sweep
 from tilewright.studies.sweeps.variants import Axis, expand, parse_axis
 from tilewright.studies.sweeps.work import Job, VariantError, _simulate, quick_key, run_apart
-from tilewright.synth.cache import load, result_path
 from tilewright.verify import simulators
 
 

@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from tilewright.base.cache import content_key
 from tilewright.base.cores import available_cores
 from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
@@ -21,7 +22,6 @@ from tilewright.sim.llm import LlmResult, MemoryBytes
 from tilewright.sim.serving import GenerationResult, Question, ask
 from tilewright.sim.sweep import Point, points_of, question_at
 from tilewright.studies.sweeps.runners import connect
-from tilewright.synth.cache import content_key
 
 __all__ = ["from_json", "run_llm_sweep"]
 

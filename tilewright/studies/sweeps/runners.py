@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
+from tilewright.base.cache import load, store
 from tilewright.base.errors import CommandError
 from tilewright.studies.sweeps.results import Result
 from tilewright.studies.sweeps.work import Job, VariantError, quick_key, run_apart, sources_key
-from tilewright.synth.cache import load, store
 
 __all__ = ["Outcome", "connect", "run_here", "run_on_cluster"]
 

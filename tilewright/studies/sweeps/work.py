@@ -2,7 +2,7 @@
 
 A variant that crashes takes nothing else with it, and the same call serves a local thread and a
 worker of a cluster. Results travel as plain JSON data and are cached by the sources they came from
-(:mod:`tilewright.synth.cache`); where sources changed, what Yosys gave is still found by its own
+(:mod:`tilewright.base.cache`); where sources changed, what Yosys gave is still found by its own
 content.
 """
 
@@ -47,7 +47,7 @@ class Job:
 @cache
 def sources_key() -> str:
     """A digest that changes with every source that a result can depend on."""
-    from tilewright.synth.cache import content_key
+    from tilewright.base.cache import content_key
 
     paths = [p for folder in SOURCES for p in sorted((ROOT / folder).rglob("*")) if _is_source(p)]
     return content_key(text for path in paths for text in (path.name, path.read_text()))
@@ -59,7 +59,7 @@ def _is_source(path: Path) -> bool:
 
 def quick_key(job: Job) -> str:
     """The name of the result of ``job``, as long as no source changes."""
-    from tilewright.synth.cache import content_key
+    from tilewright.base.cache import content_key
     from tilewright.synth.record import tool_versions
 
     return content_key([json.dumps(asdict(job)), sources_key(), json.dumps(tool_versions())])

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from tilewright.synth.cache import get_or_make_folder
+from tilewright.base.cache import get_or_make_folder
 from tilewright.verify.simulators.find import Simulator
 from tilewright.verify.simulators.programs import run_program
 

@@ -15,7 +15,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-from tilewright.synth.cache import get_or_make_folder
+from tilewright.base.cache import get_or_make_folder
 from tilewright.verify.simulators.find import Simulator, file_fingerprint, find_compiler
 from tilewright.verify.simulators.programs import can_include, cocotb_libraries, is_gcc, run_program
 

@@ -4,11 +4,10 @@ import os
 import sys
 from functools import partial
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
+from tilewright.base.cache import get_or_make_folder, sources_of
 from tilewright.golden.params.resolve import registered_modules, resolve
-from tilewright.synth.cache import get_or_make_folder
 from tilewright.verify.simulators.programs import BuildError, run_program
 
 __all__ = ["block_verilog"]
@@ -42,11 +41,4 @@ def _write(folder: Path, spec: str, sources: list[str]) -> None:
 
 
 def _sources() -> list[str]:
-    texts = []
-    for name in (*SOURCES, *registered_modules()):
-        spec = find_spec(name)
-        assert spec is not None and spec.origin is not None
-        place = Path(spec.origin)
-        files = sorted(place.parent.rglob("*.py")) if place.name == "__init__.py" else [place]
-        texts += [file.read_text() for file in files]
-    return texts
+    return sources_of(*SOURCES, *registered_modules())

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
     "load",
     "result_path",
     "source_of",
+    "sources_of",
     "store",
     "write_whole",
 ]
@@ -159,3 +161,15 @@ def source_of(*modules: str) -> str:
     """Return the source text of ``modules``, for what a result depends on beside its input."""
     files = (import_module(name).__file__ for name in modules)
     return "\n".join(Path(file).read_text() for file in files if file)
+
+
+def sources_of(*modules: str) -> list[str]:
+    """Return the source texts of ``modules`` as they are on disk; of a package, of all in it."""
+    texts = []
+    for name in modules:
+        spec = find_spec(name)
+        assert spec is not None and spec.origin is not None
+        place = Path(spec.origin)
+        files = sorted(place.parent.rglob("*.py")) if place.name == "__init__.py" else [place]
+        texts += [file.read_text() for file in files]
+    return texts

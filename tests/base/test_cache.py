@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tilewright.synth import cache
-from tilewright.synth.cache import (
+from tilewright.base import cache
+from tilewright.base.cache import (
     get_or_make,
     get_or_make_folder,
     load,
