@@ -1,0 +1,107 @@
+"""The contents of a model's image: weights, norms and rotations as lines of external memory."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.golden.bits import encode
+from tilewright.golden.harmonia_machine.layout import halves_rows, to_bytes, weight_rows
+from tilewright.golden.harmonia_model.lines import Lines
+from tilewright.golden.harmonia_model.plan import MATRICES, Matrix, Plan
+from tilewright.golden.harmonia_model.quantised import halved, layer_matrix
+from tilewright.golden.harmonia_model.writer import NORM_SHARE
+from tilewright.golden.llm.model import Model
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia_machine import Memory
+from tilewright.golden.weights import Weights
+
+__all__ = ["constants", "logits_of", "put_tokens"]
+
+Bytes = NDArray[np.uint8]
+
+
+def constants(
+    plan: Plan, lines: Lines, model: Model, head: Weights
+) -> Iterator[tuple[str, int, Bytes]]:
+    """Name, first line and bytes of everything that no program changes, one tensor at a time."""
+    for number, layer in enumerate(model.layers):
+        first = lines.layers + number * lines.layer
+        for line, norm in zip(lines.norms, (layer.attention_norm, layer.feed_norm), strict=True):
+            name = "attention_norm" if line == lines.norms[0] else "feed_norm"
+            yield f"layers.{number}.{name}", first + line, _gain(plan, norm.gain)
+        for name in MATRICES:
+            matrix = plan.matrices[name]
+            data = _matrix(plan, matrix, layer_matrix(plan, layer, matrix))
+            yield f"layers.{number}.{name}", first + lines.matrices[name], data
+    yield "head", lines.head, _matrix(plan, plan.matrices["head"], head)
+    yield "final_norm", lines.final_norm, _gain(plan, model.final_norm.gain)
+    yield "rotations", lines.rotation(0), _rotations(plan, model)
+
+
+def _matrix(plan: Plan, matrix: Matrix, weights: Weights) -> Bytes:
+    p = plan.params
+    operands, scales = weight_rows(p, halved(weights, p.group))
+    data = np.zeros((matrix.parts, matrix.part_lines * p.line_bytes), np.uint8)
+    for part in range(matrix.parts):
+        rows = slice(part * matrix.part_rows, (part + 1) * matrix.part_rows)
+        first = to_bytes(p, Memory.OPERANDS, operands[rows])
+        second = to_bytes(p, Memory.SCALES, scales[rows])
+        data[part, : len(first)] = first
+        data[part, matrix.scale_lines * p.line_bytes :][: len(second)] = second
+    return data.reshape(-1)
+
+
+def _gain(plan: Plan, gain: NDArray[np.float32]) -> Bytes:
+    values = encode(FP16, gain.astype(np.float64) * np.sqrt(NORM_SHARE))
+    return _halves(plan, np.tile(values, (plan.params.rows, 1)))
+
+
+def _halves(plan: Plan, values: NDArray[np.uint16]) -> Bytes:
+    """fp16 patterns (tokens, elements) of one token tile."""
+    return to_bytes(plan.params, Memory.FP16, halves_rows(plan.params, values))
+
+
+def _rotations(plan: Plan, model: Model) -> Bytes:
+    """Cosines, then sines, of every token tile; those of queries carry 1 / sqrt(channels)."""
+    c, p = plan.config, plan.params
+    frequency = c.rope_theta ** -(np.arange(0, c.head_dim, 2) / c.head_dim)
+    if model.rope_factors is not None:
+        frequency = frequency / model.rope_factors
+    share = np.full(c.num_attention_heads, 1 / np.sqrt(c.head_dim))
+    factors = np.concatenate([share, np.ones(c.num_key_value_heads)])[:, np.newaxis]
+    pieces = []
+    for tile in range(-(-plan.context // p.rows)):
+        angle = np.arange(tile * p.rows, (tile + 1) * p.rows)[:, np.newaxis] * frequency
+        for values in (np.cos(angle), np.sin(angle)):
+            table = (values[:, np.newaxis, :] * factors).reshape(p.rows, -1)
+            pieces.append(_halves(plan, encode(FP16, table)))
+    return np.concatenate(pieces)
+
+
+def put_tokens(
+    plan: Plan, lines: Lines, memory: Bytes, first: int, vectors: NDArray[np.float16]
+) -> None:
+    """Let embeddings (tokens, width) of tokens from ``first`` on enter the next step."""
+    p = plan.params
+    size = lines.tokens(1) - lines.tokens(0)
+    lane = first % p.rows
+    padded = np.zeros((plan.step_tiles * p.rows, vectors.shape[1]), np.float16)
+    padded[lane : lane + len(vectors)] = vectors
+    for k in range(-(-(lane + len(vectors)) // p.rows)):
+        values = padded[k * p.rows : (k + 1) * p.rows].view(np.uint16)
+        start = (lines.tokens(0) + k * size) * p.line_bytes
+        memory[start : start + size * p.line_bytes] = _halves(plan, values)
+
+
+def logits_of(plan: Plan, lines: Lines, memory: Bytes) -> NDArray[np.float32]:
+    """(banks, vocabulary), as the head's program has left them."""
+    p, matrix = plan.params, plan.matrices["head"]
+    rows = matrix.part_tiles * p.tile_words
+    size = lines.logit_part * p.line_bytes
+    start = lines.logits * p.line_bytes
+    parts = memory[start : start + matrix.parts * size].reshape(matrix.parts, size)
+    used = rows * p.rows * p.word_values * 2
+    words = parts[:, :used].copy().view(np.float16).reshape(-1, p.rows, p.word_values)
+    values = words.swapaxes(0, 1).reshape(p.rows, -1)
+    return values[:, : plan.config.vocab_size].astype(np.float32)

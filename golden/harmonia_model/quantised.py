@@ -1,0 +1,129 @@
+"""Weights of a model as the array takes them: 4-bit integers with an fp16 scale for each group.
+
+A weight of 8 bits is two of 4, ``16 * high + low``; its codes are -119..119, so that both are
+within -8..7. The halves of an output's weights follow each other along its inputs, each with scales
+of its own.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.golden.bits import decode, encode
+from tilewright.golden.harmonia_model.plan import Matrix, Plan
+from tilewright.golden.llm.model import Layer, Linear, Model
+from tilewright.golden.llm.weights import quantised
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import FP16, IntFormat
+from tilewright.golden.weights import Weights, dequantise
+
+__all__ = ["LARGEST_CODE", "codes", "halved", "layer_matrix", "quantised_model"]
+
+LARGEST_CODE = 7 * 16 + 7  # of a weight of 8 bits
+_INT4, _INT8 = IntFormat(bits=4), IntFormat(bits=8)
+
+
+def codes(matrix: NDArray[np.float32], group: int) -> Weights:
+    """Weights of 8 bits, each to the nearest multiple of its group's scale."""
+    outputs, inputs = matrix.shape
+    groups = -(-inputs // group)
+    padded = np.zeros((outputs, groups * group), np.float32)
+    padded[:, :inputs] = matrix
+    grouped = padded.reshape(outputs, groups, group)
+    largest = np.abs(grouped).max(axis=2)
+    scales = encode(FP16, np.where(largest == 0, 1.0, largest / LARGEST_CODE))
+    steps = decode(FP16, scales).astype(np.float32)
+    require(bool((steps > 0).all()), "a group of weights is too small for an fp16 scale")
+    require(bool((16 * steps < 65504).all()), "a group of weights is too large for an fp16 scale")
+    grouped /= steps[..., np.newaxis]
+    np.rint(grouped, out=grouped)
+    np.clip(grouped, -LARGEST_CODE, LARGEST_CODE, out=grouped)
+    values = grouped.reshape(outputs, -1)[:, :inputs].astype(np.int8)
+    return Weights(_INT8, values, scales, group)
+
+
+def quantised_model(
+    model: Model,
+    plan: Plan,
+    *,
+    group: int,
+    method: str = "nearest",
+    calibration: NDArray | None = None,
+) -> tuple[Model, Weights]:
+    """The model whose projections and head are what the image holds, and the head's integers.
+
+    Its embedding and norms stay as they are.
+    """
+    if plan.weight_bits == 4:
+        model = quantised(model, group=group, method=method, calibration=calibration)
+    else:
+        model = replace(model, layers=tuple(_layer(layer, group) for layer in model.layers))
+    if plan.head_bits == 8:
+        head = codes(model.head, group)
+    else:
+        from tilewright.golden.weights import quantise
+
+        head = quantise(model.head, 4, group)
+    return replace(model, head=dequantise(head).astype(np.float32)), head
+
+
+def _layer(layer: Layer, group: int) -> Layer:
+    parts: dict[str, Any] = {}
+    for name, linear in layer.linears.items():
+        weights = codes(linear.weight, group)
+        parts[name] = replace(
+            linear, weight=dequantise(weights).astype(np.float32), integers=weights
+        )
+    return replace(layer, **parts)
+
+
+def halved(weights: Weights, group: int) -> Weights:
+    """Weights as 4-bit integers with a scale for every ``group`` of them."""
+    repeated = np.repeat(weights.scales, weights.group // group, axis=1)
+    scales = repeated[:, : -(-weights.inputs // group)]
+    if weights.fmt == _INT4:
+        return Weights(_INT4, weights.values, scales, group)
+    values = weights.values.astype(np.int16)
+    high = (values + 8) >> 4
+    low = values - 16 * high
+    sixteenfold = encode(FP16, 16 * decode(FP16, scales))
+    return Weights(
+        _INT4,
+        np.concatenate([high, low], axis=1).astype(np.int8),
+        np.concatenate([sixteenfold, scales], axis=1),
+        group,
+    )
+
+
+def layer_matrix(plan: Plan, layer: Layer, matrix: Matrix) -> Weights:
+    """One of a layer's matrices, in the order of its rows on the accelerator."""
+    if matrix.name != "qkv":
+        return _integers(getattr(layer, matrix.name))
+    c = plan.config
+    low, high, values = [], [], _integers(layer.value)
+    for linear, heads in (
+        (layer.query, c.num_attention_heads),
+        (layer.key, c.num_key_value_heads),
+    ):
+        rows = np.arange(heads * c.head_dim).reshape(heads, 2, -1)
+        weights = _integers(linear)
+        low.append(_rows(weights, rows[:, 0].reshape(-1)))
+        high.append(_rows(weights, rows[:, 1].reshape(-1)))
+    parts = [*low, *high, values]
+    return Weights(
+        values.fmt,
+        np.concatenate([part.values for part in parts]),
+        np.concatenate([part.scales for part in parts]),
+        values.group,
+    )
+
+
+def _rows(weights: Weights, rows: NDArray) -> Weights:
+    return Weights(weights.fmt, weights.values[rows], weights.scales[rows], weights.group)
+
+
+def _integers(linear: Linear) -> Weights:
+    assert linear.integers is not None
+    return linear.integers

@@ -1,0 +1,386 @@
+"""The programs of a model: steps of tokens through all layers, and the vocabulary head.
+
+A step's tokens enter, and leave, in lines of external memory; so does the cache. Token t lies in
+bank t mod ``rows`` all the way. Offsets of keys are learned from the first step's tokens, and again
+from the same, which are kept in fp16, whenever a later step begins with another head.
+"""
+
+from tilewright.golden.harmonia_machine.isa import Instruction, groups_of, tiles_of
+from tilewright.golden.harmonia_model.lines import Lines
+from tilewright.golden.harmonia_model.plan import CACHE_INDEX, LAYER_INDEX, Plan
+from tilewright.golden.harmonia_model.writer import Writer, half
+from tilewright.golden.params.block import require
+from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode, Operand
+from tilewright.golden.params.machine import Kind
+from tilewright.golden.params.vector import Operation
+
+__all__ = ["head_program", "step_program"]
+
+_CACHE = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
+
+
+def step_program(
+    plan: Plan, lines: Lines, first: int, count: int, *, layers: int | None = None
+) -> list[Instruction]:
+    """Tokens ``first`` to ``first + count - 1``, all of one tile of keys, through all layers.
+
+    With ``layers`` only through so many: what makes a result depend on timing shows in two.
+    """
+    end = first + count
+    require(
+        count >= 1 and first // plan.step_tokens == (end - 1) // plan.step_tokens,
+        f"a step has tokens of one tile of {plan.step_tokens}, not {first}..{end - 1}",
+    )
+    require(end <= plan.context, f"token {end - 1} is beyond the context of {plan.context}")
+    step = _Step(plan, lines, first, count)
+    step.write(plan.config.num_hidden_layers if layers is None else layers)
+    return step.writer.program
+
+
+class _Step:
+    """Writes one step."""
+
+    def __init__(self, plan: Plan, lines: Lines, first: int, count: int):
+        self.plan, self.lines, self.writer = plan, lines, Writer(plan, lines)
+        self.first, self.end = first, first + count
+        rows = plan.params.rows
+        self.tiles = range(first // rows, (self.end - 1) // rows + 1)  # of the whole sequence
+        self.config = plan.config
+
+    def lanes(self, tile: int) -> list[int]:
+        rows = self.plan.params.rows
+        begin, end = max(self.first, tile * rows), min(self.end, (tile + 1) * rows)
+        return [token % rows for token in range(begin, end)]
+
+    def write(self, layers: int) -> None:
+        b, plan = self.writer, self.plan
+        words = plan.width_words
+        b.all_lanes()
+        for k in range(len(self.tiles)):
+            b.bring(Memory.FP16, plan.tokens_row(k), words, self.lines.tokens(k))
+        b.bring_part(plan.matrices["qkv"], self.lines.matrices["qkv"], 0, 0)
+        before = b.program
+        b.program = []
+        self._layer()
+        body, b.program = b.program, before
+        b.emit(
+            Opcode.LOOP,
+            count=layers,
+            body=len(body),
+            stride1=self.lines.layer,
+            stride2=self.lines.cache,
+            stride3=0,
+        )
+        b.program += body
+        for k in range(len(self.tiles)):
+            b.keep(Memory.FP16, plan.tokens_row(k), words, self.lines.tokens(k))
+        b.emit(Opcode.HALT)
+
+    def _layer(self) -> None:
+        self.writer.configured((1 << self.plan.params.rows) - 1, self.end)
+        self._project()
+        self._attend()
+        self._feed()
+
+    # Queries, keys and values.
+
+    def _project(self) -> None:
+        """Norm, products, rotation; the cache comes meanwhile."""
+        b, plan, c = self.writer, self.plan, self.config
+        gain, normed = plan.scratch_row, plan.scratch_row + plan.width_words
+        matrix = plan.matrices["qkv"]
+        coming = list(_CACHE)
+        b.bring(Memory.FP16, gain, plan.width_words, self.lines.norms[0], LAYER_INDEX)
+        places = []
+        for k, tile in enumerate(self.tiles):
+            b.configure(lanes=self.lanes(tile))
+            self._bring_cache(coming, 1)
+            b.norm(plan.tokens_row(k), gain, normed, c.hidden_size)
+            b.activations(normed, c.hidden_size, k * matrix.groups, matrix.copies)
+            places.append((k * matrix.groups, plan.projections_row(k), self.lanes(tile)))
+        self._bring_cache(coming, len(coming))
+        b.product("qkv", places, "output")
+        for k, tile in enumerate(self.tiles):
+            self._rotate(k, tile)
+
+    def _bring_cache(self, coming: list[Memory], most: int) -> None:
+        plan = self.plan
+        for memory in coming[:most]:
+            rows = plan.cache_rows if memory is Memory.OPERANDS else plan.high_rows
+            line = self.lines.caches + self.lines.cached[memory]
+            self.writer.bring(memory, 0, rows, line, CACHE_INDEX)
+        del coming[:most]
+
+    def _rotate(self, k: int, tile: int) -> None:
+        """Queries and keys of a token tile, in place: (a, b) -> (a cos - b sin, b cos + a sin)."""
+        b, plan, c, n = self.writer, self.plan, self.config, self.plan.rotated_words
+        cosine, sine, *spare = (plan.scratch_row + i * n for i in range(5))
+        elements = (c.num_attention_heads + c.num_key_value_heads) * c.head_dim // 2
+        line = self.lines.rotation(tile)
+        b.configure(lanes=self.lanes(tile))
+        b.bring(Memory.FP16, cosine, n, line)
+        b.bring(Memory.FP16, sine, n, line + self.lines.sines)
+        low, high = plan.projections_row(k), plan.projections_row(k) + n
+        multiply = Operation.MULTIPLY
+        b.work(multiply, spare[0], low, cosine, elements=elements)
+        b.work(multiply, spare[1], high, sine, elements=elements)
+        b.work(multiply, spare[2], low, sine, elements=elements)
+        b.work(multiply, high, high, cosine, elements=elements)
+        b.work(Operation.SUBTRACT, low, spare[0], spare[1], elements=elements)
+        b.work(Operation.ADD, high, high, spare[2], elements=elements)
+
+    def _halves_rows(self, k: int, head: int) -> tuple[int, int]:
+        """Rows of both halves of a head's channels; keys follow the heads of queries."""
+        words = self.plan.words(self.config.head_dim // 2)
+        low = self.plan.projections_row(k) + head * words
+        return low, low + self.plan.rotated_words
+
+    # Attention.
+
+    def _attend(self) -> None:
+        b, plan, c = self.writer, self.plan, self.config
+        heads = c.num_key_value_heads
+        window, opened, key = self._attention_rows()
+        b.all_lanes()
+        cache = self.lines.caches
+        b.bring(Memory.FP16, window, plan.window_words, cache + self.lines.window, CACHE_INDEX)
+        if self.first % plan.params.group:
+            line = cache + self.lines.open_values
+            b.bring(Memory.FP16, opened, plan.open_words, line, CACHE_INDEX)
+        b.wait()
+        for head in range(heads):
+            self._append_keys(head, window, key)
+            self._append_values(head, opened)
+            shared = c.num_attention_heads // heads
+            for query in range(head * shared, (head + 1) * shared):
+                for k, tile in enumerate(self.tiles):
+                    self._attend_head(head, query, k, tile)
+        self._keep_cache(window, opened)
+
+    def _attention_rows(self) -> tuple[int, int, int]:
+        """Of the window's keys, of the unfinished group of values, of one token tile of keys."""
+        plan = self.plan
+        window = plan.scratch_row
+        opened = window + plan.window_words
+        return window, opened, opened + plan.open_words
+
+    def _append_keys(self, head: int, window: int, key: int) -> None:
+        b, plan, c = self.writer, self.plan, self.config
+        p, words = plan.params, plan.head_words
+        window += head * plan.step_tiles * words
+        rows = {}
+        for k, tile in enumerate(self.tiles):
+            low, high = self._halves_rows(k, c.num_attention_heads + head)
+            rows[tile] = window + k * words if self.first == 0 else key
+            b.configure(lanes=self.lanes(tile))
+            if self.first == 0:
+                self._gather(rows[tile], low, high)
+        b.all_lanes()
+        for k in range(plan.step_tiles):
+            b.emit(
+                Opcode.LEARN,
+                source=window + k * words,
+                elements=c.head_dim,
+                first=int(k == 0),
+                last=int(k + 1 == plan.step_tiles),
+            )
+        unit = self.first // p.columns
+        low_row = plan.low_keys_row(head)
+        for k, tile in enumerate(self.tiles):
+            b.configure(lanes=self.lanes(tile), tokens=self.end)
+            if self.first:
+                self._gather(key, *self._halves_rows(k, c.num_attention_heads + head))
+            row = plan.keys_row(head) + unit * plan.key_rows
+            b.convert(
+                Conversion.KEYS,
+                source=rows[tile],
+                elements=c.head_dim,
+                destination=row,
+                low_halves=low_row + p.low_slot(Operand.KEYS, unit) * plan.key_rows,
+                metadata=row,
+                part=tile % p.parts,
+            )
+            leaving = (tile * p.rows - p.local) // p.columns
+            if leaving >= p.initial_slots(Operand.KEYS) and p.has_low(
+                Operand.KEYS, leaving, self.end
+            ):
+                b.emit(
+                    Opcode.CLEAR,
+                    low_halves=low_row + p.low_slot(Operand.KEYS, leaving) * plan.key_rows,
+                    rows=plan.key_rows,
+                    part=tile % p.parts,
+                )
+
+    def _gather(self, row: int, low: int, high: int) -> None:
+        """Both halves of a head's channels, one behind the other."""
+        channels = self.config.head_dim // 2
+        self.writer.work(Operation.COPY, row, low, elements=channels)
+        row += self.plan.words(channels)
+        self.writer.work(Operation.COPY, row, high, elements=channels)
+
+    def _append_values(self, head: int, opened: int) -> None:
+        b, plan, c = self.writer, self.plan, self.config
+        p, words = plan.params, plan.head_words
+        opened += head * p.converter.loops * words
+        for k, tile in enumerate(self.tiles):
+            b.configure(lanes=self.lanes(tile))
+            source = plan.projections_row(k) + 2 * plan.rotated_words + head * words
+            row = opened + tile % p.converter.loops * words
+            b.work(Operation.COPY, row, source, elements=c.head_dim)
+        group = self.first // p.group
+        row = plan.values_row(head) + group * plan.value_rows
+        b.convert(
+            Conversion.VALUES,
+            source=opened,
+            elements=c.head_dim,
+            destination=row,
+            low_halves=plan.low_values_row(head)
+            + p.low_slot(Operand.VALUES, group) * plan.value_rows,
+            metadata=row,
+            tokens=self.end - group * p.group,
+        )
+
+    def _attend_head(self, head: int, query: int, k: int, tile: int) -> None:
+        """One head of queries of a token tile; bank r sees the tokens up to its own."""
+        b, plan, c = self.writer, self.plan, self.config
+        p, channels = plan.params, self.config.head_dim // 2
+        scores = self._attention_rows()[2] + plan.head_words
+        b.configure(lanes=self.lanes(tile), tokens=self.end)
+        for part, row in enumerate(self._halves_rows(k, query)):
+            b.activations(row, channels, part * groups_of(p, channels))
+        b.gemm(
+            Operand.KEYS,
+            source=0,
+            operands=plan.keys_row(head),
+            low_halves=plan.low_keys_row(head),
+            metadata=plan.keys_row(head),
+            destination=scores,
+            groups=plan.key_rows,
+            tiles=tiles_of(p, self.end),
+        )
+        b.softmax(scores, self.end, causal_limit=tile * p.rows + 1)
+        b.activations(scores, self.end, plan.key_rows)
+        b.gemm(
+            Operand.VALUES,
+            source=plan.key_rows,
+            operands=plan.values_row(head),
+            low_halves=plan.low_values_row(head),
+            metadata=plan.values_row(head),
+            destination=plan.attended_row(k) + query * plan.head_words,
+            groups=groups_of(p, self.end),
+            tiles=plan.value_rows,
+        )
+
+    def _keep_cache(self, window: int, opened: int) -> None:
+        """What this step has changed."""
+        b, plan, p = self.writer, self.plan, self.plan.params
+        cache = self.lines.caches
+        for head in range(self.config.num_key_value_heads):
+            for row, rows, unit in (
+                (plan.keys_row(head), plan.key_rows, self.first // p.columns),
+                (plan.values_row(head), plan.value_rows, self.first // p.group),
+            ):
+                self._keep_rows(Memory.OPERANDS, row + unit * rows, rows)
+        self._keep_rows(Memory.OPERANDS, plan.high_rows, plan.cache_rows - plan.high_rows)
+        self._keep_rows(Memory.OPERAND_SIGNS, 0, plan.high_rows)
+        self._keep_rows(Memory.OPERAND_EXPONENTS, 0, plan.high_rows)
+        line = cache + self.lines.open_values
+        b.keep(Memory.FP16, opened, plan.open_words, line, CACHE_INDEX)
+        if self.first == 0:
+            line = cache + self.lines.window
+            b.keep(Memory.FP16, window, plan.window_words, line, CACHE_INDEX)
+
+    def _keep_rows(self, memory: Memory, row: int, rows: int) -> None:
+        """Rows of the cache, with those beside them that share their lines."""
+        plan, each = self.plan, self.plan.rows_of_a_line(memory)
+        begin, end = row // each * each, -(-(row + rows) // each) * each
+        line = self.lines.caches + self.lines.cached[memory] + plan.params.lines(memory, begin)
+        self.writer.keep(memory, begin, end - begin, line, CACHE_INDEX)
+
+    # The output projection and the feed-forward part.
+
+    def _feed(self) -> None:
+        b, plan, c = self.writer, self.plan, self.config
+        matrix = plan.matrices["output"]
+        width, attended = c.hidden_size, c.num_attention_heads * c.head_dim
+        for k in range(len(self.tiles)):
+            b.activations(plan.attended_row(k), attended, k * matrix.groups, matrix.copies)
+        row, size = plan.feed_row, plan.output_words(matrix)
+        places = [
+            (k * matrix.groups, row + k * size, self.lanes(tile))
+            for k, tile in enumerate(self.tiles)
+        ]
+        b.product("output", places, "gate")
+        gain = row + plan.step_tiles * size
+        b.all_lanes()
+        b.bring(Memory.FP16, gain, plan.width_words, self.lines.norms[1], LAYER_INDEX)
+        for k, tile in enumerate(self.tiles):
+            b.configure(lanes=self.lanes(tile))
+            tokens = plan.tokens_row(k)
+            b.work(Operation.ADD, tokens, tokens, row + k * size, elements=width)
+            last = k + 1 == len(self.tiles)
+            self._feed_tile(tokens, self.lanes(tile), gain, "" if last else "gate")
+
+    def _feed_tile(self, tokens: int, lanes: list[int], gain: int, then: str) -> None:
+        """SiLU(gate) times up, down, and the sum with the tokens."""
+        b, plan, c = self.writer, self.plan, self.config
+        width, inner = c.hidden_size, c.intermediate_size
+        normed = gain + plan.width_words
+        gate = normed + plan.width_words
+        up = gate + plan.output_words(plan.matrices["gate"])
+        spare = up + plan.output_words(plan.matrices["up"])
+        b.norm(tokens, gain, normed, width)
+        b.activations(normed, width, 0, plan.matrices["gate"].copies)
+        b.product("gate", [(0, gate, lanes)], "up")
+        b.product("up", [(0, up, lanes)], "down")
+        b.work(
+            Operation.MULTIPLY, spare, gate, half(-1.0), elements=inner, kind=Kind.IMMEDIATE
+        )
+        b.work(Operation.EXPONENTIAL, spare, spare, elements=inner)
+        b.work(Operation.ADD, spare, spare, half(1.0), elements=inner, kind=Kind.IMMEDIATE)
+        b.work(Operation.RECIPROCAL, spare, spare, elements=inner)
+        b.work(Operation.MULTIPLY, gate, gate, spare, elements=inner)
+        b.work(Operation.MULTIPLY, gate, gate, up, elements=inner)
+        b.activations(gate, inner, 0, plan.matrices["down"].copies)
+        b.product("down", [(0, spare, lanes)], then)
+        b.work(Operation.ADD, tokens, tokens, spare, elements=width)
+
+
+def head_program(
+    plan: Plan, lines: Lines, tile: int = 0, *, parts: int | None = None
+) -> list[Instruction]:
+    """Logits of all banks of a token tile that has left the last layer: norm and head.
+
+    With ``parts`` only so many parts of the vocabulary.
+    """
+    b, matrix = Writer(plan, lines), plan.matrices["head"]
+    width, words = plan.config.hidden_size, plan.width_words
+    gain, normed, logits = words, 2 * words, 3 * words
+    b.all_lanes()
+    b.bring_part(matrix, lines.head, 0, 0)
+    b.bring(Memory.FP16, 0, words, lines.tokens(tile))
+    b.bring(Memory.FP16, gain, words, lines.final_norm)
+    b.norm(0, gain, normed, width)
+    b.activations(normed, width, 0, matrix.copies)
+    # The parts in pairs, one in each half; behind the last one comes what follows the head.
+    b.emit(
+        Opcode.LOOP,
+        count=(matrix.parts if parts is None else parts) // 2,
+        body=10,
+        stride1=2 * matrix.part_lines,
+        stride2=2 * lines.logit_part,
+        stride3=0,
+    )
+    body = len(b.program)
+    rows = matrix.part_tiles * plan.params.tile_words
+    for part in range(2):
+        b.wait()
+        row, line = plan.half_row(1 - part), lines.head + (part + 1) * matrix.part_lines
+        b.bring(Memory.OPERANDS, row, matrix.part_rows, line, LAYER_INDEX)
+        b.bring(Memory.SCALES, row, matrix.part_rows, line + matrix.scale_lines, LAYER_INDEX)
+        b.multiply_part(matrix, part, 0, logits)
+        line = lines.logits + part * lines.logit_part
+        b.keep(Memory.FP16, logits, rows, line, CACHE_INDEX)
+    assert len(b.program) - body == 10
+    b.emit(Opcode.HALT)
+    return b.program
