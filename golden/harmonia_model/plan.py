@@ -279,9 +279,7 @@ class Plan:
     def _require_room(self) -> None:
         p, c, m = self.params, self.config, self.matrices
         inner = max(self.output_words(m["gate"]), self.output_words(m["up"]))
-        attention = (
-            self.window_words + self.open_words + self.head_words + self.score_words
-        )
+        attention = self.window_words + self.open_words + self.head_words + self.score_words
         feed = self.output_words(m["output"]) * self.step_tiles + 2 * self.width_words + 3 * inner
         halves = max(
             self.scratch_row + max(2 * self.width_words, 5 * self.rotated_words, attention),

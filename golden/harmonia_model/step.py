@@ -333,9 +333,7 @@ class _Step:
         b.activations(normed, width, 0, plan.matrices["gate"].copies)
         b.product("gate", [(0, gate, lanes)], "up")
         b.product("up", [(0, up, lanes)], "down")
-        b.work(
-            Operation.MULTIPLY, spare, gate, half(-1.0), elements=inner, kind=Kind.IMMEDIATE
-        )
+        b.work(Operation.MULTIPLY, spare, gate, half(-1.0), elements=inner, kind=Kind.IMMEDIATE)
         b.work(Operation.EXPONENTIAL, spare, spare, elements=inner)
         b.work(Operation.ADD, spare, spare, half(1.0), elements=inner, kind=Kind.IMMEDIATE)
         b.work(Operation.RECIPROCAL, spare, spare, elements=inner)

@@ -43,14 +43,10 @@ class Writer(Builder):
     # Moves, of a layer or of its cache where ``index`` names an index register.
 
     def bring(self, memory: Memory, row: int, rows: int, line: int, index: int = 0) -> None:
-        self.emit(
-            Opcode.LOAD, memory=int(memory), row=row, rows=rows, line=line, line_index=index
-        )
+        self.emit(Opcode.LOAD, memory=int(memory), row=row, rows=rows, line=line, line_index=index)
 
     def keep(self, memory: Memory, row: int, rows: int, line: int, index: int = 0) -> None:
-        self.emit(
-            Opcode.STORE, memory=int(memory), row=row, rows=rows, line=line, line_index=index
-        )
+        self.emit(Opcode.STORE, memory=int(memory), row=row, rows=rows, line=line, line_index=index)
 
     # Elementwise work; b is a tensor's row, or an immediate or scalar register as ``kind`` says.
 

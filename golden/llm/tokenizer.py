@@ -67,13 +67,14 @@ class BytePairs(Tokenizer):
         if splitting not in PATTERNS:
             known = ", ".join(PATTERNS)
             raise ValueError(f"splitting {splitting!r} of words is not supported; {known} are")
+        self.merges = tuple(merges)
+        self.splitting = splitting
         self._ranks = {pair: k for k, pair in enumerate(merges)}
-        self._splitting = splitting
         self._words: dict[str, list[int]] = {}  # encoded before
 
     def encode(self, text: str) -> NDArray[np.int64]:
         ids: list[int] = []
-        for word in split(self._splitting, text):
+        for word in split(self.splitting, text):
             if word not in self._words:
                 self._words[word] = self._encode_word(word)
             ids += self._words[word]
@@ -90,7 +91,7 @@ class BytePairs(Tokenizer):
         letters = _byte_letters()[0]
         parts = [letters[byte] for byte in word.encode()]
         whole = "".join(parts)
-        if self._splitting == "llama-bpe" and whole in self.numbers:
+        if self.splitting == "llama-bpe" and whole in self.numbers:
             return [self.numbers[whole]]  # its words need no merges where they are tokens
         while len(parts) > 1:
             ranked = [
@@ -110,12 +111,12 @@ class Pieces(Tokenizer):
 
     def __init__(self, tokens: Sequence[str], scores: Mapping[str, float], *, space_first: bool):
         super().__init__(tokens)
-        self._scores = scores
-        self._space_first = space_first  # a space is put before the text
+        self.scores = scores
+        self.space_first = space_first  # a space is put before the text
 
     def encode(self, text: str) -> NDArray[np.int64]:
         marked = text.replace(" ", SPACE)
-        if self._space_first and marked:
+        if self.space_first and marked:
             marked = SPACE + marked
         ids: list[int] = []
         for piece in self._merged(marked):
@@ -141,8 +142,8 @@ class Pieces(Tokenizer):
         def offer(left: int) -> None:
             if left >= 0 and after[left] >= 0:
                 joined = parts[left] + parts[after[left]]
-                if joined in self._scores:
-                    heapq.heappush(heap, (-self._scores[joined], left, joined))
+                if joined in self.scores:
+                    heapq.heappush(heap, (-self.scores[joined], left, joined))
 
         for k in range(len(parts) - 1):
             offer(k)

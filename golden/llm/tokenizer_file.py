@@ -1,0 +1,37 @@
+"""A tokenizer as JSON data, so that a compiled model carries its own."""
+
+from typing import Any
+
+from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
+
+__all__ = ["tokenizer_data", "tokenizer_of"]
+
+
+def tokenizer_data(tokenizer: Tokenizer | None) -> dict[str, Any] | None:
+    """What :func:`tokenizer_of` makes the same tokenizer from; None of a model without one."""
+    match tokenizer:
+        case BytePairs():
+            return {
+                "kind": "byte pairs",
+                "tokens": list(tokenizer.tokens),
+                "merges": [list(pair) for pair in tokenizer.merges],
+                "splitting": tokenizer.splitting,
+            }
+        case Pieces():
+            return {
+                "kind": "pieces",
+                "tokens": list(tokenizer.tokens),
+                "scores": dict(tokenizer.scores),
+                "space_first": tokenizer.space_first,
+            }
+    return None
+
+
+def tokenizer_of(data: dict[str, Any] | None) -> Tokenizer | None:
+    """The tokenizer of what :func:`tokenizer_data` gave."""
+    if data is None:
+        return None
+    if data["kind"] == "byte pairs":
+        merges = [(first, second) for first, second in data["merges"]]
+        return BytePairs(data["tokens"], merges, data["splitting"])
+    return Pieces(data["tokens"], data["scores"], space_first=data["space_first"])

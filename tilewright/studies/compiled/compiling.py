@@ -1,0 +1,269 @@
+"""From a model file to a memory image with programs."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright import __version__
+from tilewright.base.errors import CommandError
+from tilewright.base.files import MARK, replace_directory
+from tilewright.golden.harmonia_machine.assembler import disassemble
+from tilewright.golden.harmonia_machine.hazards import first_hazard
+from tilewright.golden.harmonia_machine.isa import Instruction
+from tilewright.golden.harmonia_model.image import constants
+from tilewright.golden.harmonia_model.lines import Lines
+from tilewright.golden.harmonia_model.plan import Plan
+from tilewright.golden.harmonia_model.quantised import quantised_model
+from tilewright.golden.harmonia_model.step import head_program, step_program
+from tilewright.golden.llm.load import load_model
+from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.tokenizer_file import tokenizer_data
+from tilewright.golden.machine.stream import program_lines
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.studies.compiled.folder import (
+    EMBEDDING,
+    FORMAT,
+    IMAGE,
+    LISTING,
+    MANIFEST,
+    TOKENIZER,
+    sha256,
+)
+from tilewright.studies.runs.simulation import resolve_block
+from tilewright.synth.cache import get_or_make_folder, source_of
+
+__all__ = ["CONTEXT", "GROUP", "CompiledModel", "Options", "compile_model", "compiled_folder"]
+
+CONTEXT = 256  # tokens
+GROUP = 64  # weights that share a scale
+_SOURCES = ("image", "lines", "plan", "quantised", "step", "writer")  # what an image depends on
+Tick = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a model is compiled."""
+
+    target: str = "harmonia"
+    context: int | None = None  # tokens; by default CONTEXT, or what the model has
+    weight_bits: int = 8
+    head_bits: int = 8
+    group: int = GROUP
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """A folder that was written, and how large its parts are."""
+
+    path: Path
+    model: str
+    block: str
+    layers: int
+    context: int
+    weight_bits: int
+    head_bits: int
+    image_bytes: int
+    constant_bytes: int  # of them: weights, norms, rotations
+    program_bytes: int
+    programs: int
+    decode_instructions: int  # of one decode step, its loop over the layers counted once
+
+
+def compile_model(
+    source: str | Path, folder: Path, options: Options | None = None, tick: Tick = lambda _: None
+) -> CompiledModel:
+    """Compile the model that ``source`` names into ``folder``, which is replaced as a whole."""
+    options = options or Options()
+    try:
+        model = load_model(source)
+    except ModelError as error:
+        raise CommandError(str(error)) from None
+    with replace_directory(folder) as fresh:
+        done = _write(fresh, model, str(source), options, tick)
+    return CompiledModel(folder, *done)
+
+
+def compiled_folder(source: str, options: Options, tick: Tick = lambda _: None) -> Path:
+    """The folder of a compiled model in the user's cache, made where it is not there."""
+    ingredients = [
+        json.dumps(asdict(options)),
+        __version__,
+        source_of(*(f"tilewright.golden.harmonia_model.{name}" for name in _SOURCES)),
+        source,
+        *_identity(Path(source)),
+    ]
+
+    def make(fresh: Path) -> None:
+        try:
+            model = load_model(source)
+        except ModelError as error:
+            raise CommandError(str(error)) from None
+        _write(fresh, model, source, options, tick)
+
+    return get_or_make_folder("models", ingredients, make)
+
+
+def _identity(path: Path) -> Iterator[str]:
+    """What changes with a file or with the files of a folder."""
+    for file in sorted(path.glob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            status = file.stat()
+            yield f"{file.resolve()} {status.st_size} {status.st_mtime_ns}"
+
+
+def _plan(model: Model, options: Options) -> Plan:
+    params = resolve_block(options.target, "harmonia", "compile")
+    assert isinstance(params, HarmoniaParams)
+    longest = model.config.max_position_embeddings
+    if options.group % params.group:
+        raise CommandError(
+            f"--group must be a multiple of {params.group}, the group of {params.slug}, not"
+            f" {options.group}"
+        )
+    return Plan(
+        params=params,
+        config=model.config,
+        context=min(CONTEXT, longest) if options.context is None else options.context,
+        weight_bits=options.weight_bits,
+        head_bits=options.head_bits,
+    )
+
+
+def _steps(plan: Plan) -> Iterator[tuple[int, int]]:
+    """Steps that programs are written for: any first one, whole ones, and single tokens."""
+    size = plan.step_tokens
+    yield from ((0, count) for count in range(2, min(size, plan.context) + 1))
+    yield from ((first, size) for first in range(size, plan.context - size + 1, size))
+    yield from ((first, 1) for first in range(plan.context))
+
+
+def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick) -> tuple:
+    plan = _plan(model, options)
+    params = plan.params
+    tick("programs")
+    reserved = _reserve(plan)
+    lines = Lines(plan, reserved)
+    tick("weights")
+    quantised, head = quantised_model(model, plan, group=options.group)
+    image = np.memmap(folder / IMAGE, np.uint8, mode="w+", shape=(lines.end * params.line_bytes,))
+    tensors: list[dict[str, Any]] = []
+
+    def put(name: str, line: int, data: np.ndarray) -> None:
+        start = line * params.line_bytes
+        image[start : start + len(data)] = data
+        digest = sha256(np.ascontiguousarray(data))
+        tensors.append({"name": name, "line": line, "bytes": len(data), "sha256": digest})
+
+    for name, line, data in constants(plan, lines, quantised, head):
+        tick(name)
+        put(name, line, data)
+    constant_bytes = sum(tensor["bytes"] for tensor in tensors)
+    tick("programs")
+    steps, heads, code = _programs(plan, lines)
+    put("programs", lines.programs, code)
+    put("state", lines.state, image[lines.state * params.line_bytes :])
+    image.flush()
+    np.save(folder / EMBEDDING, model.embedding.astype(np.float16))
+    (folder / TOKENIZER).write_text(json.dumps(tokenizer_data(model.tokenizer)))
+    (folder / LISTING).write_text(_listing(plan, lines))
+    files = (EMBEDDING, TOKENIZER, LISTING)
+    manifest = {
+        "format": FORMAT,
+        "tilewright": __version__,
+        "model": model.config.name,
+        "source": source,
+        "target": options.target,
+        "block": params.slug,
+        "context": plan.context,
+        "step_tokens": plan.step_tokens,
+        "weight_bits": plan.weight_bits,
+        "head_bits": plan.head_bits,
+        "scale_group": options.group,
+        "activations": f"block floating point, 8-bit mantissas, groups of {params.group}",
+        "cache": asdict(params.cache),
+        "shape": asdict(model.config),
+        "line_bytes": params.line_bytes,
+        "program_lines": lines.program_lines,
+        "lines": {
+            name: getattr(lines, name)
+            for name in ("layers", "layer", "head", "programs", "state", "caches", "cache", "end")
+        },
+        "files": {name: sha256((folder / name).read_bytes()) for name in files},
+        "steps": steps,
+        "heads": heads,
+        "tensors": tensors,
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+    return (
+        model.config.name,
+        params.slug,
+        model.config.num_hidden_layers,
+        plan.context,
+        plan.weight_bits,
+        plan.head_bits,
+        len(image),
+        constant_bytes,
+        len(code),
+        len(steps) + len(heads),
+        steps[-1]["instructions"],
+    )
+
+
+def _reserve(plan: Plan) -> int:
+    """Lines that all programs take: their lengths do not depend on where anything lies."""
+    lines = Lines(plan)
+    each = plan.params.line_instructions
+    sizes = [len(step_program(plan, lines, *step)) for step in _steps(plan)]
+    sizes += [len(head_program(plan, lines, tile)) for tile in range(plan.step_tiles)]
+    return sum(-(-size // each) for size in sizes)
+
+
+def _programs(plan: Plan, lines: Lines) -> tuple[list[dict], list[dict], np.ndarray]:
+    """Entries of the manifest, and the programs one after the other."""
+    params, line, pieces = plan.params, lines.programs, []
+
+    def place(program: list[Instruction]) -> dict[str, int]:
+        nonlocal line
+        data = program_lines(params, program)
+        entry = {"line": line, "instructions": len(program)}
+        line += len(data) // params.line_bytes
+        pieces.append(data)
+        return entry
+
+    steps = [
+        {"first": first, "tokens": count} | place(step_program(plan, lines, first, count))
+        for first, count in _steps(plan)
+    ]
+    heads = [place(head_program(plan, lines, tile)) for tile in range(plan.step_tiles)]
+    _refuse_hazards(plan, lines)
+    return steps, heads, np.concatenate(pieces)
+
+
+def _refuse_hazards(plan: Plan, lines: Lines) -> None:
+    """No program's result depends on timing: looked at where the kinds of steps differ."""
+    last = plan.context - 1
+    programs = [step_program(plan, lines, first, 1, layers=2) for first in {0, min(1, last), last}]
+    size = min(plan.step_tokens, plan.context)
+    programs.append(step_program(plan, lines, 0, size, layers=2))
+    programs.append(head_program(plan, lines, parts=4))
+    for program in programs:
+        hazard = first_hazard(plan.params, program)
+        if hazard:
+            raise CommandError(f"a program of this model depends on timing: {hazard}")
+
+
+def _listing(plan: Plan, lines: Lines) -> str:
+    size, last = min(plan.step_tokens, plan.context), plan.context - 1
+    pieces = {
+        f"the first step, {size} tokens": step_program(plan, lines, 0, size),
+        f"a decode step, token {last}": step_program(plan, lines, last, 1),
+        "the head, of the first token tile": head_program(plan, lines),
+    }
+    return "\n".join(
+        f"; {name}: {len(program)} instructions\n{disassemble(program)}"
+        for name, program in pieces.items()
+    )

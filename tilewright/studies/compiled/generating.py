@@ -1,0 +1,169 @@
+"""Text from a compiled model, and what it cost on the accelerator."""
+
+import codecs
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.base.errors import CommandError
+from tilewright.sim.accelerator import harmonia
+from tilewright.studies.compiled.folder import ModelFolder
+from tilewright.studies.compiled.runner import ProgramRun, Runner
+
+__all__ = ["Cost", "Generation", "Text", "decoded", "encoded", "generate"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Programs of one kind, together."""
+
+    programs: int
+    tokens: int
+    cycles: int
+    milliseconds: float
+    bytes_read: int
+    bytes_written: int
+    millijoules: dict[str, float]  # array, buffers, memory; from the watts of the paper
+    cycles_by_part: dict[str, int]  # control, memory, gemm, vector
+    bound: str  # the largest of these
+
+    @property
+    def tokens_per_second(self) -> float:
+        return 1e3 * self.tokens / self.milliseconds
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the cycles, then of the energy, by part."""
+        cycles = {name: value / self.cycles for name, value in self.cycles_by_part.items()}
+        total = sum(self.millijoules.values())
+        return cycles | {
+            f"{name} energy": value / total for name, value in self.millijoules.items()
+        }
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What was generated; cycles are those of the cycle model, which equals the RTL's."""
+
+    model: str
+    block: str
+    clock_mhz: float
+    prompt: list[int]
+    tokens: list[int]
+    text: str
+    prefill: Cost  # up to the logits of the first token
+    decode: Cost | None  # all tokens but the first
+    programs: list[ProgramRun]
+
+
+def encoded(folder: ModelFolder, prompt: str) -> list[int]:
+    """Tokens of a text; of a model without a tokenizer they are its bytes."""
+    tokenizer = folder.tokenizer
+    if tokenizer is not None:
+        ids = [int(k) for k in tokenizer.encode(prompt)]
+    else:
+        ids = list(prompt.encode())
+        most = folder.plan.config.vocab_size
+        if any(k >= most for k in ids):
+            raise CommandError(f"this model has no tokenizer: its prompt has bytes below {most}")
+    if not ids:
+        raise CommandError("--prompt is empty")
+    return ids
+
+
+def decoded(folder: ModelFolder, tokens: Sequence[int]) -> str:
+    """The text of tokens; of a model without a tokenizer their numbers."""
+    if folder.tokenizer is None:
+        return "".join(f" {token}" for token in tokens)
+    return folder.tokenizer.decode(tokens)
+
+
+class Text:
+    """The text as it grows; half a character waits for the other."""
+
+    def __init__(self, folder: ModelFolder):
+        self._folder = folder
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def add(self, token: int) -> str:
+        """What one more token adds to the text."""
+        if self._folder.tokenizer is None:
+            return decoded(self._folder, [token])
+        return self._decoder.decode(self._folder.tokenizer.content(token))
+
+
+def generate(
+    runner: Runner,
+    prompt: Sequence[int],
+    tokens: int,
+    *,
+    temperature: float = 0.0,
+    seed: int = 0,
+    tell: Callable[[int], None] = lambda token: None,
+) -> Generation:
+    """Feed ``prompt``, then token after token; ``tell`` hears of each as it is chosen.
+
+    The most likely one is chosen, or with a ``temperature`` one at random, by the host.
+    """
+    if tokens < 1:
+        raise CommandError(f"tokens must be at least 1, not {tokens}")
+    rng = np.random.default_rng(seed)
+    begun = len(runner.runs)
+    logits = runner.feed(prompt)
+    prefilled = len(runner.runs)
+    found: list[int] = []
+    while True:
+        found.append(_chosen(logits, temperature, rng))
+        tell(found[-1])
+        if len(found) == tokens:
+            break
+        logits = runner.feed(found[-1:])
+    folder, runs = runner.folder, runner.runs
+    decode = runs[prefilled:]
+    return Generation(
+        model=folder.manifest["model"],
+        block=folder.manifest["block"],
+        clock_mhz=harmonia(folder.plan.params).clock / 1e6,
+        prompt=list(prompt),
+        tokens=found,
+        text=decoded(folder, found),
+        prefill=_cost(runner, runs[begun:prefilled], len(prompt)),
+        decode=_cost(runner, decode, tokens - 1) if decode else None,
+        programs=runs[begun:],
+    )
+
+
+def _chosen(logits: NDArray[np.float32], temperature: float, rng: np.random.Generator) -> int:
+    if temperature <= 0:
+        return int(logits.argmax())
+    scaled = (logits - logits.max()).astype(np.float64) / temperature
+    weights = np.exp(scaled)
+    return int(rng.choice(len(weights), p=weights / weights.sum()))
+
+
+def _cost(runner: Runner, runs: Sequence[ProgramRun], tokens: int) -> Cost:
+    params = runner.plan.params
+    machine = harmonia(params)
+    total = {name: sum(run.counters[name] for run in runs) for name in runs[0].counters}
+    lines = {name: total[f"lines_{name}"] * params.line_bytes for name in ("read", "written")}
+    # A sum reads a group of every row's activations and of every column's operands.
+    activation = machine.activation_bits(machine.lengths["qkv"])
+    each = params.group * (params.rows * activation + params.columns * machine.weight_bits)
+    busy = total["matrix_busy"]
+    joules = {name: watts * busy / machine.clock for name, watts in machine.power.items()}
+    joules["buffers"] = busy * each * machine.buffer_pj_per_bit * 1e-12
+    joules["memory"] = 8 * sum(lines.values()) * machine.memory_pj_per_bit * 1e-12
+    parts = {name: total[name] for name in ("control", "memory", "gemm", "vector")}
+    return Cost(
+        programs=len(runs),
+        tokens=tokens,
+        cycles=total["cycles"],
+        milliseconds=1e3 * total["cycles"] / machine.clock,
+        bytes_read=lines["read"],
+        bytes_written=lines["written"],
+        millijoules={name: 1e3 * value for name, value in joules.items()},
+        cycles_by_part=parts,
+        bound=max(parts, key=lambda name: parts[name]),
+    )

@@ -1,0 +1,132 @@
+"""A compiled model on the golden accelerator: programs are started as a host starts them.
+
+The host puts embeddings of the tokens into external memory, starts a step's program at its line,
+and, where it wants to know what follows, the head's. Nothing else passes between the two.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.base.errors import CommandError
+from tilewright.golden.harmonia_machine.cycles import program_cycles
+from tilewright.golden.harmonia_model.image import logits_of, put_tokens
+from tilewright.golden.harmonia_model.machine import ModelMachine
+from tilewright.golden.machine.machine import Outcome
+from tilewright.golden.params.machine import Error
+from tilewright.studies.compiled.folder import ModelFolder
+
+__all__ = ["LATENCY", "ProgramRun", "Runner", "State"]
+
+LATENCY = 100  # cycles of the external memory
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """One program that came to its end."""
+
+    kind: str  # "prefill", "decode" or "head"
+    first: int  # token
+    tokens: int
+    counters: dict[str, int]  # those of the accelerator, cycles among them
+
+    @property
+    def cycles(self) -> int:
+        return self.counters["cycles"]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a run needs to go on: tokens in the cache, and what programs have changed."""
+
+    position: int
+    memory: NDArray[np.uint8]
+
+
+class Runner:
+    """One sequence on one accelerator."""
+
+    def __init__(self, folder: ModelFolder, *, latency: int = LATENCY):
+        if latency < 1:
+            raise CommandError(f"latency must be at least 1, not {latency}")
+        self.folder, self.plan, self.lines = folder, folder.plan, folder.lines
+        self.latency = latency
+        self.position = 0
+        self.memory = folder.memory()
+        self.machine = ModelMachine(self.plan, self.lines, self.memory)
+        self.runs: list[ProgramRun] = []
+        self.outcome: Outcome | None = None  # of the last program
+
+    def steps(self, count: int) -> Iterator[tuple[int, int]]:
+        """First token and size of the steps in which ``count`` more tokens are fed."""
+        first, end = self.position, self.position + count
+        if end > self.plan.context:
+            raise CommandError(
+                f"{end} tokens exceed the context of {self.plan.context} that the model was"
+                " compiled for; compile it with a larger --context"
+            )
+        while first < end:
+            size = min(self.plan.step_tokens, end - first)
+            if (first, size) not in self.folder.steps:
+                size = 1
+            yield first, size
+            first += size
+
+    def feed(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """Pass tokens through all layers; logits (vocabulary) of what follows the last."""
+        for first, size in self.steps(len(tokens)):
+            self._step(first, tokens[:size])
+            tokens = tokens[size:]
+        rows = self.plan.params.rows
+        last = self.runs[-1]
+        newest = last.first + last.tokens - 1
+        return self._head(newest // rows - last.first // rows)[newest % rows]
+
+    def score(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """The same for every token: (tokens, vocabulary)."""
+        rows, results = self.plan.params.rows, []
+        for first, size in list(self.steps(len(tokens))):
+            self._step(first, tokens[:size])
+            tokens = tokens[size:]
+            for tile in range(first // rows, (first + size - 1) // rows + 1):
+                logits = self._head(tile - first // rows)
+                begin, end = max(first, tile * rows), min(first + size, (tile + 1) * rows)
+                results.append(logits[begin - tile * rows : end - tile * rows])
+        return np.concatenate(results)
+
+    def state(self) -> State:
+        start = self.lines.state * self.plan.params.line_bytes
+        return State(self.position, self.memory[start:].copy())
+
+    def restore(self, state: State) -> None:
+        start = self.lines.state * self.plan.params.line_bytes
+        if state.memory.shape != self.memory[start:].shape:
+            raise CommandError("the state is that of another compiled model")
+        self.memory[start:] = state.memory
+        self.position = state.position
+
+    def _step(self, first: int, tokens: Sequence[int]) -> None:
+        vectors = self.folder.embedding[list(tokens)]
+        put_tokens(self.plan, self.lines, self.memory, first, vectors)
+        kind = "decode" if len(tokens) == 1 else "prefill"
+        self._start(kind, first, len(tokens), self.folder.steps[first, len(tokens)][0])
+        self.position = first + len(tokens)
+
+    def _head(self, tile: int) -> NDArray[np.float32]:
+        self._start("head", self.position - 1, 1, self.folder.heads[tile][0])
+        return logits_of(self.plan, self.lines, self.memory)
+
+    def _start(self, kind: str, first: int, tokens: int, line: int) -> None:
+        outcome = self.machine.run_stream(line)
+        self.outcome = outcome
+        if outcome.error is not Error.NONE:
+            raise CommandError(
+                f"token {first}: the {kind} program stopped at instruction"
+                f" {outcome.instruction} with error {outcome.error.name.lower()};"
+                f" {self.position} tokens are complete"
+            )
+        cycles = program_cycles(self.plan.params, outcome, self.latency)
+        counters = {c.name.lower(): int(n) for c, n in (outcome.counts | cycles).items()}
+        self.runs.append(ProgramRun(kind, first, tokens, counters))
