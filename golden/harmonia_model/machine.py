@@ -2,31 +2,91 @@
 
 What the executor computes bit by bit is computed here by numpy's own float16 and float32, whose
 operations round once as the accelerator's do, by tables of all fp16 patterns, and on weights that
-are unpacked when they are first used and kept. Nothing else differs: memories, counters and traces
-are those of :class:`tilewright.golden.harmonia_machine.executor.Machine`.
+are unpacked when they are first used and kept. Only banks that are written are computed. Nothing
+else differs: memories, counters and traces are those of
+:class:`tilewright.golden.harmonia_machine.executor.Machine`.
 """
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.harmonia_machine.executor import Machine
+from tilewright.golden.harmonia_machine.isa import Instruction, words_of
+from tilewright.golden.harmonia_machine.layout import from_bytes
+from tilewright.golden.harmonia_model.fast_vector import (
+    FUNCTIONS,
+    arithmetic,
+    largest,
+    masked,
+    reduced,
+    table,
+)
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import Plan
+from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.machine.stream import WORD_BYTES
-from tilewright.golden.params.machine import Error
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
+from tilewright.golden.params.harmonia_machine import (
+    Conversion,
+    Counter,
+    Memory,
+    Opcode,
+    Operand,
+)
+from tilewright.golden.params.machine import Error, Kind
+from tilewright.golden.params.vector import Operation
 
 __all__ = ["ModelMachine"]
+
+Floats = NDArray[np.float32]
+_EXPONENT_MASK = np.uint8((1 << FP16.exponent_bits) - 1)
+
+
+class _Instruction(Instruction):
+    """Words are decoded once."""
+
+    @classmethod
+    def decode(cls, word: int) -> Self | None:
+        return _decoded(cls, word)
+
+
+@lru_cache(maxsize=1 << 15)
+def _decoded(cls: type[Any], word: int) -> Any:
+    return super(_Instruction, cls).decode(word)
+
+
+class _Coming(NamedTuple):
+    """Rows of weights that a load has brought, as long as nobody looks at them."""
+
+    line: int
+    rows: int
+
+
+class _Unpacked(NamedTuple):
+    """Weights of a part as the array meets them."""
+
+    values: Floats  # (groups, group, columns)
+    scales: Floats  # (groups, 1, columns)
 
 
 class ModelMachine(Machine):
     """The accelerator of a plan on a model's image."""
 
+    INSTRUCTION: ClassVar = _Instruction
+
     def __init__(self, plan: Plan, lines: Lines, memory: NDArray[np.uint8]):
         super().__init__(plan.params, memory)
         self.plan, self.lines = plan, lines
+        self._first_weight = plan.half_row(0)
+        self._coming: dict[tuple[Memory, int], _Coming] = {}
+        self._unpacked: dict[tuple[int, int], _Unpacked] = {}
+        self._factors: dict[tuple[int, ...], Floats] = {}  # of the cache, as it is now
+        self._judged: dict[int, tuple[Any, Error]] = {}
 
     def run_stream(self, line: int) -> Outcome:
         """Execute the program at ``line``; no program changes its own lines, so none is copied."""
@@ -38,7 +98,233 @@ class ModelMachine(Machine):
                 return Error.BUS
             return int.from_bytes(code[place, within : within + WORD_BYTES].tobytes(), "little")
 
-        return self._run(word, streamed=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._run(word, streamed=True)
 
-    def _step(self, x: Any) -> Error:
-        return super()._step(x)
+    def _check(self, x: Instruction | None) -> Error:
+        if x is None or x.opcode not in (Opcode.GEMM, Opcode.VECTOR, Opcode.CONVERT):
+            return super()._check(x)
+        known = self._judged.get(id(x))
+        if known is None or known[0] is not x:
+            known = self._judged[id(x)] = (x, super()._check(x))
+        return known[1]
+
+    def _execute(self, x: Instruction) -> Error:
+        match x.opcode:
+            case Opcode.CLEAR:
+                self._factors.clear()
+            case Opcode.CONVERT if x["conversion"] != Conversion.ACTIVATIONS:
+                self._factors.clear()
+        return super()._execute(x)
+
+    # Weights stay in external memory until somebody looks at their rows.
+
+    def _put(self, x: Instruction, data: NDArray[np.uint8]) -> None:
+        memory = Memory(x["memory"])
+        if memory < Memory.OPERANDS:
+            super()._put(x, data)
+            return
+        is_weight = memory in (Memory.OPERANDS, Memory.SCALES) and x["row"] >= self._first_weight
+        if not is_weight or x["line"] >= self.lines.state:
+            self._factors.clear()
+            super()._put(x, data)
+            return
+        self._forget(memory, x["row"], x["rows"])
+        self._coming[memory, x["row"]] = _Coming(x["line"], x["rows"])
+        if memory is Memory.OPERANDS:
+            self._count(Counter.OPERAND_LINES, len(data) // self.params.line_bytes)
+
+    def _forget(self, memory: Memory, row: int, rows: int) -> None:
+        """Rows that are written anew; what is beside them is put where it belongs."""
+        for key, coming in list(self._coming.items()):
+            if key[0] is memory and key[1] < row + rows and row < key[1] + coming.rows:
+                if not row <= key[1] <= key[1] + coming.rows <= row + rows:
+                    self._settle(key)
+                self._coming.pop(key, None)
+
+    def _settle(self, key: tuple[Memory, int]) -> None:
+        """Write rows that have come."""
+        memory, row = key
+        coming = self._coming.pop(key)
+        rows = self._fetched(memory, coming)
+        self.memories[memory][row : row + coming.rows] = rows
+
+    def _fetched(self, memory: Memory, coming: _Coming) -> NDArray:
+        count = self.params.lines(memory, coming.rows)
+        data = np.array(self.external[coming.line : coming.line + count]).reshape(-1)
+        return from_bytes(self.params, memory, data, coming.rows)
+
+    def settle(self) -> None:
+        """Let the memories hold all that has come."""
+        for key in list(self._coming):
+            self._settle(key)
+
+    def _rows(self, memory: Memory, first: int, rows: int) -> NDArray:
+        if memory >= Memory.OPERANDS and first + rows > self._first_weight:
+            for key, coming in list(self._coming.items()):
+                if key[0] is memory and key[1] < first + rows and first < key[1] + coming.rows:
+                    self._settle(key)
+        return super()._rows(memory, first, rows)
+
+    # Products.
+
+    def _gemm(self, x: Instruction) -> None:
+        if x["token_tiles"] != 1:
+            super()._gemm(x)
+            return
+        p, operand = self.params, Operand(x["operand"])
+        groups, tiles = x["groups"], x["tiles"]
+        lanes = self._written
+        values = self._activation_values(x["source"], groups, lanes)
+        if operand is Operand.WEIGHTS:
+            weights = self._part(x)
+            busy = groups * tiles
+            sums = values @ weights.values
+            partials = sums.astype(np.float16).astype(np.float32)
+            partials *= weights.scales
+        else:
+            factors, busy = self._cached_factors(x, operand)
+            sums = values @ factors
+            partials = sums.astype(np.float16).astype(np.float32)
+        total = np.zeros(partials.shape[1:], np.float32)
+        for k in range(groups):  # each addition rounds, so their order is part of the result
+            total += partials[k]
+        words = masked(total).reshape(len(total), -1, p.word_values).swapaxes(0, 1)
+        target = self.memories[Memory.FP16]
+        target[x["destination"] : x["destination"] + len(words), lanes] = words
+        self._count(Counter.MATRIX_BUSY, busy)
+
+    @property
+    def _written(self) -> slice | NDArray[np.int64]:
+        """Banks that are written, as an index."""
+        return _lanes(self.settings.lanes, self.params.rows)
+
+    def _activation_values(self, row: int, groups: int, lanes: Any) -> Floats:
+        """(groups, banks, group): exact values of the activations."""
+        rows = slice(row, row + groups)
+        mantissa = self.memories[Memory.MANTISSAS][rows, lanes].astype(np.float32)
+        exponent = self.memories[Memory.EXPONENTS][rows, lanes] & _EXPONENT_MASK
+        step = _power(exponent, ACTIVATION_BITS)[..., np.newaxis]
+        sign = self.memories[Memory.SIGNS][rows, lanes].astype(bool)
+        step = np.where(sign, -step, step)
+        mantissa *= step
+        return mantissa
+
+    def _part(self, x: Instruction) -> _Unpacked:
+        """Weights of a product, from external memory where nobody has looked at them."""
+        rows, groups = x["groups"] * x["tiles"], x["groups"]
+        operands = self._coming.get((Memory.OPERANDS, x["operands"]))
+        scales = self._coming.get((Memory.SCALES, x["metadata"]))
+        if operands is None or scales is None or rows > operands.rows or rows > scales.rows:
+            return self._unpack(
+                self._rows(Memory.OPERANDS, x["operands"], rows),
+                self._rows(Memory.SCALES, x["metadata"], rows),
+                groups,
+            )
+        key = operands.line, rows
+        found = self._unpacked.get(key)
+        if found is None:
+            found = self._unpacked[key] = self._unpack(
+                self._fetched(Memory.OPERANDS, operands._replace(rows=rows)),
+                self._fetched(Memory.SCALES, scales._replace(rows=rows)),
+                groups,
+            )
+        return found
+
+    def _unpack(self, operands: NDArray, scales: NDArray, groups: int) -> _Unpacked:
+        p = self.params
+        values = (operands.astype(np.int8) ^ 8) - 8  # two's complement of 4 bits
+        by_group = values.reshape(-1, groups, p.columns, p.group).transpose(1, 3, 0, 2)
+        factors = scales.view(np.float16).reshape(-1, groups, p.columns).transpose(1, 0, 2)
+        return _Unpacked(
+            by_group.reshape(groups, p.group, -1).astype(np.float32),
+            factors.reshape(groups, 1, -1).astype(np.float32),
+        )
+
+    def _cached_factors(self, x: Instruction, operand: Operand) -> tuple[Floats, int]:
+        """(groups, group, columns) of keys or values, and the sums that the array takes."""
+        fields = ("operand", "operands", "low_halves", "metadata", "groups", "tiles")
+        key = (*(x[name] for name in fields), self.settings.tokens)
+        factors = self._factors.get(key)
+        p, groups, tiles = self.params, x["groups"], x["tiles"]
+        units, across = (tiles, groups) if operand is Operand.KEYS else (groups, tiles)
+        low = sum(p.has_low(operand, unit, self.settings.tokens) for unit in range(units))
+        if factors is None:
+            mixed = self._cached(x, operand)
+            step = _power(mixed.exponent, mixed.bits)[..., np.newaxis]
+            values = mixed.mantissa.astype(np.float32) * np.where(mixed.sign, -step, step)
+            factors = np.ascontiguousarray(values.transpose(1, 2, 0))
+            self._factors[key] = factors
+        return factors, (units + low) * across
+
+    # Vector operations, on rows as the memory has them: (words, banks, values of a word).
+
+    def _vector(self, x: Instruction) -> None:
+        operation = Operation(x["operation"])
+        if works_on_scalars(x) or operation is Operation.MAXIMUM or x["a_kind"] != Kind.TENSOR:
+            super()._vector(x)
+            return
+        elements = x["elements"]
+        lanes = slice(None) if operation.reduces else self._written
+        a = self._words(x["a"], elements, lanes)
+        if x["causal_limit"]:
+            a = self._hidden(a, x["causal_limit"], lanes)
+        b = self._second(x, elements, lanes) if operation.takes_b else a
+        if operation is Operation.LARGEST:
+            self.scalars[x["destination"]] = largest(a, elements)
+        elif operation.reduces:
+            second = None if operation is Operation.SUM else b
+            self.scalars[x["destination"]] = reduced(a, second, elements, x["scale"])
+        else:
+            if operation is Operation.COPY:
+                result = a.copy()
+            elif operation in FUNCTIONS:
+                result = table(operation)[a]
+            else:
+                result = arithmetic(operation, a, b)
+            tail = elements % self.params.word_values
+            if tail:
+                result[-1, ..., tail:] = 0
+            self.memories[Memory.FP16][x["destination"] : x["destination"] + len(result), lanes] = (
+                result
+            )
+
+    def _words(self, row: int, elements: int, lanes: Any) -> NDArray[np.uint16]:
+        count = words_of(self.params, elements)
+        values: NDArray[np.uint16] = self.memories[Memory.FP16][row : row + count, lanes]
+        tail = elements % self.params.word_values
+        if tail:
+            values = values.copy()
+            values[-1, ..., tail:] = 0
+        return values
+
+    def _second(self, x: Instruction, elements: int, lanes: Any) -> NDArray[np.uint16]:
+        if x["b_kind"] == Kind.TENSOR:
+            return self._words(x["b"], elements, lanes)
+        if x["b_kind"] == Kind.SCALAR:
+            return self.scalars[x["b"]][lanes][np.newaxis, :, np.newaxis]
+        return np.full((1, 1, 1), x["b"], np.uint16)
+
+    def _hidden(self, a: NDArray[np.uint16], limit: int, lanes: Any) -> NDArray[np.uint16]:
+        """Elements that ``limit`` hides from a bank read as -infinity."""
+        banks = np.arange(self.params.rows)[lanes]
+        place = np.arange(a.shape[0] * a.shape[2]).reshape(a.shape[0], 1, -1)
+        return np.where(place < limit + banks[:, np.newaxis], a, np.uint16(0xFC00))
+
+
+@lru_cache(maxsize=1 << 12)
+def _lanes(mask: int, rows: int) -> slice | NDArray[np.int64]:
+    """Banks of a mask: a slice where they follow each other."""
+    banks = [bank for bank in range(rows) if mask >> bank & 1]
+    if banks and banks == list(range(banks[0], banks[-1] + 1)):
+        return slice(banks[0], banks[-1] + 1)
+    return np.array(banks, np.int64)
+
+
+def _power(exponent: NDArray, bits: NDArray | int) -> Floats:
+    """What a mantissa's lowest bit is worth."""
+    step = exponent.astype(np.int32) - FP16.bias - (np.asarray(bits, np.int32) - 1)
+    return np.ldexp(np.float32(1), step)
+
+
+assert OPERAND_BITS == 4  # ``_unpack`` knows

@@ -278,12 +278,13 @@ class Plan:
 
     def _require_room(self) -> None:
         p, c, m = self.params, self.config, self.matrices
-        inner = max(self.output_words(m["gate"]), self.output_words(m["up"]))
+        inner = 2 * self.output_words(m["gate"])
+        inner += max(self.output_words(m["gate"]), self.output_words(m["down"]))
         attention = self.window_words + self.open_words + self.head_words + self.score_words
-        feed = self.output_words(m["output"]) * self.step_tiles + 2 * self.width_words + 3 * inner
+        feed = self.output_words(m["output"]) * self.step_tiles + 2 * self.width_words + inner
         halves = max(
             self.scratch_row + max(2 * self.width_words, 5 * self.rotated_words, attention),
-            self.feed_row + feed + self.output_words(m["down"]),
+            self.feed_row + feed,
             self.width_words * 3 + m["head"].part_tiles * p.tile_words,
         )
         activations = max(

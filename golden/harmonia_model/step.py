@@ -242,7 +242,7 @@ class _Step:
 
     def _attend_head(self, head: int, query: int, k: int, tile: int) -> None:
         """One head of queries of a token tile; bank r sees the tokens up to its own."""
-        b, plan, c = self.writer, self.plan, self.config
+        b, plan = self.writer, self.plan
         p, channels = plan.params, self.config.head_dim // 2
         scores = self._attention_rows()[2] + plan.head_words
         b.configure(lanes=self.lanes(tile), tokens=self.end)

@@ -5,16 +5,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, print_table, progress
+from tilewright.base.console import print_json, progress
 from tilewright.cli.compiled_options import (
     add_compile_options,
     options_of,
     refuse_compile_options,
 )
+from tilewright.cli.generation_tables import print_generation
 
 if TYPE_CHECKING:
-    from tilewright.studies.compiled import Generation, ModelFolder
-    from tilewright.studies.compiled.generating import Cost
+    from tilewright.studies.compiled import ModelFolder
 
 NAME = "run"
 HELP = "generate text with a language model whose programs run on Harmonia"
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder that tilewright compile has written, or a model, which is compiled first",
     )
     parser.add_argument(
-        "--on", default="harmonia", metavar="BLOCK", help="the accelerator [harmonia]"
+        "--on", metavar="BLOCK", help="the accelerator [harmonia, or what DIR was compiled for]"
     )
     parser.add_argument("--prompt", required=True, metavar="TEXT", help="what the text begins with")
     parser.add_argument("--tokens", type=int, default=16, metavar="N", help="to generate [16]")
@@ -39,31 +39,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--latency", type=int, default=100, metavar="N", help="of the memory, in cycles [100]"
     )
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="keep the run here after every token; if the file is there, go on from it",
+    )
+    parser.add_argument(
+        "--memory-error",
+        type=int,
+        metavar="N",
+        help="let the memory answer with an error in the middle of generated token N",
+    )
     add_compile_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from tilewright.studies.compiled import Runner, generate
-    from tilewright.studies.compiled.generating import Text, encoded
+    from tilewright.studies.compiled import Session
+    from tilewright.studies.compiled.generating import Text
 
     folder = _folder(args)
-    runner, prompt = Runner(folder, latency=args.latency), encoded(folder, args.prompt)
-    shown = sys.stderr if args.json else sys.stdout
-    print(args.prompt, end="", flush=True, file=shown)
-    text = Text(folder)
-    done = generate(
-        runner,
-        prompt,
-        args.tokens,
-        temperature=args.temperature,
-        seed=args.seed,
-        tell=lambda token: print(text.add(token), end="", flush=True, file=shown),
-    )
-    print(file=shown)
+    session = Session(folder, args.prompt, state=args.state, latency=args.latency)
+    shown, text = sys.stderr if args.json else sys.stdout, Text(folder)
+
+    def show(piece: str) -> None:
+        print(piece, end="", flush=True, file=shown)
+
+    show(args.prompt + "".join(map(text.add, session.begun)))
+    try:
+        done = session.generate(
+            args.tokens,
+            temperature=args.temperature,
+            seed=args.seed,
+            memory_error=args.memory_error,
+            tell=lambda token: show(text.add(token)),
+        )
+    finally:
+        show("\n")
     if args.json:
         print_json(done)
     else:
-        _print(done)
+        print_generation(done)
     return 0
 
 
@@ -76,34 +92,6 @@ def _folder(args: argparse.Namespace) -> "ModelFolder":
         return open_folder(path, target=args.on)
     with progress("compiling", 1) as tick:
         path = compiled_folder(
-            args.model, options_of(args, args.on), lambda doing: tick(doing, steps=0)
+            args.model, options_of(args, args.on or "harmonia"), lambda doing: tick(doing, steps=0)
         )
     return open_folder(path, target=args.on)
-
-
-def _print(done: "Generation") -> None:
-    print(f"\n{done.model} on {done.block} at {done.clock_mhz:g} MHz\n")
-    costs = [("prefill", done.prefill), *([("decode", done.decode)] if done.decode else [])]
-    print_table(
-        ("PHASE", "TOKENS", "CYCLES", "MS", "TOKENS/S", "MB READ", "MB WRITTEN", "MJ", "BOUND BY"),
-        [_row(name, cost) for name, cost in costs],
-    )
-    print()
-    print_table(
-        ("PHASE", *(name.upper() for name in costs[0][1].shares)),
-        [(name, *(f"{share:.1%}" for share in cost.shares.values())) for name, cost in costs],
-    )
-
-
-def _row(name: str, cost: "Cost") -> tuple[str, ...]:
-    return (
-        name,
-        f"{cost.tokens}",
-        f"{cost.cycles:,}",
-        f"{cost.milliseconds:.3f}",
-        f"{cost.tokens_per_second:.1f}",
-        f"{cost.bytes_read / 1e6:.3f}",
-        f"{cost.bytes_written / 1e6:.3f}",
-        f"{sum(cost.millijoules.values()):.4f}",
-        cost.bound,
-    )

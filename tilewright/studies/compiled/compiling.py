@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright import __version__
 from tilewright.base.errors import CommandError
-from tilewright.base.files import MARK, replace_directory
+from tilewright.base.files import replace_directory
 from tilewright.golden.harmonia_machine.assembler import disassemble
 from tilewright.golden.harmonia_machine.hazards import first_hazard
 from tilewright.golden.harmonia_machine.isa import Instruction

@@ -48,12 +48,12 @@ class Generation:
     """What was generated; cycles are those of the cycle model, which equals the RTL's."""
 
     model: str
-    block: str
+    block: str  # as it was named
     clock_mhz: float
     prompt: list[int]
     tokens: list[int]
     text: str
-    prefill: Cost  # up to the logits of the first token
+    prefill: Cost | None  # up to the logits of the first token; None where a run goes on
     decode: Cost | None  # all tokens but the first
     programs: list[ProgramRun]
 
@@ -101,37 +101,38 @@ def generate(
     *,
     temperature: float = 0.0,
     seed: int = 0,
-    tell: Callable[[int], None] = lambda token: None,
+    begun: Sequence[int] = (),
+    tell: Callable[[list[int]], None] = lambda found: None,
 ) -> Generation:
-    """Feed ``prompt``, then token after token; ``tell`` hears of each as it is chosen.
+    """Feed ``prompt``, then token after token; ``tell`` hears of all found whenever one is chosen.
 
-    The most likely one is chosen, or with a ``temperature`` one at random, by the host.
+    The most likely one is chosen, or with a ``temperature`` one at random, by the host. ``begun``
+    are tokens that an earlier run has found, whose state the runner has been given.
     """
-    if tokens < 1:
-        raise CommandError(f"tokens must be at least 1, not {tokens}")
-    rng = np.random.default_rng(seed)
-    begun = len(runner.runs)
-    logits = runner.feed(prompt)
-    prefilled = len(runner.runs)
-    found: list[int] = []
+    if tokens <= len(begun):
+        raise CommandError(f"tokens must be at least {len(begun) + 1}, not {tokens}")
+    first, found = len(runner.runs), list(begun)
+    logits = runner.feed(found[-1:] if begun else prompt)
+    prefilled = first if begun else len(runner.runs)
     while True:
-        found.append(_chosen(logits, temperature, rng))
-        tell(found[-1])
+        # A generator for each place, so that a run that goes on chooses as one without a break.
+        found.append(_chosen(logits, temperature, np.random.default_rng((seed, len(found)))))
+        tell(found)
         if len(found) == tokens:
             break
         logits = runner.feed(found[-1:])
     folder, runs = runner.folder, runner.runs
-    decode = runs[prefilled:]
+    prefill, decode = runs[first:prefilled], runs[prefilled:]
     return Generation(
         model=folder.manifest["model"],
-        block=folder.manifest["block"],
+        block=folder.manifest["target"],
         clock_mhz=harmonia(folder.plan.params).clock / 1e6,
         prompt=list(prompt),
         tokens=found,
         text=decoded(folder, found),
-        prefill=_cost(runner, runs[begun:prefilled], len(prompt)),
-        decode=_cost(runner, decode, tokens - 1) if decode else None,
-        programs=runs[begun:],
+        prefill=_cost(runner, prefill, len(prompt)) if prefill else None,
+        decode=_cost(runner, decode, tokens - max(1, len(begun))) if decode else None,
+        programs=runs[first:],
     )
 
 

@@ -96,6 +96,10 @@ class Runner:
                 results.append(logits[begin - tile * rows : end - tile * rows])
         return np.concatenate(results)
 
+    def break_line(self, line: int | None) -> None:
+        """Let a line of external memory answer with an error from now on; None: no line."""
+        self.machine.bad_lines = frozenset() if line is None else frozenset({line})
+
     def state(self) -> State:
         start = self.lines.state * self.plan.params.line_bytes
         return State(self.position, self.memory[start:].copy())
