@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import __version__
+from tilewright.base.cache import get_or_make_folder, source_of
 from tilewright.base.errors import CommandError
 from tilewright.base.files import replace_directory
 from tilewright.golden.harmonia_machine.assembler import disassemble
@@ -34,7 +35,6 @@ from tilewright.studies.compiled.folder import (
     sha256,
 )
 from tilewright.studies.runs.simulation import resolve_block
-from tilewright.synth.cache import get_or_make_folder, source_of
 
 __all__ = ["CONTEXT", "GROUP", "CompiledModel", "Options", "compile_model", "compiled_folder"]
 
