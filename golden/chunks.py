@@ -28,8 +28,8 @@ def for_each_piece(work: Callable[[slice], None], length: int, step: int) -> Non
         for piece in share:
             work(piece)
 
-    workers = min(len(pieces), os.cpu_count() or 1)
-    if workers <= 1:
+    workers = min(len(pieces), os.cpu_count() or 1) if len(pieces) > 1 else 1
+    if workers == 1:
         work_through(pieces)
         return
     # One run of neighbouring pieces per worker: handing out each piece would cost more than it.

@@ -13,9 +13,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.golden.bfp import Blocks
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.isa import Instruction, words_of
 from tilewright.golden.harmonia_machine.layout import from_bytes
+from tilewright.golden.harmonia_model.fast_blocks import encoded
 from tilewright.golden.harmonia_model.fast_vector import (
     FUNCTIONS,
     arithmetic,
@@ -44,20 +46,21 @@ from tilewright.golden.params.vector import Operation
 __all__ = ["ModelMachine"]
 
 Floats = NDArray[np.float32]
+_SIMPLE = (*FUNCTIONS, Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY)
 _EXPONENT_MASK = np.uint8((1 << FP16.exponent_bits) - 1)
 
 
 class _Instruction(Instruction):
     """Words are decoded once."""
 
+    KNOWN: ClassVar[dict[int, Any]] = {}
+
     @classmethod
     def decode(cls, word: int) -> Self | None:
-        return _decoded(cls, word)
-
-
-@lru_cache(maxsize=1 << 15)
-def _decoded(cls: type[Any], word: int) -> Any:
-    return super(_Instruction, cls).decode(word)
+        if word not in cls.KNOWN:
+            cls.KNOWN[word] = super().decode(word)
+        found: Self | None = cls.KNOWN[word]
+        return found
 
 
 class _Coming(NamedTuple):
@@ -80,13 +83,13 @@ class ModelMachine(Machine):
     INSTRUCTION: ClassVar = _Instruction
 
     def __init__(self, plan: Plan, lines: Lines, memory: NDArray[np.uint8]):
-        super().__init__(plan.params, memory)
+        super().__init__(plan.params, np.asarray(memory))  # not as a memmap, whose slices cost
         self.plan, self.lines = plan, lines
         self._first_weight = plan.half_row(0)
         self._coming: dict[tuple[Memory, int], _Coming] = {}
         self._unpacked: dict[tuple[int, int], _Unpacked] = {}
         self._factors: dict[tuple[int, ...], Floats] = {}  # of the cache, as it is now
-        self._judged: dict[int, tuple[Any, Error]] = {}
+        self._judged: dict[tuple[int, ...], Error] = {}
 
     def run_stream(self, line: int) -> Outcome:
         """Execute the program at ``line``; no program changes its own lines, so none is copied."""
@@ -102,12 +105,21 @@ class ModelMachine(Machine):
             return self._run(word, streamed=True)
 
     def _check(self, x: Instruction | None) -> Error:
-        if x is None or x.opcode not in (Opcode.GEMM, Opcode.VECTOR, Opcode.CONVERT):
+        """What is right does not depend on a line, so most has been looked at before."""
+        if x is None:
             return super()._check(x)
-        known = self._judged.get(id(x))
-        if known is None or known[0] is not x:
-            known = self._judged[id(x)] = (x, super()._check(x))
-        return known[1]
+        fields = x.fields
+        key = (x.opcode, *(fields[name] for name in fields if name != "line"))
+        known = self._judged.get(key)
+        if known is None:
+            known = self._judged[key] = super()._check(x)
+        return known
+
+    def _lines(self, x: Instruction) -> slice | None:
+        if self.bad_lines:
+            return super()._lines(x)
+        end = x["line"] + self.params.lines(Memory(x["memory"]), x["rows"])
+        return slice(x["line"], end) if end <= len(self.external) else None
 
     def _execute(self, x: Instruction) -> Error:
         match x.opcode:
@@ -257,11 +269,22 @@ class ModelMachine(Machine):
             self._factors[key] = factors
         return factors, (units + low) * across
 
+    # Conversions.
+
+    def _encoded(self, values: NDArray[np.uint16]) -> Blocks:
+        blocks, saturated = encoded(values, self.params.group)
+        self.outcome.saturated |= saturated
+        self._count(Counter.GROUPS_CONVERTED, blocks.exponent.size)
+        return blocks
+
     # Vector operations, on rows as the memory has them: (words, banks, values of a word).
 
     def _vector(self, x: Instruction) -> None:
         operation = Operation(x["operation"])
-        if works_on_scalars(x) or operation is Operation.MAXIMUM or x["a_kind"] != Kind.TENSOR:
+        if works_on_scalars(x) and x["a_kind"] == Kind.SCALAR and operation in _SIMPLE:
+            self._scalar(x, operation)
+            return
+        if operation is Operation.MAXIMUM or x["a_kind"] != Kind.TENSOR:
             super()._vector(x)
             return
         elements = x["elements"]
@@ -288,6 +311,16 @@ class ModelMachine(Machine):
             self.memories[Memory.FP16][x["destination"] : x["destination"] + len(result), lanes] = (
                 result
             )
+
+    def _scalar(self, x: Instruction, operation: Operation) -> None:
+        a = self.scalars[x["a"]]
+        if operation in FUNCTIONS:
+            result = table(operation)[a]
+        else:
+            immediate = x["b_kind"] == Kind.IMMEDIATE
+            b = np.full(1, x["b"], np.uint16) if immediate else self.scalars[x["b"]]
+            result = arithmetic(operation, a, b)
+        self.scalars[x["destination"]] = result
 
     def _words(self, row: int, elements: int, lanes: Any) -> NDArray[np.uint16]:
         count = words_of(self.params, elements)

@@ -76,14 +76,13 @@ class Writer(Builder):
         )
 
     def norm(self, source: int, gain: int, destination: int, elements: int) -> None:
-        """Root mean square norm; the gain's row holds it times the root of NORM_SHARE."""
+        """Write a root mean square norm; the gain's row holds it times the root of NORM_SHARE."""
         self.work(
             Operation.DOT, 0, source, source, elements=elements, scale=half(NORM_SHARE / elements)
         )
         epsilon = half(self.plan.config.norm_eps * NORM_SHARE)
-        scalar = {"elements": 0, "a_kind": Kind.SCALAR, "kind": Kind.IMMEDIATE}
-        self.work(Operation.ADD, 0, 0, epsilon, **scalar)
-        self.work(Operation.RECIPROCAL_ROOT, 0, 0, **scalar)
+        for operation in (Operation.ADD, Operation.RECIPROCAL_ROOT):
+            self.work(operation, 0, 0, epsilon, elements=0, a_kind=Kind.SCALAR, kind=Kind.IMMEDIATE)
         self.work(Operation.MULTIPLY, destination, source, 0, elements=elements, kind=Kind.SCALAR)
         self.work(Operation.MULTIPLY, destination, destination, gain, elements=elements)
 

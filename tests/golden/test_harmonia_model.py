@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tilewright.golden import bfp
 from tilewright.golden.harmonia.attention import attend
 from tilewright.golden.harmonia.cache import KvCache
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.hazards import first_hazard
+from tilewright.golden.harmonia_model.fast_blocks import encoded
 from tilewright.golden.harmonia_model.fast_vector import (
     FUNCTIONS,
     arithmetic,
@@ -26,6 +28,7 @@ from tilewright.golden.harmonia_model.step import head_program, step_program
 from tilewright.golden.llm.tiny import SHAPES, tiny_model
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.machine.vector import elementwise, reduce_tensor
+from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode, Operand
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
@@ -227,6 +230,18 @@ def test_functions():
     patterns = np.arange(1 << 16, dtype=np.uint16)
     for operation in FUNCTIONS:
         assert np.array_equal(table(operation), elementwise(operation, patterns))
+
+
+def test_blocks():
+    rng = np.random.default_rng(6)
+    for shape in ((8, 64), (8, 61), (3, 5, 32)):
+        values = special(rng, shape)
+        for content in (values, values & 0x83FF, values & 0xBFFF):  # subnormals; finite
+            blocks, saturated = encoded(content, 32)
+            want = bfp.encode(BlockFormat(group=32, mantissa_bits=8), content, saturate=True)
+            for name in ("sign", "mantissa", "exponent", "length"):
+                assert np.array_equal(getattr(blocks, name), getattr(want, name))
+            assert saturated == bool(((content & 0x7FFF) > 0x7BFF).any())
 
 
 # Weights.
