@@ -215,7 +215,7 @@ def _harmonia_counters(
     trace, settings = [], Settings()
     for x in program:
         if x.opcode is harmonia_machine.Opcode.CONFIGURE:
-            settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
+            settings = Settings.of(x)
         trace.append(Step(x, settings))
         if isinstance(x, Instruction) and x.opcode is harmonia_machine.Opcode.TILED_GEMM:
             trace.extend(Step(part, settings) for part in expand(params, settings, x))

@@ -17,21 +17,19 @@ load fp16, row=4, rows=2, line=2
 load fp16, row=6, rows=2, line=3
 convert values, source=4, elements=8, destination=8, low_halves=128, metadata=8, tokens=4
 
-; scores; bank 0 is token 2, which sees three tokens
+; scores and the largest of each query; bank 0 is token 2, which sees three tokens
+configure tokens=4, causal_limit=3
 load fp16, row=12, rows=2, line=4
 convert activations, source=12, elements=8, destination=0
-gemm keys, source=0, operands=0, low_halves=64, metadata=0, destination=16, groups=1, tiles=1
+gemm keys, source=0, operands=0, low_halves=64, metadata=0, destination=16, groups=1, tiles=1, maxima=1, register=0
 
-; softmax
-largest s0, r16, elements=4, causal_limit=3
-subtract r16, r16, s0, elements=4, causal_limit=3
-exponential r16, r16, elements=4
-sum s1, r16, elements=4
-reciprocal s1, s1
-multiply r16, r16, s1, elements=4
+; powers and their sums
+powers r16, r16, s0, elements=4, total=s1, causal_limit=3
 
-; times values
+; times values, divided by the sums
 convert activations, source=16, elements=4, destination=1
 gemm values, source=1, operands=8, low_halves=128, metadata=8, destination=20, groups=1, tiles=2
+reciprocal s1, s1
+multiply r20, r20, s1, elements=8
 store fp16, row=20, rows=2, line=5
 halt

@@ -81,7 +81,7 @@ def check(params: AndaParams, formats: Formats, instruction: Instruction | None)
     if instruction is None:
         return Error.OPCODE
     x = instruction
-    if _bad_operand(x):
+    if _bad_operand(params, x):
         return Error.OPERAND
     sized = ("rows", "stride", "inputs", "outputs", "elements", "count", "body")
     if zero_size(x, sized):
@@ -97,11 +97,11 @@ def check(params: AndaParams, formats: Formats, instruction: Instruction | None)
     return Error.NONE
 
 
-def _bad_operand(x: Instruction) -> bool:
+def _bad_operand(params: AndaParams, x: Instruction) -> bool:
     if x.opcode in (Opcode.LOAD, Opcode.STORE):
         known = x["memory"] in Memory.__members__.values()
         return not known or (x.opcode is Opcode.STORE and not Memory(x["memory"]).stores)
-    return x.opcode is Opcode.VECTOR and bad_vector_operand(x)
+    return x.opcode is Opcode.VECTOR and bad_vector_operand(params.vector, x)
 
 
 def _bad_mantissa(formats: Formats, x: Instruction) -> bool:

@@ -1,7 +1,9 @@
-"""One attention head in block floating point: scores, softmax, weighted values.
+"""One attention head in block floating point: scores, their powers, weighted values.
 
-Q is converted along its channels and meets the cached K; the scores are fp16. Softmax runs on the
-vector unit. P is converted along the tokens, in the same groups of 32 as V, and meets the cached V.
+Q is converted along its channels and meets the cached K; the scores are fp16. Powers of the scores
+less the largest, and their sums, come from the vector unit. The powers are converted along the
+tokens, in the same groups of 32 as V, and meet the cached V; the results, of which there are fewer
+than scores, are divided by the sums.
 The factor 1/sqrt(channels) belongs into W_Q, where the smoothing factors go too: nothing is scaled
 here.
 
@@ -37,20 +39,19 @@ def attend(numerics: HarmoniaNumerics, cache: KvCache, queries: ArrayLike) -> ND
     require(1 <= len(q) <= cache.tokens, f"{len(q)} queries but {cache.tokens} tokens in the cache")
     scores = gemm(numerics, bfp.encode(numerics.activation, q), cache.keys())
     seen = cache.tokens - len(q) + 1 + np.arange(len(q))  # tokens up to and with the query's own
-    weights = softmax(scores, seen)
-    return gemm(numerics, bfp.encode(numerics.activation, weights), cache.values())
+    raised = powers(scores, seen)
+    total = row_reduced(Operation.SUM, raised, padding=0)
+    results = gemm(numerics, bfp.encode(numerics.activation, raised), cache.values())
+    share = elementwise(Operation.RECIPROCAL, total)
+    return elementwise(Operation.MULTIPLY, results, share[:, np.newaxis])
 
 
-def softmax(scores: NDArray[np.uint16], seen: NDArray[np.int64]) -> NDArray[np.uint16]:
-    """fp16 weights of the first ``seen`` scores of each row, +0 beyond: those are -infinity."""
+def powers(scores: NDArray[np.uint16], seen: NDArray[np.int64]) -> NDArray[np.uint16]:
+    """e^(score - largest) of the first ``seen`` scores of each row, fp16; +0 beyond."""
     visible = np.arange(scores.shape[1]) < seen[:, np.newaxis]
     masked = np.where(visible, scores, _MINUS_INFINITY)
     largest = row_reduced(Operation.LARGEST, masked, padding=_MINUS_INFINITY)
-    powers = elementwise(
-        Operation.EXPONENTIAL, elementwise(Operation.SUBTRACT, masked, largest[:, np.newaxis])
-    )
-    share = elementwise(Operation.RECIPROCAL, row_reduced(Operation.SUM, powers, padding=0))
-    return elementwise(Operation.MULTIPLY, powers, share[:, np.newaxis])
+    return elementwise(Operation.POWERS, masked, largest[:, np.newaxis])
 
 
 def row_reduced(operation: Operation, values: NDArray, *, padding: int) -> NDArray[np.uint16]:

@@ -44,9 +44,7 @@ def attend_streamed(
         now = scores[:, first : first + part]
         largest = row_reduced(Operation.LARGEST, now, padding=_MINUS_INFINITY)
         new = elementwise(Operation.MAXIMUM, top, largest) if first else largest
-        powers = elementwise(
-            Operation.EXPONENTIAL, elementwise(Operation.SUBTRACT, now, new[:, np.newaxis])
-        )
+        powers = elementwise(Operation.POWERS, now, new[:, np.newaxis])
         total = row_reduced(Operation.SUM, powers, padding=0)
         groups = slice(first // numerics.group, -(-(first + now.shape[1]) // numerics.group))
         result = gemm(numerics, bfp.encode(numerics.activation, powers), _part(values, groups))

@@ -8,8 +8,10 @@ The general form is that of :mod:`tilewright.golden.machine.assembly`:
     convert keys, source=0, elements=128, destination=0, low_halves=512, metadata=0
     convert values, source=0, elements=128, destination=64, low_halves=600, metadata=64, tokens=8
     convert activations, source=32, elements=128, destination=0
-    gemm keys, source=0, operands=0, low_halves=512, metadata=0, destination=128, groups=4, tiles=10
-    largest s0, r128, elements=160, causal_limit=1                 ; causal
+    configure tokens=160, causal_limit=1                            ; causal
+    gemm keys, source=0, operands=0, low_halves=512, metadata=0, destination=128, groups=4, \
+tiles=10, maxima=1, register=0
+    powers r128, r128, s0, elements=160, total=s1, causal_limit=1   ; causal
     clear low_halves=512, rows=4, part=1
     tiled_gemm source=0, weights=0x1000, destination=0x20, groups=4, tiles=8, token_tiles=2, keep=4
     store fp16, row=0, rows=32, line=0x80
@@ -20,6 +22,7 @@ from tilewright.golden.harmonia_machine.isa import Instruction, Settings
 from tilewright.golden.machine.assembly import Assembler
 from tilewright.golden.machine.assembly import AssemblyError as AssemblyError
 from tilewright.golden.params.harmonia_machine import Conversion, Dataflow, Memory, Opcode, Operand
+from tilewright.golden.params.vector import Operation
 
 _START = Settings()
 _LANGUAGE = Assembler(
@@ -35,8 +38,9 @@ _LANGUAGE = Assembler(
             "lanes": _START.lanes,
             "tokens": _START.tokens,
             "dataflow": int(_START.dataflow),
+            "causal_limit": _START.causal_limit,
         },
-        Opcode.GEMM: {"low_halves": 0, "token_tiles": 1},
+        Opcode.GEMM: {"low_halves": 0, "token_tiles": 1, "maxima": 0, "register": 0},
         Opcode.CONVERT: dict.fromkeys(
             ("low_halves", "metadata", "part", "tokens", "short", "background"), 0
         ),
@@ -45,5 +49,6 @@ _LANGUAGE = Assembler(
     },
     choices={"dataflow": Dataflow},
     vector_settings=("causal_limit",),
+    vector_operations=tuple(Operation),
 )
 assemble, disassemble = _LANGUAGE.assemble, _LANGUAGE.disassemble

@@ -25,6 +25,7 @@ from tilewright.golden.params.harmonia_machine import (
     Opcode,
     Operand,
 )
+from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import Weights, quantise
 
 _METADATA = (Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
@@ -123,6 +124,8 @@ class _Place(NamedTuple):
     queries: int  # rows of fp16
     activations: int  # of the activation memories
     scores: int  # of fp16
+    largest: int  # scalar register: the largest score of every query
+    total: int  # scalar register: the sum of its powers
 
 
 class Head:
@@ -156,18 +159,18 @@ class Head:
         self.result_row = self.value_row + p.converter.loops * self.words
         self.score_row = self.result_row + self.words
         halves = self.score_row + tiles_of(p, capacity) * p.tile_words
-        self.weight_row = self.groups  # activations: the softmax of a token tile, behind Q
+        self.weight_row = self.groups  # activations: the powers of a token tile, behind Q
         activations = self.groups + groups_of(p, capacity)
-        # A second place for queries and their scores, where there is room: a token tile's softmax
-        # is converted while the next tile's scores are computed.
+        # A second place for queries and their scores, where there is room: a token tile's powers
+        # are converted while the next tile's scores are computed.
         scores = halves - self.score_row
         self.overlaps = (
             halves + self.words + scores <= p.halves_rows
             and activations + 2 * self.groups <= p.activation_rows
         )
-        self.places = [_Place(self.token_row, 0, self.score_row)]
+        self.places = [_Place(self.token_row, 0, self.score_row, 0, 1)]
         if self.overlaps:
-            self.places.append(_Place(halves, activations, halves + self.words))
+            self.places.append(_Place(halves, activations, halves + self.words, 2, 3))
         # Activations that results become, where they do not meet the queries of the next tile.
         self.kept_row = activations + self.groups if self.overlaps else 0
         for name, rows, depth in (
@@ -267,15 +270,15 @@ class Head:
         if self._new_values:
             self.values.store(newest, self.tokens)
             self._new_values = False
-        self._softmax(tile, place)
-        self._convert_softmax(tile, place)
-        self._weigh(tile)
+        self._raise(tile, place)
+        self._convert_powers(tile, place)
+        self._weigh(tile, place)
 
     def attend_prompt(self, queries: int, keep: Callable[[int], None]) -> None:
         """All token tiles of the prompt; ``keep`` has each one's results at result_row.
 
-        The softmax of a tile is converted while the next tile's scores are computed, and the
-        queries of the one after it while the softmax meets V.
+        The powers of a tile are converted while the next tile's scores are computed, and the
+        queries of the one after it while the powers meet V.
         """
         tiles = -(-self.tokens // self.builder.params.rows)
         if not self.overlaps:
@@ -290,9 +293,9 @@ class Head:
         self._score(0, self._place(0))
         for tile in range(tiles):
             self._write_tokens_of(tile)
-            self._softmax(tile, self._place(tile))
+            self._raise(tile, self._place(tile))
             more = tile + 1 < tiles
-            self._convert_softmax(tile, self._place(tile), background=more)
+            self._convert_powers(tile, self._place(tile), background=more)
             if more:
                 self._write_tokens_of(tile + 1)
                 self._score(tile + 1, self._place(tile + 1))
@@ -302,7 +305,7 @@ class Head:
                 self._load_tokens(tile + 2, queries, place.queries, self.tokens)
                 self._convert_queries(place, background=True)
             self._write_tokens_of(tile)
-            self._weigh(tile)
+            self._weigh(tile, self._place(tile))
             keep(tile)
 
     def _place(self, tile: int) -> "_Place":
@@ -329,6 +332,8 @@ class Head:
         )
 
     def _score(self, tile: int | None, place: "_Place") -> None:
+        """Scores, and the largest of every query."""
+        self.builder.configure(causal_limit=self._causal_limit(tile))
         self.builder.gemm(
             Operand.KEYS,
             source=place.activations,
@@ -338,13 +343,26 @@ class Head:
             destination=place.scores,
             groups=self.groups,
             tiles=tiles_of(self.builder.params, self._visible(tile)),
+            maxima=place.largest,
         )
 
-    def _softmax(self, tile: int | None, place: "_Place") -> None:
-        limit = 0 if tile is None else tile * self.builder.params.rows + 1
-        self.builder.softmax(place.scores, self._visible(tile), causal_limit=limit)
+    def _causal_limit(self, tile: int | None) -> int:
+        """Keys that the first query of a token tile sees; 0: all see all."""
+        return 0 if tile is None else tile * self.builder.params.rows + 1
 
-    def _convert_softmax(
+    def _raise(self, tile: int | None, place: "_Place") -> None:
+        """Powers of the scores, and their sums."""
+        self.builder.vector(
+            Operation.POWERS,
+            place.scores,
+            place.scores,
+            scalar=place.largest,
+            elements=self._visible(tile),
+            causal_limit=self._causal_limit(tile),
+            total=place.total,
+        )
+
+    def _convert_powers(
         self, tile: int | None, place: "_Place", *, background: bool = False
     ) -> None:
         self.builder.convert(
@@ -355,8 +373,8 @@ class Head:
             background=background,
         )
 
-    def _weigh(self, tile: int | None) -> None:
-        """The softmax and V; results are at result_row."""
+    def _weigh(self, tile: int | None, place: "_Place") -> None:
+        """The powers and V, divided by the sum of the powers; results are at result_row."""
         self.builder.gemm(
             Operand.VALUES,
             source=self.weight_row,
@@ -367,6 +385,7 @@ class Head:
             groups=groups_of(self.builder.params, self._visible(tile)),
             tiles=self.values.across,
         )
+        self.builder.normalise(self.result_row, self.channels, place.total)
 
     def _load_tokens(self, tile: int, line: int, row: int, end: int, first: int = 0) -> None:
         """A token tile of an fp16 tensor; only tokens ``first`` to ``end`` are written."""

@@ -81,6 +81,7 @@ class Builder(BaseBuilder[Instruction]):
         lanes: Iterable[int] | None = None,
         tokens: int | None = None,
         dataflow: Dataflow | None = None,
+        causal_limit: int | None = None,
     ) -> None:
         """What changes; lanes are the banks' numbers."""
         old = self._settings
@@ -89,10 +90,15 @@ class Builder(BaseBuilder[Instruction]):
             mask,
             old.tokens if tokens is None else tokens,
             old.dataflow if dataflow is None else dataflow,
+            old.causal_limit if causal_limit is None else causal_limit,
         )
         if new != old:
             self.emit(
-                Opcode.CONFIGURE, lanes=new.lanes, tokens=new.tokens, dataflow=int(new.dataflow)
+                Opcode.CONFIGURE,
+                lanes=new.lanes,
+                tokens=new.tokens,
+                dataflow=int(new.dataflow),
+                causal_limit=new.causal_limit,
             )
             self._settings = new
 
@@ -114,7 +120,9 @@ class Builder(BaseBuilder[Instruction]):
         tiles: int,
         low_halves: int = 0,
         token_tiles: int = 1,
+        maxima: int | None = None,
     ) -> None:
+        """``maxima``: the scalar register of the first token tile's largest results."""
         self.emit(
             Opcode.GEMM,
             operand=int(operand),
@@ -126,6 +134,8 @@ class Builder(BaseBuilder[Instruction]):
             groups=groups,
             tiles=tiles,
             token_tiles=token_tiles,
+            maxima=int(maxima is not None),
+            register=maxima or 0,
         )
 
     def convert(
@@ -165,6 +175,7 @@ class Builder(BaseBuilder[Instruction]):
         elements: int,
         scalar: int | None = None,
         causal_limit: int = 0,
+        total: int = 0,
     ) -> None:
         """``a`` with a scalar register, or alone, into a tensor or, reduced, into a register."""
         self.emit(
@@ -178,37 +189,28 @@ class Builder(BaseBuilder[Instruction]):
             elements=elements,
             scale=ONE,
             causal_limit=causal_limit,
+            total=total,
         )
 
-    def softmax(self, row: int, elements: int, *, causal_limit: int = 0) -> None:
-        """Compute the softmax of the scores at ``row`` in place.
-
-        Bank r sees ``causal_limit + r`` of them, or all if that is 0.
-        """
-        largest, total = 0, 1  # scalar registers
-        self.vector(Operation.LARGEST, largest, row, elements=elements, causal_limit=causal_limit)
-        self.vector(
-            Operation.SUBTRACT,
-            row,
-            row,
-            scalar=largest,
-            elements=elements,
-            causal_limit=causal_limit,
-        )
-        self.vector(Operation.EXPONENTIAL, row, row, elements=elements)
-        self.vector(Operation.SUM, total, row, elements=elements)
+    def scalar_vector(self, operation: Operation, destination: int, a: int, b: int = 0) -> None:
+        """An operation of scalar registers alone."""
         self.emit(
             Opcode.VECTOR,
-            operation=int(Operation.RECIPROCAL),
+            operation=int(operation),
             a_kind=int(Kind.SCALAR),
             b_kind=int(Kind.SCALAR),
-            a=total,
-            b=0,
-            destination=total,
+            a=a,
+            b=b,
+            destination=destination,
             elements=0,
             scale=ONE,
             causal_limit=0,
+            total=0,
         )
+
+    def normalise(self, row: int, elements: int, total: int) -> None:
+        """Divide the results at ``row`` by a scalar register, which then has the reciprocal."""
+        self.scalar_vector(Operation.RECIPROCAL, total, total)
         self.vector(Operation.MULTIPLY, row, row, scalar=total, elements=elements)
 
     # GEMMs between lines of external memory.

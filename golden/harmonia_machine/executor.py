@@ -29,18 +29,18 @@ from tilewright.golden.harmonia_machine.layout import (
     to_bytes,
 )
 from tilewright.golden.machine.machine import BaseMachine
+from tilewright.golden.machine.vector import largest
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
 from tilewright.golden.params.harmonia_machine import (
     Conversion,
     Counter,
-    Dataflow,
     HarmoniaParams,
     Memory,
     Opcode,
     Operand,
 )
-from tilewright.golden.params.machine import Error
+from tilewright.golden.params.machine import SCALARS, Error
 from tilewright.golden.weights import Weights
 
 _MINUS_INFINITY = 0xFC00
@@ -86,7 +86,7 @@ class Machine(BaseMachine):
     def _execute(self, x: Instruction) -> Error:
         match x.opcode:
             case Opcode.CONFIGURE:
-                self.settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
+                self.settings = Settings.of(x)
             case Opcode.LOAD:
                 return self._load(x)
             case Opcode.STORE:
@@ -153,6 +153,24 @@ class Machine(BaseMachine):
         words = values.reshape(token_tiles, p.rows, -1, p.word_values).swapaxes(1, 2)
         self._write(Memory.FP16, x["destination"], words.reshape(-1, p.rows, p.word_values))
         self._count(Counter.MATRIX_BUSY, sums * token_tiles)
+        if x["maxima"]:
+            self._keep_largest(x, values)
+
+    def _keep_largest(self, x: Instruction, values: NDArray[np.uint16]) -> None:
+        """The largest result of every row (tokens, columns) that counts, to scalar registers.
+
+        Columns behind the last key do not count, nor do those that the causal limit hides.
+        """
+        rows, column = self.params.rows, np.arange(values.shape[1])
+        counts = np.ones(values.shape, bool)
+        if x["operand"] == Operand.KEYS:
+            counts &= column < self.settings.tokens
+        if self.settings.causal_limit:
+            seen = self.settings.causal_limit + np.arange(len(values))
+            counts &= column < seen[:, np.newaxis]
+        maxima = largest(values, counts).reshape(-1, rows)
+        for token_tile, found in enumerate(maxima):
+            self.scalars[(x["register"] + token_tile) % SCALARS] = found
 
     def _activations(self, row: int, token_tiles: int, groups: int) -> Blocks:
         """The activations of a ``gemm``: (tokens, groups, group)."""

@@ -21,7 +21,6 @@ from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.machine.loops import walk
 from tilewright.golden.params.harmonia_machine import (
     Conversion,
-    Dataflow,
     HarmoniaParams,
     Memory,
     Opcode,
@@ -84,7 +83,7 @@ def _parts(
     settings = Settings()
     for number, x, problem in walk(program):
         if x.opcode is Opcode.CONFIGURE:
-            settings = Settings(x["lanes"], x["tokens"], Dataflow(x["dataflow"]))
+            settings = Settings.of(x)
         if x.opcode is Opcode.TILED_GEMM and check(params, x) is Error.NONE:
             yield from ((number, part, None) for part in expand(params, settings, x))
         else:

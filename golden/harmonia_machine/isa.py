@@ -25,7 +25,7 @@ from tilewright.golden.params.harmonia_machine import (
     Opcode,
     Operand,
 )
-from tilewright.golden.params.machine import Error
+from tilewright.golden.params.machine import SCALARS, Error
 
 
 class Instruction(BaseInstruction):
@@ -43,6 +43,12 @@ class Settings(NamedTuple):
     lanes: int = (1 << LANES_FIELD) - 1
     tokens: int = 0
     dataflow: Dataflow = Dataflow.COLUMN_MAJOR
+    causal_limit: int = 0
+
+    @classmethod
+    def of(cls, x: Instruction) -> "Settings":
+        """What a ``configure`` sets."""
+        return cls(x["lanes"], x["tokens"], Dataflow(x["dataflow"]), x["causal_limit"])
 
 
 def groups_of(params: HarmoniaParams, elements: int) -> int:
@@ -123,6 +129,8 @@ def check(params: HarmoniaParams, instruction: Instruction | None) -> Error:
         return Error.SIZE
     if x.opcode is Opcode.LOOP and x["body"] > params.longest_loop:
         return Error.SIZE
+    if x.opcode is Opcode.GEMM and x["maxima"] and x["token_tiles"] > SCALARS:
+        return Error.SIZE
     is_values = x.opcode is Opcode.CONVERT and x["conversion"] == Conversion.VALUES
     if is_values and not 1 <= x["tokens"] <= params.group:
         return Error.SIZE
@@ -142,7 +150,7 @@ def _bad_operand(params: HarmoniaParams, x: Instruction) -> bool:
         case Opcode.GEMM:
             return x["operand"] not in Operand.__members__.values()
         case Opcode.VECTOR:
-            return bad_vector_operand(x)
+            return bad_vector_operand(params.vector, x)
         case Opcode.CONVERT:
             if x["conversion"] not in Conversion.__members__.values():
                 return True
@@ -215,6 +223,8 @@ def expand(params: HarmoniaParams, settings: Settings, x: Instruction) -> Iterat
                     "metadata": 0,
                     "destination": 0,
                     "groups": x["groups"],
+                    "maxima": 0,
+                    "register": 0,
                     stays: count,
                     passes: 1,
                 },

@@ -211,7 +211,7 @@ class _Program:
             self._bring(values, 1)
             if part:
                 self._accumulate()
-        self._scalar(Operation.RECIPROCAL, _SUMS, _SUMS)
+        self.builder.scalar_vector(Operation.RECIPROCAL, _SUMS, _SUMS)
         b.vector(Operation.MULTIPLY, self.sums, self.sums, scalar=_SUMS, elements=self.channels)
         b.store(Memory.FP16, self.sums, words, results)
         b.halt()
@@ -256,24 +256,19 @@ class _Program:
         return self.scores + part % 2 * self.score_rows
 
     def _softmax(self, part: int, coming: deque[_Load]) -> None:
-        """Powers and their sum; loads go beside the passes over the scores."""
+        """Powers and their sum; loads go beside the pass over the scores."""
         b, row, tokens = self.builder, self._scores(part), self._size(part)
-        self._bring(coming, 1)
-        b.vector(Operation.LARGEST, _NEW if part else _TOP, row, elements=tokens)
         if part:
-            self._scalar(Operation.MAXIMUM, _NEW, _TOP, _NEW)
-            self._scalar(Operation.SUBTRACT, _SCALE, _TOP, _NEW)
-            self._scalar(Operation.EXPONENTIAL, _SCALE, _SCALE)
-            self._scalar(Operation.COPY, _TOP, _NEW)
+            self.builder.scalar_vector(Operation.MAXIMUM, _NEW, _TOP, _NEW)
+            self.builder.scalar_vector(Operation.SUBTRACT, _SCALE, _TOP, _NEW)
+            self.builder.scalar_vector(Operation.EXPONENTIAL, _SCALE, _SCALE)
+            self.builder.scalar_vector(Operation.COPY, _TOP, _NEW)
         self._bring(coming, 1)
-        b.vector(Operation.SUBTRACT, row, row, scalar=_TOP, elements=tokens)
-        self._bring(coming, 1)
-        b.vector(Operation.EXPONENTIAL, row, row, elements=tokens)
-        self._bring(coming, 1)
-        b.vector(Operation.SUM, _TOTAL if part else _SUMS, row, elements=tokens)
+        total = _TOTAL if part else _SUMS
+        b.vector(Operation.POWERS, row, row, scalar=_TOP, elements=tokens, total=total)
         if part:
-            self._scalar(Operation.MULTIPLY, _SUMS, _SUMS, _SCALE)
-            self._scalar(Operation.ADD, _SUMS, _SUMS, _TOTAL)
+            self.builder.scalar_vector(Operation.MULTIPLY, _SUMS, _SUMS, _SCALE)
+            self.builder.scalar_vector(Operation.ADD, _SUMS, _SUMS, _TOTAL)
 
     def _convert(self, part: int, *, background: bool) -> None:
         self.builder.convert(
@@ -286,13 +281,16 @@ class _Program:
 
     def _gemm(self, tensor: _Tensor, part: int) -> None:
         b, units = self.builder, self._units(tensor, part)
+        maxima: int | None
         # Windows are counted from the part's first token on.
         b.configure(tokens=self.tokens - part * self.part)
         if tensor.operand is Operand.KEYS:
             source, destination = 0, self._scores(part)
+            maxima = _NEW if part else _TOP
             groups, tiles = groups_of(b.params, self.channels), units
         else:
             source, destination = self.powers, self.result if part else self.sums
+            maxima = None
             groups, tiles = units, tiles_of(b.params, self.channels)
         b.gemm(
             tensor.operand,
@@ -303,6 +301,7 @@ class _Program:
             destination=destination,
             groups=groups,
             tiles=tiles,
+            maxima=maxima,
         )
 
     def _accumulate(self) -> None:
@@ -312,9 +311,6 @@ class _Program:
         )
         tensors = (Kind.TENSOR, self.sums), (Kind.TENSOR, self.result)
         self._vector(Operation.ADD, self.sums, *tensors, self.channels)
-
-    def _scalar(self, operation: Operation, destination: int, a: int, b: int = 0) -> None:
-        self._vector(operation, destination, (Kind.SCALAR, a), (Kind.SCALAR, b), 0)
 
     def _vector(
         self,
@@ -335,6 +331,7 @@ class _Program:
             elements=elements,
             scale=ONE,
             causal_limit=0,
+            total=0,
         )
 
 

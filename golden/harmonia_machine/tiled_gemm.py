@@ -148,7 +148,13 @@ class TiledGemm:
             for k, step in enumerate(steps(len(self.blocks), len(self.parts), weights_stay=stay))
         ]
         lanes = (1 << self.params.rows) - 1
-        fields = {"lanes": lanes, "tokens": Settings().tokens, "dataflow": int(self.dataflow)}
+        start = Settings()
+        fields = {
+            "lanes": lanes,
+            "tokens": start.tokens,
+            "dataflow": int(self.dataflow),
+            "causal_limit": start.causal_limit,
+        }
         first = [Instruction(Opcode.CONFIGURE, fields)]
         return packed(pieces, first, Instruction(Opcode.HALT), most)
 
@@ -192,6 +198,8 @@ class TiledGemm:
         fields = {
             "operand": int(Operand.WEIGHTS),
             "source": 0,
+            "maxima": 0,
+            "register": 0,
             "operands": row,
             "low_halves": 0,
             "metadata": row,

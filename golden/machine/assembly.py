@@ -3,7 +3,8 @@
 A line is ``NAME operand, operand, ...``; ``;`` starts a comment; numbers are decimal or 0x.... An
 instruction's fields are written ``field=value``; one that chooses something (which memory, which
 kind of operand) may stand first, by name. Operands of vector operations are ``rN`` (the row of an
-fp16 tensor), ``sN`` (a scalar register) and ``#value`` (an fp16 constant, the nearest one).
+fp16 tensor), ``sN`` (a scalar register) and ``#value`` (an fp16 constant, the nearest one). An
+operation that gives a tensor and its sum names the register of the sum, ``total=sN``.
 
 ``loop count=8, i1=4, i2=-64`` repeats the lines up to its ``end``, or with ``body=N`` the next N
 instructions; i1, i2 and i3 are what it adds to index registers with each iteration. An address is
@@ -22,10 +23,9 @@ from tilewright.golden.machine.instruction import BaseInstruction, works_on_scal
 from tilewright.golden.machine.loops import signed
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import INDEX_SUFFIX, INDICES, STRIDE_BITS, Kind
-from tilewright.golden.params.vector import Operation
+from tilewright.golden.params.vector import Operation, VectorParams
 
 ONE = int(encode(FP16, 1.0))
-_OPERATIONS = {operation.name.lower(): operation for operation in Operation}
 _END = "end"  # of a loop without ``body``
 _INDEX = re.compile(rf"(.+?)\s*\+\s*i([1-{INDICES}])")
 _LOOP_SPELLING = {f"i{k}": f"stride{k}" for k in range(1, INDICES + 1)}
@@ -59,6 +59,7 @@ class Assembler(Generic[AnyInstruction]):
     spelling: Mapping[str, str] = field(default_factory=dict)  # of fields: as written, as declared
     choices: Mapping[str, type[IntEnum]] = field(default_factory=dict)  # settings given by name
     vector_settings: tuple[str, ...] = ()  # further fields of vector operations, 0 if left out
+    vector_operations: tuple[Operation, ...] = VectorParams().operations
 
     def assemble(self, text: str) -> list[AnyInstruction]:
         """The instructions of a program."""
@@ -102,12 +103,13 @@ class Assembler(Generic[AnyInstruction]):
     def _parse(self, code: str) -> AnyInstruction:
         name, _, rest = code.partition(" ")
         operands = [word.strip() for word in rest.split(",")] if rest.strip() else []
-        if name in _OPERATIONS:
-            return self._vector(_OPERATIONS[name], operands)
+        operations = {operation.name.lower(): operation for operation in self.vector_operations}
+        if name in operations:
+            return self._vector(operations[name], operands)
         declared = self.instruction.FIELDS
         opcodes = {o.name.lower(): o for o in declared if o is not self._vector_opcode}
         if name not in opcodes:
-            known = ", ".join([*opcodes, *_OPERATIONS])
+            known = ", ".join([*opcodes, *operations])
             raise ValueError(f"unknown instruction {name!r}; known: {known}")
         opcode = opcodes[name]
         fields = dict(self.defaults.get(opcode, {}))
@@ -152,6 +154,11 @@ class Assembler(Generic[AnyInstruction]):
         a_kind, a, a_index = _operand(places[1])
         b_kind, b, b_index = _operand(places[2]) if operation.takes_b else (Kind.TENSOR, 0, 0)
         known = {"elements", *self.vector_settings, *(["scale"] if operation.takes_scale else [])}
+        total = {}
+        if operation.keeps_sum:
+            total = {"total": _register("total", settings.pop("total", ""))}
+        elif any(f.name == "total" for f in self.instruction.FIELDS[self._vector_opcode]):
+            total = {"total": 0}
         for key in settings:
             if key not in known:
                 raise ValueError(f"{name} has no operand {key!r}")
@@ -167,6 +174,7 @@ class Assembler(Generic[AnyInstruction]):
                 "elements": _integer("elements", settings.get("elements", "0")),
                 "scale": _constant(settings["scale"]) if "scale" in settings else ONE,
                 **{k: _integer(k, settings.get(k, "0")) for k in self.vector_settings},
+                **total,
                 f"a{INDEX_SUFFIX}": a_index,
                 f"b{INDEX_SUFFIX}": b_index,
                 f"destination{INDEX_SUFFIX}": destination_index,
@@ -208,6 +216,8 @@ class Assembler(Generic[AnyInstruction]):
             words.append(f"elements={x['elements']}")
         if operation.takes_scale:
             words.append(f"scale={_number(x['scale'])}")
+        if operation.keeps_sum:
+            words.append(f"total=s{x['total']}")
         words += [f"{key}={x[key]}" for key in self.vector_settings if x[key]]
         return f"{operation.name.lower()} {', '.join(words)}"
 
@@ -236,6 +246,13 @@ def _integer(name: str, text: str) -> int:
         return int(text, 0)
     except ValueError:
         raise ValueError(f"{name} must be a whole number, not {text!r}") from None
+
+
+def _register(name: str, text: str) -> int:
+    """The number of a scalar register."""
+    if text[:1] != "s" or not text[1:].isdigit():
+        raise ValueError(f"{name} must be a scalar register sN, not {text!r}")
+    return int(text[1:])
 
 
 def _constant(text: str) -> int:

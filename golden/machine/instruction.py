@@ -13,7 +13,7 @@ from tilewright.golden.params.machine import (
     SCALARS,
     Kind,
 )
-from tilewright.golden.params.vector import Operation
+from tilewright.golden.params.vector import Operation, VectorParams
 
 
 @dataclass(frozen=True)
@@ -89,14 +89,15 @@ def tensor_operands(x: BaseInstruction) -> list[str]:
     return names
 
 
-def bad_vector_operand(x: BaseInstruction) -> bool:
-    """An unknown operation or kind, or a reduction of something else than a tensor."""
+def bad_vector_operand(unit: VectorParams, x: BaseInstruction) -> bool:
+    """An unknown operation or kind, or a reduction or sum of something else than a tensor."""
     kinds = Kind.__members__.values()
-    if x["operation"] not in Operation.__members__.values():
+    if x["operation"] not in unit.operations:
         return True
     if x["a_kind"] not in kinds or x["b_kind"] not in kinds:
         return True
-    return Operation(x["operation"]).reduces and x["a_kind"] != Kind.TENSOR
+    operation = Operation(x["operation"])
+    return (operation.reduces or operation.keeps_sum) and x["a_kind"] != Kind.TENSOR
 
 
 def bad_scalar_register(x: BaseInstruction) -> bool:

@@ -209,7 +209,12 @@ class BaseMachine(ABC):
         elif scalars:
             self.scalars[x["destination"]] = elementwise(operation, a, b)[:, 0]
         else:
-            self._write_tensor(x["destination"], elementwise(operation, a, b)[:, :elements])
+            values = elementwise(operation, a, b)
+            self._write_tensor(x["destination"], values[:, :elements])
+            if operation.keeps_sum:
+                lanes = self.params.vector.row_lanes
+                total = reduce_tensor(Operation.SUM, values, values, elements, lanes, x["scale"])
+                self.scalars[x["total"]] = total
 
     def _operand(self, kind: int, value: int, elements: int) -> NDArray[np.uint16]:
         """(banks, elements in whole rows), or (banks, 1) where all elements are the same."""

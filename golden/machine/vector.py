@@ -49,6 +49,8 @@ def elementwise(operation: Operation, a: ArrayLike, b: ArrayLike = 0) -> NDArray
             return _reciprocal(a)
         case Operation.RECIPROCAL_ROOT:
             return _reciprocal_root(a)
+        case Operation.POWERS:
+            return _exponential(elementwise(Operation.SUBTRACT, a, b))
     raise ValueError(f"{operation.name} is no operation of single elements")
 
 
@@ -98,6 +100,19 @@ def reduce_tensor(
     return reduce_rows(operation, a_words, b_words, active, scale)[-1]
 
 
+def largest(values: ArrayLike, counts: ArrayLike) -> NDArray[np.uint16]:
+    """The largest of the values that count along the last axis, as LARGEST has it.
+
+    Its order does not matter. Minus infinity where none counts.
+    """
+    values = patterns(FP16, values)
+    found = np.full(values.shape[:-1], _MINUS_INFINITY, np.uint16)
+    shown = np.where(counts, values, _MINUS_INFINITY)
+    for k in range(values.shape[-1]):
+        found = _larger(found, shown[..., k])
+    return found
+
+
 def beats(
     params: VectorParams,
     operation: NDArray,
@@ -106,14 +121,15 @@ def beats(
     scale: NDArray,
     a: NDArray,
     b: NDArray,
-) -> NDArray[np.uint16]:
-    """What the unit gives for a stream of beats, (beats, lanes).
+) -> dict[str, NDArray[np.uint16]]:
+    """What the unit gives for a stream of beats: (beats, lanes), and sums (beats, rows) if fused.
 
     From one beat marked ``first`` to the next, operation and scale stay the same.
     """
     shape = (len(a), params.rows, params.row_lanes)
     a, b = a.reshape(shape), b.reshape(shape)
     result = np.zeros(shape, np.uint16)
+    sums = np.zeros(shape[:2], np.uint16)
     starts = np.flatnonzero(first)
     for start, end in zip(starts, [*starts[1:], len(a)], strict=True):
         run, code = slice(start, end), Operation(int(operation[start]))
@@ -123,7 +139,10 @@ def beats(
         else:
             counts = active[run][:, np.newaxis, :] != 0
             result[run] = np.where(counts, elementwise(code, a[run], b[run]), 0)
-    return result.reshape(len(a), -1)
+        if code.keeps_sum:
+            sums[run] = reduce_rows(Operation.SUM, result[run], 0, active[run], int(scale[start]))
+    given = {"values": result.reshape(len(a), -1)}
+    return given | {"sums": sums} if params.fused else given
 
 
 def worst_error(operation: Operation) -> tuple[float, int]:

@@ -25,6 +25,7 @@ from tilewright.golden.params.machine import (
     LINE_FIELD,
     LOOP_FIELDS,
     ROW_FIELD,
+    SCALARS,
     SIZE_FIELD,
     VECTOR_ADDRESSES,
     VECTOR_FIELDS,
@@ -41,6 +42,7 @@ TILE_FIELD = 8  # token tiles
 LANES_FIELD = 16
 TOKENS_FIELD = 24
 PRODUCT_LINE_FIELD = 28
+SCALAR_FIELD = (SCALARS - 1).bit_length()
 
 
 class Opcode(IntEnum):
@@ -122,6 +124,9 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
         Field("lanes", LANES_FIELD),  # banks that are written: bit r is token r of a tile
         Field("tokens", TOKENS_FIELD),  # in the cache: what is old and what is recent
         Field("dataflow", 1),
+        # Of the largest results that a gemm keeps: row r of token tile t sees the first
+        # causal_limit + t * rows + r columns; all of them if it is 0.
+        Field("causal_limit", SIZE_FIELD),
     ),
     Opcode.LOAD: _MOVE,
     Opcode.STORE: _MOVE,
@@ -137,6 +142,10 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
             Field("groups", COUNT_FIELD),
             Field("tiles", COUNT_FIELD),
             Field("token_tiles", TILE_FIELD),
+            # The largest result of every row goes to the scalar register, of token tile t to the
+            # t-th behind it; after the last register comes the first.
+            Field("maxima", 1),
+            Field("register", SCALAR_FIELD),
         ),
         *("source", "operands", "low_halves", "metadata", "destination"),
     ),
@@ -146,6 +155,7 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
             # If not 0: element e of bank r of tensor a reads as -infinity where
             # e >= causal_limit + r.
             Field("causal_limit", SIZE_FIELD),
+            Field("total", SCALAR_FIELD),  # powers: the scalar register of their sum
         ),
         *VECTOR_ADDRESSES,
     ),
@@ -311,7 +321,7 @@ class HarmoniaParams(MachineParams):
 
     @property
     def vector(self) -> VectorParams:
-        return VectorParams(rows=self.rows, group=self.word_values * FP16.bits)
+        return VectorParams(rows=self.rows, group=self.word_values * FP16.bits, fused=True)
 
     @property
     def tile_words(self) -> int:

@@ -31,11 +31,17 @@ class Operation(IntEnum):
     SUM = 8  # of a along the row, times scale
     DOT = 9  # sum of a * b along the row, times scale
     LARGEST = 10  # the largest a of the row
+    POWERS = 11  # e^(a - b), approximated, and beside them their sum along the row, times scale
 
     @property
     def reduces(self) -> bool:
-        """Whether it gives one value for a row."""
-        return self >= Operation.SUM
+        """Whether it gives one value for a row and nothing else."""
+        return self in (Operation.SUM, Operation.DOT, Operation.LARGEST)
+
+    @property
+    def keeps_sum(self) -> bool:
+        """Whether it gives a value for every element and one for the row."""
+        return self is Operation.POWERS
 
     @property
     def takes_b(self) -> bool:
@@ -45,11 +51,12 @@ class Operation(IntEnum):
             Operation.MULTIPLY,
             Operation.MAXIMUM,
             Operation.DOT,
+            Operation.POWERS,
         )
 
     @property
     def takes_scale(self) -> bool:
-        return self in (Operation.SUM, Operation.DOT)
+        return self in (Operation.SUM, Operation.DOT, Operation.POWERS)
 
 
 OPERATION_BITS = 4
@@ -117,6 +124,10 @@ class VectorParams(BlockParams):
     marked ``first``. Each lane sums its own elements in fp32 from +0, the lanes of a row are then
     added in a balanced tree in fp32, and the sum times ``scale`` is rounded to fp16 once. Elements
     that are not ``active`` do not count in reductions and give +0 elsewhere.
+
+    A unit that is ``fused`` has one operation more, POWERS: a beat gives e^(a - b), a - b rounded
+    to fp16, and in ``sums`` the sum of the powers of every row, rounded to fp16 each, as SUM would
+    give it of them.
     """
 
     # Name and summary are part of the emitted Verilog, which is older than the second accelerator
@@ -124,10 +135,15 @@ class VectorParams(BlockParams):
     block: ClassVar[str] = "anda_vector"
     summary: ClassVar[str] = "Anda vector unit: fp16 lanes, approximated functions, reductions"
     # Small: the accelerator builds its own size; what differs between sizes is the tree of a row.
-    PRESETS: ClassVar = {"default": {}, "rows": {"rows": 2, "group": 16}}
+    PRESETS: ClassVar = {
+        "default": {},
+        "rows": {"rows": 2, "group": 16},
+        "fused": {"rows": 2, "group": 64, "fused": True},
+    }
 
     rows: int = 1
     group: int = 32
+    fused: bool = False
 
     def __post_init__(self) -> None:
         require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
@@ -144,8 +160,13 @@ class VectorParams(BlockParams):
 
     @property
     def latency(self) -> int:
-        """Two cycles in the lanes, one for each level of a row's tree, one at the end."""
-        return 3 + levels(self.row_lanes)
+        """Cycles in the lanes, one for each level of a row's tree, one at the end."""
+        return (4 if self.fused else 2) + levels(self.row_lanes) + 1
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """What this unit can do."""
+        return tuple(o for o in Operation if self.fused or not o.keeps_sum)
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -161,7 +182,8 @@ class VectorParams(BlockParams):
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("values", FP16.bits, self.lanes),)),)
+        sums = (Field("sums", FP16.bits, self.rows),) if self.fused else ()
+        return (Port("o", (Field("values", FP16.bits, self.lanes), *sums)),)
 
     @property
     def timing(self) -> Timing:

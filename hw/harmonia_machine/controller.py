@@ -15,7 +15,7 @@ from tilewright.golden.params.harmonia_machine import (
     Opcode,
     Operand,
 )
-from tilewright.golden.params.machine import OPCODE_BITS, SIZE_FIELD, Error
+from tilewright.golden.params.machine import OPCODE_BITS, SCALARS, SIZE_FIELD, Error
 from tilewright.hw.harmonia_machine.tiled_gemm import TiledGemmController
 from tilewright.hw.machine.sequencer import (
     END_BITS,
@@ -38,7 +38,7 @@ class Controller(Sequencer):
 
     Members
     -------
-    lanes, tokens, row_major : Out
+    lanes, tokens, row_major, causal_limit : Out
         What ``configure`` has set.
     words, groups, tiles : Out
         Of a tensor with the instruction's elements: rows of a token tile, groups, tiles of
@@ -57,6 +57,7 @@ class Controller(Sequencer):
                 "lanes": Out(params.rows),
                 "tokens": Out(TOKENS_FIELD),
                 "row_major": Out(1),
+                "causal_limit": Out(SIZE_FIELD),
                 "words": Out(SIZE_FIELD),
                 "groups": Out(SIZE_FIELD),
                 "tiles": Out(SIZE_FIELD),
@@ -64,7 +65,12 @@ class Controller(Sequencer):
         )
 
     def reset_formats(self) -> list:
-        return [self.lanes.eq(~0), self.tokens.eq(0), self.row_major.eq(0)]
+        return [
+            self.lanes.eq(~0),
+            self.tokens.eq(0),
+            self.row_major.eq(0),
+            self.causal_limit.eq(0),
+        ]
 
     def configure(self) -> list:
         configure = fields_of(Opcode.CONFIGURE, self.word)
@@ -72,6 +78,7 @@ class Controller(Sequencer):
             self.lanes.eq(configure.lanes),
             self.tokens.eq(configure.tokens),
             self.row_major.eq(configure.dataflow),
+            self.causal_limit.eq(configure.causal_limit),
         ]
 
     def next_word(self, m: Module) -> Value:
@@ -150,6 +157,7 @@ class Controller(Sequencer):
                 check(
                     (~is_one_of(gemm.operand, Operand), Error.OPERAND),
                     (any_zero(gemm.groups, gemm.tiles, gemm.token_tiles), Error.SIZE),
+                    (gemm.maxima & (gemm.token_tiles > SCALARS), Error.SIZE),
                     (over, Error.ADDRESS),
                 )
             with m.Case(Opcode.VECTOR):

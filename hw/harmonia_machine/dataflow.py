@@ -8,18 +8,20 @@ from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import Mode
 from tilewright.golden.params.harmonia_machine import (
     COUNT_FIELD,
+    SCALAR_FIELD,
     TILE_FIELD,
     TOKENS_FIELD,
     HarmoniaParams,
     Operand,
 )
-from tilewright.golden.params.machine import EXPONENT_BYTE, ROW_FIELD
+from tilewright.golden.params.machine import EXPONENT_BYTE, ROW_FIELD, SIZE_FIELD
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.harmonia_machine.buffers import MaskedWritePort, activation_row, halves_row
 from tilewright.hw.harmonia_machine.operands import sums_layout
+from tilewright.hw.machine.lane_parts import MINUS_INFINITY
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["GEMM", "ResultWriter", "SumFeeder"]
+__all__ = ["GEMM", "ResultWriter", "SumFeeder", "maxima_layout"]
 
 # What a gemm works on; it holds while it runs.
 GEMM = data.StructLayout(
@@ -33,10 +35,25 @@ GEMM = data.StructLayout(
         "groups": COUNT_FIELD,
         "tiles": COUNT_FIELD,
         "token_tiles": TILE_FIELD,
+        "maxima": 1,
+        "register": SCALAR_FIELD,
         "tokens": TOKENS_FIELD,  # in the cache
         "row_major": 1,
+        "causal_limit": SIZE_FIELD,
     }
 )
+
+
+def maxima_layout(params: HarmoniaParams) -> data.StructLayout:
+    """A value of every row for the largest ones that a scalar register holds."""
+    return data.StructLayout(
+        {
+            "enable": 1,
+            "restart": 1,  # the first values: what the register held does not count
+            "register": SCALAR_FIELD,
+            "values": data.ArrayLayout(FP16.bits, params.rows),
+        }
+    )
 
 
 class _Tiles:
@@ -202,6 +219,9 @@ class SumFeeder(wiring.Component):
 class ResultWriter(wiring.Component):
     """Columns of results, gathered to rows of the fp16 memory.
 
+    With ``maxima`` every column also goes to the scalar register of its token tile: minus infinity
+    where a row does not see the column.
+
     Timing: takes a column a cycle; a row is written in the cycle in which its last column comes.
     """
 
@@ -215,6 +235,7 @@ class ResultWriter(wiring.Component):
                 "busy": Out(1),
                 "results": In(stream.Signature(payload_layout(results))),
                 "write": Out(MaskedWritePort(params.halves_rows, halves_row(params))),
+                "maxima": Out(maxima_layout(params)),
             }
         )
 
@@ -237,6 +258,7 @@ class ResultWriter(wiring.Component):
             m.d.comb += self.write.data[r].eq(word)
             with m.If(takes):
                 m.d.sync += gathered[r].eq(word[FP16.bits :])
+        self._maxima(m, takes, tiles)
         # A token tile's rows follow those of the one before it.
         stride = wire(m, "stride", gemm.tiles * p.tile_words)
         next_row = wire(m, "next_row", (row + 1)[:ROW_FIELD])
@@ -259,3 +281,23 @@ class ResultWriter(wiring.Component):
                 *(r.eq(gemm.destination) for r in (row, first_row, tile_row)),
             ]
         return m
+
+    def _maxima(self, m: Module, takes: Value, tiles: _Tiles) -> None:
+        """What of a column counts for the largest results of the rows."""
+        p, gemm, i, o = self.params, self.gemm, self.results, self.maxima
+        within = Signal(range(p.columns))  # the tile
+        with m.If(takes):
+            m.d.sync += within.eq(Mux(i.p.last, 0, within + 1))
+        with m.If(self.start):
+            m.d.sync += within.eq(0)
+        column = wire(m, "column_number", tiles.tile * p.columns + within)
+        is_key = wire(m, "is_key", (gemm.operand != Operand.KEYS) | (column < gemm.tokens))
+        limit = wire(m, "limit", gemm.causal_limit + tiles.token_tile * p.rows)
+        m.d.comb += [
+            o.enable.eq(takes & gemm.maxima),
+            o.restart.eq(column == 0),
+            o.register.eq(gemm.register + tiles.token_tile),
+        ]
+        for r, value in enumerate(o["values"]):
+            seen = (gemm.causal_limit == 0) | (column < limit + r)
+            m.d.comb += value.eq(Mux(is_key & seen, i.p.values[r], MINUS_INFINITY))

@@ -95,7 +95,9 @@ class Harmonia(Unit[HarmoniaParams]):
                 *(unit.gemm[name].eq(value) for name, value in gemm.items()),
                 unit.gemm.tokens.eq(controller.tokens),
                 unit.gemm.row_major.eq(controller.row_major),
+                unit.gemm.causal_limit.eq(controller.causal_limit),
             ]
+        m.d.comb += self.vector.maxima.eq(self.results.maxima)
 
     def _vector(self, m: Module, opcode: Value) -> None:
         controller, command = self.controller, self.vector.command

@@ -5,13 +5,15 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tilewright.golden.params.formats import FP16
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.harmonia_machine import SCALAR_FIELD, HarmoniaParams
 from tilewright.golden.params.machine import ROW_FIELD, SCALARS, SIZE_FIELD, Kind
-from tilewright.golden.params.vector import OPERATION_BITS
+from tilewright.golden.params.vector import OPERATION_BITS, Operation
 from tilewright.hw.harmonia_machine.buffers import MaskedWritePort, halves_row
+from tilewright.hw.harmonia_machine.dataflow import maxima_layout
 from tilewright.hw.machine.banks import ReadPort
+from tilewright.hw.machine.lane_parts import MINUS_INFINITY, larger_half
 from tilewright.hw.machine.vector_feeder import VectorFeeder
-from tilewright.hw.machine.vector_unit import MINUS_INFINITY, VectorUnit
+from tilewright.hw.machine.vector_unit import VectorUnit
 
 __all__ = ["VECTOR", "VectorPath"]
 
@@ -30,6 +32,7 @@ VECTOR = data.StructLayout(
         "elements": SIZE_FIELD,
         "scale": FP16.bits,
         "causal_limit": SIZE_FIELD,
+        "total": SCALAR_FIELD,
     }
 )
 FED = (
@@ -58,7 +61,9 @@ class CausalFeeder(VectorFeeder):
 
 
 class VectorPath(wiring.Component):
-    """Runs one vector instruction on a token tile of the fp16 memory.
+    """Runs one vector instruction on a token tile of the fp16 memory; has the scalar registers.
+
+    ``maxima``: a gemm's results, of which a scalar register keeps the largest.
 
     Timing: that of Anda's: the unit takes a row a cycle, or one in two with two tensors.
     """
@@ -73,6 +78,7 @@ class VectorPath(wiring.Component):
                 "busy": Out(1),
                 "read": Out(ReadPort(depth, row)),
                 "write": Out(MaskedWritePort(depth, row)),
+                "maxima": In(maxima_layout(params)),
             }
         )
 
@@ -100,6 +106,11 @@ class VectorPath(wiring.Component):
             self.write.address.eq(row),
             self.write.data.eq(unit.o.p["values"]),
         ]
+        with m.If(self.maxima.enable):
+            kept = scalars[self.maxima.register]
+            for r, value in enumerate(self.maxima["values"]):
+                start = Mux(self.maxima.restart, MINUS_INFINITY, kept[r])
+                m.d.sync += kept[r].eq(larger_half(start, value))
         with m.If(self.start):
             m.d.sync += [left.eq(x.words), row.eq(x.destination)]
         with m.If(unit.o.valid):
@@ -108,4 +119,6 @@ class VectorPath(wiring.Component):
                 lanes = p.vector.row_lanes
                 firsts = Cat(unit.o.p.values[r * lanes] for r in range(p.rows))
                 m.d.sync += scalars[x.destination[:number_bits]].eq(firsts)
+            with m.If((x.operation == Operation.POWERS) & (left == 1)):
+                m.d.sync += scalars[x.total].eq(unit.o.p.sums)
         return m

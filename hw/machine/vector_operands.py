@@ -6,7 +6,6 @@ from amaranth import Module, Signal, Value
 from amaranth.lib import data
 
 from tilewright.golden.params.machine import SCALARS, Error, Kind
-from tilewright.golden.params.vector import Operation
 from tilewright.hw.machine.sequencer import Sequencer, is_one_of
 
 __all__ = ["VectorOperands"]
@@ -22,10 +21,10 @@ class VectorOperands:
 
     def meanings(self) -> list:
         """Assignments to the controller's outputs."""
-        operation = self.fields.operation
+        operation, own = self.fields.operation, self.controller.params.vector.operations
         return [
-            self.controller.takes_b.eq(is_one_of(operation, [o for o in Operation if o.takes_b])),
-            self.controller.reduces.eq(is_one_of(operation, [o for o in Operation if o.reduces])),
+            self.controller.takes_b.eq(is_one_of(operation, [o for o in own if o.takes_b])),
+            self.controller.reduces.eq(is_one_of(operation, [o for o in own if o.reduces])),
             self.controller.scalars_only.eq(~self.tensor_a & ~self.tensor_b),
         ]
 
@@ -44,7 +43,9 @@ class VectorOperands:
     def errors(self, over: Value) -> tuple[tuple[Value, Error], ...]:
         """The errors in their order; ``over``: a tensor ends beyond its memory."""
         x, controller = self.fields, self.controller
-        known = is_one_of(x.operation, Operation)
+        own = controller.params.vector.operations
+        known = is_one_of(x.operation, own)
+        needs_tensor = is_one_of(x.operation, [o for o in own if o.reduces or o.keeps_sum])
         kinds = [is_one_of(kind, Kind) for kind in (x.a_kind, x.b_kind)]
         scalar_destination = controller.reduces | controller.scalars_only
         bad_scalar = (
@@ -54,7 +55,7 @@ class VectorOperands:
         )
         return (
             (~known | ~kinds[0] | ~kinds[1], Error.OPERAND),
-            (controller.reduces & ~self.tensor_a, Error.OPERAND),
+            (needs_tensor & ~self.tensor_a, Error.OPERAND),
             ((x.elements == 0) & ~controller.scalars_only, Error.SIZE),
             (over | bad_scalar, Error.ADDRESS),
         )

@@ -2,30 +2,32 @@
 
 from itertools import pairwise
 
-from amaranth import Cat, Const, Module, Mux, Signal, Value
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.golden.params.arith import FloatAddParams, FloatConvertParams, FloatMulParams
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.vector import OPERATION_BITS, Operation, VectorParams, levels
 from tilewright.hw.arith.accumulate import Accumulate
 from tilewright.hw.arith.float_add import FloatAdd
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.arith.float_mul import FloatMul
-from tilewright.hw.arith.lanes import LanewiseUnit
 from tilewright.hw.machine.approximation import PLACE, SEGMENT, Approach, Finish, Table
+from tilewright.hw.machine.fused_lane import FUSED_LANE, FUSED_STAGES, FusedLane
+from tilewright.hw.machine.lane_parts import (
+    MINUS_INFINITY,
+    NARROW,
+    PRODUCT,
+    SCALED,
+    SUM16,
+    WIDEN,
+    apply,
+    larger_half,
+)
 from tilewright.hw.shared import Shared
 from tilewright.hw.unit import Unit
 
 __all__ = ["VectorUnit"]
-
-SUM16 = FloatAddParams(a=FP16, b=FP16, out=FP16)
-PRODUCT = FloatMulParams(a=FP16, b=FP16, out=FP32)  # exact
-SCALED = FloatMulParams(a=FP32, b=FP16, out=FP16)
-WIDEN = FloatConvertParams(a=FP16, out=FP32)
-NARROW = FloatConvertParams(a=FP32, out=FP16)
-MINUS_INFINITY = 1 << (FP16.bits - 1) | (FP16.infinity_bits or 0)
 
 
 class VectorUnit(Unit[VectorParams]):
@@ -35,7 +37,9 @@ class VectorUnit(Unit[VectorParams]):
     tilewright.golden.machine.vector.
     Timing: one beat a cycle, latency ``params.latency``: products, sums and tables; products
     rounded, approximations finished, each lane's running sum and maximum; one cycle for each
-    level of a row's tree; a row's sum times ``scale``. A consumer that waits stops all of them.
+    level of a row's tree; a row's sum times ``scale``. A unit that is fused has two cycles more:
+    tables come behind sums, and running sums behind tables. A consumer that waits stops all of
+    them.
     """
 
     def elaborate(self, platform: object) -> Module:
@@ -49,10 +53,11 @@ class VectorUnit(Unit[VectorParams]):
         valid = [Signal(name=f"s{k}_valid") for k in stages]
         operations = [Signal(OPERATION_BITS, name=f"s{k}_operation") for k in stages]
         scales = [Signal(FP16.bits, name=f"s{k}_scale") for k in stages]
-        s1_first = Signal()
+        lane_stages = FUSED_STAGES if p.fused else 2
+        firsts = [Signal(name=f"s{k}_first") for k in range(1, lane_stages)]
         with m.If(step):
-            m.d.sync += s1_first.eq(x.first)
             for entering, held in (
+                (x.first, firsts),
                 (self.i.valid, [*valid, self.o.valid]),
                 (x.operation, operations),
                 (x.scale, scales),
@@ -60,26 +65,40 @@ class VectorUnit(Unit[VectorParams]):
                 m.d.sync += [new.eq(old) for old, new in pairwise([entering, *held])]
         lanes = []
         for k in range(p.lanes):
-            m.submodules[f"lane{k}"] = lane = Shared("anda_vector_lane", LANE, Lane)
+            if p.fused:
+                lane = Shared("anda_vector_fused_lane", FUSED_LANE, FusedLane)
+                told = [x.operation, *operations]
+                m.d.comb += [
+                    *(of.eq(known) for of, known in zip(lane.operations, told, strict=False)),
+                    lane.s3_valid.eq(valid[2]),
+                    lane.s3_first.eq(firsts[2]),
+                ]
+            else:
+                lane = Shared("anda_vector_lane", LANE, Lane)
+                m.d.comb += [
+                    lane.operation.eq(x.operation),
+                    lane.s1_valid.eq(valid[0]),
+                    lane.s1_operation.eq(operations[0]),
+                    lane.s1_first.eq(firsts[0]),
+                ]
+            m.submodules[f"lane{k}"] = lane
             lanes.append(lane)
             m.d.comb += [
-                lane.operation.eq(x.operation),
                 lane.active.eq(x.active[k % p.row_lanes]),
                 lane.a.eq(x.a[k]),
                 lane.b.eq(x.b[k]),
                 lane.step.eq(step),
-                lane.s1_valid.eq(valid[0]),
-                lane.s1_operation.eq(operations[0]),
-                lane.s1_first.eq(s1_first),
             ]
         for r in range(p.rows):
             own = range(r * p.row_lanes, (r + 1) * p.row_lanes)
+            kind = "anda_vector_fused_row" if p.fused else "anda_vector_row"
             m.submodules[f"row{r}"] = row = Shared(
-                f"anda_vector_row{p.row_lanes}", row_signature(p.row_lanes), self._row
+                f"{kind}{p.row_lanes}", row_signature(p.row_lanes, p.fused), self._row
             )
+            entering = operations[lane_stages - 1 :]
             m.d.comb += [row.step.eq(step), row.scale.eq(scales[-1])]
             m.d.comb += [
-                told.eq(known) for told, known in zip(row.operations, operations[1:], strict=True)
+                told.eq(known) for told, known in zip(row.operations, entering, strict=True)
             ]
             for j, k in enumerate(own):
                 m.d.comb += [
@@ -89,10 +108,12 @@ class VectorUnit(Unit[VectorParams]):
                 ]
             with m.If(step):
                 m.d.sync += [self.o.p.values[k].eq(row.results[j]) for j, k in enumerate(own)]
+                if p.fused:
+                    m.d.sync += self.o.p.sums[r].eq(row.sum)
         return m
 
     def _row(self) -> "Row":
-        return Row(self.params.row_lanes)
+        return Row(self.params.row_lanes, self.params.fused)
 
 
 LANE = wiring.Signature(
@@ -112,7 +133,7 @@ LANE = wiring.Signature(
 )
 
 
-def row_signature(lanes: int) -> wiring.Signature:
+def row_signature(lanes: int, fused: bool) -> wiring.Signature:
     return wiring.Signature(
         {
             "step": In(1),
@@ -122,6 +143,7 @@ def row_signature(lanes: int) -> wiring.Signature:
             "totals": In(FP32.bits).array(lanes),
             "largest": In(FP16.bits).array(lanes),
             "results": Out(FP16.bits).array(lanes),
+            **({"sum": Out(FP16.bits)} if fused else {}),  # of powers, beside them
         }
     )
 
@@ -142,9 +164,9 @@ class Lane(wiring.Component):
         m.submodules.finish = finish = Finish()
         subtract = self.operation == Operation.SUBTRACT
         b = Cat(self.b[:-1], self.b[-1] ^ subtract)
-        sum16 = _apply(m, "sum", FloatAdd(SUM16), a=self.a, b=b)
-        product = _apply(m, "product", FloatMul(PRODUCT), a=self.a, b=self.b)
-        widened = _apply(m, "widen", FloatConvert(WIDEN), a=self.a)
+        sum16 = apply(m, "sum", FloatAdd(SUM16), a=self.a, b=b)
+        product = apply(m, "product", FloatMul(PRODUCT), a=self.a, b=self.b)
+        widened = apply(m, "widen", FloatConvert(WIDEN), a=self.a)
         m.d.comb += [
             approach.operation.eq(self.operation),
             approach.x.eq(self.a),
@@ -159,7 +181,7 @@ class Lane(wiring.Component):
                 with m.Case(Operation.COPY):
                     m.d.sync += s1_simple.eq(self.a)
                 with m.Case(Operation.MAXIMUM):
-                    m.d.sync += s1_simple.eq(_larger(self.a, self.b))
+                    m.d.sync += s1_simple.eq(larger_half(self.a, self.b))
                 with m.Case(Operation.LARGEST):
                     m.d.sync += s1_simple.eq(Mux(self.active, self.a, MINUS_INFINITY))
                 with m.Default():
@@ -171,7 +193,7 @@ class Lane(wiring.Component):
                 s1_segment.eq(table.segment),
             ]
 
-        narrow = _apply(m, "narrow", FloatConvert(NARROW), a=s1_term)
+        narrow = apply(m, "narrow", FloatConvert(NARROW), a=s1_term)
         m.submodules.add_term = add_term = Accumulate()
         value = Signal(FP16.bits)
         m.d.comb += [
@@ -196,7 +218,7 @@ class Lane(wiring.Component):
                         m.d.sync += self.total.eq(add_term.y)
                     with m.Case(Operation.LARGEST):
                         start = Mux(self.s1_first, MINUS_INFINITY, self.largest)
-                        m.d.sync += self.largest.eq(_larger(start, s1_simple))
+                        m.d.sync += self.largest.eq(larger_half(start, s1_simple))
         return m
 
 
@@ -205,11 +227,12 @@ class Row(wiring.Component):
 
     Timing: latency is the levels of the tree, neighbours first; registers move with ``step``. A
     level has one register, as long as all values: half as many sums of twice their length fit.
+    Where it is ``fused``, sums and values are both there, and sums have registers of their own.
     """
 
-    def __init__(self, lanes: int):
-        self.lanes = lanes
-        super().__init__(row_signature(lanes))
+    def __init__(self, lanes: int, fused: bool):
+        self.lanes, self.fused = lanes, fused
+        super().__init__(row_signature(lanes, fused))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -220,19 +243,28 @@ class Row(wiring.Component):
                 self._sum(m, f"add{level}_{k}", *pair)
                 for k, pair in enumerate(zip(totals[0::2], totals[1::2], strict=True))
             ]
-            maxima = [_larger(*pair) for pair in zip(largest[0::2], largest[1::2], strict=True)]
+            maxima = [larger_half(*pair) for pair in zip(largest[0::2], largest[1::2], strict=True)]
+            if self.fused:
+                held_sums = Signal(len(sums) * FP32.bits, name=f"level{level}_sums")
+                with m.If(self.step):
+                    m.d.sync += held_sums.eq(Cat(sums))
+            else:
+                held_sums = held
             with m.If(self.step):
                 with m.Switch(self.operations[level]):
-                    with m.Case(Operation.SUM, Operation.DOT):
-                        m.d.sync += held.eq(Cat(sums))
+                    if not self.fused:
+                        with m.Case(Operation.SUM, Operation.DOT):
+                            m.d.sync += held.eq(Cat(sums))
                     with m.Case(Operation.LARGEST):
                         m.d.sync += held.eq(Cat(maxima))
                     with m.Default():
                         m.d.sync += held.eq(Cat(values))
             values = [held.word_select(k, FP16.bits) for k in range(len(values))]
-            totals = [held.word_select(k, FP32.bits) for k in range(len(sums))]
+            totals = [held_sums.word_select(k, FP32.bits) for k in range(len(sums))]
             largest = values[: len(maxima)]
-        scaled = _apply(m, "times_scale", FloatMul(SCALED), a=totals[0], b=self.scale)
+        scaled = apply(m, "times_scale", FloatMul(SCALED), a=totals[0], b=self.scale)
+        if self.fused:
+            m.d.comb += self.sum.eq(Mux(self.operations[-1] == Operation.POWERS, scaled, 0))
         for result, value in zip(self.results, values, strict=True):
             with m.Switch(self.operations[-1]):
                 with m.Case(Operation.SUM, Operation.DOT):
@@ -247,25 +279,3 @@ class Row(wiring.Component):
         m.submodules[name] = adder = Accumulate()
         m.d.comb += [adder.total.eq(a), adder.product.eq(b)]
         return adder.y
-
-
-def _apply(m: Module, name: str, unit: LanewiseUnit, **operands: Value) -> Value:
-    """The result of a combinational float unit, built as submodule ``name``."""
-    m.submodules[name] = unit
-    m.d.comb += [unit.i.p[field][0].eq(value) for field, value in operands.items()]
-    return unit.o.p.y[0]
-
-
-def _larger(a: Value, b: Value) -> Value:
-    """The larger of two fp16 values; +0 is larger than -0, NaN wins."""
-    nan = _is_nan(a) | _is_nan(b)
-    return Mux(nan, FP16.nan_bits, Mux(_ordered(a) >= _ordered(b), a, b))
-
-
-def _ordered(x: Value) -> Value:
-    """Two's complement numbers in the order of the values."""
-    return Cat(x[:-1] ^ x[-1].replicate(len(x) - 1), x[-1]).as_signed()
-
-
-def _is_nan(x: Value) -> Value:
-    return x[:-1] > Const(FP16.infinity_bits, FP16.bits)

@@ -5,11 +5,13 @@ import pytest
 
 from tilewright.golden import bfp
 from tilewright.golden.harmonia import mixed
-from tilewright.golden.harmonia.attention import attend, softmax
+from tilewright.golden.harmonia.attention import attend, powers, row_reduced
 from tilewright.golden.harmonia.cache import KvCache
 from tilewright.golden.harmonia.gemm import gemm_stepwise
+from tilewright.golden.machine.vector import elementwise
 from tilewright.golden.params.formats import FP32
 from tilewright.golden.params.harmonia import CacheParams, HarmoniaNumerics
+from tilewright.golden.params.vector import Operation
 
 CHANNELS = 64
 
@@ -53,8 +55,14 @@ def test_prefill_then_decode_equals_the_stepwise_products(numerics):
         if t % 8 == 0:
             blocks = bfp.encode(numerics.activation, q[t : t + 1])
             scores = gemm_stepwise(numerics, blocks, cache.keys())
-            weights = bfp.encode(numerics.activation, softmax(scores, np.array([t + 1])))
-            expected = gemm_stepwise(numerics, weights, cache.values())
+            raised = powers(scores, np.array([t + 1]))
+            sums = row_reduced(Operation.SUM, raised, padding=0)
+            weights = bfp.encode(numerics.activation, raised)
+            expected = elementwise(
+                Operation.MULTIPLY,
+                gemm_stepwise(numerics, weights, cache.values()),
+                elementwise(Operation.RECIPROCAL, sums)[:, np.newaxis],
+            )
             np.testing.assert_array_equal(outputs[-1], expected)
     exact = exact_attention(q, k, v, 0)
     assert relative_error(np.concatenate(outputs), exact) < 0.1
@@ -101,9 +109,9 @@ def test_a_query_sees_nothing_behind_itself():
     np.testing.assert_array_equal(*results)
 
 
-def test_softmax_of_equal_scores_is_uniform():
+def test_powers_of_equal_scores_are_one():
     scores = np.full((1, 8), 0x4200, np.uint16)
-    assert softmax(scores, np.array([4])).view(np.float16).tolist() == [[0.25] * 4 + [0.0] * 4]
+    assert powers(scores, np.array([4])).view(np.float16).tolist() == [[1.0] * 4 + [0.0] * 4]
 
 
 def test_values_of_one_token_come_back():

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tilewright.golden import bfp
+from tilewright.golden.bits import decode
 from tilewright.golden.harmonia import traffic
-from tilewright.golden.harmonia.attention import attend, softmax
+from tilewright.golden.harmonia.attention import attend, powers, row_reduced
 from tilewright.golden.harmonia.cache import KvCache
 from tilewright.golden.harmonia.gemm import gemm, linear
 from tilewright.golden.harmonia.mixed import MixedBlocks
@@ -31,6 +32,7 @@ from tilewright.golden.harmonia_machine.layout import (
     weight_rows,
 )
 from tilewright.golden.machine.vector import elementwise
+from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia_machine import (
     Conversion,
     Counter,
@@ -38,6 +40,7 @@ from tilewright.golden.params.harmonia_machine import (
     HarmoniaParams,
     Memory,
     Opcode,
+    Operand,
 )
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
@@ -54,6 +57,8 @@ convert keys, source=0, elements=128, destination=0, low_halves=512, metadata=0
 wait
 gemm keys, source=0, operands=0, low_halves=512, metadata=0, destination=128, groups=4, tiles=10
 largest s0, r128, elements=160, causal_limit=1
+gemm keys, source=0, operands=0, metadata=0, destination=0, groups=4, tiles=1, maxima=1, register=5
+powers r128, r128, s5, elements=160, scale=0.5, total=s6, causal_limit=1
 clear low_halves=512, rows=4, part=1
 tiled_gemm source=0, weights=16, destination=32, groups=4, tiles=8, token_tiles=2, keep=4
 store fp16, row=0, rows=32, line=128
@@ -71,10 +76,12 @@ def random_weights(params, rng, outputs, inputs):
 def test_text_and_words_name_the_same_instructions():
     program = assemble(PROGRAM)
     names = " ".join(x.opcode.name[:2] for x in program)
-    assert names == "CO LO LE CO WA GE VE CL TI ST HA"
+    assert names == "CO LO LE CO WA GE VE GE VE CL TI ST HA"
     assert assemble(disassemble(program)) == program
     assert assemble(disassemble([x.encode() for x in program])) == program
     assert program[0].encode() == 2 | 0xFF << 4 | 160 << 20 | 1 << 44
+    assert program[7].encode() >> 114 == 1 | 5 << 1  # maxima, register
+    assert program[8]["total"] == 6
     assert program[1].encode() == 3 | 3 << 4 | 0 << 7 | 32 << 23 | 0x40 << 39
 
 
@@ -89,6 +96,12 @@ def test_text_and_words_name_the_same_instructions():
         ("clear low_halves=0", "line 1: clear lacks rows"),
         ("load cache, row=0, rows=1, line=0", "line 1: unknown memory 'cache'; known: mant.*"),
         ("sum s0, r0, elements=1, sight=3", "line 1: sum has no operand 'sight'"),
+        ("powers r0, r0, s0, elements=1", "line 1: total must be a scalar register sN, not ''"),
+        (
+            "powers r0, r0, s0, elements=1, total=s8",
+            "line 1: vector: total must be 0..7, not 8",
+        ),
+        ("sum s0, r0, elements=1, total=s1", "line 1: sum has no operand 'total'"),
         ("learn source=0, elements=70000", "line 1: learn: elements must be 0..65535, not 70000"),
     ],
 )
@@ -303,19 +316,90 @@ def test_lanes_decide_what_is_written():
     assert not operands[16:18, 3].any() and (operands[18] == 7).all()
 
 
-def test_a_causal_mask_is_a_softmax_of_what_is_seen():
+def test_powers_of_what_a_causal_mask_shows():
+    """In one pass what subtract, exponential and sum give in three."""
     rng = np.random.default_rng(7)
-    scores = heavy_tailed(rng, SMALL.rows, 23)
+    scores, seen = heavy_tailed(rng, SMALL.rows, 23), 9 + np.arange(SMALL.rows)
     b = Builder(SMALL)
     b.load(Memory.FP16, 3, 6, b.place_halves(scores))
-    b.softmax(3, 23, causal_limit=9)
-    line = b.reserve(2)
-    b.store(Memory.FP16, 3, 6, line)
+    b.program += assemble(
+        """
+        largest s1, r3, elements=23, causal_limit=9
+        powers r16, r3, s1, elements=23, causal_limit=9, total=s2
+        subtract r24, r3, s1, elements=23, causal_limit=9
+        exponential r24, r24, elements=23
+        sum s3, r24, elements=23
+        halt
+        """
+    )
+    machine = Machine(SMALL, b.memory)
+    assert machine.run(b.program).error is Error.NONE
+    raised = powers(scores, seen)
+    halves = machine.memories[Memory.FP16]
+    assert np.array_equal(halves_values(SMALL, halves[16:22], 23), raised)
+    assert np.array_equal(halves[16:22], halves[24:30])
+    assert np.array_equal(machine.scalars[2], machine.scalars[3])
+    assert np.array_equal(machine.scalars[2], row_reduced(Operation.SUM, raised, padding=0))
+    # Against real numbers: a power is off by half a place of its argument, which is below 32, and
+    # by 0.545 of its own; sums in fp32 lose less than the rounding at the end.
+    real = decode(FP16, scores)
+    real[np.arange(23) >= seen[:, np.newaxis]] = -np.inf
+    want = np.exp(real - real.max(axis=1, keepdims=True)).sum(axis=1)
+    assert np.abs(decode(FP16, machine.scalars[2]) / want - 1).max() < 2**-7 + 2**-10
+
+
+@pytest.mark.parametrize("dataflow", Dataflow)
+@pytest.mark.parametrize("limit", [0, 1, 6])
+@pytest.mark.parametrize("tokens", [3, 11, 12, 100])
+def test_a_gemm_keeps_the_largest_results(dataflow, limit, tokens):
+    """Of every row, of what it sees of three tiles of keys; as ``largest`` finds them."""
+    p, rng, token_tiles, tiles = SMALL, np.random.default_rng(tokens), 3, 3
+    b = Builder(p)
+    for memory, rows in (
+        (Memory.MANTISSAS, token_tiles),
+        (Memory.SIGNS, token_tiles),
+        (Memory.EXPONENTS, token_tiles),
+        (Memory.OPERANDS, 64),
+        (Memory.OPERAND_SIGNS, 64),
+        (Memory.OPERAND_EXPONENTS, 64),
+    ):
+        shape = (rows, *row_shape(p, memory))
+        low, high = (12, 18) if "EXPONENTS" in memory.name else (0, 1 << element_bits(memory))
+        b.load(memory, 0, rows, b.place(memory, rng.integers(low, high, shape), rows))
+    b.wait()
+    b.configure(tokens=tokens, dataflow=dataflow, causal_limit=limit)
+    b.gemm(
+        Operand.KEYS,
+        source=0,
+        operands=0,
+        low_halves=16,
+        metadata=0,
+        destination=0,
+        groups=1,
+        tiles=tiles,
+        token_tiles=token_tiles,
+        maxima=6,
+    )
     b.halt()
-    memory = b.memory
-    assert Machine(SMALL, memory).run(b.program).error is Error.NONE
-    got = b.halves_results(memory, line, SMALL.rows, 23)
-    assert np.array_equal(got, softmax(scores, 9 + np.arange(SMALL.rows)))
+    machine = Machine(p, b.memory)
+    assert machine.run(b.program).error is Error.NONE
+    columns = tiles * p.columns
+    rows = machine.memories[Memory.FP16][: token_tiles * tiles * p.tile_words]
+    scores = decode(FP16, halves_values(p, rows, columns))
+    scores[:, tokens:] = -np.inf
+    if limit:
+        scores[np.arange(columns) >= limit + np.arange(len(scores))[:, np.newaxis]] = -np.inf
+    registers = [6, 7, 0]
+    got = decode(FP16, machine.scalars[registers].reshape(-1))
+    assert np.array_equal(got, scores.max(axis=1))
+    assert not machine.scalars[1:6].any()
+
+
+def test_maxima_of_more_token_tiles_than_registers():
+    text = "gemm weights, source=0, operands=0, metadata=0, destination=0, groups=1, tiles=1"
+    for token_tiles, maxima, error in ((9, 1, Error.SIZE), (8, 1, Error.NONE), (9, 0, Error.NONE)):
+        (x,) = assemble(f"{text}, token_tiles={token_tiles}, maxima={maxima}")
+        assert check(SMALL, x) is error
 
 
 def test_learnt_offsets_are_those_of_the_window():

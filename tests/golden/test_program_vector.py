@@ -145,7 +145,34 @@ def test_inactive_elements_are_zero():
         one,
         one,
     )
-    assert got.tolist() == [[0, 0x3C00]]
+    assert got["values"].tolist() == [[0, 0x3C00]]
+
+
+def test_powers_and_their_sum():
+    """Of every difference: e^(a - b), and the sum that SUM gives of what is written."""
+    params = VectorParams(rows=2, group=64, fused=True)
+    rng = np.random.default_rng(4)
+    shape = (50, params.lanes)
+    a, b = (rng.standard_t(3, shape).astype(np.float16).view(np.uint16) for _ in "ab")
+    first = np.arange(50) % 7 == 0
+    active = rng.random((50, params.row_lanes)) < 0.8
+    scale = np.full(50, 0x3555, np.uint16)
+    got = beats(params, np.full(50, Operation.POWERS), first, active, scale, a, b)
+    difference = elementwise(Operation.SUBTRACT, a, b)
+    powers = np.where(np.tile(active, 2), elementwise(Operation.EXPONENTIAL, difference), 0)
+    assert np.array_equal(got["values"], powers)
+    sums = beats(params, np.full(50, Operation.SUM), first, active, scale, powers, b)
+    assert np.array_equal(got["sums"], sums["values"][:, :: params.row_lanes])
+    # numpy's exponential of the rounded difference, 0.545 units in the last place off at most.
+    with np.errstate(over="ignore"):
+        true = np.exp(decode(FP16, difference))
+    near = np.tile(active, 2) & (true > 2.0**-14) & (true < 60000)
+    assert np.abs(decode(FP16, powers)[near] / true[near] - 1).max() < 0.545 * 2**-10
+
+
+def test_only_a_fused_unit_gives_powers():
+    assert Operation.POWERS not in VectorParams().operations
+    assert set(VectorParams(fused=True).operations) == set(Operation)
 
 
 def test_refusals():

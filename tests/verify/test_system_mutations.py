@@ -20,7 +20,7 @@ from tilewright.hw.harmonia_machine.dataflow import ResultWriter, SumFeeder
 from tilewright.hw.harmonia_machine.group_writer import GroupWriter
 from tilewright.hw.harmonia_machine.operands import OperandColumn
 from tilewright.hw.harmonia_machine.tiled_gemm import TiledGemmController
-from tilewright.hw.harmonia_machine.vector import CausalFeeder
+from tilewright.hw.harmonia_machine.vector import CausalFeeder, VectorPath
 from tilewright.hw.machine.vector_feeder import VectorFeeder
 
 # Component, the module that uses it, its expression, what to put there, the test that must notice.
@@ -159,6 +159,20 @@ HARMONIA = {
         "tilewright.hw.harmonia_machine.vector",
         "element >= self.causal_limit + row",
         "element > self.causal_limit + row",
+        "head_of_attention",
+    ),
+    "a largest score of keys that are not there": (
+        ResultWriter,
+        "tilewright.hw.harmonia_machine.top",
+        "column < gemm.tokens",
+        "column <= gemm.tokens",
+        "head_of_attention",
+    ),
+    "a sum of powers before the last one": (
+        VectorPath,
+        "tilewright.hw.harmonia_machine.top",
+        "(x.operation == Operation.POWERS) & (left == 1)",
+        "(x.operation == Operation.POWERS) & (left == 2)",
         "head_of_attention",
     ),
     "weights that do not pass again": (

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden.machine.vector import beats
 from tilewright.golden.params.formats import FP16
-from tilewright.golden.params.vector import TABLES, Operation, VectorParams
+from tilewright.golden.params.vector import TABLES, VectorParams
 from tilewright.golden.vectors import operands
 from tilewright.verify.bench import PortColumns, StreamBench
 
@@ -24,7 +24,8 @@ class VectorBench(StreamBench[VectorParams]):
         first[LONGEST_RUN::LONGEST_RUN] = True
         run = np.cumsum(first) - 1
         runs = run[-1] + 1
-        operation = (rng.permutation(runs) % len(Operation))[run]
+        codes = np.array([int(operation) for operation in params.operations])
+        operation = codes[rng.permutation(runs) % len(codes)][run]
         scale = operands((FP16,), rng, runs)[0]
         scale[rng.random(runs) < 0.5] = 0x3C00
         return {
@@ -39,16 +40,17 @@ class VectorBench(StreamBench[VectorParams]):
         }
 
     def expected(self, params: VectorParams, columns: PortColumns) -> PortColumns:
-        return {"o": {"values": beats(params, **columns["i"])}}
+        return {"o": beats(params, **columns["i"])}
 
     def exhaustive(self, params: VectorParams) -> PortColumns:
         """List every fp16 pattern through every approximation."""
         patterns = np.arange(1 << FP16.bits, dtype=np.uint16).reshape(-1, params.lanes)
-        cases = len(TABLES) * len(patterns)
-        a = np.tile(patterns, (len(TABLES), 1))
+        functions = [*TABLES, *(o for o in params.operations if o.keeps_sum)]
+        cases = len(functions) * len(patterns)
+        a = np.tile(patterns, (len(functions), 1))
         return {
             "i": {
-                "operation": np.repeat([int(operation) for operation in TABLES], len(patterns)),
+                "operation": np.repeat([int(operation) for operation in functions], len(patterns)),
                 "first": np.ones(cases, np.uint8),
                 "active": np.ones((cases, params.row_lanes), np.uint8),
                 "scale": np.zeros(cases, np.uint16),

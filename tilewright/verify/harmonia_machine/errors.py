@@ -13,7 +13,7 @@ from tilewright.golden.params.harmonia_machine import (
     Memory,
     Operand,
 )
-from tilewright.golden.params.machine import Error
+from tilewright.golden.params.machine import SCALARS, Error
 from tilewright.verify.machine.errors import (
     BAD_LINE,
     LINES,
@@ -43,6 +43,10 @@ def wrong_programs(params: HarmoniaParams) -> dict[str, tuple[list, Error]]:
         "gemm without groups": (_gemm("weights", groups=0), Error.SIZE),
         "gemm without tiles": (_gemm("keys", tiles=0), Error.SIZE),
         "gemm without token tiles": (_gemm("values", token_tiles=0), Error.SIZE),
+        "gemm with too many maxima": (
+            _gemm("weights", token_tiles=SCALARS + 1, maxima=1),
+            Error.SIZE,
+        ),
         "gemm beyond its source": (_gemm("weights", source=activations), Error.ADDRESS),
         "gemm beyond its source, two tiles": (
             _gemm("weights", source=activations - 1, token_tiles=2),

@@ -69,6 +69,16 @@ class _Writer:
                 rows = self.rows(memory)
                 line = self.b.reserve(self.params.lines(memory, rows))
                 self.b.store(memory, 0, rows, line)
+        self._keep_scalars()
+
+    def _keep_scalars(self) -> None:
+        """Scalar registers: each added to zeros."""
+        rows, lines = SCALARS, self.params.lines(Memory.FP16, SCALARS)
+        self.b.configure(lanes=range(self.params.rows))
+        self.b.load(Memory.FP16, 0, rows, self.b.reserve(lines))
+        for k in range(SCALARS):
+            self.b.vector(Operation.ADD, k, k, scalar=k, elements=self.params.word_values)
+        self.b.store(Memory.FP16, 0, rows, self.b.reserve(lines))
 
     def step(self) -> None:
         kinds = (self._gemm, self._gemm, self._vector, self._convert, self._overlap)
@@ -87,6 +97,7 @@ class _Writer:
             lanes=choose.choice((range(p.rows), some)),
             tokens=choose.randrange(3 * (p.initial + p.local)),
             dataflow=choose.choice(list(Dataflow)),
+            causal_limit=choose.choice((0, choose.randint(1, 4 * p.columns))),
         )
 
     def _gemm(
@@ -111,6 +122,7 @@ class _Writer:
             groups=groups,
             tiles=tiles,
             token_tiles=token_tiles,
+            maxima=choose.choice((None, choose.randrange(SCALARS))),
         )
 
     def _overlap(self) -> None:
@@ -160,7 +172,7 @@ class _Writer:
         # Tensors in places of their own; the same one twice is allowed.
         places = range(0, self.rows(Memory.FP16) - words + 1, words)
         kinds = [choose.choice(list(Kind)) for _ in range(2)]
-        if operation.reduces:
+        if operation.reduces or operation.keeps_sum:
             kinds[0] = Kind.TENSOR
         a, b = (self._operand(kind, places) for kind in kinds)
         scalar = operation.reduces or (
@@ -177,6 +189,7 @@ class _Writer:
             elements=elements,
             scale=choose.choice((ONE, 0x2E66)),
             causal_limit=choose.choice((0, choose.randint(1, elements))),
+            total=choose.randrange(SCALARS),
         )
 
     def _operand(self, kind: Kind, places: range) -> int:
