@@ -67,16 +67,17 @@ class VectorUnit(Unit[VectorParams]):
         for k in range(p.lanes):
             if p.fused:
                 lane = Shared("anda_vector_fused_lane", FUSED_LANE, FusedLane)
-                told = [x.operation, *operations]
-                m.d.comb += [
-                    *(of.eq(known) for of, known in zip(lane.operations, told, strict=False)),
+                told = zip(lane.operations, [x.operation, *operations], strict=False)
+                control = [
+                    *(of.eq(known) for of, known in told),
                     lane.s3_valid.eq(valid[2]),
                     lane.s3_first.eq(firsts[2]),
                 ]
+                running = []
             else:
                 lane = Shared("anda_vector_lane", LANE, Lane)
-                m.d.comb += [
-                    lane.operation.eq(x.operation),
+                control = [lane.operation.eq(x.operation)]
+                running = [
                     lane.s1_valid.eq(valid[0]),
                     lane.s1_operation.eq(operations[0]),
                     lane.s1_first.eq(firsts[0]),
@@ -84,10 +85,12 @@ class VectorUnit(Unit[VectorParams]):
             m.submodules[f"lane{k}"] = lane
             lanes.append(lane)
             m.d.comb += [
+                *control,
                 lane.active.eq(x.active[k % p.row_lanes]),
                 lane.a.eq(x.a[k]),
                 lane.b.eq(x.b[k]),
                 lane.step.eq(step),
+                *running,
             ]
         for r in range(p.rows):
             own = range(r * p.row_lanes, (r + 1) * p.row_lanes)

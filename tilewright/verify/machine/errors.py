@@ -42,7 +42,7 @@ def stopping_programs(
     }
     (reduction,) = system.assemble("largest s0, r0, elements=4")
     wrong_fields = {
-        "operation 11": (reduction, "operation", 11),
+        "unknown operation": (reduction, "operation", len(params.vector.operations)),
         "kind 3": (reduction, "a_kind", 3),
         "reduction of a scalar": (reduction, "a_kind", 1),
         **changed,
