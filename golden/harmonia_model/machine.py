@@ -187,7 +187,8 @@ class ModelMachine(Machine):
         p, operand = self.params, Operand(x["operand"])
         groups, tiles = x["groups"], x["tiles"]
         lanes = self._written
-        values = self._activation_values(x["source"], groups, lanes)
+        # Largest results are kept of all banks, whether they are written or not.
+        values = self._activation_values(x["source"], groups, slice(None) if x["maxima"] else lanes)
         if operand is Operand.WEIGHTS:
             weights = self._part(x)
             busy = groups * tiles
@@ -201,10 +202,25 @@ class ModelMachine(Machine):
         total = np.zeros(partials.shape[1:], np.float32)
         for k in range(groups):  # each addition rounds, so their order is part of the result
             total += partials[k]
-        words = masked(total).reshape(len(total), -1, p.word_values).swapaxes(0, 1)
+        results = masked(total)
+        if x["maxima"]:
+            self._keep_largest(x, results)
+            results = results[lanes]
+        words = results.reshape(len(results), -1, p.word_values).swapaxes(0, 1)
         target = self.memories[Memory.FP16]
         target[x["destination"] : x["destination"] + len(words), lanes] = words
         self._count(Counter.MATRIX_BUSY, busy)
+
+    def _keep_largest(self, x: Instruction, values: NDArray[np.uint16]) -> None:
+        column = np.arange(values.shape[1])
+        hidden = np.zeros(values.shape, bool)
+        if x["operand"] == Operand.KEYS:
+            hidden |= column >= self.settings.tokens
+        if self.settings.causal_limit:
+            seen = self.settings.causal_limit + np.arange(len(values))
+            hidden |= column >= seen[:, np.newaxis]
+        shown = np.where(hidden, np.uint16(0xFC00), values)
+        self.scalars[x["register"]] = largest(shown[np.newaxis], values.shape[1])
 
     @property
     def _written(self) -> slice | NDArray[np.int64]:
@@ -288,7 +304,9 @@ class ModelMachine(Machine):
             super()._vector(x)
             return
         elements = x["elements"]
-        lanes = slice(None) if operation.reduces else self._written
+        lanes = self._written
+        if operation.reduces or operation.keeps_sum:
+            lanes = slice(None)
         a = self._words(x["a"], elements, lanes)
         if x["causal_limit"]:
             a = self._hidden(a, x["causal_limit"], lanes)
@@ -303,6 +321,11 @@ class ModelMachine(Machine):
                 result = a.copy()
             elif operation in FUNCTIONS:
                 result = table(operation)[a]
+            elif operation is Operation.POWERS:
+                powers = table(Operation.EXPONENTIAL)[arithmetic(Operation.SUBTRACT, a, b)]
+                self.scalars[x["total"]] = reduced(powers, None, elements, x["scale"])
+                lanes = self._written
+                result = powers[:, lanes]
             else:
                 result = arithmetic(operation, a, b)
             tail = elements % self.params.word_values

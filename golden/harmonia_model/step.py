@@ -14,7 +14,7 @@ from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode
 from tilewright.golden.params.machine import Kind
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["head_program", "step_program"]
+__all__ = ["head_program", "layer_parts", "step_program"]
 
 _CACHE = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
 
@@ -37,6 +37,13 @@ def step_program(
     return step.writer.program
 
 
+def layer_parts(plan: Plan, lines: Lines, first: int, count: int) -> dict[str, int]:
+    """Numbers of the instructions with which the parts of a layer begin; ``end`` is behind it."""
+    step = _Step(plan, lines, first, count)
+    step.write(plan.config.num_hidden_layers)
+    return step.parts
+
+
 class _Step:
     """Writes one step."""
 
@@ -46,6 +53,7 @@ class _Step:
         rows = plan.params.rows
         self.tiles = range(first // rows, (self.end - 1) // rows + 1)  # of the whole sequence
         self.config = plan.config
+        self.parts: dict[str, int] = {}  # the instructions that parts of a layer begin with
 
     def lanes(self, tile: int) -> list[int]:
         rows = self.plan.params.rows
@@ -63,6 +71,8 @@ class _Step:
         b.program = []
         self._layer()
         body, b.program = b.program, before
+        self.parts = {name: len(before) + 1 + number for name, number in self.parts.items()}
+        self.parts["end"] = len(before) + 1 + len(body)
         b.emit(
             Opcode.LOOP,
             count=layers,
@@ -77,10 +87,15 @@ class _Step:
         b.emit(Opcode.HALT)
 
     def _layer(self) -> None:
-        self.writer.configured((1 << self.plan.params.rows) - 1, self.end)
-        self._project()
-        self._attend()
-        self._feed()
+        b = self.writer
+        b.configured((1 << self.plan.params.rows) - 1, self.end)
+        for name, part in (
+            ("projections", self._project),
+            ("attention", self._attend),
+            ("feed-forward", self._feed),
+        ):
+            self.parts[name] = len(b.program)  # of the body; the loop's place is added
+            part()
 
     # Queries, keys and values.
 
@@ -144,9 +159,8 @@ class _Step:
         b.all_lanes()
         cache = self.lines.caches
         b.bring(Memory.FP16, window, plan.window_words, cache + self.lines.window, CACHE_INDEX)
-        if self.first % plan.params.group:
-            line = cache + self.lines.open_values
-            b.bring(Memory.FP16, opened, plan.open_words, line, CACHE_INDEX)
+        line = cache + self.lines.open_values
+        b.bring(Memory.FP16, opened, plan.open_words, line, CACHE_INDEX)
         b.wait()
         for head in range(heads):
             self._append_keys(head, window, key)
@@ -241,11 +255,17 @@ class _Step:
         )
 
     def _attend_head(self, head: int, query: int, k: int, tile: int) -> None:
-        """One head of queries of a token tile; bank r sees the tokens up to its own."""
+        """One head of queries of a token tile; bank r sees the tokens up to its own.
+
+        Scores and the largest of them, powers and their sum, the powers and V, divided by the sum.
+        """
         b, plan = self.writer, self.plan
         p, channels = plan.params, self.config.head_dim // 2
         scores = self._attention_rows()[2] + plan.head_words
-        b.configure(lanes=self.lanes(tile), tokens=self.end)
+        result = plan.attended_row(k) + query * plan.head_words
+        largest, total = 0, 1  # scalar registers
+        limit = tile * p.rows + 1
+        b.configure(lanes=self.lanes(tile), tokens=self.end, causal_limit=limit)
         for part, row in enumerate(self._halves_rows(k, query)):
             b.activations(row, channels, part * groups_of(p, channels))
         b.gemm(
@@ -257,8 +277,17 @@ class _Step:
             destination=scores,
             groups=plan.key_rows,
             tiles=tiles_of(p, self.end),
+            maxima=largest,
         )
-        b.softmax(scores, self.end, causal_limit=tile * p.rows + 1)
+        b.vector(
+            Operation.POWERS,
+            scores,
+            scores,
+            scalar=largest,
+            elements=self.end,
+            causal_limit=limit,
+            total=total,
+        )
         b.activations(scores, self.end, plan.key_rows)
         b.gemm(
             Operand.VALUES,
@@ -266,10 +295,11 @@ class _Step:
             operands=plan.values_row(head),
             low_halves=plan.low_values_row(head),
             metadata=plan.values_row(head),
-            destination=plan.attended_row(k) + query * plan.head_words,
+            destination=result,
             groups=groups_of(p, self.end),
             tiles=plan.value_rows,
         )
+        b.normalise(result, self.config.head_dim, total)
 
     def _keep_cache(self, window: int, opened: int) -> None:
         """What this step has changed."""

@@ -32,9 +32,13 @@ class Writer(Builder):
 
     def configured(self, lanes: int, tokens: int) -> None:
         """Settings as they are at the beginning of a loop's body, however it was reached."""
-        self._settings = Settings(lanes, tokens, self._settings.dataflow)
+        self._settings = Settings(lanes, tokens)
         self.emit(
-            Opcode.CONFIGURE, lanes=lanes, tokens=tokens, dataflow=int(self._settings.dataflow)
+            Opcode.CONFIGURE,
+            lanes=lanes,
+            tokens=tokens,
+            dataflow=int(self._settings.dataflow),
+            causal_limit=self._settings.causal_limit,
         )
 
     def all_lanes(self) -> None:
@@ -73,6 +77,7 @@ class Writer(Builder):
             elements=elements,
             scale=scale,
             causal_limit=0,
+            total=0,
         )
 
     def norm(self, source: int, gain: int, destination: int, elements: int) -> None:

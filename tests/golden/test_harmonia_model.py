@@ -126,7 +126,7 @@ class Recorder(ModelMachine):
     """Notes queries, keys, values and results of the first head of the first layer."""
 
     def watch(self, lane):
-        self.lane, self.seen = lane, {}
+        self.lane, self.seen, self.row = lane, {}, None
 
     def _execute(self, x):
         kind = None
@@ -148,9 +148,12 @@ class Recorder(ModelMachine):
             rows = self._tensor(x["source"], x["elements"], count)
             self.seen[kind] = rows[self.place if kind == "values" else self.lane].copy()
         error = super()._execute(x)
-        is_result = x.opcode is Opcode.GEMM and x["operand"] == Operand.VALUES
-        if is_result and "result" not in self.seen:
-            result = self._tensor(x["destination"], self.plan.config.head_dim)
+        if x.opcode is Opcode.GEMM and x["operand"] == Operand.VALUES:
+            self.row = x["destination"]
+        # The last word on a head's results is the division by the sum of its powers.
+        is_result = x.opcode is Opcode.VECTOR and x["destination"] == self.row
+        if is_result and x["operation"] == Operation.MULTIPLY and "result" not in self.seen:
+            result = self._tensor(self.row, self.plan.config.head_dim)
             self.seen["result"] = result[self.lane].copy()
         return error
 
