@@ -115,14 +115,15 @@ class LoadUnit(wiring.Component):
             offer.i.valid.eq(going),
             offer.i.p.data.eq(request),
         ]
+        # Where only the last queue has more than one slot, nobody looks at the slots of the others,
+        # and a path to all entries of the CAM is shorter.
+        m.d.comb += cam.place.slot.eq(queues[-1].slot)
         for k, (queue, line, left) in enumerate(zip(queues, lines, lefts, strict=True)):
             m.d.comb += [wants[k].eq(mores[k] & queue.free), queue.reserve.eq(grant[k])]
             with m.If(chosen[k]):
-                m.d.comb += [
-                    request.line.eq(line),
-                    cam.place.structure.eq(k),
-                    cam.place.slot.eq(queue.slot),
-                ]
+                m.d.comb += [request.line.eq(line), cam.place.structure.eq(k)]
+                if p.mask_queue_lines > 1 or p.scale_queue_lines > 1:
+                    m.d.comb += cam.place.slot.eq(queue.slot)
             with m.If(grant[k]):
                 m.d.sync += [line.eq(line + 1), left.eq(left - 1), mores[k].eq(left.any())]
 

@@ -88,16 +88,20 @@ class Run(wiring.Component):
                 stride.eq(distance),
             ]
 
+        most = p.loaders * p.max_prefetch_degree * p.max_prefetch_stride // p.line_bytes + 1
+
         # Bytes ahead, then lines: from the tile's first line to the one behind the tile, and to
         # the one behind the last tile expected. One value per stage, a tile may follow each cycle.
         line = register(p.line_address_bits, "line")
         line_counted = register(p.line_address_bits, "line_counted")
+        # The upper part plus one stands beside it, so that a sum needs only the carry of the lower.
+        split = (2 + TILE_BYTES // p.line_bytes + most).bit_length()
+        after = register(p.line_address_bits - split + 1, "after")
         starts_ahead, starts_counted = Signal(), Signal()
         # The product of degree and stride is left as the sum of two, for a shorter path.
         ones = register(range(3 * p.max_prefetch_stride + 1), "ones")
         fours = register(range(3 * p.max_prefetch_stride + 1), "fours")
         span = register(range(2 * p.line_bytes + TILE_BYTES), "span")
-        most = p.loaders * p.max_prefetch_degree * p.max_prefetch_stride // p.line_bytes + 1
         to_end = register(range(3 + TILE_BYTES // p.line_bytes), "to_end")
         to_reach = register(range(3 + TILE_BYTES // p.line_bytes + most), "to_reach")
         behind = tile_base[:byte_bits] + tile_length + (p.line_bytes - 1)
@@ -114,6 +118,7 @@ class Run(wiring.Component):
         with m.If(stages[2]):
             m.d.sync += [
                 line_counted.eq(line),
+                after.eq(line[split:] + 1),
                 starts_counted.eq(starts_ahead),
                 to_end.eq(span >> byte_bits),
                 to_reach.eq(((ones + (fours << 2)) * p.loaders + span) >> byte_bits),
@@ -122,10 +127,15 @@ class Run(wiring.Component):
         end = register(len(self.next), "end")
         reach = register(len(self.next), "reach")
         fresh = Signal()
+
+        def ahead(lines: Value) -> Value:
+            lower = line_counted[:split] + lines
+            return Cat(lower[:split], Mux(lower[split], after, line_counted[split:]))
+
         with m.If(stages[3]):
             m.d.sync += [
-                end.eq(line_counted + to_end),
-                reach.eq(line_counted + to_reach),
+                end.eq(ahead(to_end)),
+                reach.eq(ahead(to_reach)),
                 fresh.eq(starts_counted),
             ]
             with m.If(starts_counted):
@@ -138,9 +148,9 @@ class Run(wiring.Component):
             last.eq(Mux(reach[-1], 1 << p.line_address_bits, reach)),
             self.settling.eq(stages[4:].any()),
         ]
-        with m.If(stages[4]):
-            with m.If(fresh | (end > self.next)):
-                m.d.sync += self.next.eq(end)
+        with m.If((stages[4] & (fresh | _exceeds(end, self.next))) | self.take):
+            # Nothing is taken while it settles.
+            m.d.sync += self.next.eq(Mux(stages[4], end, self.next + 1))
         with m.If(stages[5]):
             m.d.sync += [
                 left.eq(last[: len(left)] - self.next[: len(left)]),
@@ -148,11 +158,21 @@ class Run(wiring.Component):
             ]
         with m.Elif(self.take):
             m.d.sync += [
-                self.next.eq(self.next + 1),
                 left.eq(left - 1),
                 self.pending.eq(left != 1),
             ]
         return m
+
+
+def _exceeds(a: Value, b: Value) -> Value:
+    """``a > b`` of two numbers of the same width, as a balanced tree."""
+    # Of each piece, from the lowest: whether a is larger in it, and whether it is no smaller.
+    pieces = [(x & ~y, x | ~y) for x, y in zip(a, b, strict=True)]
+    while len(pieces) > 1:
+        pairs = zip(pieces[::2], pieces[1::2], strict=False)
+        joined = [(more | (same & low), same & least) for (low, least), (more, same) in pairs]
+        pieces = [*joined, *pieces[len(pieces) & ~1 :]]
+    return pieces[0][0]
 
 
 def _short_distance(low: Value, high: Value, bits: int) -> tuple:

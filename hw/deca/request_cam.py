@@ -37,7 +37,7 @@ class RequestCam(wiring.Component):
 
     Timing: ``tag`` and ``available`` come from registers (an entry freed in one cycle can be
     offered two cycles later); ``hit``, ``live`` and ``place_found`` follow ``key`` within the
-    cycle.
+    cycle. ``place`` is written the cycle after ``allocate``: no answer comes that soon.
 
     Members
     -------
@@ -102,11 +102,17 @@ class RequestCam(wiring.Component):
             self.hit.eq(freed.any()),
             self.live.eq((freed & ~dead).any() & ~self.squash),
         ]
+        # The place of a line is known late and goes to every entry, so it has a cycle for that.
+        placing, newest = Signal(), Signal(entries, reset_less=True)
+        new_place = Signal(place_layout(self.params), reset_less=True)
+        m.d.sync += placing.eq(self.allocate)
+        with m.If(self.allocate):
+            m.d.sync += [newest.eq(spare), new_place.eq(self.place)]
         found = 0
         for k, place in enumerate(places):
             found |= place.as_value() & matches[k].replicate(place.shape().size)
-            with m.If(self.allocate & spare[k]):
-                m.d.sync += place.eq(self.place)
+            with m.If(placing & newest[k]):
+                m.d.sync += place.eq(new_place)
         m.d.comb += self.place_found.eq(found)
 
         allocated = spare & self.allocate.replicate(entries)

@@ -85,6 +85,9 @@ ROUNDER = Rounder(
     leading_zeros=1,
 )
 
+# Of a product's exponent field, signed: the sum of two fields and the offset.
+BIASED_BITS = 1 + max(2 * (2**BF16.exponent_bits - 1) + OFFSET, -OFFSET - 1).bit_length()
+
 LATENCY = 2 + len(ROUNDER.stages())  # rows of the product, their sum, rounding
 
 # What a stage has beside the product itself, and ``rest``: together as wide as a value.
@@ -139,13 +142,19 @@ class Scaler(wiring.Component):
                 m.d.sync += zero[k].eq(powers[k])
                 if k + 1 < len(powers):
                     m.d.sync += powers[k + 1].eq(powers[k])
+        # The last stage chooses between 16 bits in every lane. Copies of that choice, which differ
+        # where there is no chunk and so are not merged, drive a quarter of the lanes each.
+        before, there = keep[-2], valid[-2]
+        last = Signal(4)
+        m.d.sync += last[:3].eq(Cat(before, before & there, before | ~there))
+        m.d.comb += last[3].eq(keep[-1])
         for k in range(self.params.lanes):
             m.submodules[f"lane{k}"] = lane = _Lane()
             m.d.comb += [
                 lane.value.eq(self.i[k]),
                 lane.scale.eq(self.scale[k]),
                 lane.valid.eq(valid),
-                lane.keep.eq(keep),
+                lane.keep.eq(Cat(keep[:-1], last[k * len(last) // self.params.lanes])),
                 lane.product.eq(product),
                 lane.lower.eq(lower),
                 self.o[k].eq(lane.result),
@@ -187,7 +196,8 @@ class _Lane(wiring.Component):
         low = BF16.mantissa_bits  # bits below the value's own in a product
         for n, value in values.items():
             if n in BESIDE:
-                with m.If(self.valid[k]):
+                # The rest of a value that is kept means nothing beside a product.
+                with m.If(self.valid[k] & (self.keep[k] if n == "rest" else 1)):
                     m.d.sync += held[n].eq(value)
                 continue
             whole = n == "other_row"  # what a power of two leaves of it is zero
@@ -221,7 +231,7 @@ class _Lane(wiring.Component):
         return {
             "row": row,
             "other_row": other_row,
-            "biased": value.biased + scale.biased + OFFSET,
+            "biased": (value.biased + scale.biased + OFFSET)[:BIASED_BITS].as_signed(),
             "sign": value.sign ^ scale.sign,
             "zero": value.zero | scale.zero,
             "infinite": value.infinite | scale.infinite,
