@@ -28,6 +28,8 @@ class Rounder:
     What cannot happen is not built. The caller promises, for finite nonzero values, that
     ``biased`` lies in [``lowest``, ``highest``] and that there are at most ``leading_zeros``,
     and those only where ``biased`` is at most ``ragged_up_to`` (by default anywhere).
+
+    A caller that has time in a stage before gives what :meth:`ends` makes of ``biased`` instead.
     """
 
     def __init__(
@@ -139,8 +141,45 @@ class Rounder:
         place = self.width - self._narrow_bits - 1 - self.max_left
         return x.significand[place] if place >= 0 else Const(0)
 
+    def ends(self, biased: Value) -> dict[str, Value]:
+        """An exponent field for the first stage in another form: its low bits, and where it lies.
+
+        Whether it is at an end of the range or beyond, two bits tell where the field's own say the
+        rest: no comparison is left for the stage that rounds. Only for what a product needs: at
+        most one leading zero, flushed results, a format whose last field is that of infinity.
+        """
+        bits = self.fmt.exponent_bits
+        assert self.max_left == 1 and self.flush and self.rounds_up and not self.limit_fraction
+        assert self.limit == 2**bits - 1 and not (self.denormalises or self.stays_ragged)
+        return {
+            "biased": biased[:bits],
+            "low_end": biased <= 1,
+            "high_end": biased >= self.limit - 1,
+        }
+
+    def _field_by_its_end(self, x: SimpleNamespace) -> dict[str, Value]:
+        """As :meth:`_exponent_field`, of what :meth:`ends` has made.
+
+        Where it is at the low end, fields 0 and 1 are the only ones whose top bit is not set; at
+        the high end the last two below infinity's, 2**n - 2 and 2**n - 1, are the only ones whose
+        top bit is set. The lowest bit tells them apart.
+        """
+        bits = self.fmt.exponent_bits
+        low, high = x.low_end, x.high_end
+        top, odd = x.biased[-1], x.biased[0]
+        return {
+            "field": Mux(x.zeros, x.biased - 1, x.biased)[:bits],
+            "next_field": Mux(x.zeros, x.biased, x.biased + 1)[:bits],
+            "over": high & ~(top & (x.zeros | ~odd)),
+            "last": high & top & (odd == x.zeros),
+            "under": low & (x.zeros | top | ~odd),
+            "first": low & ~top & (odd == x.zeros),
+        }
+
     def _exponent_field(self, x: SimpleNamespace) -> dict[str, Value]:
         """Exponent field of the result, and where it stands: in range, at an end, or beyond."""
+        if hasattr(x, "low_end"):
+            return self._field_by_its_end(x)
 
         def settled(place: Callable[[Value], Value]) -> Value:
             if self.max_left == 1:  # decided late, by a product's top bit: both answers wait for it

@@ -79,7 +79,7 @@ OFFSET = 1 - BF16.bias
 ROUNDER = Rounder(
     BF16,
     AMX_RULES,
-    width=2 * BF16.significand_bits,
+    width=BF16.significand_bits + 3,  # a leading zero, a guard bit, and one for all below
     lowest=1 + OFFSET,  # the field of an e8m0 scale can be 0
     highest=2 * (2**BF16.exponent_bits - 2) + OFFSET,
     leading_zeros=1,
@@ -91,7 +91,7 @@ BIASED_BITS = 1 + max(2 * (2**BF16.exponent_bits - 1) + OFFSET, -OFFSET - 1).bit
 LATENCY = 2 + len(ROUNDER.stages())  # rows of the product, their sum, rounding
 
 # What a stage has beside the product itself, and ``rest``: together as wide as a value.
-BESIDE = ("biased", "sign", "zero", "infinite", "nan", "rest")
+BESIDE = ("biased", "low_end", "high_end", "sign", "zero", "infinite", "nan", "rest")
 
 
 class Scaler(wiring.Component):
@@ -184,17 +184,20 @@ class _Lane(wiring.Component):
         s0 = self._register(m, 0, self._kept_beside(self._multiply(m)))
         s1 = self._register(m, 1, self._add_rows(s0))
         kept = Cat(getattr(s1, name) for name in BESIDE)
+        # Not inside the condition, which would become part of the rounder's own signals.
+        product = rounded(m, s1)["y"]
         result = Signal(BF16.bits, reset_less=True)
         with m.If(self.valid[2]):
-            m.d.sync += result.eq(Mux(self.keep[2], kept, rounded(m, s1)["y"]))
+            m.d.sync += result.eq(Mux(self.keep[2], kept, product))
         m.d.comb += self.result.eq(result)
         return m
 
     def _register(self, m: Module, k: int, values: dict[str, Value]) -> SimpleNamespace:
         """The values of stage k, each loaded only with what it is for."""
         held = {n: Signal(v.shape(), name=f"s{k}_{n}", reset_less=True) for n, v in values.items()}
-        low = BF16.mantissa_bits  # bits below the value's own in a product
         for n, value in values.items():
+            # Bits that only another scale than a power of two sets, below the value's own.
+            low = len(value) - BF16.significand_bits - 1
             if n in BESIDE:
                 # The rest of a value that is kept means nothing beside a product.
                 with m.If(self.valid[k] & (self.keep[k] if n == "rest" else 1)):
@@ -214,7 +217,7 @@ class _Lane(wiring.Component):
         """The values of the first stage, with a value that is kept in place of some of them."""
         values["rest"] = Const(0, BF16.bits - sum(len(values[n]) for n in BESIDE if n in values))
         place = 0
-        for n in BESIDE:
+        for n in (name for name in BESIDE if name in values):
             width, shape = len(values[n]), values[n].shape()
             bits = Mux(self.keep[0], self.value[place : place + width], values[n][:])
             values[n] = bits.as_signed() if shape.signed else bits
@@ -240,4 +243,12 @@ class _Lane(wiring.Component):
 
     def _add_rows(self, x: SimpleNamespace) -> dict[str, Value]:
         product = (x.row + x.other_row)[: len(x.row)]
-        return {**without(x, "row", "other_row"), "significand": product}
+        # Of the lowest bits, which the adder has first, rounding asks only whether one is set.
+        surplus = len(product) - ROUNDER.width + 1
+        product = Cat(product[:surplus].any(), product[surplus:])
+        # Comparisons of the exponent have time here, and room in the two bits above its field.
+        exponent = ROUNDER.ends(x.biased)
+        places = {"low_end": BF16.exponent_bits, "high_end": BF16.exponent_bits + 1}
+        for n, place in places.items():
+            exponent[n] = Mux(self.keep[1], x.biased[place], exponent[n])
+        return {**without(x, "row", "other_row"), **exponent, "significand": product}

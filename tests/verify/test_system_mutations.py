@@ -84,8 +84,8 @@ DECA = {
     "a line prefetched that was asked for": (
         Prefetcher,
         "tilewright.hw.deca.pe",
-        "with m.If(fresh | (end > self.next)):",
-        "with m.If(fresh):",
+        "with m.If((stages[4] & (fresh | _exceeds(end, self.next))) | self.take):",
+        "with m.If((stages[4] & fresh) | self.take):",
         "prefetches_are_goldens",
     ),
 }
