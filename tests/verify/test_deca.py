@@ -245,7 +245,7 @@ def test_cycle_record_can_be_made_again(capsys):
     words = record["command"].replace(" --update-record", "").split()[2:]
     code, result = simulate(capsys, *words)
     assert code == 0
-    assert result == record
+    assert (result["seed"], result["cycles_by_block"]) == (record["seed"], record["blocks"])
 
 
 @pytest.mark.full
