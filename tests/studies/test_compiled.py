@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.smollm2 import smollm2_or_skip
-from tilewright.base.errors import CommandError
+from tilewright.base.errors import CheckError, CommandError
 from tilewright.cli import main
 from tilewright.golden.harmonia_machine.cycles import program_cycles
 from tilewright.golden.harmonia_machine.executor import Machine
@@ -18,6 +18,7 @@ from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.text import default_text
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces
 from tilewright.golden.llm.tokenizer_file import tokenizer_data, tokenizer_of
+from tilewright.golden.params.harmonia_machine import Counter
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.compiled import Runner, Session, compile_model, generate, open_folder
 from tilewright.studies.compiled.compiling import Options
@@ -193,6 +194,33 @@ def test_states_of_others(compiled, tmp_path):
     file.write_bytes(b"nothing")
     with pytest.raises(CommandError, match="is no state of a run"):
         Session(folder, "Hi", state=file)
+
+
+def test_programs_on_rtl(compiled):
+    """The step of one token and the head on the Verilog: memory, counters and cycles."""
+    session = Session(open_folder(compiled), "A", rtl=True)
+    done = session.generate(1)
+    assert [run.kind for run in done.programs] == ["decode", "head"]
+
+
+@pytest.mark.full
+def test_a_prompt_and_three_tokens_on_rtl(compiled):
+    golden = Session(open_folder(compiled), "Hello").generate(3)
+    assert Session(open_folder(compiled), "Hello", rtl=True).generate(3) == golden
+
+
+def test_what_differs_on_rtl_is_named(compiled, monkeypatch):
+    def wrong(block, program, memory, latency, simulation, line):
+        counters = dict.fromkeys((c.name.lower() for c in Counter), 0)
+        return memory, {
+            "status": {"error": "none", "instruction": 0},
+            "saturated": False,
+            "counters": counters,
+        }
+
+    monkeypatch.setattr("tilewright.studies.compiled.on_rtl.simulate_program", wrong)
+    with pytest.raises(CheckError, match=r"^token 0, decode: memory differs.*; cycles is 0, gold"):
+        Session(open_folder(compiled), "A", rtl=True).generate(1)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--latency", type=int, default=100, metavar="N", help="of the memory, in cycles [100]"
     )
     parser.add_argument(
+        "--rtl",
+        action="store_true",
+        help="run every program on the simulated Verilog too; what differs is an error",
+    )
+    parser.add_argument(
         "--state",
         type=Path,
         metavar="FILE",
@@ -59,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from tilewright.studies.compiled.generating import Text
 
     folder = _folder(args)
-    session = Session(folder, args.prompt, state=args.state, latency=args.latency)
+    session = Session(folder, args.prompt, state=args.state, latency=args.latency, rtl=args.rtl)
     shown, text = sys.stderr if args.json else sys.stdout, Text(folder)
 
     def show(piece: str) -> None:

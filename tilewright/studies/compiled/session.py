@@ -6,6 +6,7 @@ from pathlib import Path
 from tilewright.base.errors import CommandError
 from tilewright.studies.compiled.folder import ModelFolder
 from tilewright.studies.compiled.generating import Generation, encoded, generate
+from tilewright.studies.compiled.on_rtl import RtlRunner
 from tilewright.studies.compiled.runner import LATENCY, Runner
 from tilewright.studies.compiled.states import load_state, save_state
 
@@ -22,8 +23,10 @@ class Session:
         *,
         state: Path | None = None,
         latency: int = LATENCY,
+        rtl: bool = False,
     ):
-        self.runner = Runner(folder, latency=latency)
+        """With ``rtl`` every program also runs on the simulated Verilog, and must do the same."""
+        self.runner = (RtlRunner if rtl else Runner)(folder, latency=latency)
         self.prompt, self.begun = encoded(folder, prompt), list[int]()
         self._state = state
         if state is not None and state.exists():

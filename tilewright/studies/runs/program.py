@@ -26,7 +26,10 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.studies.runs.simulation import DEFAULT, Simulation, resolve_block
 from tilewright.verify.machine.accelerators import accelerator_of
 
-__all__ = ["LATENCY", "MachineStatus", "ProgramRun", "program_on_machine", "run_program"]
+__all__ = [
+    *("LATENCY", "MachineStatus", "ProgramRun"),
+    *("program_on_machine", "run_program", "simulate_program"),
+]
 
 BENCH = "tilewright.verify.machine.run"
 PRESET = "small"  # the paper's sizes take minutes to build
@@ -137,7 +140,7 @@ def run_program(
     machine = accelerator.machine(params, wanted)
     outcome = machine.run_stream(line) if streamed else machine.run(program)
     start = line if streamed else None
-    got, numbers = _simulate(block, program, memory, latency, simulation, start)
+    got, numbers = simulate_program(block, program, memory, latency, simulation, start)
     expected = dict(outcome.counts)
     halted = outcome.error is Error.NONE
     if halted:
@@ -209,7 +212,7 @@ def _own_program(params: Any, seed: int) -> tuple[Program, Memory]:
     return builder.program, builder.memory
 
 
-def _simulate(
+def simulate_program(
     block: str,
     program: Program,
     memory: Memory,
@@ -217,7 +220,11 @@ def _simulate(
     simulation: Simulation,
     line: int | None,
 ) -> tuple[Memory, dict[str, Any]]:
-    """Run it from the instruction memory, or from ``line`` of the external memory."""
+    """Return the memory that a program leaves, and its status, events and counters.
+
+    It runs from the instruction memory, or from ``line`` of the external memory, where it lies
+    already; then ``program`` may be empty.
+    """
     words = [instruction.encode() for instruction in program]
     halves = [[word & ((1 << 64) - 1), word >> 64] for word in words]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
