@@ -156,6 +156,13 @@ def test_programs_for_another_size(copied):
     broken(copied, "has programs for harmonia__rows_2.*, not for harmonia;", target="harmonia")
 
 
+def test_programs_of_another_instruction_set(copied):
+    file = copied / "manifest.json"
+    manifest = json.loads(file.read_text())
+    file.write_text(json.dumps(manifest | {"instruction_set": "older"}))
+    broken(copied, "has programs of another instruction set; compile the model again")
+
+
 def test_no_manifest(tmp_path, copied):
     broken(tmp_path / "none", r"has no manifest\.json")
     (copied / "manifest.json").write_text("{}")

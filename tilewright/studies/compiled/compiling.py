@@ -32,6 +32,7 @@ from tilewright.studies.compiled.folder import (
     LISTING,
     MANIFEST,
     TOKENIZER,
+    instruction_set,
     sha256,
 )
 from tilewright.studies.runs.simulation import resolve_block
@@ -92,6 +93,7 @@ def compiled_folder(source: str, options: Options, tick: Tick = lambda _: None) 
     ingredients = [
         json.dumps(asdict(options)),
         __version__,
+        instruction_set(),
         source_of(*(f"tilewright.golden.harmonia_model.{name}" for name in _SOURCES)),
         source,
         *_identity(Path(source)),
@@ -178,6 +180,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         "source": source,
         "target": options.target,
         "block": params.slug,
+        "instruction_set": instruction_set(),
         "context": plan.context,
         "step_tokens": plan.step_tokens,
         "weight_bits": plan.weight_bits,

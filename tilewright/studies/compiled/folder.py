@@ -22,11 +22,12 @@ from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import Plan
 from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.golden.llm.tokenizer_file import tokenizer_of
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.harmonia_machine import INSTRUCTION_FIELDS, HarmoniaParams
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.resolve import resolve
+from tilewright.golden.params.vector import Operation
 
-__all__ = ["FORMAT", "ModelFolder", "open_folder", "sha256"]
+__all__ = ["FORMAT", "ModelFolder", "instruction_set", "open_folder", "sha256"]
 
 FORMAT = 1  # of the manifest
 IMAGE, MANIFEST, EMBEDDING = "image.bin", "manifest.json", "embedding.npy"
@@ -36,6 +37,16 @@ TOKENIZER, LISTING = "tokenizer.json", "listing.txt"
 def sha256(data: Any) -> str:
     """The hash of bytes or of an array's memory, as the manifest has it."""
     return hashlib.sha256(data).hexdigest()
+
+
+def instruction_set() -> str:
+    """The hash of all opcodes, fields and operations: programs of another set mean nothing."""
+    fields = {
+        opcode.name: [int(opcode), *((f.name, f.bits) for f in declared)]
+        for opcode, declared in INSTRUCTION_FIELDS.items()
+    }
+    operations = {operation.name: int(operation) for operation in Operation}
+    return sha256(json.dumps([fields, operations]).encode())
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +132,10 @@ def open_folder(path: Path, *, target: str | None = None, check: bool = True) ->
         raise CommandError(f"{file} is no manifest; compile the model again") from None
     if version != FORMAT:
         raise CommandError(f"{file} has format {version}, not {FORMAT}; compile the model again")
+    if manifest.get("instruction_set") != instruction_set():
+        raise CommandError(
+            f"{path} has programs of another instruction set; compile the model again"
+        )
     if target is not None and resolve(target).slug != block:
         raise CommandError(
             f"{path} has programs for {block}, not for {resolve(target).slug}; compile the model"

@@ -12,6 +12,9 @@ from tilewright.sim.accelerator import harmonia
 from tilewright.studies.compiled.folder import ModelFolder
 from tilewright.studies.compiled.runner import ProgramRun, Runner
 
+# Counters of the cycles in which a unit is busy, as far as the accelerator has them.
+UNITS = ("memory", "load", "gemm", "vector", "convert", "store")
+
 __all__ = ["Cost", "Generation", "Text", "decoded", "encoded", "generate"]
 
 
@@ -26,8 +29,8 @@ class Cost:
     bytes_read: int
     bytes_written: int
     millijoules: dict[str, float]  # array, buffers, memory; from the watts of the paper
-    cycles_by_part: dict[str, int]  # control, memory, gemm, vector
-    bound: str  # the largest of these
+    busy_cycles: dict[str, int]  # by unit
+    bound: str  # the busiest unit
 
     @property
     def tokens_per_second(self) -> float:
@@ -35,8 +38,8 @@ class Cost:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Shares of the cycles, then of the energy, by part."""
-        cycles = {name: value / self.cycles for name, value in self.cycles_by_part.items()}
+        """Shares of the cycles in which units are busy, then of the energy."""
+        cycles = {name: value / self.cycles for name, value in self.busy_cycles.items()}
         total = sum(self.millijoules.values())
         return cycles | {
             f"{name} energy": value / total for name, value in self.millijoules.items()
@@ -156,7 +159,7 @@ def _cost(runner: Runner, runs: Sequence[ProgramRun], tokens: int) -> Cost:
     joules = {name: watts * busy / machine.clock for name, watts in machine.power.items()}
     joules["buffers"] = busy * each * machine.buffer_pj_per_bit * 1e-12
     joules["memory"] = 8 * sum(lines.values()) * machine.memory_pj_per_bit * 1e-12
-    parts = {name: total[name] for name in ("control", "memory", "gemm", "vector")}
+    busy_cycles = {name: total[name] for name in UNITS if name in total}
     return Cost(
         programs=len(runs),
         tokens=tokens,
@@ -165,6 +168,6 @@ def _cost(runner: Runner, runs: Sequence[ProgramRun], tokens: int) -> Cost:
         bytes_read=lines["read"],
         bytes_written=lines["written"],
         millijoules={name: 1e3 * value for name, value in joules.items()},
-        cycles_by_part=parts,
-        bound=max(parts, key=lambda name: parts[name]),
+        busy_cycles=busy_cycles,
+        bound=max(busy_cycles, key=lambda name: busy_cycles[name]),
     )
