@@ -1,6 +1,7 @@
 // Milliseconds a token of a GGUF model under llama.cpp: MODEL THREADS BATCH CONTEXT TOKENS.
 //
-// CONTEXT tokens are decoded first, then TOKENS are timed one by one, BATCH sequences side by side.
+// CONTEXT tokens are decoded first, then TOKENS are timed one by one, BATCH sequences side by side;
+// with each the most likely next token is chosen.
 
 #include <algorithm>
 #include <chrono>
@@ -27,6 +28,7 @@ int main(int argc, char **argv) {
     params.n_threads = params.n_threads_batch = threads;
     llama_context *state = llama_init_from_model(model, params);
     if (!state) return 1;
+    const int vocabulary = llama_vocab_n_tokens(llama_model_get_vocab(model));
     llama_batch step = llama_batch_init(std::max(batch, 512), 0, 1);
     const auto add = [&](int position, int sequence, bool wanted) {
         const int i = step.n_tokens++;
@@ -46,8 +48,11 @@ int main(int argc, char **argv) {
         for (int sequence = 0; sequence < batch; sequence++) add(context + i, sequence, true);
         const auto start = std::chrono::steady_clock::now();
         if (llama_decode(state, step)) return 1;
-        volatile float seen = llama_get_logits_ith(state, 0)[0];
-        (void)seen;
+        for (int sequence = 0; sequence < batch; sequence++) {
+            const float *logits = llama_get_logits_ith(state, sequence);
+            volatile long chosen = std::max_element(logits, logits + vocabulary) - logits;
+            (void)chosen;
+        }
         const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
         if (i >= 3) times.push_back(1e3 * taken.count());  // the first ones warm up
     }

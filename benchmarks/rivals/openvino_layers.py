@@ -14,6 +14,7 @@ import openvino as ov
 from openvino import opset13 as ops
 
 DIM, INNER, KEYS, GROUP = 4096, 14336, 1024, 128
+KEPT: list[np.ndarray] = []
 
 
 def piece_of(rows: int, make: Callable[[int], np.ndarray]) -> np.ndarray:
@@ -34,6 +35,7 @@ def weight(kind: str, rows: int, columns: int, rng: np.random.Generator) -> ov.N
         scale = ops.constant(np.full((rows, 1), 1e-4, np.float32))
         return ops.multiply(ops.convert(codes, "f32"), scale)
     packed = piece_of(rows, lambda n: rng.integers(0, 256, (n, columns // 2), np.uint8))
+    KEPT.append(packed)  # a tensor of codes smaller than a byte has the array's memory, not a copy
     tensor = ov.Tensor(packed, ov.Shape([rows, columns // GROUP, GROUP]), ov.Type.u4)
     scale = ops.constant(np.full((rows, columns // GROUP, 1), 1e-3, np.float32))
     zero = ops.constant(np.full((rows, columns // GROUP, 1), 8, np.float32))

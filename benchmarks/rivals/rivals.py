@@ -11,6 +11,8 @@ model files: 30 GB of all three types.
 import argparse
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import tarfile
@@ -75,7 +77,7 @@ def processor() -> str:
 
 
 def milliseconds(command: list[Any], environment: dict[str, str]) -> dict[str, Any]:
-    """The number in a program's last line, or why there is none."""
+    """The last line of a program that is a number, or why there is none."""
     try:
         done = subprocess.run(
             [str(part) for part in command],
@@ -89,12 +91,19 @@ def milliseconds(command: list[Any], environment: dict[str, str]) -> dict[str, A
         return {"failed": f"more than {SECONDS} s"}
     except OSError as error:
         return {"failed": str(error)}
-    lines = done.stdout.split("\n")
-    try:
-        return {"milliseconds": float(lines[-2] if lines[-1] == "" else lines[-1])}
-    except (ValueError, IndexError):
-        said = done.stderr.strip().split("\n")[-1][:300]
-        return {"failed": said or f"exit status {done.returncode} without a word"}
+    found = re.findall(r"^\d+\.\d+$", done.stdout, re.MULTILINE)  # some say goodbye after it
+    if not found or done.returncode:
+        return {"failed": why(done.returncode, done.stderr)}
+    return {"milliseconds": float(found[-1])}
+
+
+def why(status: int, stderr: str) -> str:
+    """How a program ended and what it said last, in one line."""
+    ended = f"exit status {status}"
+    if status < 0:
+        ended = f"ended by {signal.Signals(-status).name}"
+    said = stderr.strip().split("\n")[-1][:300]
+    return f"{ended}: {said}" if said else f"{ended} without a word"
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """A sparse cache of Transformers: its bits, its life, and tokens of models that use it."""
 
 from importlib.util import find_spec
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tilewright.golden.params.formats import FP32
 from tilewright.golden.sparamx import SparseCache as GoldenCache
 from tilewright.golden.sparamx import attend
 from tilewright.golden.sparamx.attention import prune_cache
-from tilewright.kernels import library, steps
+from tilewright.kernels import library, steps, tokens
 from tilewright.kernels.caches import SparseCache, SparseLayer, SparsePlace, room_in
 from tilewright.kernels.models import FusedLayer, sparsify
 
@@ -35,7 +36,7 @@ PROMPT = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
 def model():
     torch.manual_seed(0)
     dense = AutoModelForCausalLM.from_config(CONFIG, dtype=torch.bfloat16).eval()
-    return sparsify(dense, one_call=True)
+    return sparsify(dense)
 
 
 def bits_of(tensor):
@@ -56,7 +57,7 @@ def logits_of(model, cache, tokens=5, batch=1):
 @pytest.mark.parametrize("batch", [1, 3])
 def test_steps_change_no_bit(model, batch, monkeypatch):
     assert all(isinstance(layer, FusedLayer) for layer in model.model.layers)
-    monkeypatch.setattr(steps, "token", lambda *_: None)
+    monkeypatch.setattr(tokens, "token", lambda *_: None)
     with steps.clocked() as clocks:
         quick = logits_of(model, DynamicCache(config=CONFIG), batch=batch)
     assert all(seconds > 0 for seconds in clocks.seconds().values())
@@ -78,21 +79,91 @@ def test_one_call_for_all_layers(model, batch, monkeypatch):
             last = [model(token, past_key_values=cache, use_cache=True).logits for _ in range(3)]
         return torch.cat([first, *last], dim=1).float()
 
-    taken, inner = [], steps.token
-    monkeypatch.setattr(steps, "token", lambda *a: taken.append(inner(*a)) or taken[-1])
+    taken, inner = [], tokens.token
+    monkeypatch.setattr(tokens, "token", lambda *a: taken.append(inner(*a)) or taken[-1])
     with steps.clocked() as clocks:
         together = shown()
     assert len(taken) == 8 and all(found is not None for found in taken)
-    assert all(seconds > 0 for seconds in clocks.seconds().values())
-    monkeypatch.setattr(steps, "token", lambda *_: None)
+    spent = clocks.seconds()
+    assert spent.pop("positions and cache") == 0  # each query turns itself: attention's
+    assert all(seconds > 0 for seconds in spent.values())
+    monkeypatch.setattr(tokens, "token", lambda *_: None)
     apart = shown()
     assert (together - apart).abs().max() <= 2**-6 * apart.abs().max()
+
+
+def test_layer_by_layer_where_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr(tokens, "token", None)  # nobody asks
+    torch.manual_seed(0)
+    dense = AutoModelForCausalLM.from_config(CONFIG, dtype=torch.bfloat16).eval()
+    logits_of(sparsify(dense, one_call=False), DynamicCache(config=CONFIG))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_the_number_of_threads_changes_no_bit(model, batch, monkeypatch):
+    """Also from token to token, and with more threads than processors, which wait their turn."""
+    taken, inner = [], tokens.token
+    monkeypatch.setattr(tokens, "token", lambda *a: taken.append(inner(*a)) or taken[-1])
+    monkeypatch.setattr(library, "has_room", lambda threads: True)
+    shown = []
+    for counts in ([1], [2], [3], [7], [2, 5, 1]):
+        changing = cycle(counts)
+        monkeypatch.setattr(library, "default_threads", lambda c=changing: next(c))
+        shown.append(logits_of(model, DynamicCache(config=CONFIG), batch=batch))
+    assert len(taken) == 25 and all(found is not None for found in taken)
+    assert all(torch.equal(shown[0], found) for found in shown)
+
+
+def test_where_tokens_go_layer_by_layer(model, monkeypatch):
+    """More threads than processors, a window that hides tokens, a listener to a decoder layer."""
+    taken, inner = [], tokens.token
+    monkeypatch.setattr(tokens, "token", lambda *a: taken.append(inner(*a)) or taken[-1])
+
+    def gone(tokens=1):
+        taken.clear()
+        logits_of(model, DynamicCache(config=CONFIG), tokens=tokens)
+        return [found is None for found in taken]
+
+    assert gone() == [False]
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "has_room", lambda threads: False)
+        assert gone() == [True]
+    with monkeypatch.context() as patch:
+        patch.setattr(model.config, "sliding_window", 9, raising=False)
+        assert gone(tokens=2) == [False, True]
+    handle = model.model.layers[1].register_forward_hook(lambda *_: None)
+    assert gone() == [True]
+    handle.remove()
+    monkeypatch.setattr(tokens, "MOST_TOKENS", 9)
+    assert gone(tokens=2) == [False, True]
+
+
+def test_angles_of_other_positions(model):
+    """Those given, and those of frequencies that were changed."""
+    cache = DynamicCache(config=CONFIG)
+    with torch.inference_mode():
+        model(PROMPT, past_key_values=cache, use_cache=True)
+
+        def last(**positions):
+            found = model(PROMPT[:, :1], past_key_values=cache, use_cache=True, **positions).logits
+            cache.crop(-1)
+            return found
+
+        plain = last()
+        assert torch.equal(last(position_ids=torch.tensor([[8]])), plain)
+        assert not torch.equal(last(position_ids=torch.tensor([[30]])), plain)
+        frequencies = model.model.rotary_emb.inv_freq
+        kept = frequencies.clone()
+        frequencies.mul_(3)
+        assert not torch.equal(last(), plain)
+        frequencies.copy_(kept)
+        assert torch.equal(last(), plain)
 
 
 def test_weights_that_are_loaded_count(model):
     torch.manual_seed(1)
     dense = AutoModelForCausalLM.from_config(CONFIG, dtype=torch.bfloat16).eval()
-    other, cache = sparsify(dense, one_call=True), DynamicCache(config=CONFIG)
+    other, cache = sparsify(dense), DynamicCache(config=CONFIG)
     logits_of(other, cache)
     other.load_state_dict(model.state_dict())
     other.model.norm.weight.data.copy_(model.model.norm.weight)
@@ -102,14 +173,14 @@ def test_weights_that_are_loaded_count(model):
 
 
 def test_a_listener_gets_its_part_called(model, monkeypatch):
-    heard, inner = [], steps.token
+    heard, inner = [], tokens.token
     found = []
-    monkeypatch.setattr(steps, "token", lambda *a: found.append(inner(*a)))
+    monkeypatch.setattr(tokens, "token", lambda *a: found.append(inner(*a)))
     handle = model.model.layers[0].mlp.register_forward_hook(lambda *_: heard.append(1))
     quiet = logits_of(model, DynamicCache(config=CONFIG))
     handle.remove()
     assert len(heard) == 6 and found == [None] * 5
-    monkeypatch.setattr(steps, "token", lambda *_: None)
+    monkeypatch.setattr(tokens, "token", lambda *_: None)
     assert torch.equal(quiet, logits_of(model, DynamicCache(config=CONFIG)))
 
 
@@ -190,8 +261,6 @@ def test_any_model_may_use_it_with_a_warning():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match=r"^one_call needs fuse$"):
-        sparsify(torch.nn.Sequential(torch.nn.Linear(8, 8)), fuse=False, one_call=True)
     with pytest.raises(ValueError, match=r"^key_sparsity must be 0\.\.1, not 2$"):
         SparseCache(CONFIG, key_sparsity=2)
     window = MistralConfig(sliding_window=16, num_hidden_layers=2)

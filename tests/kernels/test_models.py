@@ -177,12 +177,29 @@ def test_example_of_the_page(folder, capsys):
 @pytest.mark.full
 @pytest.mark.skipif(find_spec("accelerate") is None, reason="Transformers reads GGUF with it")
 def test_smollm2_writes_the_same_text_as_with_dense_zeros():
-    """Real weights, half of them zero; on the portable path this takes minutes."""
+    """Real weights, half of them zero; on the portable path this takes minutes.
+
+    Sums in another order give other last bits of bf16, in stock layers from one processor to
+    another too. What they are worth is seen from the same weights in fp32: the sparse model must be
+    about as near to it as the stock one is, and may write another token only where fp32 has the two
+    nearer to each other than that.
+    """
     path = smollm2_or_skip()
     options = {"gguf_file": path.name, "dtype": torch.bfloat16}
     model = AutoModelForCausalLM.from_pretrained(path.parent, **options).eval()
     dense = with_dense_zeros(copy.deepcopy(model))
-    assert torch.equal(text(sparsify(model, 0.5)), text(dense))
+    sparse = sparsify(model, 0.5)
+    expected, written = text(dense), text(sparse)
+    with torch.inference_mode():
+        stock, ours = (m(expected).logits[0].float() for m in (dense, sparse))
+        exact = dense.float()(expected).logits[0]
+    noise = (stock - exact).abs().max()
+    assert (ours - exact).abs().max() <= 1.5 * noise
+    parted = (written != expected)[0].nonzero()
+    if len(parted):
+        first = int(parted[0])
+        a, b = (exact[first - 1, tokens[0, first]] for tokens in (written, expected))
+        assert abs(a - b) <= 2 * noise
 
 
 def test_bench_of_a_toy():

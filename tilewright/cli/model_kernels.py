@@ -31,12 +31,19 @@ def measure_model(args: argparse.Namespace) -> int:
     with _optional_packages():
         from tilewright.kernels.whole import (
             full_model_plan,
+            one_form,
             quick_model_plan,
             run,
             run_batches,
             steps,
         )
     plan = quick_model_plan() if args.quick else full_model_plan()
+    if args.form:
+        sparsity = _sparsity(args)
+        try:
+            plan = one_form(plan, args.form, sparsity)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
     output = args.output or MODEL_RECORD
     before, batches = None, args.batches or ()
     if batches:
@@ -74,6 +81,13 @@ def measure_model(args: argparse.Namespace) -> int:
     return 0
 
 
+def _sparsity(args: argparse.Namespace) -> float:
+    sparsity: float = 0.5 if args.sparsity is None else args.sparsity
+    if not 0 <= sparsity <= 1:
+        raise CommandError(f"--sparsity must be 0..1, not {sparsity}")
+    return sparsity
+
+
 def _print_tokens(record: dict[str, Any]) -> None:
     from tilewright.kernels.records import token_summary
 
@@ -96,9 +110,7 @@ def pack_model(args: argparse.Namespace) -> int:
     """A folder of Hugging Face into another one, packed."""
     with _optional_packages():
         from tilewright.kernels.checkpoints import convert, count_steps
-    sparsity = 0.5 if args.sparsity is None else args.sparsity
-    if not 0 <= sparsity <= 1:
-        raise CommandError(f"--sparsity must be 0..1, not {sparsity}")
+    sparsity = _sparsity(args)
     try:
         with progress("packing", count_steps(args.folder)) as tick:
             layers = convert(args.folder, args.output, sparsity, args.form or "bf16", tick)

@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SOURCES = Path(__file__).parent / "src"
@@ -22,15 +23,15 @@ EXACT_LOOPS = ("-O3", "-ffp-contract=off")  # the same bits on every processor
 # Each file has its own instructions; only what `interface.cpp` finds the processor to have is run.
 PORTABLE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("portable.cpp", "pool.cpp", "openmp.cpp"), ()),
-    **dict.fromkeys(("attention.cpp", "step.cpp"), ()),
+    **dict.fromkeys(("attention.cpp", "step.cpp", "token.cpp"), ()),
     **dict.fromkeys(("weights.cpp", "interface.cpp"), ("-O3",)),
-    "elementwise.cpp": EXACT_LOOPS,
+    **dict.fromkeys(("multiply.cpp", "elementwise.cpp"), EXACT_LOOPS),
 }
 X86 = {
     **PORTABLE,
     "interface.cpp": ("-O3", "-DTILEWRIGHT_X86=1"),
-    "elementwise.cpp": (*EXACT_LOOPS, "-DTILEWRIGHT_X86=1"),
-    **dict.fromkeys(("attention.cpp", "step.cpp"), ("-DTILEWRIGHT_X86=1",)),
+    **dict.fromkeys(("multiply.cpp", "elementwise.cpp"), (*EXACT_LOOPS, "-DTILEWRIGHT_X86=1")),
+    **dict.fromkeys(("attention.cpp", "token.cpp"), ("-DTILEWRIGHT_X86=1",)),
     "avx512.cpp": VECTOR_FLAGS,
     "coded.cpp": VECTOR_FLAGS,
     "loops_avx512.cpp": (*EXACT_LOOPS, "-mprefer-vector-width=512", *VECTOR_FLAGS),
@@ -94,12 +95,15 @@ def _cached(program: str, files: dict[str, tuple[str, ...]], extra: tuple[str, .
 def _compile(
     program: str, files: dict[str, tuple[str, ...]], extra: tuple[str, ...], scratch: Path
 ) -> Path:
-    objects = []
-    for name, flags in files.items():
-        target = scratch / f"{name}.o"
+    def compiled(file: tuple[str, tuple[str, ...]]) -> str:
+        name, flags = file
+        target = str(scratch / f"{name}.o")
         source = str(SOURCES / name)
-        _run([program, *COMMON_FLAGS, *flags, *extra, "-c", source, "-o", str(target)])
-        objects.append(str(target))
+        _run([program, *COMMON_FLAGS, *flags, *extra, "-c", source, "-o", target])
+        return target
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # each waits for a compiler of its own
+        objects = list(threads.map(compiled, files.items()))
     library = scratch / "kernels.so"
     _run([program, "-shared", "-pthread", *extra, *objects, "-ldl", "-o", str(library)])
     return library

@@ -89,7 +89,7 @@ class CStep(Structure):
     """One token of a decoder layer, as ``src/step.cpp`` declares it."""
 
     _fields_ = [
-        *((name, CProduct) for name in ("qkv", "out", "gate_up", "down")),
+        ("layers", CProduct * 4),  # queries, keys and values; output; gates and values; down
         ("bounds", c_void_p * 4),
         ("orders", c_int32 * 4),
         *((name, c_int32) for name in ("threads", "path")),
@@ -151,6 +151,7 @@ _SIGNATURES = {
     "tw_step_in": (None, [c_void_p]),
     "tw_step_out": (None, [c_void_p]),
     "tw_token": (None, [c_void_p]),
+    "tw_set_fetch_bytes": (None, [c_int64]),
     "tw_read": (c_int64, [c_void_p, c_int64, c_int32]),
     "tw_operations": (c_int64, [c_int32, c_int64, c_int32]),
 }
@@ -209,6 +210,13 @@ def _processors() -> int:
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
     count = len(allowed) or os.cpu_count() or 1
     return max(1, min(count, *(int(quota) for quota in _quotas())))
+
+
+def has_room(threads: int) -> bool:
+    """Whether so many threads have a processor each, as the process may use them now."""
+    if threads > _processors():
+        return False
+    return not hasattr(os, "sched_getaffinity") or threads <= len(os.sched_getaffinity(0))
 
 
 def _quotas() -> list[float]:

@@ -40,7 +40,7 @@ def sparsify(
     threads: int | None = None,
     skip: Collection[str] = (),
     fuse: bool = True,
-    one_call: bool = False,
+    one_call: bool = True,
     progress: Progress | None = None,
 ) -> Model:
     """Replace every linear layer of ``model`` in place by a packed one; returns ``model``.
@@ -61,8 +61,9 @@ def sparsify(
     fuse:
         Join the projections of attention and MLP where the model is of a known family.
     one_call:
-        Send one token through all decoder layers of a fused model in one call, with attention of
-        the library's own, whose last bits are not PyTorch's. Its speed is not measured yet.
+        Send a token through all decoder layers of a fused model in one call, with attention of the
+        library's own, whose last bits are not PyTorch's. Where that is not possible, and with
+        False, it goes layer by layer, with PyTorch's attention.
     progress:
         Told the name of each layer before it is packed.
 
@@ -81,12 +82,8 @@ def sparsify(
             warnings.warn(f"{site.name} stays dense: {error}", stacklevel=2)
             continue
         replaced += 1
-    if one_call and not fuse:
-        raise ValueError("one_call needs fuse")
     if fuse:
-        fuse_small_steps(model)
-    if one_call:
-        fuse_layers(model)
+        fuse_small_steps(model, one_call=one_call)
     if replaced:
         _note(model)
     else:
@@ -260,20 +257,20 @@ def place_for(
     return room_in(cache, index, *joined.shape[:2])
 
 
-def fuse_small_steps(model: nn.Module) -> None:
-    """Let every RMS norm of a known family be one operator, and a token of its layers two calls."""
+def fuse_small_steps(model: nn.Module, *, one_call: bool = True) -> None:
+    """Let every RMS norm of a known family be one operator, and a token of its layers one call.
+
+    Without ``one_call`` it is two calls for each layer.
+    """
     for module in model.modules():
         kind = type(module).__name__
         if kind in {f"{family}RMSNorm" for family in FAMILIES}:
             module.__class__ = joined_class(FusedNorm, type(module))
         elif kind in {f"{family}DecoderLayer" for family in FAMILIES} and can_step(module):
             module.__class__ = joined_class(FusedLayer, type(module))
-
-
-def fuse_layers(model: nn.Module) -> None:
-    """Let one token go through all decoder layers of a known family in one call."""
-    for module in model.modules():
-        if type(module).__name__ in {f"{family}Model" for family in FAMILIES} and all(
+    for module in model.modules() if one_call else ():
+        kind = type(module).__name__
+        if kind in {f"{family}Model" for family in FAMILIES} and all(
             isinstance(layer, FusedLayer) for layer in module.layers
         ):
             module.__class__ = joined_class(FusedStack, type(module))
@@ -310,6 +307,7 @@ class FusedStack(nn.Module):
             and self.config._attn_implementation == "sdpa"
             and not any(value for key, value in kwargs.items() if key.startswith("output_"))
             and not (self.config.output_hidden_states or self.config.output_attentions)
+            and kwargs.get("return_dict", self.config.return_dict) is not False
             and sees_all(attention_mask)
         ):
             done = self._one_token(input_ids, position_ids, past_key_values)
@@ -325,17 +323,15 @@ class FusedStack(nn.Module):
             **kwargs,
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_angles"}
+
     def _one_token(self, input_ids: Tensor, position_ids: Tensor | None, cache: Any) -> Any:
         from transformers.modeling_outputs import BaseModelOutputWithPast
 
-        from tilewright.kernels.steps import token
+        from tilewright.kernels.tokens import token
 
-        layers = self.layers[: self.config.num_hidden_layers]
-        hidden = self.embed_tokens(input_ids)
-        if position_ids is None:
-            position_ids = torch.full((1, 1), cache.get_seq_length())
-        angles = self.rotary_emb(hidden, position_ids=position_ids)
-        done = token(layers, hidden, cache, angles)
+        done = token(self, self.embed_tokens(input_ids), cache, position_ids)
         if done is None:
             return None
         return BaseModelOutputWithPast(last_hidden_state=self.norm(done), past_key_values=cache)

@@ -1,10 +1,9 @@
-"""One token through a decoder layer in two calls of the library, or through all layers in one.
+"""One token through a decoder layer in two calls of the library, between which PyTorch attends.
 
 A layer of LLaMA's kind does nine small things besides its four products, and each of them takes
 longer in Python than on the processor. Here they are done where the products are; roundings stay
-where they were. Layer by layer PyTorch attends between the two calls, and no bit changes; in one
-call for all layers, for contexts up to ``MOST_TOKENS``, attention is the library's own, whose last
-bits are others. Needs the optional extra ``torch``.
+where they were, and no bit changes. ``tilewright.kernels.tokens`` goes through all layers at once.
+Needs the optional extra ``torch``.
 """
 
 # Annotations stay text, so that the documentation can be built where PyTorch is not installed.
@@ -12,28 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import addressof, c_double, pointer
+from ctypes import addressof, c_double
 from time import perf_counter
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import DynamicLayer
 
 from tilewright.kernels import library as native
-from tilewright.kernels.caches import DensePlace, room_in
+from tilewright.kernels.caches import room_in
 from tilewright.kernels.matrix import ORDERS
 from tilewright.kernels.operators import Prepared, angles_of, library
 from tilewright.kernels.torch_layers import SparseLinear
 
-__all__ = ["MOST_TOKENS", "PARTS", "clocked", "step", "token"]
+__all__ = ["PARTS", "Plan", "clocked", "clocks_of_all", "parts_of", "plan_of", "step"]
 
 # Kinds in src/step.cpp.
 PARTS = ("norms", "linear layers", "positions and cache", "residual sums", "attention")
 ATTENTION = PARTS.index("attention")
-MOST_TOKENS = 1024  # beyond, a head's keys and values are too long for one thread at a time
-_LAYERS = ("qkv", "out", "gate_up", "down")
 
 
 class Clocks:
@@ -59,6 +54,11 @@ def clocked() -> Iterator[Clocks]:
         yield _clocks
     finally:
         _clocks = before
+
+
+def clocks_of_all() -> int | None:
+    """Where the library adds up the time of its parts, while somebody wants to know."""
+    return None if _clocks is None else addressof(_clocks.inside)
 
 
 def parts_of(layer: Any) -> tuple[Any, ...]:
@@ -88,10 +88,15 @@ class Plan:
         self.width = self.layers[0].in_features
         self.features = self.layers[0].out_features
 
-    def hooked(self) -> bool:
-        """Whether somebody listens to a part, which must then be called by itself."""
-        return any(
-            m._forward_hooks or m._forward_pre_hooks or "forward" in m.__dict__ for m in self.parts
+    def usable(self) -> bool:
+        """Whether all is packed and of bf16, and nobody listens to a part or has replaced it."""
+        return (
+            all(type(layer) is SparseLinear for layer in self.layers)
+            and all(norm.weight.dtype is torch.bfloat16 for norm in self.norms)
+            and not any(
+                m._forward_hooks or m._forward_pre_hooks or "forward" in m.__dict__
+                for m in self.parts
+            )
         )
 
     def description(self, threads: int, rows: int) -> native.CStep:
@@ -108,8 +113,8 @@ class Plan:
     def _describe(self, threads: int, rows: int) -> native.CStep:
         path = native.available_paths()[-1]
         made = native.CStep(threads=threads, path=path, rows=rows, width=self.width)
-        for k, (name, prepared) in enumerate(zip(_LAYERS, self.prepared, strict=True)):
-            setattr(made, name, native.CProduct.from_buffer_copy(prepared.template))
+        for k, prepared in enumerate(self.prepared):
+            made.layers[k] = native.CProduct.from_buffer_copy(prepared.template)
             made.bounds[k] = prepared.matrix.bounds_address(threads)
             made.orders[k] = ORDERS[prepared.matrix.default_order(rows, path)]
         made.first_norm, made.second_norm = self.places
@@ -126,9 +131,7 @@ def step(layer: Any, hidden: Tensor, cache: Any, angles: tuple[Tensor, Tensor]) 
     """
     plan = plan_of(layer)
     attention, rows = plan.parts[0], len(hidden)
-    if hidden.dtype is not torch.bfloat16 or type(hidden) is not Tensor or plan.hooked():
-        return None
-    if any(norm.weight.dtype is not torch.bfloat16 for norm in plan.norms):
+    if hidden.dtype is not torch.bfloat16 or type(hidden) is not Tensor or not plan.usable():
         return None
     place = room_in(cache, attention.layer_idx, rows, 1)
     if place is None or angles[0].dtype is not torch.bfloat16:
@@ -156,111 +159,9 @@ def step(layer: Any, hidden: Tensor, cache: Any, angles: tuple[Tensor, Tensor]) 
     return result
 
 
-class Stack:
-    """What stays the same from token to token of all decoder layers of a model."""
-
-    def __init__(self, layers: Any, cache: Any, threads: int, rows: int, until: int):
-        self.layers, self.plans = list(layers), [plan_of(layer) for layer in layers]
-        self.threads, self.rows = threads, rows
-        found = [room_in(cache, plan.parts[0].layer_idx, rows, 1) for plan in self.plans]
-        self.places = [place for place in found if isinstance(place, DensePlace)]
-        self.usable = len(self.places) == len(found) and all(
-            place.before == until - 1 for place in self.places
-        )
-        self.views: list[tuple[Tensor, Tensor]] = []
-        if not self.usable:
-            return
-        self.room = min(place.rooms[0].shape[2] for place in self.places)
-        self.views = [(place.layer.keys, place.layer.values) for place in self.places]
-        self.steps = (native.CStep * len(self.plans))()
-        for made, plan, place in zip(self.steps, self.plans, self.places, strict=True):
-            description = plan.description(threads, rows)
-            description.key_room, description.value_room = (r.data_ptr() for r in place.rooms)
-            description.room = place.rooms[0].shape[2]
-            pointer(made)[0] = description
-        # Kept alive, and looked at before every token: what the descriptions point at.
-        self.prepared = [plan.prepared for plan in self.plans]
-        self.ready = [_ready(plan) for plan in self.plans]
-
-    def holds(self, layers: Any, threads: int, rows: int, until: int) -> bool:
-        """Whether nothing has changed since: layers, packed arrays, the cache, and room in it."""
-        return (
-            self.usable
-            and (self.threads, self.rows) == (threads, rows)
-            and until <= self.room
-            and all(
-                own is layer
-                and plan.parts == parts_of(layer)
-                and not plan.hooked()
-                and all(a is b for a, b in zip(_ready(plan), ready, strict=True))
-                and place.layer.keys is keys
-                and place.layer.values is values
-                for own, layer, plan, place, (keys, values), ready in zip(
-                    *(self.layers, layers, self.plans, self.places, self.views, self.ready),
-                    strict=True,
-                )
-            )
-        )
-
-    def filled(self, until: int) -> None:
-        """Tell the cache of its new token."""
-        self.views = []
-        for place in self.places:
-            keys, values = (room.narrow(2, 0, until) for room in place.rooms)
-            place.layer.keys, place.layer.values = keys, values
-            self.views.append((keys, values))
-
-
-def _ready(plan: Plan) -> list[object]:
-    """What is replaced when a layer's or a norm's weights are."""
-    return [
-        *(layer._ready for layer in plan.layers),
-        *(norm._parameters["weight"] for norm in plan.norms),
-    ]
-
-
 def plan_of(layer: Any) -> Plan:
     """What is kept with a layer."""
     plan: Plan | None = layer.__dict__.get("_step_plan")
     if plan is None or plan.parts != parts_of(layer):
         plan = layer.__dict__["_step_plan"] = Plan(layer)
     return plan
-
-
-_stacks: WeakKeyDictionary[Any, Stack] = WeakKeyDictionary()  # by their caches
-
-
-def token(layers: Any, hidden: Tensor, cache: Any, angles: tuple[Tensor, Tensor]) -> Tensor | None:
-    """The hidden states after one token through all ``layers``; None where they go one by one.
-
-    ``hidden`` is (sequences, 1, features), before the first layer; nothing has been done where None
-    is returned.
-    """
-    rows, before = len(hidden), cache.get_seq_length()
-    if not 0 < before < MOST_TOKENS or type(hidden) is not Tensor:
-        return None
-    if hidden.dtype is not torch.bfloat16 or angles[0].dtype is not torch.bfloat16:
-        return None
-    threads, until = native.default_threads(), before + 1
-    if not all(type(layer) is DynamicLayer for layer in cache.layers):
-        return None
-    stack = _stacks.get(cache)
-    if stack is None or not stack.holds(layers, threads, rows, until):
-        norms = (norm for layer in layers for norm in plan_of(layer).norms)
-        if any(norm.weight.dtype is not torch.bfloat16 for norm in norms):
-            return None
-        stack = Stack(layers, cache, threads, rows, until)
-        if not stack.usable or any(plan.hooked() for plan in stack.plans):
-            return None
-        _stacks[cache] = stack
-    hidden = hidden.contiguous()
-    cosines, sines = angles_of(angles, rows)
-    result = torch.empty_like(hidden)
-    call = native.CToken(
-        *(addressof(stack.steps), len(stack.plans), hidden.data_ptr(), cosines.data_ptr()),
-        *(sines.data_ptr(), result.data_ptr(), before),
-        None if _clocks is None else addressof(_clocks.inside),
-    )
-    library().tw_token(addressof(call))
-    stack.filled(until)
-    return result

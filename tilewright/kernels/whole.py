@@ -16,7 +16,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
@@ -30,14 +30,16 @@ from tilewright.golden.sparamx.attention import KEY_SPARSITY, VALUE_SPARSITY
 from tilewright.golden.sparamx.coded import SLACK as CODED_SLACK
 from tilewright.kernels import models as model_code
 from tilewright.kernels.caches import SparseCache
-from tilewright.kernels.forms import family
+from tilewright.kernels.forms import check_form, family
 from tilewright.kernels.machine import describe_machine
 from tilewright.kernels.memory import SLACK
 from tilewright.kernels.models import Site, fuse_small_steps, sites, sparsify
 from tilewright.kernels.steps import clocked
 from tilewright.kernels.torch_layers import SparseLinear, settled
 
-__all__ = ["ModelPlan", "full_model_plan", "quick_model_plan", "run", "run_batches"]
+__all__ = [
+    *("ModelPlan", "full_model_plan", "one_form", "quick_model_plan", "run", "run_batches"),
+]
 
 Progress = Callable[[str], None]
 STOCK = "stock bf16"
@@ -98,6 +100,13 @@ def quick_model_plan() -> ModelPlan:
     )
 
 
+def one_form(plan: ModelPlan, form: str, sparsity: float) -> ModelPlan:
+    """The plan with one form alone, and decoding alone."""
+    check_form(form)
+    nothing: dict[str, Any] = {"sparsities": (), "layers": (), "prompts": (), "long_context": 0}
+    return replace(plan, forms=((form, sparsity),), **nothing)
+
+
 def run(
     plan: ModelPlan,
     progress: Progress = lambda text: None,
@@ -139,12 +148,15 @@ def run(
             for name, decoder in decoders.items():
                 record["operators"] += measure_operators(plan, name, decoder, batch)
         decoders.clear()
-        comes("long context")
-        record["long_context"] = measure_long_context(plan, models)
-        comes("sparsities")
-        record["sparsity"] = measure_sparsities(plan, models)
-        comes("layers")
-        record["layers"] = measure_layers(plan)
+        if plan.long_context:
+            comes("long context")
+            record["long_context"] = measure_long_context(plan, models)
+        if plan.sparsities:
+            comes("sparsities")
+            record["sparsity"] = measure_sparsities(plan, models)
+        if plan.layers:
+            comes("layers")
+            record["layers"] = measure_layers(plan)
         for length in plan.prompts:
             comes(f"prompt of {length}")
             record["prompt"] += measure_prompt(plan, models, length)
@@ -158,15 +170,17 @@ def build_models(
     """The stock model and every packed one by name, and what packing the first of them took."""
     models: dict[str, nn.Module] = {}
     packing = []
-    if plan.forms:  # first, while nothing else is in memory
+    # First, while nothing else is in memory; the golden model that packs schemes takes minutes.
+    whole = [pair for pair in plan.forms[:1] if family(pair[0]) == "sparamx"]
+    for form, sparsity in whole:
         comes("packing")
-        packed, about = measure_packing(plan, *plan.forms[0])
+        packed, about = measure_packing(plan, form, sparsity)
         packing.append(about)
     comes("stock model")
     stock = models[STOCK] = random_model(plan)
-    if plan.forms:
-        models[name_of(*plan.forms[0])] = packed
-    for form, sparsity in plan.forms[1:]:
+    for form, sparsity in whole:
+        models[name_of(form, sparsity)] = packed
+    for form, sparsity in plan.forms[len(whole) :]:
         name = name_of(form, sparsity)
         comes(f"{name} model")
         models[name] = packed_twin(stock, form, sparsity)
@@ -201,7 +215,8 @@ def run_batches(
 
 def steps(plan: ModelPlan) -> int:
     """How often :func:`run` reports progress."""
-    return 5 + len(plan.forms) + len(plan.batches) + len(plan.prompts)
+    sections = bool(plan.long_context) + bool(plan.sparsities) + bool(plan.layers)
+    return 2 + sections + len(plan.forms) + len(plan.batches) + len(plan.prompts)
 
 
 def name_of(form: str, sparsity: float) -> str:
@@ -392,7 +407,7 @@ class Decoder:
         token = self.token
         for _ in range(tokens):
             logits = self.model(token, past_key_values=self.cache, use_cache=True).logits
-            token = logits[:, -1].argmax(-1, keepdim=True)
+            token = logits[:, -1].float().argmax(-1, keepdim=True)  # as `generate` does
         self.cache.crop(-tokens)
 
 
@@ -591,6 +606,8 @@ def clocks(model: Any, cache: Any) -> Iterator[dict[str, float]]:
     for module_name, module in model.named_modules():
         if isinstance(module, model_code.FusedLayer):
             stepping = (*stepping, f"{module_name}.")
+        if isinstance(module, model_code.FusedStack):  # it keeps angles from token to token
+            stepping = (*stepping, f"{module_name}.rotary_emb")
         if module_name.startswith(stepping):
             continue
         if isinstance(module, nn.Linear | SparseLinear):

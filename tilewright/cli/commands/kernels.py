@@ -52,9 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="model: measure decoding at some batches anew, and keep the rest of the record that"
         " --output names",
     )
-    text = "sparsify: share of each layer's weights that become zero, 0..1 [0.5]; 0 keeps all"
+    text = (
+        "sparsify, and model with --form: share of each layer's weights that become zero, 0..1"
+        " [0.5]; 0 keeps all"
+    )
     parser.add_argument("--sparsity", metavar="SHARE", type=float, help=text)
-    text = "sparsify: bf16, int8, or a scheme such as mxfp4 [bf16]"
+    text = (
+        "sparsify: bf16, int8, or a scheme such as mxfp4 [bf16]; model: decode with this form"
+        " alone, beside stock PyTorch"
+    )
     parser.add_argument("--form", metavar="FORM", help=text)
 
 
@@ -70,8 +76,14 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("--only goes with bench")
     if args.batches and args.what != "model":
         raise CommandError("--batches goes with model")
-    if not packs and (args.folder or args.sparsity is not None or args.form):
-        raise CommandError("MODEL_DIR, --sparsity and --form go with sparsify")
+    if args.folder and not packs:
+        raise CommandError("MODEL_DIR goes with sparsify")
+    if args.form and not packs and args.what != "model":
+        raise CommandError("--form goes with sparsify and model")
+    if args.sparsity is not None and not packs and not args.form:
+        raise CommandError("--sparsity goes with sparsify, and with model --form")
+    if args.form and args.batches:
+        raise CommandError("--batches completes a record of all forms: leave --form out")
     actions = {
         "info": _info,
         "bench": measure_layers,

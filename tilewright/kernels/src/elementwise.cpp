@@ -13,7 +13,7 @@ void normalise(const uint16_t *, const uint16_t *, uint16_t *, int64_t, float);
 void turn(const uint16_t *, const uint16_t *, const uint16_t *, int64_t, uint16_t *);
 void add(const uint16_t *, const uint16_t *, uint16_t *, int64_t);
 void dots(const uint16_t *, const uint16_t *, int64_t, int64_t, float *);
-void mix(const float *, const uint16_t *, int64_t, int64_t, uint16_t *);
+void mix(const float *, const uint16_t *, int64_t, const uint16_t *, int64_t, uint16_t *);
 }  // namespace avx512
 
 namespace {
@@ -91,14 +91,28 @@ struct AddTask final : Task {
 
 }  // namespace
 
+void bf16_norm(const uint16_t *x, const uint16_t *weight, uint16_t *y, int64_t length,
+               float epsilon) {
+    normalise(x, weight, y, length, epsilon);
+}
+
+void bf16_turn(const uint16_t *head, const uint16_t *cosines, const uint16_t *sines, int64_t dim,
+               uint16_t *to) {
+    turn(head, cosines, sines, dim, to);
+}
+
+void bf16_add(const uint16_t *x, const uint16_t *more, uint16_t *y, int64_t count) {
+    add(x, more, y, count);
+}
+
 void bf16_dots(const uint16_t *query, const uint16_t *keys, int64_t tokens, int64_t dim,
                float *scores) {
     dots(query, keys, tokens, dim, scores);
 }
 
-void bf16_mix(const float *weights, const uint16_t *values, int64_t tokens, int64_t dim,
-              uint16_t *out) {
-    mix(weights, values, tokens, dim, out);
+void bf16_mix(const float *weights, const uint16_t *values, int64_t tokens, const uint16_t *last,
+              int64_t dim, uint16_t *out) {
+    mix(weights, values, tokens, last, dim, out);
 }
 
 }  // namespace tilewright

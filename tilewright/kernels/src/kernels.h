@@ -179,12 +179,20 @@ void coded_tiles(const Product &, int64_t);
 int64_t operations(int kind, int64_t rounds);
 }  // namespace amx
 
-// One query's products with bf16 keys (tokens, dim), and the sum of bf16 values by weights, rounded
-// to bf16 (elementwise.cpp). Sums are fp32 in an order of their own, the same on every processor.
+// What a decoder layer does with one row, by one thread (elementwise.cpp): a norm, a head turned by
+// the angles of its token to another place, and a sum.
+void bf16_norm(const uint16_t *x, const uint16_t *weight, uint16_t *y, int64_t length,
+               float epsilon);
+void bf16_turn(const uint16_t *head, const uint16_t *cosines, const uint16_t *sines, int64_t dim,
+               uint16_t *to);
+void bf16_add(const uint16_t *x, const uint16_t *more, uint16_t *y, int64_t count);
+// One query's products with bf16 keys (tokens, dim), and the sum of bf16 values by weights, of which
+// the last one's lies elsewhere, rounded to bf16. Sums are fp32 in an order of their own, the same
+// on every processor.
 void bf16_dots(const uint16_t *query, const uint16_t *keys, int64_t tokens, int64_t dim,
                float *scores);
-void bf16_mix(const float *weights, const uint16_t *values, int64_t tokens, int64_t dim,
-              uint16_t *out);
+void bf16_mix(const float *weights, const uint16_t *values, int64_t tokens, const uint16_t *last,
+              int64_t dim, uint16_t *out);
 
 // Paths are found once, and with them whether the system grants the tile registers.
 bool has(Path path);

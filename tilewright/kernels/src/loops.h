@@ -30,7 +30,7 @@ inline __attribute__((always_inline)) float as_float(uint32_t bf16) {
 inline __attribute__((always_inline)) float rounded(float value) { return as_float(nearest(value)); }
 
 // y = x / rms(x) * weight.
-void normalise(const uint16_t *__restrict x, const uint16_t *__restrict weight,
+inline void normalise(const uint16_t *__restrict x, const uint16_t *__restrict weight,
                uint16_t *__restrict y, int64_t length, float epsilon) {
     float sums[kLanes] = {};
     int64_t k = 0;
@@ -48,7 +48,7 @@ void normalise(const uint16_t *__restrict x, const uint16_t *__restrict weight,
 }
 
 // One head turned by the angles of its token, to another place.
-void turn(const uint16_t *__restrict from, const uint16_t *__restrict cosines,
+inline void turn(const uint16_t *__restrict from, const uint16_t *__restrict cosines,
           const uint16_t *__restrict sines, int64_t dim, uint16_t *__restrict to) {
     const int64_t half = dim / 2;
     for (int64_t k = 0; k < half; k++) {
@@ -62,13 +62,13 @@ void turn(const uint16_t *__restrict from, const uint16_t *__restrict cosines,
 }
 
 // y = x + more.
-void add(const uint16_t *__restrict x, const uint16_t *__restrict more, uint16_t *__restrict y,
+inline void add(const uint16_t *__restrict x, const uint16_t *__restrict more, uint16_t *__restrict y,
          int64_t count) {
     for (int64_t k = 0; k < count; k++) y[k] = uint16_t(nearest(as_float(x[k]) + as_float(more[k])));
 }
 
 // Products of one row with rows of keys. Every 16th input goes to a sum of its own.
-void dots(const uint16_t *__restrict query, const uint16_t *__restrict keys, int64_t tokens,
+inline void dots(const uint16_t *__restrict query, const uint16_t *__restrict keys, int64_t tokens,
           int64_t dim, float *__restrict scores) {
     for (int64_t t = 0; t < tokens; t++) {
         const uint16_t *key = keys + t * dim;
@@ -84,15 +84,16 @@ void dots(const uint16_t *__restrict query, const uint16_t *__restrict keys, int
     }
 }
 
-// Rows of values by their weights; eight blocks of outputs at a time stay in registers.
-void mix(const float *__restrict weights, const uint16_t *__restrict values, int64_t tokens,
-         int64_t dim, uint16_t *__restrict out) {
+// Rows of values by their weights, and one more row of values behind them that lies elsewhere; eight
+// blocks of outputs at a time stay in registers.
+inline void mix(const float *__restrict weights, const uint16_t *__restrict values, int64_t tokens,
+         const uint16_t *__restrict last, int64_t dim, uint16_t *__restrict out) {
     constexpr int kBlock = 128;
     for (int64_t first = 0; first < dim; first += kBlock) {
         const int count = int(dim - first < kBlock ? dim - first : kBlock);
         float sums[kBlock] = {};
-        for (int64_t t = 0; t < tokens; t++) {
-            const uint16_t *row = values + t * dim + first;
+        for (int64_t t = 0; t <= tokens; t++) {
+            const uint16_t *row = (t < tokens ? values + t * dim : last) + first;
             const float weight = weights[t];
             if (count == kBlock)
                 for (int n = 0; n < kBlock; n++) sums[n] += weight * as_float(row[n]);
@@ -100,6 +101,32 @@ void mix(const float *__restrict weights, const uint16_t *__restrict values, int
                 for (int n = 0; n < count; n++) sums[n] += weight * as_float(row[n]);
         }
         for (int n = 0; n < count; n++) out[first + n] = uint16_t(nearest(sums[n]));
+    }
+}
+
+// The largest of bf16 patterns without their signs, which are ordered as numbers are.
+inline int16_t largest_magnitude(const int16_t *x, int64_t count) {
+    int16_t largest = 0;
+    for (int64_t k = 0; k < count; k++) {
+        const int16_t size = int16_t(x[k] & 0x7fff);
+        largest = size > largest ? size : largest;
+    }
+    return largest;
+}
+
+// bf16 to int8 in steps, to the nearest, ties to even: adding 1.5 * 2^23 leaves no bit behind the
+// point.
+inline void quantise(const uint16_t *__restrict x, int64_t count, float step,
+                     uint8_t *__restrict codes) {
+    constexpr float kRound = 12582912.0f;
+    constexpr int32_t kRoundBits = 0x4b400000;
+    for (int64_t k = 0; k < count; k++) {
+        const float steps = as_float(x[k]) / step;
+        const float low = steps < -127.0f ? -127.0f : steps;
+        const float whole = (127.0f < low ? 127.0f : low) + kRound;
+        int32_t bits;
+        std::memcpy(&bits, &whole, sizeof bits);
+        codes[k] = uint8_t(bits - kRoundBits);
     }
 }
 

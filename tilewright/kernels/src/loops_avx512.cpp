@@ -22,8 +22,17 @@ void dots(const uint16_t *query, const uint16_t *keys, int64_t tokens, int64_t d
     loops::dots(query, keys, tokens, dim, scores);
 }
 
-void mix(const float *weights, const uint16_t *values, int64_t tokens, int64_t dim, uint16_t *out) {
-    loops::mix(weights, values, tokens, dim, out);
+void mix(const float *weights, const uint16_t *values, int64_t tokens, const uint16_t *last,
+         int64_t dim, uint16_t *out) {
+    loops::mix(weights, values, tokens, last, dim, out);
+}
+
+int16_t largest_magnitude(const int16_t *x, int64_t count) {
+    return loops::largest_magnitude(x, count);
+}
+
+void quantise(const uint16_t *x, int64_t count, float step, uint8_t *codes) {
+    loops::quantise(x, count, step, codes);
 }
 
 }  // namespace tilewright::avx512

@@ -29,7 +29,11 @@ class Prefetcher {
         for (; next_ < until; next_ += 64) ask(reinterpret_cast<const char *>(next_));
     }
 
-    static void ask(const char *line) { _mm_prefetch(line, TILEWRIGHT_PREFETCH_HINT); }
+    // Always inlined: compilers find that a function which only prefetches has no effect, and leave
+    // out calls of it.
+    [[gnu::always_inline]] static void ask(const char *line) {
+        _mm_prefetch(line, TILEWRIGHT_PREFETCH_HINT);
+    }
 
   private:
     uintptr_t next_;
