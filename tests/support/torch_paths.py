@@ -15,6 +15,7 @@ from tilewright.kernels.torch_layers import SparseLinear
 
 FORMS = ("bf16", "int8", "bf8", "mxfp4", "mxfp4,group=16")
 ALWAYS, DEFAULT = 1, 0  # rows from which on AMX takes strips by pairs; 0: as measured
+LITTLE, USUAL = 1, 512 << 10  # bytes of activations that pairs go through one after the other
 
 
 def layers(form, gated):
@@ -42,8 +43,9 @@ def compare(paths):
                     x = torch.randn(batch, layer.in_features, dtype=torch.bfloat16)
                     order = ready.matrix.default_order
                     for path in paths:
-                        for limit in (ALWAYS, DEFAULT):
+                        for limit, size in ((ALWAYS, 0), (ALWAYS, LITTLE), (DEFAULT, LITTLE)):
                             library().tw_set_many_rows(limit)
+                            library().tw_set_pair_bytes(size)
                             ready.path = path
                             got = layer(x)
                             same_order = order(batch, path)
@@ -51,12 +53,13 @@ def compare(paths):
                             ready.matrix.default_order = lambda *_, o=same_order: o
                             want = layer(x)
                             del ready.matrix.default_order
-                            what = (form, gated, layer.in_features, batch, path, limit)
+                            what = (form, gated, layer.in_features, batch, path, limit, size)
                             if gated:
                                 assert near(got, want), what
                             else:
                                 assert np.array_equal(bits(got), bits(want)), what
     library().tw_set_many_rows(DEFAULT)
+    library().tw_set_pair_bytes(USUAL)
 
 
 def main():

@@ -138,6 +138,7 @@ _SIGNATURES = {
         [c_int32, c_int32, c_int32, c_void_p, *[c_int64] * 5, *[c_void_p] * 5, c_int32],
     ),
     "tw_set_many_rows": (None, [c_int64]),
+    "tw_set_pair_bytes": (None, [c_int64]),
     "tw_prune": (None, [c_void_p, c_int64, c_int64, c_int32]),
     "tw_quantise": (None, [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int32]),
     "tw_count_segments": (None, [c_void_p, *[c_int64] * 4, c_void_p, c_int32]),

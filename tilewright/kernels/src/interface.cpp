@@ -225,6 +225,9 @@ int32_t tw_join_openmp() { return join_openmp(); }
 // For trials and tests: the number of rows from which on AMX takes strips by pairs; 0: as measured.
 void tw_set_many_rows(int64_t rows) { set_rows_for_pairs(rows); }
 
+// Likewise: the bytes of activations that it goes through with one pair after the other; 0: all.
+void tw_set_pair_bytes(int64_t bytes) { set_bytes_for_pairs(bytes); }
+
 // First pass (values null): values and int8 sums of each strip; returns the first strip with a
 // weight that is no number, or -1. Second pass: bitmap and values, from `starts` on.
 int64_t tw_pack(int32_t element, int32_t sparse, int32_t float32, const uint8_t *weights,

@@ -31,6 +31,19 @@ int64_t rows_for_pairs(const Weights &w) {
     return told ? told : w.tiles > 256 ? 80 : 224;
 }
 
+// Rows that stay in the second-level cache while one pair of strips after the other is multiplied
+// with them; a pair is expanded anew for each such part of the rows, which takes less time than
+// fetching all activations again for each pair.
+std::atomic<int64_t> pair_bytes{512 << 10};
+
+int64_t rows_at_once(const Product &p) {
+    const int64_t bytes = pair_bytes.load(std::memory_order_relaxed);
+    if (!bytes || p.gated) return p.batch;  // both halves of a gate are counted once
+    constexpr int64_t kStep = 2 * kTileRows;
+    const int64_t fit = bytes / (tiles_of(p) * kRowBytes) / kStep * kStep;
+    return std::min(p.batch, std::max(kStep, fit));
+}
+
 Kernel kernel_of(const Product &p, Path path, Order order) {
 #if TILEWRIGHT_X86
     if (p.deca) {
@@ -77,6 +90,7 @@ Layout layout_of(const Product &p, Kernel kernel) {
 }  // namespace
 
 void set_rows_for_pairs(int64_t rows) { many_rows = rows; }
+void set_bytes_for_pairs(int64_t bytes) { pair_bytes = bytes; }
 
 // --- activations
 
@@ -180,6 +194,7 @@ void MultiplyTask::prepare(const Product *products, int64_t number, const int64_
             job.product.halves = job.halves.data();
         }
         job.segments = 1;
+        job.chunk = count_ == 1 ? rows_at_once(job.product) : job.product.batch;
         if (job.kernel.segment)
             job.segments = job.product.coded ? segments_of(*job.product.coded)
                                              : segments_of(*job.product.weights);
@@ -194,7 +209,14 @@ void MultiplyTask::prepare(const Product *products, int64_t number, const int64_
     }
     if (int(next_.size()) < threads_) next_ = std::vector<Counter>(threads_);
     for (int t = 0; t < threads_; t++)
-        next_[t].value.store(part_of(bounds_[t]), std::memory_order_relaxed);
+        next_[t].value.store(first_of(t), std::memory_order_relaxed);
+}
+
+// Where the list of a thread begins. All pairs with the first rows stand before those with the next:
+// a thread's are mostly of the same rows.
+int64_t MultiplyTask::first_of(int thread) const {
+    if (jobs_[0].chunks() == 1) return part_of(bounds_[thread]);
+    return jobs_[0].parts() * thread / threads_;
 }
 
 void MultiplyTask::run_with(int thread, int team, const uint8_t *x) const {
@@ -214,7 +236,7 @@ void MultiplyTask::run_with(int thread, int team, const uint8_t *x) const {
     }
     for (int k = 0; k < threads_; k++) {
         const int owner = (thread + k) % threads_;
-        const int64_t last = part_of(bounds_[owner + 1]);
+        const int64_t last = first_of(owner + 1);
         std::atomic<int64_t> &part = next_[owner].value;
         while (part.load(std::memory_order_relaxed) < last) {
             const int64_t taken = part.fetch_add(1, std::memory_order_relaxed);
@@ -271,13 +293,7 @@ void MultiplyTask::multiply(int64_t part, const uint8_t *x) const {
     part -= job->first_part;
     Product product = job->product;
     if (x && job == &jobs_[0]) product.x = x;
-    if (job->kernel.pair) {
-        const int64_t first = 2 * part, strips = strips_of(product);
-        const int64_t pair = std::min<int64_t>(2, strips - first);
-        job->kernel.pair(product, first, pair);
-        for (int64_t k = 0; k < pair; k++) pass_gate(*job, first + k);
-        return;
-    }
+    if (job->kernel.pair) return multiply_pair(*job, part);
     const int64_t strip = part / job->segments, segment = part % job->segments;
     if (job->kernel.strip) {
         job->kernel.strip(product, strip);
@@ -292,6 +308,20 @@ void MultiplyTask::multiply(int64_t part, const uint8_t *x) const {
     if (product.coded || product.weights->element == kBf16) add_up<float>(*job, strip);
     else add_up<int32_t>(*job, strip);
     pass_gate(*job, strip);
+}
+
+void MultiplyTask::multiply_pair(const Job &job, int64_t part) const {
+    const int64_t pairs = job.part_of(strips_of(job.product)), strips = strips_of(job.product);
+    const int64_t first = 2 * (part % pairs), top = part / pairs * job.chunk;
+    const int64_t pair = std::min<int64_t>(2, strips - first);
+    Product product = job.product;
+    product.batch = std::min(job.chunk, product.batch - top);
+    product.x += top * tiles_of(product) * kRowBytes;  // whole blocks of rows
+    const int64_t bytes = product.y_bf16 ? 2 : 4;
+    product.y = static_cast<uint8_t *>(product.y) + top * product.y_pitch * bytes;
+    if (product.x_steps) product.x_steps += top;
+    job.kernel.pair(product, first, pair);
+    for (int64_t k = 0; k < pair; k++) pass_gate(job, first + k);
 }
 
 // The thread that finishes the second strip of a pair computes the outputs of both. Roundings

@@ -67,9 +67,11 @@ struct Job {
     int64_t first_part;  // of all products, in one list
     int64_t first_strip;
     int64_t first_sums;  // by segments: of rows of sums, batch of them for each part
+    int64_t chunk;       // by pairs: rows of a part
     std::vector<float> halves;  // of a gated product
 
-    int64_t parts() const { return part_of(strips_of(product)); }
+    int64_t parts() const { return part_of(strips_of(product)) * chunks(); }
+    int64_t chunks() const { return kernel.pair ? (product.batch + chunk - 1) / chunk : 1; }
 
     // The part that a strip begins, or is the second one of.
     int64_t part_of(int64_t strip) const {
@@ -111,6 +113,8 @@ class MultiplyTask final : public Task {
   private:
     void meet(int arrivals) const;
     int64_t part_of(int64_t strip) const;
+    int64_t first_of(int thread) const;
+    void multiply_pair(const Job &job, int64_t part) const;
     void multiply(int64_t part, const uint8_t *x) const;
     void pass_gate(const Job &job, int64_t strip) const;
     template <class Sum>
@@ -129,7 +133,9 @@ class MultiplyTask final : public Task {
     mutable std::vector<Sums> sums_;
 };
 
-// For trials and tests: the number of rows from which on AMX takes strips by pairs; 0: as measured.
+// For trials and tests: the number of rows from which on AMX takes strips by pairs, 0: as measured;
+// and the bytes of activations that it goes through with one pair after the other.
 void set_rows_for_pairs(int64_t rows);
+void set_bytes_for_pairs(int64_t bytes);
 
 }  // namespace tilewright
