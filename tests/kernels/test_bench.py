@@ -81,6 +81,23 @@ def test_the_command(tmp_path, capsys):
     assert capsys.readouterr().err == "tilewright: --output and --quick go with bench and model\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["bench", "--form", "int8"], "--form goes with sparsify and model"),
+        (["model", "--sparsity", "0.3"], "--sparsity goes with sparsify, and with model --form"),
+        (["model", "somewhere"], "MODEL_DIR goes with sparsify"),
+        (
+            ["model", "--form", "int8", "--batches", "1"],
+            "--batches completes a record of all forms: leave --form out",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together(words, error, capsys):
+    assert cli.main(["kernels", *words]) == 2
+    assert capsys.readouterr().err == f"tilewright: {error}\n"
+
+
 def test_no_compiler_ends_the_command_in_one_line(monkeypatch, capsys):
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert cli.main(["kernels", "info"]) == 2

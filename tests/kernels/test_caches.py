@@ -1,5 +1,6 @@
 """A sparse cache of Transformers: its bits, its life, and tokens of models that use it."""
 
+import copy
 from importlib.util import find_spec
 from itertools import cycle
 
@@ -161,15 +162,21 @@ def test_angles_of_other_positions(model):
 
 
 def test_weights_that_are_loaded_count(model):
+    """Also those of a model that has described itself for a cache before."""
     torch.manual_seed(1)
     dense = AutoModelForCausalLM.from_config(CONFIG, dtype=torch.bfloat16).eval()
     other, cache = sparsify(dense), DynamicCache(config=CONFIG)
-    logits_of(other, cache)
+    before = logits_of(other, cache)
+    same = copy.deepcopy(cache)
     other.load_state_dict(model.state_dict())
-    other.model.norm.weight.data.copy_(model.model.norm.weight)
+    token = torch.tensor([[8]])
     with torch.inference_mode():
-        cache.reset()
-        assert torch.equal(logits_of(other, cache), logits_of(model, DynamicCache(config=CONFIG)))
+        found, expected = (
+            m(token, past_key_values=c, use_cache=True).logits
+            for m, c in ((other, cache), (model, same))
+        )
+    assert torch.equal(found, expected)
+    assert not torch.equal(before, logits_of(other, DynamicCache(config=CONFIG)))
 
 
 def test_a_listener_gets_its_part_called(model, monkeypatch):

@@ -192,7 +192,7 @@ def test_smollm2_writes_the_same_text_as_with_dense_zeros():
     expected, written = text(dense), text(sparse)
     with torch.inference_mode():
         stock, ours = (m(expected).logits[0].float() for m in (dense, sparse))
-        exact = dense.float()(expected).logits[0]
+        exact = torch.nn.Module.float(dense)(expected).logits[0]  # its own refuses: it was packed
     noise = (stock - exact).abs().max()
     assert (ours - exact).abs().max() <= 1.5 * noise
     parted = (written != expected)[0].nonzero()
@@ -200,6 +200,18 @@ def test_smollm2_writes_the_same_text_as_with_dense_zeros():
         first = int(parted[0])
         a, b = (exact[first - 1, tokens[0, first]] for tokens in (written, expected))
         assert abs(a - b) <= 2 * noise
+
+
+def test_bench_of_one_form(tmp_path, capsys):
+    record = tmp_path / "r.json"
+    words = ["kernels", "model", "--quick", "--form", "mxfp4", "--sparsity", "0", "-o", str(record)]
+    assert main(words) == 0
+    found = json.loads(record.read_text())
+    assert {row["model"] for row in found["decode"]} == {"stock bf16", "dense mxfp4"}
+    assert found["layers"] == found["long_context"] == found["sparsity"] == []
+    capsys.readouterr()
+    assert main(["kernels", "model", "--quick", "--form", "fp99", "-o", str(record)]) == 2
+    assert "fp99" in capsys.readouterr().err
 
 
 def test_bench_of_a_toy():

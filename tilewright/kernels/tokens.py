@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ctypes import addressof, pointer
 from itertools import repeat
-from operator import is_
+from operator import contains, is_
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -78,7 +78,8 @@ class Stack:
         if not all(type(p) is DensePlace and p.before == until - 1 for p in found):
             return
         self.places = [place for place in found if type(place) is DensePlace]
-        self.room = min(place.rooms[0].shape[2] for place in self.places)
+        self.all = together(self.places)
+        self.room = self.all.shape[3]
         self.views = [(place.layer.keys, place.layer.values) for place in self.places]
         self.steps = (native.CStep * len(self.plans))()
         for made, plan, place in zip(self.steps, self.plans, self.places, strict=True):
@@ -105,9 +106,7 @@ class Stack:
             for owner in (layer, attention, mlp):
                 found += [(owner._modules, key, part) for key, part in owner._modules.items()]
             found += [(norm._parameters, "weight", norm.weight) for norm in (first, second)]
-            for part in linear:
-                found.append((part.__dict__, "_ready", part._ready))
-                found += [(part._buffers, key, buffer) for key, buffer in part._buffers.items()]
+            found += [(part.__dict__, "_ready", part._ready) for part in linear]
         return found
 
     def holds(self, layers: nn.ModuleList, threads: int, rows: int, until: int) -> bool:
@@ -118,7 +117,7 @@ class Stack:
             and (self.threads, self.rows) == (threads, rows)
             and until <= self.room
             and not any(self.listeners)
-            and not any("forward" in own for own in self.own)
+            and not any(map(contains, self.own, repeat("forward")))
             and all(map(is_, map(dict.get, self.owners, self.names), self.found))
             and all(map(self._in_place, self.places, self.views, repeat(until - 1)))
         )
@@ -135,11 +134,38 @@ class Stack:
 
     def filled(self, until: int) -> None:
         """Tell the cache of its new token."""
-        self.views = []
-        for place in self.places:
-            keys, values = (room.narrow(2, 0, until) for room in place.rooms)
+        parts = self.all.narrow(3, 0, until).unbind()
+        self.views = list(zip(parts[::2], parts[1::2], strict=True))
+        for place, (keys, values) in zip(self.places, self.views, strict=True):
             place.layer.keys, place.layer.values = keys, values
-            self.views.append((keys, values))
+
+
+def together(places: list[DensePlace]) -> Tensor:
+    """The rooms of all layers in one: (keys and values by turns, sequences, heads, room, dim).
+
+    Views of all of them are then made at once. Tokens move there once for each time a cache grows.
+    """
+    rooms = [room for place in places for room in place.rooms]
+    first, size = rooms[0], rooms[0].numel() * rooms[0].element_size()
+    if (
+        all(
+            room.data_ptr() == first.data_ptr() + k * size and room.shape == first.shape
+            for k, room in enumerate(rooms)
+        )
+        and (base := getattr(places[0].layer, "all_rooms", None)) is not None
+    ):
+        return base
+    longest = max(room.shape[2] for room in rooms)
+    shape = (len(rooms), *first.shape[:2], longest, first.shape[3])
+    found = first.new_empty(shape)
+    for place, keys, values in zip(places, found[::2], found[1::2], strict=True):
+        before = place.before
+        for new, old in zip((keys, values), place.rooms, strict=True):
+            new[:, :, :before] = old[:, :, :before]
+        place.layer.rooms = place.rooms = (keys, values)
+        place.layer.all_rooms = found
+        place.layer.keys, place.layer.values = keys[:, :, :before], values[:, :, :before]
+    return found
 
 
 _stacks: WeakKeyDictionary[Any, Stack] = WeakKeyDictionary()  # by their caches

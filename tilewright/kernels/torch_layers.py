@@ -161,6 +161,15 @@ class SparseLinear(nn.Module):
         )
         return twin.train(self.training)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in self.__dict__.get("_buffers", ()):
+            self._ready = None  # it has the address of the old one
+
+    def _apply(self, *args: Any, **named: Any) -> Any:
+        self._ready = None
+        return super()._apply(*args, **named)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_ready": None}  # addresses mean nothing elsewhere
 

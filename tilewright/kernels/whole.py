@@ -407,7 +407,7 @@ class Decoder:
         token = self.token
         for _ in range(tokens):
             logits = self.model(token, past_key_values=self.cache, use_cache=True).logits
-            token = logits[:, -1].float().argmax(-1, keepdim=True)  # as `generate` does
+            token = torch.from_numpy(logits[:, -1].float().numpy().argmax(-1, keepdims=True))
         self.cache.crop(-tokens)
 
 
