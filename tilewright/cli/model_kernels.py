@@ -1,34 +1,24 @@
-"""What ``tilewright kernels`` does with whole models."""
+"""``tilewright kernels model``: tokens of whole models."""
 
 import argparse
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tilewright.base.console import print_json, print_table, progress
 from tilewright.base.errors import CommandError
+from tilewright.cli.pack_kernels import optional_packages, sparsity_of
 
-__all__ = ["MODEL_RECORD", "measure_model", "pack_model"]
+__all__ = ["MODEL_RECORD", "measure_model"]
 
 MODEL_RECORD = Path("out/model.json")
-
-
-@contextmanager
-def _optional_packages() -> Iterator[None]:
-    """Say what to install where PyTorch or Transformers is missing."""
-    try:
-        yield
-    except ImportError as error:
-        raise CommandError(f"{error.name} is missing: pip install 'tilewright[torch]'") from error
 
 
 def measure_model(args: argparse.Namespace) -> int:
     """Tokens of a whole model, stock and packed in turn."""
     from tilewright.base.files import write_atomic
 
-    with _optional_packages():
+    with optional_packages():
         from tilewright.kernels.whole import (
             full_model_plan,
             one_form,
@@ -39,7 +29,7 @@ def measure_model(args: argparse.Namespace) -> int:
         )
     plan = quick_model_plan() if args.quick else full_model_plan()
     if args.form:
-        sparsity = _sparsity(args)
+        sparsity = sparsity_of(args)
         try:
             plan = one_form(plan, args.form, sparsity)
         except ValueError as error:
@@ -81,13 +71,6 @@ def measure_model(args: argparse.Namespace) -> int:
     return 0
 
 
-def _sparsity(args: argparse.Namespace) -> float:
-    sparsity: float = 0.5 if args.sparsity is None else args.sparsity
-    if not 0 <= sparsity <= 1:
-        raise CommandError(f"--sparsity must be 0..1, not {sparsity}")
-    return sparsity
-
-
 def _print_tokens(record: dict[str, Any]) -> None:
     from tilewright.kernels.records import token_summary
 
@@ -104,22 +87,3 @@ def _print_tokens(record: dict[str, Any]) -> None:
             for row in token_summary(record)
         ],
     )
-
-
-def pack_model(args: argparse.Namespace) -> int:
-    """A folder of Hugging Face into another one, packed."""
-    with _optional_packages():
-        from tilewright.kernels.checkpoints import convert, count_steps
-    sparsity = _sparsity(args)
-    try:
-        with progress("packing", count_steps(args.folder)) as tick:
-            layers = convert(args.folder, args.output, sparsity, args.form or "bf16", tick)
-    except (ValueError, OSError) as error:
-        raise CommandError(str(error)) from error
-    packed = sum(sum(layer["bytes"].values()) for layer in layers.values())
-    dense = sum(2 * layer["shape"][0] * layer["shape"][1] for layer in layers.values())
-    if args.json:
-        print_json({"folder": str(args.output), "packed_bytes": packed, "bf16_bytes": dense})
-    else:
-        print(f"{len(layers)} layers, {packed / dense:.1%} of their bytes in bf16: {args.output}")
-    return 0

@@ -7,7 +7,8 @@ from pathlib import Path
 from tilewright.base.console import print_json, print_table
 from tilewright.base.errors import CommandError
 from tilewright.cli.bench_kernels import DEFAULT_RECORD, measure_layers
-from tilewright.cli.model_kernels import MODEL_RECORD, measure_model, pack_model
+from tilewright.cli.model_kernels import MODEL_RECORD, measure_model
+from tilewright.cli.pack_kernels import pack_model
 
 NAME = "kernels"
 HELP = "compile the sparse kernels for this machine: what it can run, how fast; pack a model"
