@@ -49,14 +49,16 @@ Counts = Mapping[anda_machine.Counter, int] | Mapping[harmonia_machine.Counter, 
 
 @dataclass(frozen=True)
 class ProgramTime:
-    """Cycles of programs that run one after the other, by what the controller waits for."""
+    """Cycles of programs that run one after the other, and of them those in which a unit works."""
 
     programs: int
     cycles: int
-    control: int
-    memory: int
+    control: int  # that fetch, decode, measure or check
+    load: int
+    store: int
     gemm: int
     vector: int
+    convert: int  # 0 where conversions are the vector unit's
 
     @classmethod
     def of(cls, counters: Sequence[Counts]) -> "ProgramTime":
@@ -65,8 +67,8 @@ class ProgramTime:
         for counts in counters:
             for counter, value in counts.items():
                 total[counter.name] = total.get(counter.name, 0) + value
-        names = ("CYCLES", "CONTROL", "MEMORY", "GEMM", "VECTOR")
-        return cls(len(counters), *(total[name] for name in names))
+        names = ("CYCLES", "CONTROL", "LOAD", "STORE", "GEMM", "VECTOR", "CONVERT")
+        return cls(len(counters), *(total.get(name, 0) for name in names))
 
 
 def gemm_programs(

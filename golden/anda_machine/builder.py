@@ -142,10 +142,10 @@ class Builder(BaseBuilder[Instruction]):
         return tensor
 
     def weights(self, weights: Weights) -> PlacedWeights:
-        """Weights into their buffer, in the background: ``wait`` before their gemm."""
+        """Weights into their buffer, beside what follows; their gemm waits for them."""
         rows, scales = weight_rows(self.params, weights)
         placed = PlacedWeights(self._weight_row, self._scale_row, weights.inputs, weights.outputs)
-        # The port does one at a time: the longer one last, to run beside what follows.
+        # Loads come one by one: the longer one last, to run beside what follows.
         self._load(Memory.SCALES, scales, placed.scale_row)
         self._load(Memory.WEIGHTS, rows, placed.row)
         self._weight_row += len(rows)

@@ -1,15 +1,24 @@
 """How long a program takes: every cycle of the hardware, given the memory's latency.
 
 The memory takes a request or a line in every cycle and offers its answer ``latency`` cycles later.
-Instructions follow each other, and a background load runs beside them; the formulas below are held
-against the RTL, cycle for cycle.
+The formulas below are held against the RTL, cycle for cycle. Cycles of an instruction are counted
+from the one in which it is issued to the first in which its unit is idle; when it is issued says
+:mod:`tilewright.golden.machine.clock`.
 """
 
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright.golden.anda_machine.isa import Formats, Instruction, groups_of
-from tilewright.golden.machine.clock import CONTROL_CYCLES, Clock, vector_cycles
+from tilewright.golden.anda_machine.isa import Formats, Instruction, extents, groups_of
+from tilewright.golden.machine.clock import (
+    Task,
+    Work,
+    busy_cycles,
+    move_task,
+    regions_of,
+    schedule,
+    vector_cycles,
+)
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.params.anda_machine import (
     FP16_ROWS,
@@ -19,73 +28,72 @@ from tilewright.golden.params.anda_machine import (
     Opcode,
     group_rows,
 )
+from tilewright.golden.params.machine import UnitOfWork
 
 
 def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
     """Counters of a program that halted, by where the time goes."""
-    clock, counts = Clock(), dict.fromkeys(_TIMES, 0)
-    clock.follow(params, outcome, latency)
-    for step in outcome.trace:
-        instruction, formats = step.instruction, step.settings
-        reached = clock.reach(step)
-        counts[Counter.CYCLES] += reached
-        counts[Counter.CONTROL] += reached
-        start = clock.now
-        _advance(params, clock, instruction, formats, latency)
-        spent = clock.now - start
-        counts[Counter.CYCLES] += spent
-        counts[Counter.CONTROL] += CONTROL_CYCLES
-        kind = _KINDS.get(instruction.opcode)
-        if kind is not None:
-            counts[kind] += spent - CONTROL_CYCLES
-        if instruction.opcode is Opcode.GEMM:
-            gemm = _gemm(params, instruction, formats)
-            counts[Counter.MATRIX_WAITS] += gemm.matrix_waits
-            counts[Counter.RESULT_WAITS] += gemm.result_waits
-    return counts
+    matrix_waits = result_waits = 0
+
+    def task_of(x: Instruction, formats: Formats) -> Task | None:
+        nonlocal matrix_waits, result_waits
+        if x.opcode is Opcode.GEMM:
+            gemm = _gemm(params, x, formats)
+            matrix_waits += gemm.matrix_waits
+            result_waits += gemm.result_waits
+        return task(params, x, formats, latency)
+
+    clock, work = schedule(params, outcome, latency, task_of)
+    busy = busy_cycles(work)
+    return {
+        Counter.CYCLES: clock.now,
+        Counter.CONTROL: clock.control,
+        Counter.MATRIX_WAITS: matrix_waits,
+        Counter.RESULT_WAITS: result_waits,
+        **{counter: busy[unit] for unit, counter in BUSY.items()},
+    }
 
 
-_KINDS = {
-    Opcode.LOAD: Counter.MEMORY,
-    Opcode.STORE: Counter.MEMORY,
-    Opcode.WAIT: Counter.MEMORY,
-    Opcode.HALT: Counter.MEMORY,
-    Opcode.GEMM: Counter.GEMM,
-    Opcode.VECTOR: Counter.VECTOR,
-    Opcode.COMPRESS: Counter.VECTOR,
+def timeline(params: AndaParams, outcome: Outcome, latency: int) -> list[Work]:
+    """What every unit of a program that halted did, and when, in the order of the program."""
+    _, work = schedule(params, outcome, latency, lambda x, f: task(params, x, f, latency))
+    return work
+
+
+BUSY = {
+    UnitOfWork.LOAD: Counter.LOAD,
+    UnitOfWork.STORE: Counter.STORE,
+    UnitOfWork.MATRIX: Counter.GEMM,
+    UnitOfWork.VECTOR: Counter.VECTOR,
 }
-_TIMES = (
-    *(Counter.CYCLES, Counter.CONTROL, Counter.MEMORY, Counter.GEMM, Counter.VECTOR),
-    *(Counter.MATRIX_WAITS, Counter.RESULT_WAITS),
-)
+# Gemm and compress write their results through the same collector: it is held like a region.
+_COLLECTOR = 1 << 100
+
+
+def task(params: AndaParams, x: Instruction, formats: Formats, latency: int) -> Task | None:
+    """What an instruction needs of its unit; None if it has none."""
+    if x.opcode in (Opcode.CONFIGURE, Opcode.LOOP):
+        return None
+    regions = regions_of(params, extents(params, formats, x))
+    match x.opcode:
+        case Opcode.LOAD | Opcode.STORE:
+            return move_task(params, x, Memory(x["memory"]), regions, latency)
+        case Opcode.GEMM:
+            cycles = _gemm(params, x, formats).cycles
+            return Task(UnitOfWork.MATRIX, cycles, regions | _COLLECTOR)
+        case Opcode.COMPRESS:
+            cycles = compress_cycles(params, x["elements"], formats.result)
+            return Task(UnitOfWork.VECTOR, cycles, regions | _COLLECTOR)
+    rows = groups_of(params, x["elements"]) * FP16_ROWS
+    return Task(UnitOfWork.VECTOR, vector_cycles(params, x, rows), regions)
 
 
 def _gemm(params: AndaParams, x: Instruction, formats: Formats) -> "GemmCycles":
     return gemm_cycles(params, formats.source, formats.result, x["inputs"], x["outputs"])
 
 
-def _advance(
-    params: AndaParams, clock: Clock, x: Instruction, formats: Formats, latency: int
-) -> None:
-    checked = clock.now + CONTROL_CYCLES  # the cycle after the last of these
-    match x.opcode:
-        case Opcode.CONFIGURE | Opcode.LOOP:
-            clock.now = checked
-        case Opcode.WAIT | Opcode.HALT:
-            clock.wait(checked)
-        case Opcode.LOAD | Opcode.STORE:
-            clock.move(params, x, checked, latency, Memory(x["memory"]))
-        case Opcode.VECTOR:
-            rows = groups_of(params, x["elements"]) * FP16_ROWS
-            clock.now = checked + vector_cycles(params, x, rows)
-        case Opcode.COMPRESS:
-            clock.now = checked + compress_cycles(params, x["elements"], formats.result)
-        case Opcode.GEMM:
-            clock.now = checked + _gemm(params, x, formats).cycles
-
-
 def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:
-    """Cycles from checking a compress to fetching the next."""
+    """Cycles of a compress."""
     first = 1 + params.vector.latency  # the first word reaches the collector
     gathered = first + FP16_ROWS - 1  # the last word of the first group does
     accepted = gathered + 1  # the compressor takes the group
@@ -98,7 +106,7 @@ def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:
 class GemmCycles(NamedTuple):
     """Cycles of one ``gemm`` instruction."""
 
-    cycles: int  # from checking it to fetching the next
+    cycles: int
     matrix_waits: int  # cycles in which a plane waits for the matrix unit
     result_waits: int  # cycles in which a row of results waits for the collector
 

@@ -19,12 +19,13 @@ from tilewright.golden.anda_machine.layout import fp16_values, from_bytes
 from tilewright.golden.anda_machine.tiled_gemm import (
     OTHERS,
     Move,
+    Places,
     TiledGemm,
     configure,
     move_instruction,
     tensor_moves,
 )
-from tilewright.golden.machine.tiling import Step, packed, steps
+from tilewright.golden.machine.tiling import Piece, Step, packed, pipelined, steps
 from tilewright.golden.params.anda_machine import (
     FP16_ROWS,
     AndaParams,
@@ -68,14 +69,16 @@ class DeepGemm(TiledGemm):
         return self.source_rows + STAGED_ROWS + (group_rows(self.result) if self.result else 0)
 
     @cached_property
-    def _block_tiles(self) -> int:
+    def _places(self) -> Places:
         p = self.params
         fit = p.activation_rows // self._tile_rows
         # A step has a gemm, a compress and a store for every tile at most.
-        return min(-(-self.tokens // p.rows), fit, (p.instructions - OTHERS - 4) // 3)
+        tiles = min(-(-self.tokens // p.rows), fit, (p.instructions - OTHERS - 4) // 3)
+        return Places(tiles, [0, 0], [tiles * self.source_rows])
 
     def _staged_row(self, tile: int) -> int:
-        return self._results_row + tile * STAGED_ROWS
+        """Behind the activations of a block."""
+        return self._places.destinations[0] + tile * STAGED_ROWS
 
     @property
     def _compressed_row(self) -> int:
@@ -96,23 +99,24 @@ class DeepGemm(TiledGemm):
 
     def _programs(self, most: int | None) -> list[list[Instruction]]:
         order = steps(len(self.blocks), len(self.parts), weights_stay=False)
-        pieces = [
-            [*self._load_part(0, 0), *self._step(step)] if k == 0 else self._step(step)
-            for k, step in enumerate(order)
-        ]
+        pieces = [self._piece(k, step) for k, step in enumerate(order)]
         first = [configure(self.mantissa, 0)]
-        return packed(pieces, first, Instruction(Opcode.HALT), most)
+        # Results of a step are where those of the next begin.
+        ordered = pipelined(pieces, results_stay=False)
+        return packed(ordered, first, Instruction(Opcode.HALT), most)
 
-    def _step(self, step: Step) -> list[Instruction]:
+    def _piece(self, number: int, step: Step) -> Piece[Instruction]:
+        weights, activations = self._loads(step)
+        loads = weights[:1], [*weights[1:], *activations]
         parts_of_group = self._tiles_of_group // self._part_tiles
         group, place = divmod(step.part, parts_of_group)
         if place < parts_of_group - 1 and step.part < len(self.parts) - 1:
-            return [*self._work(step), Instruction(Opcode.WAIT)]
-        return [
-            *self._work(step),
+            return Piece(*loads, self._gemms(step), [])
+        results = [
             *(self._compress(step, group) if self.result else []),
             *(move_instruction(Opcode.STORE, move) for move in self._moves[2][step.block][group]),
         ]
+        return Piece(*loads, self._gemms(step), results)
 
     def _compress(self, step: Step, group: int) -> list[Instruction]:
         """The staged groups of all token tiles."""
@@ -130,22 +134,24 @@ class DeepGemm(TiledGemm):
         ]
         return [configure(self.mantissa, self.result), *compressed, configure(self.mantissa, 0)]
 
-    def _gemms(self, step: Step, first: int, end: int) -> Iterator[Instruction]:
-        """Token tiles ``first`` to ``end``."""
+    def _gemms(self, step: Step) -> list[Instruction]:
+        """One for every token tile."""
         p, outputs = self.params, self.parts[step.part]
         place = step.part % (self._tiles_of_group // self._part_tiles)
-        for tile in range(first, end):
-            yield Instruction(
+        return [
+            Instruction(
                 Opcode.GEMM,
                 {
                     "source": tile * self.source_rows,
-                    "weights": step.half * (p.weight_rows // 2),
-                    "scales": step.half * (p.scale_rows // 2),
+                    "weights": self._weight_row(step, Memory.WEIGHTS),
+                    "scales": self._weight_row(step, Memory.SCALES),
                     "destination": self._staged_row(tile) + place * self._part_tiles * p.tile_rows,
                     "inputs": self.inputs,
                     "outputs": outputs,
                 },
             )
+            for tile in range(self.blocks[step.block])
+        ]
 
     # Data.
 

@@ -1,16 +1,17 @@
 """What a program must not do and the hardware does not check.
 
-Instructions read and write their memories row by row, so the result of one that reads what it has
-written would depend on its timing; and loads of weights and scales run in the background.
+An instruction reads and writes its buffers row by row, so the result of one that reads what it has
+written would depend on its timing. Instructions that run at the same time touch different regions
+of the buffers: between them there are no hazards.
 """
 
 from collections.abc import Sequence
 
 from tilewright.golden.anda_machine.isa import Formats, Instruction, check, extents
-from tilewright.golden.machine.extent import Extent, Hazard, read_after_write, read_before_load
+from tilewright.golden.machine.extent import Extent, Hazard, read_after_write
 from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.machine.loops import walk
-from tilewright.golden.params.anda_machine import AndaParams, Memory, Opcode
+from tilewright.golden.params.anda_machine import AndaParams, Opcode
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
 
@@ -21,7 +22,6 @@ def first_hazard(params: AndaParams, program: Sequence[Instruction]) -> Hazard |
     One that stops the machine ends the program.
     """
     formats = Formats()
-    coming: list[Extent] = []  # rows that a load in the background brings
     for number, x, problem in walk(program):
         if problem:
             return Hazard(number, f"loop, {problem}")
@@ -29,18 +29,12 @@ def first_hazard(params: AndaParams, program: Sequence[Instruction]) -> Hazard |
             return None
         reads, writes = _split(x, extents(params, formats, x))
         in_place = x.opcode is Opcode.VECTOR
-        problem = read_after_write(reads, writes, in_place=in_place) or read_before_load(
-            reads, coming
-        )
+        problem = read_after_write(reads, writes, in_place=in_place)
         if problem:
             return Hazard(number, f"{x.opcode.name.lower()}, {problem}")
         match x.opcode:
             case Opcode.CONFIGURE:
                 formats = Formats(x["source_mantissa"], x["result_mantissa"])
-            case Opcode.LOAD | Opcode.STORE | Opcode.WAIT:
-                # Whatever needs the memory port waits for the load before it.
-                background = x.opcode is Opcode.LOAD and Memory(x["memory"]).background
-                coming = writes if background else []
             case Opcode.HALT:
                 return None
     return None

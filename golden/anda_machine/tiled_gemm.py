@@ -1,8 +1,9 @@
 """A GEMM of any size as programs: blocks of token tiles meet parts of the weights.
 
 A part comes into one half of the weight buffer while the gemms of the part before run. Activations
-come in the foreground; results of a step leave together after its last gemm. What a program does
-not hold in its instruction memory is left to the next: buffers keep their contents.
+of the next block come meanwhile too, and results of the step before are stored, where the buffer
+has two places for them. What a program does not hold in its instruction memory is left to the next:
+buffers keep their contents.
 
 Programs depend on sizes alone. :meth:`TiledGemm.memory` is what they start with.
 """
@@ -25,11 +26,12 @@ from tilewright.golden.anda_machine.layout import (
 )
 from tilewright.golden.machine.tiling import (
     LEAST_PARTS,
+    Piece,
     Step,
-    beside_weights,
     cut,
-    load_time,
     packed,
+    pipelined,
+    places,
     require_shapes,
     steps,
 )
@@ -39,7 +41,7 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.machine import SIZE_FIELD
 from tilewright.golden.weights import Weights
 
-__all__ = ["Move", "TiledGemm", "configure", "move_instruction", "tensor_moves"]
+__all__ = ["Move", "Places", "TiledGemm", "configure", "move_instruction", "tensor_moves"]
 
 OTHERS = 9  # instructions of a step beside one gemm for every tile, at most
 
@@ -52,6 +54,14 @@ class Move(NamedTuple):
     rows: int
     line: int = 0
     stride: int = 1
+
+
+class Places(NamedTuple):
+    """Rows of the activation buffer where what belongs to a block begins."""
+
+    tiles: int  # token tiles of a block
+    sources: list[int]  # activations of one block and of the next
+    destinations: list[int]  # results of one step and of the next, or of every step
 
 
 def tensor_moves(row: int, groups: int, mantissa: int) -> list[Move]:
@@ -127,13 +137,33 @@ class TiledGemm:
         overlapping = -(-self._result_groups(self.outputs) // LEAST_PARTS)
         return min(overlapping, p.weight_rows // 2 // group) * p.group
 
-    @cached_property
+    @property
     def _block_tiles(self) -> int:
-        """Token tiles of a block: their activations, and results of one part."""
-        p = self.params
+        """Token tiles of a block."""
+        return self._places.tiles
+
+    @cached_property
+    def _places(self) -> Places:
+        """Where activations and results of a block lie, in regions of their own if they fit.
+
+        All activations stay if they fit, else blocks come into two places; results have two.
+        """
+        p, tiles = self.params, -(-self.tokens // self.params.rows)
         results = self._part_outputs // p.group * group_rows(self.result)
-        fit = p.activation_rows // (self.source_rows + results)
-        return min(-(-self.tokens // p.rows), fit, p.instructions - OTHERS - 2)
+        most = min(tiles, p.instructions - OTHERS - 2)
+        for fit in range(most, 0, -1):
+            sources = 1 if fit == tiles else 2
+            found = places(
+                p.activation_rows,
+                p.region_rows(Memory.ACTIVATIONS),
+                (fit * self.source_rows, sources),
+                (fit * results, 2),
+            )
+            if found:
+                (first, *others), destinations = found
+                return Places(fit, [first, *(others or [first])], destinations)
+        fit = min(most, p.activation_rows // (self.source_rows + results))
+        return Places(fit, [0, 0], [fit * self.source_rows])
 
     @cached_property
     def source_rows(self) -> int:
@@ -181,14 +211,10 @@ class TiledGemm:
         """Rows of results of a block, by what is stored together: here a part."""
         for outputs in self.parts:
             groups = tiles * self._result_groups(outputs)
-            yield tensor_moves(self._results_row, groups, self.result)
+            yield tensor_moves(0, groups, self.result)
 
     def _result_groups(self, outputs: int) -> int:
         return -(-outputs // self.params.group)
-
-    @property
-    def _results_row(self) -> int:
-        return self._block_tiles * self.source_rows
 
     # Programs.
 
@@ -203,79 +229,57 @@ class TiledGemm:
 
     def _programs(self, most: int | None) -> list[list[Instruction]]:
         order = steps(len(self.blocks), len(self.parts), weights_stay=self.weights_stay)
-        pieces = [
-            [*self._load_part(0, 0), *self._step(step)] if k == 0 else self._step(step)
-            for k, step in enumerate(order)
-        ]
+        pieces = [self._piece(k, step) for k, step in enumerate(order)]
         first = [configure(self.mantissa, self.result)]
-        return packed(pieces, first, Instruction(Opcode.HALT), most)
+        ordered = pipelined(pieces, results_stay=len(self._places.destinations) > 1)
+        return packed(ordered, first, Instruction(Opcode.HALT), most)
 
-    def _load_part(self, part: int, half: int) -> list[Instruction]:
-        p = self.params
-        base = {Memory.WEIGHTS: p.weight_rows // 2, Memory.SCALES: p.scale_rows // 2}
-        return [
-            move_instruction(Opcode.LOAD, move._replace(row=half * base[move.memory]))
-            for move in self._moves[1][part]
+    def _piece(self, number: int, step: Step) -> Piece[Instruction]:
+        """Loads, gemms and stores of a step."""
+        destinations = self._places.destinations
+        row = destinations[number % len(destinations)]
+        weights, activations = self._loads(step)
+        stores = [
+            move_instruction(Opcode.STORE, move._replace(row=row))
+            for move in self._moves[2][step.block][step.part]
         ]
+        gemms = [self._gemm(step, tile, row) for tile in range(self.blocks[step.block])]
+        return Piece(weights[:1], [*weights[1:], *activations], gemms, stores)
 
-    def _step(self, step: Step) -> list[Instruction]:
-        results = self._moves[2]
-        # The port has brought the next part before it takes a store.
-        return [
-            *self._work(step),
-            *(move_instruction(Opcode.STORE, move) for move in results[step.block][step.part]),
-        ]
+    def _loads(self, step: Step) -> tuple[list[Instruction], list[Instruction]]:
+        """What the step needs and is not there: weights and scales, activations."""
+        blocks, parts, _ = self._moves
+        source = self._places.sources[step.block_half]
+        return (
+            [
+                move_instruction(
+                    Opcode.LOAD, move._replace(row=self._weight_row(step, move.memory))
+                )
+                for move in parts[step.part]
+                if step.new_part
+            ],
+            [
+                move_instruction(Opcode.LOAD, move._replace(row=source))
+                for move in blocks[step.block]
+                if step.new_block
+            ],
+        )
 
-    def _work(self, step: Step) -> list[Instruction]:
-        """Loads and gemms of a step."""
-        blocks = self._moves[0]
-        tiles, outputs = self.blocks[step.block], self.parts[step.part]
-        # A unit of work is a token tile, or of a single one a group of results.
-        groups = self._result_groups(outputs)
-        units, unit_outputs = (tiles, outputs) if tiles > 1 else (groups, self.params.group)
-        early = 0
-        before: list[Instruction] = []
-        after: list[Instruction] = []
-        if step.ahead is not None:
-            weights, scales = self._load_part(step.ahead, 1 - step.half)
-            cycles = -(-unit_outputs // self.params.columns) * self.groups * (1 + self.mantissa)
-            times = [
-                load_time(self.params, Memory(load["memory"]), load["rows"])
-                for load in (weights, scales)
-            ]
-            early = beside_weights(units, cycles, *times)
-            before, after = ([weights], [scales]) if early else ([scales, weights], [])
-        return [
-            *(move_instruction(Opcode.LOAD, move) for move in blocks[step.block] if step.fetch),
-            *before,
-            *self._gemms(step, 0, early),
-            *after,
-            *self._gemms(step, early, units),
-        ]
+    def _weight_row(self, step: Step, memory: Memory) -> int:
+        return step.part_half * (self.params.depth(memory) // 2)
 
-    def _gemms(self, step: Step, first: int, end: int) -> Iterator[Instruction]:
-        """Units of work ``first`` to ``end``."""
-        outputs, group = self.parts[step.part], self.params.group
-        if self.blocks[step.block] > 1:
-            for tile in range(first, end):
-                yield self._gemm(step, tile, 0, outputs)
-        elif first < end:
-            yield self._gemm(step, 0, first * group, min(end * group, outputs))
-
-    def _gemm(self, step: Step, tile: int, begin: int, end: int) -> Instruction:
-        """A token tile times outputs ``begin`` to ``end`` of the part."""
-        p = self.params
-        before = begin // p.columns * self.groups  # groups of weights
-        results = tile * self._result_groups(self.parts[step.part]) + begin // p.group
+    def _gemm(self, step: Step, tile: int, row: int) -> Instruction:
+        """A token tile times a part; results of the step are from ``row`` on."""
+        results = tile * self._result_groups(self.parts[step.part])
         return Instruction(
             Opcode.GEMM,
             {
-                "source": tile * self.source_rows,
-                "weights": step.half * (p.weight_rows // 2) + before * self._weight_beats,
-                "scales": step.half * (p.scale_rows // 2) + before,
-                "destination": self._results_row + results * group_rows(self.result),
+                "source": self._places.sources[step.block_half] + tile * self.source_rows,
+                "weights": self._weight_row(step, Memory.WEIGHTS),
+                "scales": self._weight_row(step, Memory.SCALES),
+                "destination": row + results * group_rows(self.result),
                 "inputs": self.inputs,
-                "outputs": end - begin,
+                "outputs": self.parts[step.part],
             },
         )
 

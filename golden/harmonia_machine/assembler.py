@@ -41,9 +41,7 @@ _LANGUAGE = Assembler(
             "causal_limit": _START.causal_limit,
         },
         Opcode.GEMM: {"low_halves": 0, "token_tiles": 1, "maxima": 0, "register": 0},
-        Opcode.CONVERT: dict.fromkeys(
-            ("low_halves", "metadata", "part", "tokens", "short", "background"), 0
-        ),
+        Opcode.CONVERT: dict.fromkeys(("low_halves", "metadata", "part", "tokens", "short"), 0),
         Opcode.LEARN: {"first": 0, "last": 0},
         Opcode.CLEAR: {"part": 0},
     },

@@ -265,7 +265,7 @@ class Head:
         self._convert_queries(place)
         newest = (self.tokens - 1) // p.group
         if self._new_values:
-            self._convert_values(newest, background=True)
+            self._convert_values(newest)
         self._score(tile, place)
         if self._new_values:
             self.values.store(newest, self.tokens)
@@ -295,7 +295,7 @@ class Head:
             self._write_tokens_of(tile)
             self._raise(tile, self._place(tile))
             more = tile + 1 < tiles
-            self._convert_powers(tile, self._place(tile), background=more)
+            self._convert_powers(tile, self._place(tile))
             if more:
                 self._write_tokens_of(tile + 1)
                 self._score(tile + 1, self._place(tile + 1))
@@ -303,7 +303,7 @@ class Head:
             if tile + 2 < tiles:
                 place = self._place(tile + 2)
                 self._load_tokens(tile + 2, queries, place.queries, self.tokens)
-                self._convert_queries(place, background=True)
+                self._convert_queries(place)
             self._write_tokens_of(tile)
             self._weigh(tile, self._place(tile))
             keep(tile)
@@ -322,13 +322,12 @@ class Head:
             return self.tokens
         return min(self.tokens, (tile + 1) * self.builder.params.rows)
 
-    def _convert_queries(self, place: "_Place", *, background: bool = False) -> None:
+    def _convert_queries(self, place: "_Place") -> None:
         self.builder.convert(
             Conversion.ACTIVATIONS,
             source=place.queries,
             elements=self.channels,
             destination=place.activations,
-            background=background,
         )
 
     def _score(self, tile: int | None, place: "_Place") -> None:
@@ -362,15 +361,12 @@ class Head:
             total=place.total,
         )
 
-    def _convert_powers(
-        self, tile: int | None, place: "_Place", *, background: bool = False
-    ) -> None:
+    def _convert_powers(self, tile: int | None, place: "_Place") -> None:
         self.builder.convert(
             Conversion.ACTIVATIONS,
             source=place.scores,
             elements=self._visible(tile),
             destination=self.weight_row,
-            background=background,
         )
 
     def _weigh(self, tile: int | None, place: "_Place") -> None:
@@ -432,7 +428,7 @@ class Head:
             short=not self.keys.has_low(unit, self.tokens),
         )
 
-    def _convert_values(self, group: int, *, background: bool = False) -> None:
+    def _convert_values(self, group: int) -> None:
         p = self.builder.params
         self.builder.convert(
             Conversion.VALUES,
@@ -443,7 +439,6 @@ class Head:
             metadata=self.values.metadata_row(group),
             tokens=min(p.group, self.tokens - group * p.group),
             short=not self.values.has_low(group, self.tokens),
-            background=background,
         )
 
     def _clear_boundary(self) -> None:

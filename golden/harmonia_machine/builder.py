@@ -150,7 +150,6 @@ class Builder(BaseBuilder[Instruction]):
         part: int = 0,
         tokens: int = 0,
         short: bool = False,
-        background: bool = False,
     ) -> None:
         self.emit(
             Opcode.CONVERT,
@@ -163,7 +162,6 @@ class Builder(BaseBuilder[Instruction]):
             part=part,
             tokens=tokens,
             short=int(short),
-            background=int(background),
         )
 
     def vector(
@@ -267,11 +265,10 @@ class Builder(BaseBuilder[Instruction]):
         )
         return results
 
-    def layer(self, source: int, tokens: int, weights: Weights, *, overlap: bool = True) -> int:
+    def layer(self, source: int, tokens: int, weights: Weights) -> int:
         """A linear layer whose results are converted: activations for the next; their line.
 
-        All weights are on chip. With ``overlap`` a token tile is converted while the next one is
-        computed.
+        All weights are on chip. A token tile is converted and stored while the next is computed.
         """
         p = self.params
         groups, tiles = groups_of(p, weights.inputs), tiles_of(p, weights.outputs)
@@ -293,36 +290,40 @@ class Builder(BaseBuilder[Instruction]):
                 self.load(memory, tile * groups, groups, line)
                 line += p.lines(memory, groups)
         self.configure(lanes=range(p.rows))
-        self.wait()
-        for tile in range(token_tiles):
-            line = source + tile * self.activation_lines(groups)
-            self.move_activations(Opcode.LOAD, 0, groups, line)
+        # Tiles alternate between two places, in regions of their own where these are large enough.
+        quarter, half = p.activation_rows // 4, p.halves_rows // 2
+        sources, converted = [0, 0], [groups, groups]
+        if max(groups, result_groups) <= quarter:
+            sources, converted = [0, quarter], [2 * quarter, 3 * quarter]
+        size = self.activation_lines(groups)
+        self.move_activations(Opcode.LOAD, sources[0], groups, source)
+        for tile in range(token_tiles + 1):
+            k = tile % 2
+            if tile < token_tiles:
+                self.gemm(
+                    Operand.WEIGHTS,
+                    source=sources[k],
+                    operands=0,
+                    metadata=0,
+                    destination=k * half,
+                    groups=groups,
+                    tiles=tiles,
+                )
             if tile:
-                self._convert_results(tile - 1, tiles, groups, weights.outputs, overlap)
-            self.gemm(
-                Operand.WEIGHTS,
-                source=0,
-                operands=0,
-                metadata=0,
-                destination=tile % 2 * tiles * p.tile_words,
-                groups=groups,
-                tiles=tiles,
-            )
+                self._convert_results(1 - k, weights.outputs, converted[1 - k])
+            if tile + 1 < token_tiles:
+                line = source + (tile + 1) * size
+                self.move_activations(Opcode.LOAD, sources[1 - k], groups, line)
             if tile:
-                self._keep_results(tile - 1, groups, result_groups, results)
-        self._convert_results(token_tiles - 1, tiles, groups, weights.outputs, False)
-        self._keep_results(token_tiles - 1, groups, result_groups, results)
+                self._keep_results(tile - 1, converted[1 - k], result_groups, results)
         return results
 
-    def _convert_results(
-        self, tile: int, tiles: int, groups: int, outputs: int, background: bool
-    ) -> None:
+    def _convert_results(self, half: int, outputs: int, destination: int) -> None:
         self.convert(
             Conversion.ACTIVATIONS,
-            source=tile % 2 * tiles * self.params.tile_words,
+            source=half * (self.params.halves_rows // 2),
             elements=outputs,
-            destination=groups,
-            background=background,
+            destination=destination,
         )
 
     def _keep_results(self, tile: int, row: int, groups: int, results: int) -> None:

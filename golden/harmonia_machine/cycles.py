@@ -1,13 +1,12 @@
 """How long a program takes: every cycle of the hardware, given the memory's latency.
 
 The memory takes a request or a line in every cycle and offers its answer ``latency`` cycles later.
-Instructions follow each other, and a background load runs beside them; the formulas below are held
-against the RTL, cycle for cycle. Cycles of an instruction are counted from the one after it was
-checked to the one in which the next is fetched.
+The formulas below are held against the RTL, cycle for cycle. Cycles of an instruction are counted
+from the one in which it is issued to the first in which its unit is idle; when it is issued says
+:mod:`tilewright.golden.machine.clock`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -16,11 +15,21 @@ from tilewright.golden.harmonia.offset_stream import SELECTION_CYCLES
 from tilewright.golden.harmonia_machine.isa import (
     Instruction,
     Settings,
+    extents,
     groups_of,
     tiles_of,
     words_of,
 )
-from tilewright.golden.machine.clock import CONTROL_CYCLES, Clock, vector_cycles
+from tilewright.golden.machine.clock import (
+    Task,
+    Work,
+    busy_cycles,
+    move_task,
+    regions_of,
+    schedule,
+    vector_cycles,
+)
+from tilewright.golden.machine.instruction import scalar_operands
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.params.harmonia_machine import (
     Conversion,
@@ -31,94 +40,80 @@ from tilewright.golden.params.harmonia_machine import (
     Opcode,
     Operand,
 )
+from tilewright.golden.params.machine import SCALARS, UnitOfWork
 
 FIRST_BEAT = 1  # of a gemm, convert or learn: the cycle in which it is offered
-NOTICED = 2  # from the cycle that writes the last row to the next fetch
-
-
-@dataclass
-class _Clock(Clock):
-    """A clock that also knows when the conversion path is idle."""
-
-    path_idle: int = 0  # the first cycle in which it is idle
+NOTICED = 2  # from the cycle that writes the last row to the one behind its idle unit
 
 
 def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
     """Counters of a program that halted, by where the time goes."""
-    clock, counts = _Clock(), dict.fromkeys(_TIMES, 0)
-    clock.follow(params, outcome, latency)
-    for step in outcome.trace:
-        instruction, settings = step.instruction, step.settings
-        reached = clock.reach(step)
-        counts[Counter.CYCLES] += reached
-        counts[Counter.CONTROL] += reached
-        start, stalled = clock.now, _stalled(clock, instruction)
-        waits = _advance(params, clock, instruction, settings, latency)
-        spent = clock.now - start
-        counts[Counter.CYCLES] += spent
-        counts[Counter.CONTROL] += CONTROL_CYCLES
-        counts[Counter.MATRIX_WAITS] += waits
-        kind = _KINDS.get(instruction.opcode)
-        if kind is not None:
-            counts[kind] += spent - CONTROL_CYCLES - stalled
-        counts[Counter.VECTOR] += stalled
-    return counts
-
-
-_KINDS = {
-    Opcode.LOAD: Counter.MEMORY,
-    Opcode.STORE: Counter.MEMORY,
-    Opcode.WAIT: Counter.MEMORY,
-    Opcode.HALT: Counter.MEMORY,
-    Opcode.GEMM: Counter.GEMM,
-    Opcode.VECTOR: Counter.VECTOR,
-    Opcode.CONVERT: Counter.VECTOR,
-    Opcode.LEARN: Counter.VECTOR,
-    Opcode.CLEAR: Counter.VECTOR,
-}
-# All others wait for a conversion in the background before they are checked.
-_BESIDE_CONVERSION = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.TILED_GEMM, Opcode.LOOP)
-_TIMES = (
-    *(Counter.CYCLES, Counter.CONTROL, Counter.MEMORY, Counter.GEMM, Counter.VECTOR),
-    Counter.MATRIX_WAITS,
-)
-
-
-def _advance(
-    params: HarmoniaParams, clock: _Clock, x: Instruction, settings: Settings, latency: int
-) -> int:
-    """Moves the clock; the cycles in which a sum waited for the array."""
-    checked = clock.now + CONTROL_CYCLES + _stalled(clock, x)  # the cycle after the last of these
     waits = 0
+
+    def task_of(x: Instruction, settings: Settings) -> Task | None:
+        nonlocal waits
+        if x.opcode is Opcode.GEMM:
+            waits += gemm_cycles(params, settings, x).matrix_waits
+        return task(params, x, settings, latency)
+
+    clock, work = schedule(params, outcome, latency, task_of)
+    busy = busy_cycles(work)
+    return {
+        Counter.CYCLES: clock.now,
+        Counter.CONTROL: clock.control,
+        Counter.MATRIX_WAITS: waits,
+        **{counter: busy[unit] for unit, counter in BUSY.items()},
+    }
+
+
+def timeline(params: HarmoniaParams, outcome: Outcome, latency: int) -> list[Work]:
+    """What every unit of a program that halted did, and when, in the order of the program."""
+    _, work = schedule(params, outcome, latency, lambda x, s: task(params, x, s, latency))
+    return work
+
+
+BUSY = {
+    UnitOfWork.LOAD: Counter.LOAD,
+    UnitOfWork.STORE: Counter.STORE,
+    UnitOfWork.MATRIX: Counter.GEMM,
+    UnitOfWork.VECTOR: Counter.VECTOR,
+    UnitOfWork.CONVERT: Counter.CONVERT,
+}
+
+
+def task(params: HarmoniaParams, x: Instruction, settings: Settings, latency: int) -> Task | None:
+    """What an instruction needs of its unit; None if it has none."""
+    if x.opcode in (Opcode.CONFIGURE, Opcode.TILED_GEMM, Opcode.LOOP):
+        return None
+    regions = regions_of(params, extents(params, x)) | _scalars(x) << _SCALARS_PLACE
     match x.opcode:
-        case Opcode.CONFIGURE | Opcode.TILED_GEMM | Opcode.LOOP:
-            clock.now = checked
-        case Opcode.WAIT | Opcode.HALT:
-            clock.wait(checked)
         case Opcode.LOAD | Opcode.STORE:
-            clock.move(params, x, checked, latency, Memory(x["memory"]))
+            return move_task(params, x, Memory(x["memory"]), regions, latency)
         case Opcode.GEMM:
-            cycles, waits = gemm_cycles(params, settings, x)
-            clock.now = checked + cycles
+            return Task(UnitOfWork.MATRIX, gemm_cycles(params, settings, x).cycles, regions)
         case Opcode.VECTOR:
-            rows = words_of(params, x["elements"])
-            clock.now = checked + vector_cycles(params, x, rows)
+            cycles = vector_cycles(params, x, words_of(params, x["elements"]))
+            return Task(UnitOfWork.VECTOR, cycles, regions)
         case Opcode.CONVERT:
             cycles = convert_cycles(params, x)
-            clock.path_idle = checked + cycles - 1
-            clock.now = checked if x["background"] else checked + cycles
         case Opcode.LEARN:
-            clock.now = checked + learn_cycles(x)
+            cycles = learn_cycles(x)
         case Opcode.CLEAR:
-            clock.now = checked + x["rows"] + 1
-    return waits
+            cycles = x["rows"] + 1
+    return Task(UnitOfWork.CONVERT, cycles, regions)
 
 
-def _stalled(clock: _Clock, x: Instruction) -> int:
-    """Cycles for which an instruction waits for a conversion in the background."""
-    if x.opcode in _BESIDE_CONVERSION:
-        return 0
-    return max(0, clock.path_idle + 1 - (clock.now + CONTROL_CYCLES))
+_SCALARS_PLACE = 128  # behind the bits of all regions
+
+
+def _scalars(x: Instruction) -> int:
+    """The scalar registers that an instruction reads or writes, a bit each: held like regions."""
+    if x.opcode is Opcode.VECTOR:
+        return sum(1 << number for number in scalar_operands(x))
+    if x.opcode is Opcode.GEMM and x["maxima"]:
+        numbers = range(x["register"], x["register"] + x["token_tiles"])
+        return sum(1 << number % SCALARS for number in numbers)
+    return 0
 
 
 class GemmCycles(NamedTuple):

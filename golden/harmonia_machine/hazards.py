@@ -1,12 +1,12 @@
 """What a program must not do and the hardware does not check.
 
-Instructions read and write their memories row by row, so the result of one that reads what it has
-written would depend on its timing. Loads of operands run in the background, and so may
-conversions; the operand memories have one write port, which both of them use.
+An instruction reads and writes its memories row by row, so the result of one that reads what it has
+written would depend on its timing. Instructions that run at the same time touch different regions
+of the memories: between them there are no hazards.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, product
+from itertools import combinations
 from typing import NamedTuple
 
 from tilewright.golden.harmonia_machine.isa import (
@@ -16,7 +16,7 @@ from tilewright.golden.harmonia_machine.isa import (
     expand,
     extents,
 )
-from tilewright.golden.machine.extent import Extent, Hazard, read_after_write, read_before_load
+from tilewright.golden.machine.extent import Extent, Hazard, read_after_write
 from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.machine.loops import walk
 from tilewright.golden.params.harmonia_machine import (
@@ -46,30 +46,16 @@ def first_hazard(params: HarmoniaParams, program: Sequence[Instruction]) -> Haza
 
     One that stops the machine ends the program.
     """
-    loading: list[Extent] = []  # rows that a load in the background brings
-    converting = _Ranges([], [])  # of a conversion in the background
     for number, x, problem in _parts(params, program):
         if problem:
             return Hazard(number, f"loop, {problem}")
         if check(params, x) is not Error.NONE:
             return None
-        now = _ranges(params, x)
-        if x.opcode not in (Opcode.GEMM, Opcode.CONFIGURE, Opcode.LOOP):
-            converting = _Ranges([], [])  # it waits for the conversion
-        problem = (
-            _within(x, now) or _beside_load(x, now, loading) or _beside_conversion(now, converting)
-        )
+        problem = _within(x, _ranges(params, x))
         if problem:
             return Hazard(number, f"{x.opcode.name.lower()}, {problem}")
-        match x.opcode:
-            case Opcode.LOAD | Opcode.STORE | Opcode.WAIT:
-                # Whatever needs the memory port waits for the load before it.
-                background = x.opcode is Opcode.LOAD and Memory(x["memory"]).background
-                loading = now.writes if background else []
-            case Opcode.CONVERT if x["background"]:
-                converting = now
-            case Opcode.HALT:
-                return None
+        if x.opcode is Opcode.HALT:
+            return None
     return None
 
 
@@ -97,27 +83,6 @@ def _within(x: Instruction, now: _Ranges) -> str | None:
     for one, other in combinations(now.writes, 2):
         if one.overlaps(other):
             return f"writes {one} and {other}"
-    return None
-
-
-def _beside_load(x: Instruction, now: _Ranges, loading: list[Extent]) -> str | None:
-    problem = read_before_load(now.reads, loading)
-    if problem:
-        return problem
-    if x.opcode in (Opcode.CONVERT, Opcode.CLEAR):
-        for one, other in product(now.writes, loading):
-            if one.memory >= Memory.OPERANDS:
-                return f"writes {one} without a wait for the load of {other}"
-    return None
-
-
-def _beside_conversion(now: _Ranges, converting: _Ranges) -> str | None:
-    for one, other in product(now.reads, converting.writes):
-        if one.overlaps(other):
-            return f"reads {one} without a wait for the conversion to {other}"
-    for one, other in product(now.writes, converting.reads):
-        if one.overlaps(other):
-            return f"writes {one} without a wait for the conversion of {other}"
     return None
 
 

@@ -212,7 +212,6 @@ def expand(params: HarmoniaParams, settings: Settings, x: Instruction) -> Iterat
             yield from load(stays, first + k, k * x["groups"])
         for passing in range(x[passes]):
             yield from load(passes, passing, 0)
-            yield Instruction(Opcode.WAIT)
             yield Instruction(
                 Opcode.GEMM,
                 {

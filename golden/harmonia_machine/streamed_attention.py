@@ -202,7 +202,7 @@ class _Program:
             self._wait_for_halves(part + 1 if more else None, part)
             values = self._loads(self.values, part + 1)
             self._bring(values, 1)
-            self._convert(part, background=more)
+            self._convert(part)
             if more:
                 self._gemm(self.keys, part + 1)
                 b.wait()
@@ -270,13 +270,12 @@ class _Program:
             self.builder.scalar_vector(Operation.MULTIPLY, _SUMS, _SUMS, _SCALE)
             self.builder.scalar_vector(Operation.ADD, _SUMS, _SUMS, _TOTAL)
 
-    def _convert(self, part: int, *, background: bool) -> None:
+    def _convert(self, part: int) -> None:
         self.builder.convert(
             Conversion.ACTIVATIONS,
             source=self._scores(part),
             elements=self._size(part),
             destination=self.powers,
-            background=background,
         )
 
     def _gemm(self, tensor: _Tensor, part: int) -> None:

@@ -1,9 +1,8 @@
 """A GEMM of any size as programs that move tiles while they compute.
 
 Unlike the instruction ``tiled_gemm``, which computes when its tiles have come, these programs bring
-the next part of the weights while the array works on the part before. Activations come in the
-foreground; results, in fp16, leave together after every step. What a program does not hold in its
-instruction memory is left to the next: memories keep their contents.
+the next weights and activations while the array works, and store results, in fp16, meanwhile. What
+a program does not hold in its instruction memory is left to the next: memories keep their contents.
 
 Programs depend on sizes alone. :meth:`TiledGemm.memory` is what they start with.
 """
@@ -26,11 +25,12 @@ from tilewright.golden.harmonia_machine.layout import (
 )
 from tilewright.golden.machine.tiling import (
     LEAST_PARTS,
+    Piece,
     Step,
-    beside_weights,
     cut,
-    load_time,
     packed,
+    pipelined,
+    places,
     require_shapes,
     steps,
 )
@@ -84,25 +84,43 @@ class TiledGemm:
         return groups_of(self.params, self.inputs)
 
     @cached_property
-    def _block_tiles(self) -> int:
-        """Token tiles of a block."""
-        p = self.params
-        fit = min(p.activation_rows // self.groups, p.halves_rows // p.tile_words)
-        return min(-(-self.tokens // p.rows), fit, (1 << TILE_FIELD) - 1)
+    def _sources(self) -> tuple[int, list[int]]:
+        """Token tiles of a block, and the rows of activations of one block and of the next.
+
+        All activations stay if they fit, else blocks come into two places, or into one.
+        """
+        p, tiles = self.params, -(-self.tokens // self.params.rows)
+        region, most = p.region_rows(Memory.MANTISSAS), min(tiles, (1 << TILE_FIELD) - 1)
+        results = max(1, p.halves_rows // 2 // p.tile_words)
+        if tiles <= min(most, results) and tiles * self.groups <= p.activation_rows:
+            return tiles, [0, 0]
+        for fit in range(min(most, results), 0, -1):
+            found = places(p.activation_rows, region, (fit * self.groups, 2))
+            if found:
+                return fit, found[0]
+        return min(most, results, p.activation_rows // self.groups), [0, 0]
 
     @cached_property
     def _part_tiles(self) -> int:
         """Tiles of columns of a part: half of the operand memory, and results of a block."""
         p = self.params
         overlapping = -(-tiles_of(p, self.outputs) // LEAST_PARTS)
-        results = p.halves_rows // (self._block_tiles * p.tile_words)
+        results = max(1, p.halves_rows // 2 // (self._sources[0] * p.tile_words))
         fit = min(p.operand_rows // 2 // self.groups, results, (1 << COUNT_FIELD) - 1)
         return min(overlapping, fit)
 
     @cached_property
+    def _destinations(self) -> list[int]:
+        """Rows of the results of one step and of the next; one place if there is no room."""
+        p = self.params
+        rows = self._sources[0] * self._part_tiles * p.tile_words
+        found = places(p.halves_rows, p.region_rows(Memory.FP16), (rows, 2))
+        return found[0] if found else [0]
+
+    @cached_property
     def blocks(self) -> list[int]:
         """Token tiles of every block."""
-        return cut(-(-self.tokens // self.params.rows), self._block_tiles)
+        return cut(-(-self.tokens // self.params.rows), self._sources[0])
 
     @cached_property
     def parts(self) -> list[int]:
@@ -143,10 +161,8 @@ class TiledGemm:
 
     def _programs(self, most: int | None) -> list[list[Instruction]]:
         stay = self.dataflow is Dataflow.COLUMN_MAJOR
-        pieces = [
-            [*self._load_part(0, 0), *self._step(step)] if k == 0 else self._step(step)
-            for k, step in enumerate(steps(len(self.blocks), len(self.parts), weights_stay=stay))
-        ]
+        order = steps(len(self.blocks), len(self.parts), weights_stay=stay)
+        pieces = [self._piece(k, step) for k, step in enumerate(order)]
         lanes = (1 << self.params.rows) - 1
         start = Settings()
         fields = {
@@ -156,68 +172,52 @@ class TiledGemm:
             "causal_limit": start.causal_limit,
         }
         first = [Instruction(Opcode.CONFIGURE, fields)]
-        return packed(pieces, first, Instruction(Opcode.HALT), most)
+        ordered = pipelined(pieces, results_stay=len(self._destinations) > 1)
+        return packed(ordered, first, Instruction(Opcode.HALT), most)
 
-    def _load_part(self, part: int, half: int) -> list[Instruction]:
-        row = half * (self.params.operand_rows // 2)
-        return [_instruction(Opcode.LOAD, move._replace(row=row)) for move in self._moves[1][part]]
-
-    def _step(self, step: Step) -> list[Instruction]:
-        blocks, _, results = self._moves
-        token_tiles, tiles = self.blocks[step.block], self.parts[step.part]
-        # A unit of work is a token tile, or of a single one a tile of columns: either way results
-        # of the units follow each other.
-        units, unit_tiles = (token_tiles, tiles) if token_tiles > 1 else (tiles, 1)
-        early = 0
-        before: list[Instruction] = []
-        after: list[Instruction] = []
-        if step.ahead is not None:
-            weights, scales = self._load_part(step.ahead, 1 - step.half)
-            times = [
-                load_time(self.params, Memory(load["memory"]), load["rows"])
-                for load in (weights, scales)
-            ]
-            early = beside_weights(units, unit_tiles * self.groups, *times)
-            before, after = ([weights], [scales]) if early else ([scales, weights], [])
-        # The port has brought the next part before it takes the store.
-        return [
-            *(_instruction(Opcode.LOAD, move) for move in blocks[step.block] if step.fetch),
-            *before,
-            *self._gemms(step, 0, early),
-            *after,
-            *self._gemms(step, early, units),
-            _instruction(Opcode.STORE, results[step.block][step.part]),
+    def _piece(self, number: int, step: Step) -> Piece[Instruction]:
+        blocks, parts, results = self._moves
+        weights = [
+            _instruction(Opcode.LOAD, move._replace(row=self._weight_row(step)))
+            for move in parts[step.part]
+            if step.new_part
         ]
+        row = self._sources[1][step.block_half]
+        activations = [
+            _instruction(Opcode.LOAD, move._replace(row=row))
+            for move in blocks[step.block]
+            if step.new_block
+        ]
+        destination = self._destinations[number % len(self._destinations)]
+        store = results[step.block][step.part]._replace(row=destination)
+        return Piece(
+            weights[:1],
+            [*weights[1:], *activations],
+            [self._gemm(step, destination)],
+            [_instruction(Opcode.STORE, store)],
+        )
 
-    def _gemms(self, step: Step, first: int, end: int) -> list[Instruction]:
-        """Units of work ``first`` to ``end``, if any, at once."""
-        p, token_tiles, tiles = self.params, self.blocks[step.block], self.parts[step.part]
-        if first == end:
-            return []
-        row = step.half * (p.operand_rows // 2)
-        fields = {
-            "operand": int(Operand.WEIGHTS),
-            "source": 0,
-            "maxima": 0,
-            "register": 0,
-            "operands": row,
-            "low_halves": 0,
-            "metadata": row,
-            "destination": first * p.tile_words,
-            "groups": self.groups,
-            "tiles": end - first,
-            "token_tiles": 1,
-        }
-        if token_tiles > 1:
-            fields |= {
-                "source": first * self.groups,
-                "destination": first * tiles * p.tile_words,
-                "tiles": tiles,
-                "token_tiles": end - first,
-            }
-        else:
-            fields |= dict.fromkeys(("operands", "metadata"), row + first * self.groups)
-        return [Instruction(Opcode.GEMM, fields)]
+    def _weight_row(self, step: Step) -> int:
+        return step.part_half * (self.params.operand_rows // 2)
+
+    def _gemm(self, step: Step, destination: int) -> Instruction:
+        row = self._weight_row(step)
+        return Instruction(
+            Opcode.GEMM,
+            {
+                "operand": int(Operand.WEIGHTS),
+                "source": self._sources[1][step.block_half],
+                "operands": row,
+                "low_halves": 0,
+                "metadata": row,
+                "destination": destination,
+                "groups": self.groups,
+                "tiles": self.parts[step.part],
+                "token_tiles": self.blocks[step.block],
+                "maxima": 0,
+                "register": 0,
+            },
+        )
 
     # Data.
 

@@ -1,69 +1,188 @@
-"""Where the controller and the memory port are: cycles of what all accelerators' programs have."""
+"""When instructions are issued and end: cycles of what all accelerators' programs have.
 
-from dataclasses import dataclass
+Instructions are issued in the order of the program, each to its unit, which runs it beside those of
+the other units. One waits until its unit is idle and no other unit holds a region of a memory that
+it touches; a load also waits for a store of the same lines, and a store for such a load. From then
+on it needs nothing that others use, so its duration does not depend on them.
+"""
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from tilewright.golden.machine.extent import Extent
 from tilewright.golden.machine.instruction import BaseInstruction, works_on_scalars
 from tilewright.golden.machine.machine import Outcome, Step
 from tilewright.golden.machine.moves import load_cycles, store_cycles, takes_beats
 from tilewright.golden.machine.stream import StreamClock
-from tilewright.golden.params.machine import Kind, MachineMemory, MachineParams
+from tilewright.golden.params.machine import (
+    REGIONS,
+    Kind,
+    MachineMemory,
+    MachineParams,
+    UnitOfWork,
+)
 from tilewright.golden.params.vector import Operation
 
 CONTROL_CYCLES = 4  # fetch, decode, measure, check
 
+_NO_LINES = range(0)
+
+
+class Work(NamedTuple):
+    """An instruction on its unit, which is busy from behind ``begin`` to before ``end``."""
+
+    unit: UnitOfWork
+    begin: int  # the cycle in which it is issued
+    end: int  # the first cycle in which the unit is idle
+    number: int  # of the instruction in the program
+    instruction: Any
+
+
+class Task(NamedTuple):
+    """What an instruction needs of its unit."""
+
+    unit: UnitOfWork
+    cycles: int  # from the one in which it is issued to the first in which the unit is idle
+    regions: int  # that it touches: a bit each
+    lines: range = _NO_LINES  # of external memory
+
 
 @dataclass
 class Clock:
-    """Advances from instruction to instruction; ``checked`` is the cycle behind their checking."""
+    """Advances from instruction to instruction."""
 
     now: int = 0  # the cycle in which the next instruction is fetched
-    port_idle: int = 0  # the first cycle in which the memory port is idle
+    control: int = 0  # cycles spent on fetching, decoding, measuring and checking
     stream: StreamClock | None = None  # of instructions from external memory
+    idle: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))
+    held: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))  # regions of each unit
+    lines: list[range] = field(default_factory=lambda: [_NO_LINES] * len(UnitOfWork))
 
     def follow(self, params: MachineParams, outcome: Outcome, latency: int) -> None:
         """Be the clock of a program that has come to its end."""
         self.stream = StreamClock(params, latency) if outcome.streamed else None
 
-    def reach(self, step: Step) -> int:
-        """Advance to the cycle that fetches an instruction; how many cycles passed.
+    def reach(self, step: Step) -> None:
+        """Advance to the cycle that fetches an instruction.
 
         A loop that goes back or ends takes a cycle.
         """
         if step.fetch is None:
-            return 0
+            return
         before = self.now
         self.now += step.fetch.turns
         if self.stream:
             self.stream.moved(self.now, step.fetch.base)
             self.now = max(self.now, self.stream.present(step.fetch.number))
-        return self.now - before
+        self.control += self.now - before
 
-    def wait(self, checked: int) -> None:
+    def wait(self) -> None:
         """Advance over a wait or a halt."""
-        self.now = max(checked, self.port_idle) + 1
+        self._go_on(max(self._checked, *self.idle))
 
-    def move(
-        self,
-        params: MachineParams,
-        x: BaseInstruction,
-        checked: int,
-        latency: int,
-        memory: MachineMemory,
-    ) -> None:
-        """Advance over a load or store of rows of ``memory``."""
-        load = x.opcode.name == "LOAD"
-        issued = max(checked, self.port_idle)
-        if load:
-            beats, first = takes_beats(params, memory, x), x["line"] % params.memory_channels
-            cycles = load_cycles(params, memory, x["rows"], latency, beats=beats, first=first)
-        else:
-            cycles = store_cycles(params, memory, x["rows"], latency)
-        self.port_idle = issued + cycles
-        self.now = 1 + (issued if load and memory.background else self.port_idle)
+    def skip(self) -> None:
+        """Advance over an instruction that no unit runs."""
+        self._go_on(self._checked)
+
+    def issue(self, task: Task) -> int:
+        """Advance over an instruction that a unit runs; the cycle in which it is issued."""
+        unit, _, regions, lines = task
+        begin = max(self._checked, self.idle[unit])
+        for other, held in enumerate(self.held):
+            if held & regions and self.idle[other] > begin:
+                begin = self.idle[other]
+        if lines:
+            other = UnitOfWork.STORE if unit is UnitOfWork.LOAD else UnitOfWork.LOAD
+            theirs = self.lines[other]
+            if lines.start < theirs.stop and theirs.start < lines.stop:
+                begin = max(begin, self.idle[other])
+        self.idle[unit] = begin + task.cycles
+        self.held[unit], self.lines[unit] = regions, lines
+        self._go_on(begin)
+        return begin
+
+    @property
+    def _checked(self) -> int:
+        """The cycle in which the instruction is checked."""
+        return self.now + CONTROL_CYCLES - 1
+
+    def _go_on(self, begin: int) -> None:
+        self.control += CONTROL_CYCLES
+        self.now = begin + 1
+
+
+def schedule(
+    params: MachineParams,
+    outcome: Outcome,
+    latency: int,
+    task_of: Callable[[Any, Any], Task | None],
+) -> tuple[Clock, list[Work]]:
+    """The work of all units, in the order of the program, and the clock at its end.
+
+    ``task_of`` takes an instruction and the settings that it found, and gives None for one that no
+    unit runs.
+    """
+    clock, done = Clock(), []
+    clock.follow(params, outcome, latency)
+    number = 0
+    for step in outcome.trace:
+        x = step.instruction
+        if step.fetch is not None:
+            number = step.fetch.number
+        clock.reach(step)
+        if x.opcode.name in ("WAIT", "HALT"):
+            clock.wait()
+            continue
+        task = task_of(x, step.settings)
+        if task is None:
+            clock.skip()
+            continue
+        begin = clock.issue(task)
+        done.append(Work(task.unit, begin, begin + task.cycles, number, x))
+    return clock, done
+
+
+def busy_cycles(work: Iterable[Work]) -> list[int]:
+    """Cycles in which each unit is busy."""
+    busy = [0] * len(UnitOfWork)
+    for w in work:
+        busy[w.unit] += w.end - w.begin - 1
+    return busy
+
+
+def regions_of(params: MachineParams, touched: Iterable[Extent]) -> int:
+    """The regions that ranges of rows lie in, a bit each."""
+    mask = 0
+    for extent in touched:
+        size, place = _division(params, extent.memory)
+        first, last = extent.first // size, (extent.end - 1) // size
+        mask |= ((2 << last) - (1 << first)) << place
+    return mask
+
+
+@lru_cache(maxsize=64)  # asked for with every instruction of a program
+def _division(params: MachineParams, memory: MachineMemory) -> tuple[int, int]:
+    """Rows of a region of the memory, and the bit of its first region."""
+    return params.region_rows(memory), 2 * max(REGIONS) * int(memory.buffer)
+
+
+def move_task(
+    params: MachineParams, x: BaseInstruction, memory: MachineMemory, regions: int, latency: int
+) -> Task:
+    """What a load or store of rows of ``memory`` needs."""
+    lines = range(x["line"], x["line"] + params.lines(memory, x["rows"]))
+    if x.opcode.name == "STORE":
+        cycles = store_cycles(params, memory, x["rows"], latency)
+        return Task(UnitOfWork.STORE, cycles, regions, lines)
+    beats, first = takes_beats(params, memory, x), x["line"] % params.memory_channels
+    cycles = load_cycles(params, memory, x["rows"], latency, beats=beats, first=first)
+    return Task(UnitOfWork.LOAD, cycles, regions, lines)
 
 
 def vector_cycles(params: MachineParams, x: BaseInstruction, rows: int) -> int:
-    """Cycles from checking a vector instruction on tensors of ``rows`` rows to fetching the next.
+    """Cycles of a vector instruction on tensors of ``rows`` rows.
 
     A row a cycle, or two cycles a row with two tensors.
     """

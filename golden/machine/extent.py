@@ -53,11 +53,3 @@ def read_after_write(
         if one.overlaps(other) and not (in_place and one == other):
             return f"reads {one} and writes {other}"
     return None
-
-
-def read_before_load(reads: Iterable[Extent], loading: Iterable[Extent]) -> str | None:
-    """Why an instruction's result depends on when a load in the background ends."""
-    for one, other in product(reads, loading):
-        if one.overlaps(other):
-            return f"reads {one} without a wait for the load of {other}"
-    return None

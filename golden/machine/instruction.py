@@ -100,15 +100,22 @@ def bad_vector_operand(unit: VectorParams, x: BaseInstruction) -> bool:
     return (operation.reduces or operation.keeps_sum) and x["a_kind"] != Kind.TENSOR
 
 
+def scalar_operands(x: BaseInstruction) -> set[int]:
+    """The scalar registers that a vector instruction reads or writes."""
+    operation = Operation(x["operation"])
+    numbers = {x["a"]} if x["a_kind"] == Kind.SCALAR else set()
+    if operation.takes_b and x["b_kind"] == Kind.SCALAR:
+        numbers.add(x["b"])
+    if operation.reduces or works_on_scalars(x):
+        numbers.add(x["destination"])
+    if operation.keeps_sum:
+        numbers.add(x["total"])
+    return numbers
+
+
 def bad_scalar_register(x: BaseInstruction) -> bool:
     """Whether a vector instruction names a scalar register that does not exist."""
-    operation = Operation(x["operation"])
-    numbers = [x["a"]] if x["a_kind"] == Kind.SCALAR else []
-    if operation.takes_b and x["b_kind"] == Kind.SCALAR:
-        numbers.append(x["b"])
-    if operation.reduces or works_on_scalars(x):
-        numbers.append(x["destination"])
-    return any(number >= SCALARS for number in numbers)
+    return any(number >= SCALARS for number in scalar_operands(x))
 
 
 def zero_size(x: BaseInstruction, names: Iterable[str]) -> bool:

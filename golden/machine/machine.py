@@ -1,9 +1,10 @@
 """The way through a program on a golden accelerator, and the instructions that all of them have.
 
-Instructions take effect one after the other, also loads that the hardware runs in the background:
-a program must ``wait`` before it uses what such a load brings. Ranges that one instruction reads
-and writes must not overlap, except a vector operation's that are the same. Whether a program keeps
-to that, the accelerator's ``hazards`` say.
+Instructions take effect one after the other; the hardware's units run several at the same time and
+have the same results. Only after an error of the external memory may instructions behind it have
+run that golden has not. Ranges that one instruction reads and writes must not overlap, except a
+vector operation's that are the same. Whether a program keeps to that, the accelerator's ``hazards``
+say.
 """
 
 from abc import ABC, abstractmethod

@@ -1,18 +1,18 @@
 """The order in which a large GEMM is done, tile by tile, for any accelerator.
 
 Token tiles come in *blocks*, weights in *parts* that fit half of their memory: while one half is
-used, the next part comes into the other. One loop is inside the other; what the outer one holds
-stays on chip while what the inner one goes through passes.
+used, the next part comes into the other; activations and results have two places where there is
+room. One loop is inside the other; what the outer one holds stays on chip while what the inner one
+goes through passes.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import product
-from typing import NamedTuple, TypeVar
+from itertools import product, zip_longest
+from typing import Generic, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 
 from tilewright.golden.params.block import require
-from tilewright.golden.params.machine import MachineMemory, MachineParams
 
 Item = TypeVar("Item")
 
@@ -26,28 +26,63 @@ class Step(NamedTuple):
 
     block: int
     part: int
-    fetch: bool  # the block's activations come first
-    half: int  # of the memory of weights, where the part is
-    ahead: int | None  # the part that comes meanwhile, into the other half
+    block_half: int  # where the block's activations are
+    part_half: int  # of the memory of weights, where the part is
+    new_block: bool  # its activations come for this step
+    new_part: bool
 
 
 def steps(blocks: int, parts: int, *, weights_stay: bool) -> Iterator[Step]:
-    """All steps; the first part is in half 0 when they begin."""
+    """All steps; what is new comes into the half that the one before it does not use."""
     if weights_stay:
         order = [(block, part) for part, block in product(range(parts), range(blocks))]
     else:
         order = list(product(range(blocks), range(parts)))
-    half, resident = 0, None
-    for k, (block, part) in enumerate(order):
-        fetch, resident = block != resident, block
-        if weights_stay:
-            ahead = part + 1 if block == 0 and part + 1 < parts else None
-        else:
-            following = order[k + 1][1] if k + 1 < len(order) else part
-            ahead = following if following != part else None
-        yield Step(block, part, fetch, half, ahead)
-        if k + 1 < len(order) and order[k + 1][1] != part:
-            half = 1 - half
+    last = Step(-1, -1, 1, 1, False, False)
+    for block, part in order:
+        new_block, new_part = block != last.block, part != last.part
+        halves = last.block_half ^ new_block, last.part_half ^ new_part
+        last = Step(block, part, *halves, new_block, new_part)
+        yield last
+
+
+class Piece(NamedTuple, Generic[Item]):
+    """The instructions of a step."""
+
+    weights: Sequence[Item]  # loads of the largest tensor, into a half that no other step uses
+    others: Sequence[Item]  # the other loads
+    work: Sequence[Item]
+    results: Sequence[Item]  # stores
+
+
+def pipelined(pieces: Sequence[Piece[Item]], *, results_stay: bool) -> list[list[Item]]:
+    """All instructions, in an order in which the units work at the same time.
+
+    Units take instructions in the order of the program. So weights of the next step are asked for
+    before the work of this one, everything else of it behind; and results are stored behind the
+    work of the next step, which ``results_stay`` allows: it writes to another place.
+    """
+    ordered: list[list[Item]] = [[*pieces[0].weights, *pieces[0].others]]
+    stores: Sequence[Item] = ()
+    for piece, following in zip_longest(pieces, pieces[1:]):
+        weights, others = (following.weights, following.others) if following else ((), ())
+        first, last = ((), stores) if results_stay else (stores, ())
+        ordered.append([*first, *weights, *piece.work, *last, *others])
+        stores = piece.results
+    return [*ordered, [*stores]]
+
+
+def places(depth: int, region_rows: int, *tensors: tuple[int, int]) -> list[list[int]] | None:
+    """Rows where tensors begin, each in regions of its own; None if they do not fit.
+
+    A tensor is its rows and the number of its copies.
+    """
+    row, found = 0, []
+    for rows, copies in tensors:
+        step = -(-rows // region_rows) * region_rows
+        found.append([row + k * step for k in range(copies)])
+        row += copies * step
+    return found if row <= depth else None
 
 
 def packed(
@@ -78,21 +113,3 @@ def require_shapes(
 def cut(size: int, most: int) -> list[int]:
     """Sizes of the pieces, all but the last as large as they may be."""
     return [min(most, size - first) for first in range(0, size, most)]
-
-
-def load_time(params: MachineParams, memory: MachineMemory, rows: int) -> int:
-    """Cycles of a load that begins at a beat, but for the memory's latency."""
-    together = params.beat_rows(memory)
-    return -(-rows // together) if together else max(rows, params.lines(memory, rows))
-
-
-def beside_weights(units: int, unit_cycles: int, weights: int, scales: int) -> int:
-    """How many of ``units`` run beside the load of the next weights before that of their scales.
-
-    The port does one load at a time, and a second one holds up the program until the first is
-    done. So the scales, in ``scales`` cycles, come beside the last units; 0: not even all units
-    take as long as the weights, which then come last.
-    """
-    if units * unit_cycles <= weights:
-        return 0
-    return max(0, units - -(-scales // unit_cycles))

@@ -37,11 +37,11 @@ MANTISSA_BITS = MANTISSA_FIELD_BITS
 class Opcode(IntEnum):
     """What an instruction does; 0, which an empty memory holds, is none."""
 
-    HALT = 1  # the program is done, also its background loads
+    HALT = 1  # the program is done, when all units are
     CONFIGURE = 2  # formats of the instructions that follow
     LOAD = 3  # lines of external memory to rows of a buffer
     STORE = 4  # rows of a buffer to lines of external memory
-    WAIT = 5  # until the background load is done
+    WAIT = 5  # until all units are done
     GEMM = 6  # a token tile times weights
     VECTOR = 7  # one operation of the vector unit on a token tile
     COMPRESS = 8  # fp16 to Anda
@@ -58,8 +58,11 @@ class Memory(MachineMemory):
     BROADCAST = 4  # load only: one word, written to every bank of the activation buffer
 
     @property
-    def background(self) -> bool:
-        """Whether its loads run beside the instructions that follow."""
+    def buffer(self) -> "Memory":
+        return self if self.takes_beats else Memory.ACTIVATIONS
+
+    @property
+    def takes_beats(self) -> bool:
         return self in (Memory.WEIGHTS, Memory.SCALES)
 
     @property
@@ -120,17 +123,18 @@ class Counter(IntEnum):
     """What is counted while a program runs."""
 
     CYCLES = 0  # from the start to the halt
-    INSTRUCTIONS = 1  # finished
+    INSTRUCTIONS = 1  # issued
     MATRIX_BUSY = 2  # planes that the matrix unit took
     MATRIX_WAITS = 3  # a plane was there, the matrix unit not ready
     RESULT_WAITS = 4  # a result was there, its place not free
     CONTROL = 5  # cycles that fetched, decoded and checked
-    MEMORY = 6  # cycles of loads in the foreground, stores and waits
-    GEMM = 7  # cycles of gemm
-    VECTOR = 8  # cycles of vector and compress
+    LOAD = 6  # cycles in which the unit works on a load; GEMM to STORE likewise
+    GEMM = 7
+    VECTOR = 8  # also of compress
     LINES_READ = 9
     LINES_WRITTEN = 10
     GROUPS_COMPRESSED = 11
+    STORE = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +168,7 @@ class AndaParams(MachineParams):
     planes_per_beat: int = 2  # weight planes that one row of the weight buffer holds
     activation_rows: int = 8192  # 1 MB, and 0.125 MB of exponents
     weight_rows: int = 4096  # 1 MB
+    regions: int = 4  # of every buffer: units work at the same time in different ones
     instructions: int = 1024
     memory_channels: int = 8  # of external memory, as an HBM2 stack has
     line_bytes: int = 128  # of a channel in a cycle, of which HBM2 brings some 110

@@ -48,11 +48,11 @@ SCALAR_FIELD = (SCALARS - 1).bit_length()
 class Opcode(IntEnum):
     """What an instruction does; 0, which an empty memory holds, is none."""
 
-    HALT = 1  # the program is done, also its background loads
+    HALT = 1  # the program is done, when all units are
     CONFIGURE = 2  # lanes, tokens in the cache, dataflow
     LOAD = 3  # lines of external memory to rows of a memory
     STORE = 4  # rows of a memory to lines of external memory
-    WAIT = 5  # until the background load is done
+    WAIT = 5  # until all units are done
     GEMM = 6  # token tiles times operands, all on chip
     VECTOR = 7  # one operation of the vector unit on a token tile
     CONVERT = 8  # fp16 to block floating point: activations, keys or values
@@ -75,8 +75,13 @@ class Memory(MachineMemory):
     SCALES = 7  # of weights
 
     @property
-    def background(self) -> bool:
-        """Whether its loads run beside the instructions that follow."""
+    def buffer(self) -> "Memory":
+        if self is Memory.FP16:
+            return self
+        return Memory.OPERANDS if self >= Memory.OPERANDS else Memory.MANTISSAS
+
+    @property
+    def takes_beats(self) -> bool:
         return self >= Memory.OPERANDS
 
     @property
@@ -170,7 +175,6 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
             Field("part", 8),  # keys: which ``rows`` of the tile's columns
             Field("tokens", 8),  # values: of the group; later ones count as +0
             Field("short", 1),  # 4 bits: low halves are not written
-            Field("background", 1),  # runs beside the gemm that follows
         ),
         *("source", "destination", "low_halves", "metadata"),
     ),
@@ -212,18 +216,20 @@ class Counter(IntEnum):
     """What is counted while a program runs."""
 
     CYCLES = 0  # from the start to the halt
-    INSTRUCTIONS = 1  # finished; of a product those that it consists of
+    INSTRUCTIONS = 1  # issued; of a product those that it consists of
     MATRIX_BUSY = 2  # sums that the array took
     MATRIX_WAITS = 3  # a sum was there, the array not ready
     CONTROL = 4  # cycles that fetched, decoded and checked
-    MEMORY = 5  # cycles of loads in the foreground, stores and waits
-    GEMM = 6  # cycles of gemm
-    VECTOR = 7  # cycles of vector, convert, learn and clear
+    LOAD = 5  # cycles in which the unit works on a load; GEMM to CONVERT likewise
+    GEMM = 6
+    VECTOR = 7
     LINES_READ = 8
     LINES_WRITTEN = 9
     MANTISSA_LINES = 10  # of those read: mantissas of activations
     OPERAND_LINES = 11  # of those read: weights or halves of mantissas
     GROUPS_CONVERTED = 12  # one for every token and group, or column and group
+    STORE = 13
+    CONVERT = 14  # also of learn and clear
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +268,7 @@ class HarmoniaParams(MachineParams):
     activation_rows: int = 1024  # 256 KB of mantissas, 32 KB of signs, 8 KB of exponents
     halves_rows: int = 2048  # 128 KB
     operand_rows: int = 2048  # 512 KB of operands, 224 KB of signs, exponents and scales
+    regions: int = 4  # of every memory: units work at the same time in different ones
     instructions: int = 2048
     memory_channels: int = 8  # of external memory, as an HBM2 stack has
     line_bytes: int = 128  # of a channel in a cycle, of which HBM2 brings some 110

@@ -20,6 +20,7 @@ SIZE_FIELD = 16
 LINE_FIELD = 42
 KIND_BITS = 2
 EXPONENT_BYTE = 8  # a shared exponent's place in its memory; 5 bits of it are used
+REGIONS = (1, 2, 4, 8)  # parts into which on-chip memories can be divided
 SCALARS = 8  # scalar registers, each with one fp16 value per row of the tile
 
 # Counted loops. Every loop that is running adds its strides to the index registers with each of
@@ -115,17 +116,32 @@ class Error(IntEnum):
     MANTISSA = 4  # where mantissas have a variable length: above 16 bits, or not configured
     ADDRESS = 5  # beyond the end of a memory or of the scalar registers
     END = 6  # the instruction memory ended without a halt
-    BUS = 7  # the external memory answered with an error
+    BUS = 7  # the external memory answered with an error; later instructions may have run
     LOOP = 8  # within too many others, or ends behind the one around it
     WATCHDOG = 9  # too many cycles without progress
+
+
+class UnitOfWork(IntEnum):
+    """Units that instructions run on; each has at most one at a time, all of them together."""
+
+    LOAD = 0
+    STORE = 1
+    MATRIX = 2
+    VECTOR = 3
+    CONVERT = 4  # of accelerators whose conversions have a unit of their own
 
 
 class MachineMemory(IntEnum):
     """Base of the memories that an accelerator's loads and stores move rows of."""
 
     @property
-    def background(self) -> bool:
-        """Whether its loads run beside the instructions that follow."""
+    def buffer(self) -> "MachineMemory":
+        """The memory whose regions are also this one's: they are held together."""
+        raise NotImplementedError
+
+    @property
+    def takes_beats(self) -> bool:
+        """Whether a load may write several of its rows in a cycle."""
         raise NotImplementedError
 
     @property
@@ -141,12 +157,16 @@ class MachineParams(BlockParams):
     in channel k mod ``memory_channels``. A *beat* is a line of every channel, which a cycle can
     bring. Up to ``dma_lines`` requests are outstanding in every channel. Byte addresses have
     ``address_bits`` bits.
+
+    Every on-chip memory is divided into ``regions`` parts with ports of their own, of which an
+    instruction holds all that it touches while it runs.
     """
 
     # Fields of every accelerator, which declares them with values of its own.
     rows: int
     columns: int
     group: int
+    regions: int
     instructions: int
     memory_channels: int
     line_bytes: int
@@ -192,9 +212,21 @@ class MachineParams(BlockParams):
         return self.code_ring - self.line_instructions
 
     def check_depths(self, *names: str) -> None:
-        """Refuse memories whose last row an instruction could not name."""
+        """Refuse memories whose last row an instruction could not name, or odd regions."""
         for name in names:
             self._check_range(name, 16, 1 << ROW_FIELD)
+        require(self.regions in REGIONS, f"regions must be 1, 2, 4 or 8, not {self.regions!r}")
+
+    def region_rows(self, memory: Any) -> int:
+        """Rows of a region of the memory's buffer: a power of two, and whole beats."""
+        size = 1 << (self.depth(memory) - 1).bit_length()
+        beats = [self.ways(m) for m in type(memory) if m.buffer is memory.buffer]
+        return max(2, size // self.regions, *beats)
+
+    def region_depths(self, memory: Any) -> list[int]:
+        """Rows of every region that the memory has; of the last there may be fewer."""
+        depth, size = self.depth(memory), self.region_rows(memory)
+        return [min(size, depth - first) for first in range(0, depth, size)]
 
     def _check_range(self, name: str, low: int, high: int) -> None:
         value = getattr(self, name)
@@ -224,11 +256,11 @@ class MachineParams(BlockParams):
     def beat_rows(self, memory: Any) -> int:
         """Rows of ``memory`` that a load writes in a cycle where it takes whole beats; 0: none.
 
-        Memories whose loads run in the background take beats. Rows of the others are written one
-        by one, and so are those of which a beat does not hold 1, 2, 4 ... .
+        Rows of memories that do not take beats are written one by one, and so are those of which
+        a beat does not hold 1, 2, 4 ... .
         """
         rows, rest = divmod(self.beat_bits, self.row_bits(memory))
-        takes = memory.background and rest == 0 and rows & (rows - 1) == 0
+        takes = memory.takes_beats and rest == 0 and rows & (rows - 1) == 0
         return rows if takes else 0
 
     def ways(self, memory: Any) -> int:

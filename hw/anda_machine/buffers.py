@@ -8,46 +8,72 @@ from tilewright.golden.params.anda_machine import AndaParams, Memory
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.machine import EXPONENT_BYTE
 from tilewright.hw.machine.banks import Banks, BeatBanks, ReadPort, WritePort
+from tilewright.hw.machine.regions import connect_readers, connect_writers
 
 __all__ = ["ActivationBuffer", "WeightBuffer"]
 
 
+# Units that read and write words, and bytes.
+WORD_READERS = ("matrix", "vector", "store")
+WORD_WRITERS = ("load", "vector", "collector")
+BYTE_READERS = ("matrix", "store")
+BYTE_WRITERS = ("load", "collector")
+
+
 class ActivationBuffer(wiring.Component):
-    """A bank of words for every row of the matrix unit, and beside each word a byte.
+    """A bank of words for every row of the matrix unit, and beside each word a byte; in regions.
 
     The byte beside a group's sign word is its exponent. Reads and writes of words and of bytes
     are independent of each other.
     """
 
     def __init__(self, params: AndaParams):
+        self.params = params
         depth = params.activation_rows
-        self.words = Banks(depth, params.rows, params.group)
-        self.bytes = Banks(depth, 1, params.rows * EXPONENT_BYTE)
         words = data.ArrayLayout(params.group, params.rows)
         octets = data.ArrayLayout(params.rows * EXPONENT_BYTE, 1)
         super().__init__(
             {
-                "read": In(ReadPort(depth, words)),
-                "write": In(WritePort(depth, words)),
-                "read_exponents": In(ReadPort(depth, octets)),
-                "write_exponents": In(WritePort(depth, octets)),
+                **{f"read_{unit}": In(ReadPort(depth, words)) for unit in WORD_READERS},
+                **{f"write_{unit}": In(WritePort(depth, words)) for unit in WORD_WRITERS},
+                **{f"read_bytes_{unit}": In(ReadPort(depth, octets)) for unit in BYTE_READERS},
+                **{f"write_bytes_{unit}": In(WritePort(depth, octets)) for unit in BYTE_WRITERS},
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.words, m.submodules.bytes = self.words, self.bytes
-        wiring.connect(m, self.words.read, wiring.flipped(self.read))
-        wiring.connect(m, self.words.write, wiring.flipped(self.write))
-        wiring.connect(m, self.bytes.read, wiring.flipped(self.read_exponents))
-        wiring.connect(m, self.bytes.write, wiring.flipped(self.write_exponents))
+        p = self.params
+        depths = [max(2, depth) for depth in p.region_depths(Memory.ACTIVATIONS)]
+        for prefix, readers, writers, shape in (
+            ("", WORD_READERS, WORD_WRITERS, (p.rows, p.group)),
+            ("bytes_", BYTE_READERS, BYTE_WRITERS, (1, p.rows * EXPONENT_BYTE)),
+        ):
+            regions = [Banks(depth, *shape) for depth in depths]
+            for k, region in enumerate(regions):
+                m.submodules[f"{prefix or 'words_'}{k}"] = region
+            size = p.region_rows(Memory.ACTIVATIONS)
+            connect_readers(
+                m,
+                f"{prefix}read",
+                size,
+                [region.read for region in regions],
+                [getattr(self, f"read_{prefix}{unit}") for unit in readers],
+            )
+            connect_writers(
+                m,
+                size,
+                [region.write for region in regions],
+                [getattr(self, f"write_{prefix}{unit}") for unit in writers],
+            )
         return m
 
 
 class WeightBuffer(wiring.Component):
     """Weight planes, ``planes_per_beat`` of every column in a row, and a memory of scales.
 
-    A load writes as many rows at once as a beat of external memory holds.
+    A load writes as many rows at once as a beat of external memory holds. Loads alone write and
+    gemms alone read, so that its regions need no ports of their own.
     """
 
     def __init__(self, params: AndaParams):

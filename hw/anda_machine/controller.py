@@ -14,9 +14,9 @@ from tilewright.golden.params.anda_machine import (
     Memory,
     Opcode,
 )
-from tilewright.golden.params.machine import OPCODE_BITS, SIZE_FIELD, Error
+from tilewright.golden.params.machine import OPCODE_BITS, SIZE_FIELD, Error, UnitOfWork
+from tilewright.hw.machine.ranges import Range, regions_of
 from tilewright.hw.machine.sequencer import (
-    END_BITS,
     InstructionSet,
     Sequencer,
     first_error,
@@ -27,8 +27,16 @@ from tilewright.hw.machine.vector_operands import VectorOperands
 
 __all__ = ["INSTRUCTIONS", "Controller", "fields_of"]
 
-INSTRUCTIONS = InstructionSet(Opcode, INSTRUCTION_FIELDS, Memory)
+UNITS = {
+    UnitOfWork.LOAD: (Opcode.LOAD,),
+    UnitOfWork.STORE: (Opcode.STORE,),
+    UnitOfWork.MATRIX: (Opcode.GEMM,),
+    UnitOfWork.VECTOR: (Opcode.VECTOR, Opcode.COMPRESS),
+}
+INSTRUCTIONS = InstructionSet(Opcode, INSTRUCTION_FIELDS, Memory, UNITS)
 fields_of = INSTRUCTIONS.fields_of
+# Buffers whose regions are held, and how many ranges of each an instruction has at most.
+BUFFERS = {Memory.ACTIVATIONS: 3, Memory.WEIGHTS: 1, Memory.SCALES: 1}
 
 
 class Controller(Sequencer):
@@ -38,12 +46,16 @@ class Controller(Sequencer):
     -------
     word, groups, tiles, result_groups, words : Out
         The instruction and its sizes: groups of inputs or elements, tiles of columns, groups of
-        outputs, beats of the vector unit. They hold while it runs.
+        outputs, beats of the vector unit.
     """
 
     params: AndaParams
 
     def __init__(self, params: AndaParams):
+        self._ranges = {
+            memory: [Range(f"{memory.name.lower()}{k}") for k in range(count)]
+            for memory, count in BUFFERS.items()
+        }
         super().__init__(
             params,
             INSTRUCTIONS,
@@ -67,6 +79,14 @@ class Controller(Sequencer):
             self.result_mantissa.eq(configure.result_mantissa),
         ]
 
+    def needs(self) -> Value:
+        """Regions, and the collector, through which gemm and compress write their results."""
+        regions = [
+            regions_of(self.params, memory, ranges) for memory, ranges in self._ranges.items()
+        ]
+        collects = is_one_of(self.word[:OPCODE_BITS], (Opcode.GEMM, Opcode.COMPRESS))
+        return Cat(*regions, collects)
+
     def check(self, m: Module) -> Value:
         """Sizes a cycle after the instruction is there, and in the cycle behind it the error."""
         p = self.params
@@ -89,41 +109,44 @@ class Controller(Sequencer):
             result_groups.eq(parts_of(outputs, p.group)),
             *vector.meanings(),
         ]
-        # The row behind the last one of every range, by memory; 0 where there is none.
-        activations = [Signal(END_BITS, name=f"end{k}") for k in range(3)]
-        weights_end, scales_end = Signal(END_BITS), Signal(END_BITS)
-        move_end = Signal(END_BITS)
+        activations, (weights,), (scales,) = self._ranges.values()
         m.d.sync += [
             self.groups.eq(groups),
             self.tiles.eq(tiles),
             self.result_groups.eq(result_groups),
             self.words.eq(groups * FP16_ROWS),
-            *(end.eq(0) for end in (*activations, weights_end, scales_end)),
-            move_end.eq(move.row + (move.rows - 1)[:SIZE_FIELD] * move.stride + 1),
+            *(x.is_empty() for ranges in self._ranges.values() for x in ranges),
         ]
         fp16_rows = groups * FP16_ROWS
         with m.Switch(opcode):
             with m.Case(Opcode.GEMM):
                 m.d.comb += elements.eq(gemm.inputs)
                 m.d.sync += [
-                    activations[0].eq(gemm.source + groups * (self.source_mantissa + 1)),
-                    activations[1].eq(gemm.destination + result_groups * result_rows),
-                    weights_end.eq(gemm.weights + tiles * groups * p.mxu.weight_beats),
-                    scales_end.eq(gemm.scales + tiles * groups),
+                    activations[0].covers(gemm.source, groups * (self.source_mantissa + 1)),
+                    activations[1].covers(gemm.destination, result_groups * result_rows),
+                    weights.covers(gemm.weights, tiles * groups * p.mxu.weight_beats),
+                    scales.covers(gemm.scales, tiles * groups),
                 ]
             with m.Case(Opcode.COMPRESS):
                 m.d.comb += elements.eq(compress.elements)
                 m.d.sync += [
-                    activations[0].eq(compress.source + fp16_rows),
-                    activations[1].eq(compress.destination + groups * result_rows),
+                    activations[0].covers(compress.source, fp16_rows),
+                    activations[1].covers(compress.destination, groups * result_rows),
                     self.result_groups.eq(groups),
                 ]
             with m.Case(Opcode.VECTOR):
                 m.d.comb += elements.eq(vector.fields.elements)
                 vector.measure(m, activations, fp16_rows)
+            with m.Case(Opcode.LOAD, Opcode.STORE):
+                across = (move.rows - 1)[:SIZE_FIELD] * move.stride + 1
+                with m.Switch(move.memory):
+                    for memory in Memory:
+                        with m.Case(memory):
+                            m.d.sync += self._ranges[memory.buffer][0].covers(move.row, across)
 
-        over = Cat(end > p.activation_rows for end in activations).any()
-        over |= (weights_end > p.weight_rows) | (scales_end > p.scale_rows)
+        over = Cat(
+            x.end > p.depth(memory) for memory, ranges in self._ranges.items() for x in ranges
+        ).any()
         error = Signal(Error)
         check = partial(first_error, m, error)
 
@@ -137,11 +160,6 @@ class Controller(Sequencer):
                     (configure.result_mantissa > largest, Error.MANTISSA),
                 )
             with m.Case(Opcode.LOAD, Opcode.STORE):
-                limit = Signal(END_BITS)
-                with m.Switch(move.memory):
-                    for memory in Memory:
-                        with m.Case(memory):
-                            m.d.comb += limit.eq(p.depth(memory))
                 allowed = Mux(
                     opcode == Opcode.LOAD,
                     is_one_of(move.memory, list(Memory)),
@@ -150,7 +168,7 @@ class Controller(Sequencer):
                 check(
                     (~allowed, Error.OPERAND),
                     ((move.rows == 0) | (move.stride == 0), Error.SIZE),
-                    (move_end > limit, Error.ADDRESS),
+                    (over, Error.ADDRESS),
                 )
             with m.Case(Opcode.GEMM):
                 check(

@@ -6,13 +6,18 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
 from tilewright.golden.params.machine import EXPONENT_BYTE
 from tilewright.hw.machine.banks import Banks, ReadPort, bank_signature
+from tilewright.hw.machine.regions import connect_readers, connect_writers
 from tilewright.hw.shared import Shared
 from tilewright.hw.sram import Sram
 
 __all__ = ["ActivationBuffer", "HalvesBuffer", "MaskedWritePort", "activation_row", "halves_row"]
+
+# Units that read and write the fp16 memory.
+READERS = ("store", "vector", "convert")
+WRITERS = ("load", "matrix", "vector")
 
 
 def activation_row(params: HarmoniaParams) -> data.StructLayout:
@@ -31,28 +36,29 @@ def halves_row(params: HarmoniaParams) -> data.ArrayLayout:
     return data.ArrayLayout(params.word_values * FP16.bits, params.rows)
 
 
-class ActivationBuffer(wiring.Component):
-    """Mantissas, signs and exponents under one address; each is written by itself.
+class ActivationWritePort(wiring.Signature):
+    """Writes those of a row's three parts that are enabled; the user's view."""
 
-    ``read_data`` is the row at ``read_row`` the cycle after ``read_enable``, and stays.
-    """
-
-    def __init__(self, params: HarmoniaParams):
-        row = activation_row(params)
-        self.memories = {
-            name: Banks(params.activation_rows, field.shape.length, field.shape.elem_shape)
-            for name, field in row
-        }
-        rows = range(params.activation_rows)
+    def __init__(self, depth: int, row: data.StructLayout):
         super().__init__(
             {
-                "read_enable": In(1),
-                "read_row": In(rows),
-                "read_data": Out(row),
-                "write_enable": In(data.StructLayout({name: 1 for name, _ in row})),
-                "write_row": In(rows),
-                "write_data": In(row),
+                "enable": Out(data.StructLayout({name: 1 for name, _ in row})),
+                "address": Out(range(depth)),
+                "data": Out(row),
             }
+        )
+
+
+class ActivationRegion(wiring.Component):
+    """Mantissas, signs and exponents under one address; each is written by itself."""
+
+    def __init__(self, depth: int, row: data.StructLayout):
+        self.memories = {
+            name: Banks(max(2, depth), field.shape.length, field.shape.elem_shape)
+            for name, field in row
+        }
+        super().__init__(
+            {"read": In(ReadPort(depth, row)), "write": In(ActivationWritePort(depth, row))}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -60,13 +66,41 @@ class ActivationBuffer(wiring.Component):
         for name, memory in self.memories.items():
             m.submodules[name] = memory
             m.d.comb += [
-                memory.read.enable.eq(self.read_enable),
-                memory.read.address.eq(self.read_row),
-                self.read_data[name].eq(memory.read.data),
-                memory.write.enable.eq(self.write_enable[name]),
-                memory.write.address.eq(self.write_row),
-                memory.write.data.eq(self.write_data[name]),
+                memory.read.enable.eq(self.read.enable),
+                memory.read.address.eq(self.read.address),
+                self.read.data[name].eq(memory.read.data),
+                memory.write.enable.eq(self.write.enable[name]),
+                memory.write.address.eq(self.write.address),
+                memory.write.data.eq(self.write.data[name]),
             ]
+        return m
+
+
+class ActivationBuffer(wiring.Component):
+    """The activation memories in regions, for the units that read and write them."""
+
+    def __init__(self, params: HarmoniaParams):
+        self.params = params
+        depth, row = params.activation_rows, activation_row(params)
+        super().__init__(
+            {
+                "matrix": In(ReadPort(depth, row)),
+                "store": In(ReadPort(depth, row)),
+                "convert": In(ActivationWritePort(depth, row)),
+                "load": In(ActivationWritePort(depth, row)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        p, row = self.params, activation_row(self.params)
+        regions = []
+        for k, depth in enumerate(p.region_depths(Memory.MANTISSAS)):
+            m.submodules[f"region{k}"] = region = ActivationRegion(depth, row)
+            regions.append(region)
+        size = p.region_rows(Memory.MANTISSAS)
+        connect_readers(m, "read", size, [r.read for r in regions], [self.matrix, self.store])
+        connect_writers(m, size, [r.write for r in regions], [self.convert, self.load])
         return m
 
 
@@ -84,20 +118,19 @@ class MaskedWritePort(wiring.Signature):
         )
 
 
-class HalvesBuffer(wiring.Component):
+class HalvesRegion(wiring.Component):
     """fp16 values: a bank for every token of a tile."""
 
-    def __init__(self, params: HarmoniaParams):
-        self.params = params
-        depth, row = params.halves_rows, halves_row(params)
+    def __init__(self, depth: int, row: data.ArrayLayout):
+        self.depth, self.row = max(2, depth), row
         super().__init__(
             {"read": In(ReadPort(depth, row)), "write": In(MaskedWritePort(depth, row))}
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        depth, word = self.params.halves_rows, halves_row(self.params).elem_shape
-        for r in range(self.params.rows):
+        depth, word = self.depth, self.row.elem_shape
+        for r in range(self.row.length):
             m.submodules[f"bank{r}"] = bank = Shared(
                 f"bank_{depth}x{word}", bank_signature(depth, word), lambda: Sram(depth, word)
             )
@@ -109,4 +142,32 @@ class HalvesBuffer(wiring.Component):
                 bank.write_address.eq(self.write.address),
                 bank.write_data.eq(self.write.data[r]),
             ]
+        return m
+
+
+class HalvesBuffer(wiring.Component):
+    """The fp16 memory in regions, for the units that read and write it."""
+
+    def __init__(self, params: HarmoniaParams):
+        self.params = params
+        depth, row = params.halves_rows, halves_row(params)
+        super().__init__(
+            {
+                **{f"read_{unit}": In(ReadPort(depth, row)) for unit in READERS},
+                **{f"write_{unit}": In(MaskedWritePort(depth, row)) for unit in WRITERS},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        p, row = self.params, halves_row(self.params)
+        regions = []
+        for k, depth in enumerate(p.region_depths(Memory.FP16)):
+            m.submodules[f"region{k}"] = region = HalvesRegion(depth, row)
+            regions.append(region)
+        size = p.region_rows(Memory.FP16)
+        readers = [getattr(self, f"read_{unit}") for unit in READERS]
+        writers = [getattr(self, f"write_{unit}") for unit in WRITERS]
+        connect_readers(m, "read", size, [r.read for r in regions], readers)
+        connect_writers(m, size, [r.write for r in regions], writers)
         return m

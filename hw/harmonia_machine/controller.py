@@ -1,13 +1,13 @@
 """Top controller: sizes and errors of the instructions, and the parts of a tiled GEMM."""
 
-from collections.abc import Callable
 from functools import partial
 
 from amaranth import Cat, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
 from tilewright.golden.params.harmonia_machine import (
     INSTRUCTION_FIELDS,
+    SCALAR_FIELD,
     TOKENS_FIELD,
     Conversion,
     HarmoniaParams,
@@ -15,10 +15,10 @@ from tilewright.golden.params.harmonia_machine import (
     Opcode,
     Operand,
 )
-from tilewright.golden.params.machine import OPCODE_BITS, SCALARS, SIZE_FIELD, Error
+from tilewright.golden.params.machine import OPCODE_BITS, SCALARS, SIZE_FIELD, Error, UnitOfWork
 from tilewright.hw.harmonia_machine.tiled_gemm import TiledGemmController
+from tilewright.hw.machine.ranges import Range, regions_of
 from tilewright.hw.machine.sequencer import (
-    END_BITS,
     InstructionSet,
     Sequencer,
     first_error,
@@ -29,8 +29,17 @@ from tilewright.hw.machine.vector_operands import VectorOperands
 
 __all__ = ["INSTRUCTIONS", "Controller", "fields_of"]
 
-INSTRUCTIONS = InstructionSet(Opcode, INSTRUCTION_FIELDS, Memory)
+UNITS = {
+    UnitOfWork.LOAD: (Opcode.LOAD,),
+    UnitOfWork.STORE: (Opcode.STORE,),
+    UnitOfWork.MATRIX: (Opcode.GEMM,),
+    UnitOfWork.VECTOR: (Opcode.VECTOR,),
+    UnitOfWork.CONVERT: (Opcode.CONVERT, Opcode.LEARN, Opcode.CLEAR),
+}
+INSTRUCTIONS = InstructionSet(Opcode, INSTRUCTION_FIELDS, Memory, UNITS)
 fields_of = INSTRUCTIONS.fields_of
+# Memories whose regions are held, and how many ranges of each an instruction has at most.
+BUFFERS = {Memory.MANTISSAS: 1, Memory.FP16: 3, Memory.OPERANDS: 3}
 
 
 class Controller(Sequencer):
@@ -42,18 +51,21 @@ class Controller(Sequencer):
         What ``configure`` has set.
     words, groups, tiles : Out
         Of a tensor with the instruction's elements: rows of a token tile, groups, tiles of
-        columns; one word where a vector instruction has no tensor. They hold while it runs.
+        columns; one word where a vector instruction has no tensor.
     """
 
     params: HarmoniaParams
 
     def __init__(self, params: HarmoniaParams):
         self.product = TiledGemmController(params)
+        self._ranges = {
+            memory: [Range(f"{memory.name.lower()}{k}") for k in range(count)]
+            for memory, count in BUFFERS.items()
+        }
         super().__init__(
             params,
             INSTRUCTIONS,
             {
-                "converting": In(1),  # a conversion runs
                 "lanes": Out(params.rows),
                 "tokens": Out(TOKENS_FIELD),
                 "row_major": Out(1),
@@ -89,24 +101,26 @@ class Controller(Sequencer):
         """The number stays that of a tiled GEMM until its last part is done."""
         return number + ~self.product.active
 
-    def stalled(self) -> Value:
-        """Beside a conversion in the background only gemms run."""
-        runs_beside = (Opcode.GEMM, Opcode.CONFIGURE, Opcode.TILED_GEMM, Opcode.LOOP)
-        return self.converting & ~is_one_of(self.word[:OPCODE_BITS], runs_beside)
-
-    def background_idle(self) -> Value:
-        return self.dma_idle & ~self.converting
-
-    def dispatch(self, m: Module, proceed: Callable[[], None]) -> None:
+    def dispatch(self, m: Module) -> None:
         with m.Case(Opcode.TILED_GEMM):
             m.d.comb += self.product.start.eq(1)
             m.next = "FETCH"
-        with m.Case(Opcode.CONVERT):
-            m.d.comb += self.go.eq(1)
-            with m.If(fields_of(Opcode.CONVERT, self.word).background):
-                proceed()
-            with m.Else():
-                m.next = "RUN"
+
+    def needs(self) -> Value:
+        """Regions, and scalar registers, which a gemm's maxima and the vector unit share."""
+        opcode, gemm = self.word[:OPCODE_BITS], fields_of(Opcode.GEMM, self.word)
+        vector = VectorOperands(self, fields_of(Opcode.VECTOR, self.word))
+        maxima = Cat(
+            gemm.maxima & ((k - gemm.register)[:SCALAR_FIELD] < gemm.token_tiles)
+            for k in range(SCALARS)
+        )
+        scalars = Mux(
+            opcode == Opcode.VECTOR,
+            vector.scalars(),
+            Mux(opcode == Opcode.GEMM, maxima, 0),
+        )
+        regions = (regions_of(self.params, memory, self._ranges[memory]) for memory in BUFFERS)
+        return Cat(*regions, scalars)
 
     def elaborate(self, platform: object) -> Module:
         m = super().elaborate(platform)
@@ -120,7 +134,7 @@ class Controller(Sequencer):
         return m
 
     def check(self, m: Module) -> Value:
-        ends = self._measure(m)
+        self._measure(m)
         p, word = self.params, self.word
         opcode = word[:OPCODE_BITS]
         gemm, convert = fields_of(Opcode.GEMM, word), fields_of(Opcode.CONVERT, word)
@@ -129,14 +143,8 @@ class Controller(Sequencer):
         learn, clear = fields_of(Opcode.LEARN, word), fields_of(Opcode.CLEAR, word)
         product = fields_of(Opcode.TILED_GEMM, word)
         over = Signal()
-        limits = {
-            "activations": p.activation_rows,
-            "halves": p.halves_rows,
-            "operands": p.operand_rows,
-        }
-        m.d.comb += over.eq(
-            Cat(end > limits[name] for name, several in ends.items() for end in several).any()
-        )
+        beyond = (x.end > p.depth(memory) for memory in BUFFERS for x in self._ranges[memory])
+        m.d.comb += over.eq(Cat(beyond).any())
         error = Signal(Error)
         check = partial(first_error, m, error)
 
@@ -193,8 +201,8 @@ class Controller(Sequencer):
                 m.d.comb += error.eq(Error.OPCODE)
         return error
 
-    def _measure(self, m: Module) -> dict[str, list[Signal]]:
-        """Sizes, and by memory the row behind the last of every range, 0 where there is none."""
+    def _measure(self, m: Module) -> None:
+        """Sizes, and all ranges of rows."""
         p, word = self.params, self.word
         opcode = word[:OPCODE_BITS]
         gemm, convert = fields_of(Opcode.GEMM, word), fields_of(Opcode.CONVERT, word)
@@ -211,40 +219,36 @@ class Controller(Sequencer):
             tiles.eq(parts_of(elements, p.columns)),
             *vector.meanings(),
         ]
-        ends = {
-            name: [Signal(END_BITS, name=f"{name}_end{k}") for k in range(count)]
-            for name, count in (("activations", 1), ("halves", 3), ("operands", 3))
-        }
-        activations, halves, operands = ends.values()
+        activations, halves, operands = self._ranges.values()
         m.d.sync += [
             self.words.eq(words),
             self.groups.eq(groups),
             self.tiles.eq(tiles),
-            *(end.eq(0) for several in ends.values() for end in several),
+            *(x.is_empty() for several in self._ranges.values() for x in several),
         ]
         with m.Switch(opcode):
             with m.Case(Opcode.LOAD, Opcode.STORE):
                 with m.Switch(move.memory):
                     for memory in Memory:
-                        own = {Memory.FP16: halves}.get(
-                            memory, operands if memory >= Memory.OPERANDS else activations
-                        )
                         with m.Case(memory):
-                            m.d.sync += own[0].eq(move.row + move.rows)
+                            m.d.sync += self._ranges[memory.buffer][0].covers(move.row, move.rows)
             with m.Case(Opcode.GEMM):
                 rows = gemm.tiles * gemm.groups
                 m.d.sync += [
-                    activations[0].eq(gemm.source + gemm.token_tiles * gemm.groups),
-                    halves[0].eq(gemm.destination + gemm.token_tiles * gemm.tiles * p.tile_words),
-                    operands[0].eq(gemm.operands + rows),
-                    operands[1].eq(gemm.metadata + rows),
+                    activations[0].covers(gemm.source, gemm.token_tiles * gemm.groups),
+                    halves[0].covers(
+                        gemm.destination, gemm.token_tiles * gemm.tiles * p.tile_words
+                    ),
+                    operands[0].covers(gemm.operands, rows),
+                    operands[1].covers(gemm.metadata, rows),
                 ]
                 for operand, across in (
                     (Operand.KEYS, gemm.groups),
                     (Operand.VALUES, gemm.tiles),
                 ):
                     with m.If(gemm.operand == operand):
-                        m.d.sync += operands[2].eq(gemm.low_halves + p.low_slots(operand) * across)
+                        ring = p.low_slots(operand) * across
+                        m.d.sync += operands[2].covers(gemm.low_halves, ring)
             with m.Case(Opcode.VECTOR):
                 m.d.comb += elements.eq(vector.fields.elements)
                 vector.measure(m, halves, words)
@@ -253,18 +257,18 @@ class Controller(Sequencer):
                 spatial = convert.conversion == Conversion.VALUES
                 rows = Mux(spatial, tiles, groups)
                 loops = Mux(spatial, p.converter.loops, 1)
-                m.d.sync += halves[0].eq(convert.source + words * loops)
+                m.d.sync += halves[0].covers(convert.source, words * loops)
                 with m.If(convert.conversion == Conversion.ACTIVATIONS):
-                    m.d.sync += activations[0].eq(convert.destination + rows)
+                    m.d.sync += activations[0].covers(convert.destination, rows)
                 with m.Else():
                     m.d.sync += [
-                        operands[0].eq(convert.destination + rows),
-                        operands[1].eq(convert.metadata + rows),
-                        operands[2].eq(Mux(convert.short, 0, convert.low_halves + rows)),
+                        operands[0].covers(convert.destination, rows),
+                        operands[1].covers(convert.metadata, rows),
                     ]
+                    with m.If(~convert.short):
+                        m.d.sync += operands[2].covers(convert.low_halves, rows)
             with m.Case(Opcode.LEARN):
                 m.d.comb += elements.eq(learn.elements)
-                m.d.sync += halves[0].eq(learn.source + words)
+                m.d.sync += halves[0].covers(learn.source, words)
             with m.Case(Opcode.CLEAR):
-                m.d.sync += operands[0].eq(clear.low_halves + clear.rows)
-        return ends
+                m.d.sync += operands[0].covers(clear.low_halves, clear.rows)

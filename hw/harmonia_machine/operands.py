@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,6 +13,7 @@ from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
 from tilewright.golden.params.machine import EXPONENT_BYTE
 from tilewright.hw.harmonia.array import HarmoniaArray
 from tilewright.hw.machine.banks import BeatWritePort, WaySram
+from tilewright.hw.machine.regions import connect_readers, connect_writers
 from tilewright.hw.shared import Shared
 from tilewright.hw.unit import payload_layout
 
@@ -82,12 +83,14 @@ def load_ports(params: HarmoniaParams) -> dict[str, BeatWritePort]:
 
 
 class OperandColumn(wiring.Component):
-    """The memories of one column.
+    """The memories of one column, in regions.
 
-    They have one write port each: for a word of one row, or for loaded words of several.
+    Words of one row are written by the converter, words of one or several by loads; rows are read
+    by sums and by stores. What runs at the same time works in different regions.
 
-    ``read_data`` is there the cycle after ``read_enable``. ``operands`` is the same as the
-    elements take it: of ``integers``, 4 bits in two's complement, signs and magnitudes.
+    ``read_data`` is there the cycle after ``read_enable``, ``stored`` after ``store_enable``.
+    ``operands`` is ``read_data`` as the elements take it: of ``integers``, 4 bits in two's
+    complement, signs and magnitudes.
     """
 
     def __init__(self, params: HarmoniaParams):
@@ -97,26 +100,8 @@ class OperandColumn(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
-        for name, field in column_word(p):
-            ways = p.ways(MEMORIES[name])
-            m.submodules[name] = memory = WaySram(p.operand_rows, field.width, ways)
-            own = "operands" if name == "operands" else "facts"
-            row, load = self.write_row[own], getattr(self, f"load_{name}")
-            slot_bits = (ways - 1).bit_length()
-            m.d.comb += [
-                memory.write_enable.eq(load.enable),
-                memory.write_address.eq(load.address),
-                memory.write_data.eq(load.data),
-                memory.read_enable.eq(self.read_enable),
-                memory.read_address.eq(self.read_row[own]),
-                self.read_data[name].eq(memory.read_data),
-            ]
-            with m.If(self.write_enable[name]):
-                m.d.comb += [
-                    memory.write_enable.eq(1 << row[:slot_bits]),
-                    memory.write_address.eq(row >> slot_bits),
-                    memory.write_data.eq(self.write_data[name].replicate(ways)),
-                ]
+        for name, _ in column_word(p):
+            self._regions(m, name)
         word, given = self.read_data, self.operands
         for lane in range(self.params.group):
             value = word.operands.word_select(lane, OPERAND_BITS)
@@ -127,6 +112,47 @@ class OperandColumn(wiring.Component):
             ]
         m.d.comb += [given.b_exponent.eq(word.exponent), given.scale.eq(word.scale)]
         return m
+
+    def _regions(self, m: Module, name: str) -> None:
+        """The regions of one memory."""
+        p, memory, width = self.params, MEMORIES[name], column_word(self.params)[name].width
+        ways, size = p.ways(memory), p.region_rows(memory)
+        slot_bits = (ways - 1).bit_length()
+        own = "operands" if name == "operands" else "facts"
+        row, load = self.write_row[own], getattr(self, f"load_{name}")
+        reads, writes = [], []
+        for k, depth in enumerate(p.region_depths(memory)):
+            m.submodules[f"{name}{k}"] = region = WaySram(depth, width, ways)
+            reads.append(
+                SimpleNamespace(
+                    enable=region.read_enable, address=region.read_address, data=region.read_data
+                )
+            )
+            writes.append(
+                SimpleNamespace(
+                    enable=region.write_enable,
+                    address=region.write_address,
+                    data=region.write_data,
+                )
+            )
+        readers = [
+            SimpleNamespace(enable=enable, address=rows[own], data=word[name])
+            for enable, rows, word in (
+                (self.read_enable, self.read_row, self.read_data),
+                (self.store_enable, self.store_row, self.stored),
+            )
+        ]
+        one = Mux(self.write_enable[name], Const(1, ways) << row[:slot_bits], 0)
+        writers = [
+            SimpleNamespace(enable=load.enable, address=load.address, data=load.data),
+            SimpleNamespace(
+                enable=one[:ways],
+                address=row[slot_bits:],
+                data=self.write_data[name].replicate(ways),
+            ),
+        ]
+        connect_readers(m, name, size, reads, readers)
+        connect_writers(m, size // ways, writes, writers)
 
 
 def column_signature(params: HarmoniaParams) -> wiring.Signature:
@@ -145,6 +171,9 @@ def column_signature(params: HarmoniaParams) -> wiring.Signature:
             "read_enable": In(1),
             "read_row": In(operand_address(params)),
             "read_data": Out(word),
+            "store_enable": In(1),
+            "store_row": In(operand_address(params)),
+            "stored": Out(word),
             "integers": In(1),
             "operands": Out(payload_layout(Port("operands", params.array.operand_fields))),
         }
@@ -161,10 +190,11 @@ class OperandArray(HarmoniaArray):
     write : In
         A row of one or several memories, in the columns that are enabled.
     load_operands, load_signs, load_exponent, load_scale : In
-        Rows of one memory that come from external memory. Nothing else is written meanwhile.
+        Rows of one memory that come from external memory.
     read : In
-        Asks for a row of all columns, whose words are ``read_data`` in the next cycle. No sum may
-        be in flight.
+        Asks for a row of all columns, whose words are ``read_data`` in the next cycle.
+
+    What comes in the same cycle goes to different regions.
     """
 
     def __init__(self, params: HarmoniaParams):
@@ -189,7 +219,8 @@ class OperandArray(HarmoniaArray):
         memories, self._held = [], []
         for c in range(p.columns):
             m.submodules[f"operands_{c}"] = column = Shared(
-                f"harmonia_column_{p.operand_rows}x{p.group}_{p.ways(Memory.OPERANDS)}_ways",
+                f"harmonia_column_{p.operand_rows}x{p.group}_{p.regions}_regions"
+                f"_{p.ways(Memory.OPERANDS)}_ways",
                 column_signature(p),
                 lambda: OperandColumn(p),
             )
@@ -205,9 +236,11 @@ class OperandArray(HarmoniaArray):
                 ),
                 column.write_row.eq(self.write.row),
                 column.write_data.eq(self.write.data[c]),
-                column.read_enable.eq(asked.read_enable | self.read.enable),
-                column.read_row.eq(Mux(self.read.enable, self.read.row, asked.read_address)),
-                self.read_data[c].eq(column.read_data),
+                column.read_enable.eq(asked.read_enable),
+                column.read_row.eq(asked.read_address),
+                column.store_enable.eq(self.read.enable),
+                column.store_row.eq(self.read.row),
+                self.read_data[c].eq(column.stored),
             ]
             for name, field in column_word(p):
                 load, own = (getattr(unit, f"load_{name}") for unit in (self, column))

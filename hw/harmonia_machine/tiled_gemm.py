@@ -17,7 +17,7 @@ from tilewright.golden.params.harmonia_machine import (
 )
 from tilewright.golden.params.machine import INSTRUCTION_BITS, LINE_FIELD, OPCODE_BITS, ROW_FIELD
 from tilewright.hw.arith.float_unpack import wire
-from tilewright.hw.machine.dma import lines_of
+from tilewright.hw.machine.move import lines_of
 from tilewright.hw.unit import field_shape
 
 __all__ = ["TILED_GEMM", "TiledGemmController"]
@@ -36,9 +36,8 @@ class State(IntEnum):
     IDLE = 0
     STAY = 1  # loads a tile that stays
     PASS = 2  # loads a tile that passes
-    WAIT = 3
-    GEMM = 4
-    STORE = 5
+    GEMM = 3
+    STORE = 4
 
 
 class TiledGemmController(wiring.Component):
@@ -91,7 +90,6 @@ class TiledGemmController(wiring.Component):
         words = {
             State.STAY: _word(Opcode.LOAD, row=row, **move),
             State.PASS: _word(Opcode.LOAD, **move),
-            State.WAIT: _word(Opcode.WAIT),
             State.GEMM: _word(Opcode.GEMM, operand=Operand.WEIGHTS, groups=x.groups, **tiles),
             State.STORE: _word(Opcode.STORE, row=row, **result),
         }
@@ -110,9 +108,7 @@ class TiledGemmController(wiring.Component):
                             m.d.sync += [state.eq(State.PASS), passes_left.eq(passes)]
                 with m.Case(State.PASS):
                     with m.If(last_of_tile):
-                        m.d.sync += state.eq(State.WAIT)
-                with m.Case(State.WAIT):
-                    m.d.sync += state.eq(State.GEMM)
+                        m.d.sync += state.eq(State.GEMM)
                 with m.Case(State.GEMM):
                     m.d.sync += [state.eq(State.STORE), row.eq(0)]
                 with m.Case(State.STORE):

@@ -1,9 +1,6 @@
 """The Harmonia accelerator."""
 
-from functools import reduce
-from operator import or_
-
-from amaranth import Cat, Module, Mux, Value
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import connect
 
 from tilewright.golden.params.harmonia_machine import (
@@ -17,14 +14,15 @@ from tilewright.golden.params.machine import OPCODE_BITS
 from tilewright.hw.harmonia_machine.buffers import ActivationBuffer, HalvesBuffer
 from tilewright.hw.harmonia_machine.controller import INSTRUCTIONS, Controller
 from tilewright.hw.harmonia_machine.conversion import ConversionPath
-from tilewright.hw.harmonia_machine.dataflow import ResultWriter, SumFeeder
+from tilewright.hw.harmonia_machine.dataflow import GEMM, ResultWriter, SumFeeder
 from tilewright.hw.harmonia_machine.group_writer import COMMAND_NAMES
 from tilewright.hw.harmonia_machine.operands import MEMORIES, OperandArray
-from tilewright.hw.harmonia_machine.vector import VectorPath
+from tilewright.hw.harmonia_machine.vector import VECTOR, VectorPath
 from tilewright.hw.machine.banks import write_load
-from tilewright.hw.machine.control import connect_control, connect_ports, count, transfers
-from tilewright.hw.machine.dma import Dma
+from tilewright.hw.machine.control import connect_control, connect_ports, count, held, transfers
+from tilewright.hw.machine.loader import Loader
 from tilewright.hw.machine.registers import Registers
+from tilewright.hw.machine.storer import Storer
 from tilewright.hw.unit import Unit
 
 __all__ = ["Harmonia"]
@@ -40,9 +38,9 @@ class Harmonia(Unit[HarmoniaParams]):
     """Figure 12: memories, array, converter, offset generator, vector unit, control, memory port.
 
     Numerics: tilewright.golden.harmonia_machine.executor, bit by bit. Timing:
-    tilewright.golden.harmonia_machine.cycles. One instruction works at a time, beside it at most
-    one load of operand memories: so every port of a memory has one user at a time, and its users'
-    requests are simply joined.
+    tilewright.golden.harmonia_machine.cycles. Loads, stores, gemms, vector instructions and
+    conversions run at the same time, one of each at most, in regions of the memories that they
+    hold for themselves.
     """
 
     def elaborate(self, platform: object) -> Module:
@@ -50,7 +48,8 @@ class Harmonia(Unit[HarmoniaParams]):
         p = self.params
         m.submodules.registers = self.registers = Registers(p, Counter)
         m.submodules.controller = self.controller = Controller(p)
-        m.submodules.dma = self.dma = Dma(p, INSTRUCTIONS)
+        m.submodules.loader = self.loader = Loader(p, Memory)
+        m.submodules.storer = self.storer = Storer(p, Memory)
         m.submodules.activations = self.activations = ActivationBuffer(p)
         m.submodules.halves = self.halves = HalvesBuffer(p)
         m.submodules.array = self.array = OperandArray(p)
@@ -58,78 +57,78 @@ class Harmonia(Unit[HarmoniaParams]):
         m.submodules.results = self.results = ResultWriter(p)
         m.submodules.conversion = self.conversion = ConversionPath(p)
         m.submodules.vector = self.vector = VectorPath(p)
-        registers, controller, dma = self.registers, self.controller, self.dma
+        registers, controller = self.registers, self.controller
+        moves = self.loader, self.storer
 
-        connect_ports(m, self, registers, controller, dma)
+        connect_ports(m, self, registers, controller, *moves)
         connect(m, self.feeder.sums, self.array.i)
         connect(m, self.array.o, self.results.results)
         works = Cat(
-            self.activations.read_enable,
-            self.halves.read.enable,
-            self.halves.write.enable,
+            self.activations.matrix.enable,
+            self.halves.read_vector.enable,
+            self.halves.read_convert.enable,
+            self.halves.write_matrix.enable,
+            self.halves.write_vector.enable,
             self.conversion.write_operands.enable.as_value().any(),
         ).any()
-        connect_control(m, registers, controller, dma, self.conversion.saturated, works)
-        m.d.comb += controller.converting.eq(self.conversion.busy)
+        connect_control(m, registers, controller, *moves, self.conversion.saturated, works)
         opcode = controller.word[:OPCODE_BITS]
-        gemm_runs = self.feeder.busy | self.results.busy
-        others_run = self.conversion.busy | self.vector.busy
-        m.d.comb += controller.running.eq(Mux(opcode == Opcode.GEMM, gemm_runs, others_run))
-        self._gemm(m, opcode)
-        self._vector(m, opcode)
+        self._gemm(m)
+        self._vector(m)
         self._conversion(m, opcode)
         self._activation_ports(m)
         self._halves_ports(m)
         self._operand_ports(m)
-        self._count(m, opcode)
+        self._count(m)
         return m
 
     # Instructions.
 
-    def _gemm(self, m: Module, opcode: Value) -> None:
-        controller = self.controller
+    def _gemm(self, m: Module) -> None:
+        controller, given = self.controller, Signal(GEMM)
         gemm = INSTRUCTIONS.operands_of(Opcode.GEMM, controller.word)
+        m.d.comb += [
+            *(given[name].eq(value) for name, value in gemm.items()),
+            given.tokens.eq(controller.tokens),
+            given.row_major.eq(controller.row_major),
+            given.causal_limit.eq(controller.causal_limit),
+            controller.busy_matrix.eq(self.feeder.busy | self.results.busy),
+        ]
+        taken = held(m, "gemm_held", controller.start_matrix, given)
         for unit in (self.feeder, self.results):
-            m.d.comb += [
-                unit.start.eq(controller.go & (opcode == Opcode.GEMM)),
-                *(unit.gemm[name].eq(value) for name, value in gemm.items()),
-                unit.gemm.tokens.eq(controller.tokens),
-                unit.gemm.row_major.eq(controller.row_major),
-                unit.gemm.causal_limit.eq(controller.causal_limit),
-            ]
+            m.d.comb += [unit.start.eq(controller.start_matrix), unit.gemm.eq(taken)]
         m.d.comb += self.vector.maxima.eq(self.results.maxima)
 
-    def _vector(self, m: Module, opcode: Value) -> None:
-        controller, command = self.controller, self.vector.command
+    def _vector(self, m: Module) -> None:
+        controller, given = self.controller, Signal(VECTOR)
         vector = INSTRUCTIONS.operands_of(Opcode.VECTOR, controller.word)
         m.d.comb += [
-            self.vector.start.eq(controller.go & (opcode == Opcode.VECTOR)),
-            *(command[name].eq(value) for name, value in vector.items()),
-            command.elements.eq(Mux(controller.scalars_only, 1, vector["elements"])),
-            command.words.eq(controller.words),
-            command.takes_b.eq(controller.takes_b),
-            command.to_scalar.eq(controller.reduces | controller.scalars_only),
+            *(given[name].eq(value) for name, value in vector.items()),
+            given.elements.eq(Mux(controller.scalars_only, 1, vector["elements"])),
+            given.words.eq(controller.words),
+            given.takes_b.eq(controller.takes_b),
+            given.to_scalar.eq(controller.reduces | controller.scalars_only),
+            controller.busy_vector.eq(self.vector.busy),
+            self.vector.start.eq(controller.start_vector),
+            self.vector.command.eq(held(m, "vector_held", controller.start_vector, given)),
         ]
 
     def _conversion(self, m: Module, opcode: Value) -> None:
         controller, command = self.controller, self.conversion.command
-        kinds = (Opcode.CONVERT, Opcode.LEARN, Opcode.CLEAR)
         m.d.comb += [
-            self.conversion.start.eq(
-                controller.go & reduce(or_, (opcode == kind for kind in kinds))
-            ),
+            controller.busy_convert.eq(self.conversion.busy),
+            self.conversion.start.eq(controller.start_convert),
             command.learn.eq(opcode == Opcode.LEARN),
             command.clear.eq(opcode == Opcode.CLEAR),
             command.lanes.eq(controller.lanes),
             command.words.eq(controller.words),
         ]
-        for kind in kinds:
+        for kind in (Opcode.CONVERT, Opcode.LEARN, Opcode.CLEAR):
             fields = INSTRUCTIONS.operands_of(kind, controller.word)
             with m.If(opcode == kind):
                 m.d.comb += [
                     command[COMMAND_NAMES.get(name, name)].eq(value)
                     for name, value in fields.items()
-                    if name != "background"
                 ]
         spatial = command.conversion == Conversion.VALUES
         m.d.comb += command.blocks.eq(Mux(spatial, controller.tiles, controller.groups))
@@ -140,51 +139,55 @@ class Harmonia(Unit[HarmoniaParams]):
         buffer, feeder, read, written = (
             self.activations,
             self.feeder,
-            self.dma.read,
-            self.dma.written,
+            self.storer.read,
+            self.loader.written,
         )
-        converted = self.conversion.write_activations
+        converted, load = self.conversion.write_activations, buffer.load
         m.d.comb += [
-            buffer.read_enable.eq(feeder.read_enable | read.valid),
-            buffer.read_row.eq(Mux(feeder.read_enable, feeder.read_row, read.row)),
-            feeder.read_data.eq(buffer.read_data),
-            buffer.write_row.eq(Mux(converted.enable, converted.row, written.row)),
+            buffer.matrix.enable.eq(feeder.read_enable),
+            buffer.matrix.address.eq(feeder.read_row),
+            feeder.read_data.eq(buffer.matrix.data),
+            buffer.store.enable.eq(read.valid & (read.memory <= Memory.EXPONENTS)),
+            buffer.store.address.eq(read.row),
+            *(buffer.convert.enable[name].eq(converted.enable) for name in ACTIVATIONS.values()),
+            buffer.convert.address.eq(converted.row),
+            buffer.convert.data.eq(converted.data),
+            load.address.eq(written.row),
         ]
         for memory, name in ACTIVATIONS.items():
-            loads = written.valid & (written.memory == memory)
             m.d.comb += [
-                buffer.write_enable[name].eq(converted.enable | loads),
-                buffer.write_data[name].eq(
-                    Mux(converted.enable, converted.data[name].as_value(), written.data)
-                ),
+                load.enable[name].eq(written.valid & (written.memory == memory)),
+                load.data[name].eq(written.data),
             ]
 
     def _halves_ports(self, m: Module) -> None:
-        buffer, read, written = self.halves, self.dma.read, self.dma.written
-        readers = self.conversion.read, self.vector.read
+        buffer, controller = self.halves, self.controller
+        read, written, load = self.storer.read, self.loader.written, self.halves.write_load
         m.d.comb += [
-            buffer.read.enable.eq(Cat(port.enable for port in readers).any() | read.valid),
-            buffer.read.address.eq(read.row),
-            buffer.write.lanes.eq(self.controller.lanes),
-            buffer.write.enable.eq(written.valid & (written.memory == Memory.FP16)),
-            buffer.write.address.eq(written.row),
-            buffer.write.data.eq(written.data),
+            buffer.read_store.enable.eq(read.valid & (read.memory == Memory.FP16)),
+            buffer.read_store.address.eq(read.row),
+            load.enable.eq(written.valid & (written.memory == Memory.FP16)),
+            load.address.eq(written.row),
+            load.data.eq(written.data),
         ]
-        for port in readers:
-            m.d.comb += port.data.eq(buffer.read.data)
-            with m.If(port.enable):
-                m.d.comb += buffer.read.address.eq(port.address)
-        for port in (self.results.write, self.vector.write):
-            with m.If(port.enable):
-                m.d.comb += [
-                    buffer.write.enable.eq(1),
-                    buffer.write.address.eq(port.address),
-                    buffer.write.data.eq(port.data),
-                ]
+        connect(m, self.vector.read, buffer.read_vector)
+        connect(m, self.conversion.read, buffer.read_convert)
+        for unit, port in (("matrix", self.results.write), ("vector", self.vector.write)):
+            write = getattr(buffer, f"write_{unit}")
+            m.d.comb += [
+                write.enable.eq(port.enable),
+                write.address.eq(port.address),
+                write.data.eq(port.data),
+            ]
+        # Which lanes are written is settled when the instruction is issued.
+        for unit in ("load", "matrix", "vector"):
+            start = getattr(controller, f"start_{unit}")
+            lanes = held(m, f"lanes_{unit}", start, controller.lanes)
+            m.d.comb += getattr(buffer, f"write_{unit}").lanes.eq(lanes)
 
     def _operand_ports(self, m: Module) -> None:
         """Rows from external memory, from the converter, and back to external memory."""
-        p, array, read, written = self.params, self.array, self.dma.read, self.dma.written
+        p, array, read, written = self.params, self.array, self.storer.read, self.loader.written
         converted = self.conversion.write_operands
         m.d.comb += [
             array.write.eq(converted),
@@ -192,9 +195,9 @@ class Harmonia(Unit[HarmoniaParams]):
             array.read.row.operands.eq(read.row),
             array.read.row.facts.eq(read.row),
         ]
-        rows = {name: self.activations.read_data[name].as_value() for name in ACTIVATIONS.values()}
-        stored = {memory: rows[name] for memory, name in ACTIVATIONS.items()}
-        stored[Memory.FP16] = self.halves.read.data.as_value()
+        rows = self.activations.store.data
+        stored = {memory: rows[name].as_value() for memory, name in ACTIVATIONS.items()}
+        stored[Memory.FP16] = self.halves.read_store.data.as_value()
         for name, memory in MEMORIES.items():
             stored[memory] = Cat(*(word[name] for word in array.read_data))
             write_load(m, p, written, memory, getattr(array, f"load_{name}"))
@@ -202,13 +205,13 @@ class Harmonia(Unit[HarmoniaParams]):
             for memory in Memory:
                 if memory.stores:
                     with m.Case(memory):
-                        m.d.comb += self.dma.read_data.eq(stored[memory])
+                        m.d.comb += self.storer.read_data.eq(stored[memory])
 
     # Counters.
 
-    def _count(self, m: Module, opcode: Value) -> None:
-        sums, memory = self.array.i, self.dma.written.memory
-        lines_read = transfers(self.dma.mem_request)
+    def _count(self, m: Module) -> None:
+        sums, memory = self.array.i, self.loader.written.memory
+        lines_read = transfers(self.loader.mem_request)
         own = {
             Counter.MATRIX_BUSY: sums.valid & sums.ready,
             Counter.MATRIX_WAITS: sums.valid & ~sums.ready,
@@ -216,4 +219,4 @@ class Harmonia(Unit[HarmoniaParams]):
             Counter.OPERAND_LINES: Mux(memory == Memory.OPERANDS, lines_read, 0),
             Counter.GROUPS_CONVERTED: self.conversion.converted,
         }
-        count(m, self.registers, self.controller, self.dma, opcode == Opcode.GEMM, own)
+        count(m, self.registers, self.controller, self.loader, self.storer, own)

@@ -2,32 +2,39 @@
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
+from itertools import product
 from operator import add
 from typing import Any
 
-from amaranth import Cat, Module, Signal, Value
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import connect, flipped
 
 from tilewright.golden.params.machine import COUNTER_BITS
-from tilewright.hw.machine.dma import Dma
 from tilewright.hw.machine.fetcher import Fetcher
+from tilewright.hw.machine.loader import Loader
 from tilewright.hw.machine.registers import Registers
 from tilewright.hw.machine.sequencer import Sequencer
+from tilewright.hw.machine.storer import Storer
 from tilewright.hw.machine.watchdog import Watchdog
 from tilewright.hw.unit import Unit
 
-__all__ = ["connect_control", "connect_ports", "count", "transfers"]
+__all__ = ["connect_control", "connect_ports", "count", "held", "transfers"]
 
 
 def connect_ports(
-    m: Module, accelerator: Unit, registers: Registers, controller: Sequencer, dma: Dma
+    m: Module,
+    accelerator: Unit,
+    registers: Registers,
+    controller: Sequencer,
+    loader: Loader,
+    storer: Storer,
 ) -> None:
-    """Streams: the accelerator's own, and loads and stores on their way to the memory port.
+    """Streams: the accelerator's own; and loads and stores on their way to their units.
 
     A stream of instructions has a port of its own: it never waits for loads, nor they for it.
     """
-    m.submodules.fetcher = fetcher = Fetcher(dma.params)
+    m.submodules.fetcher = fetcher = Fetcher(loader.params)
     connect(m, fetcher.mem_request, flipped(accelerator.code_request))
     connect(m, fetcher.mem_response, flipped(accelerator.code_response))
     m.d.comb += [
@@ -41,44 +48,54 @@ def connect_ports(
     ]
     connect(m, registers.request, flipped(accelerator.mmio_request))
     connect(m, registers.response, flipped(accelerator.mmio_response))
-    for c in range(dma.params.memory_channels):
-        for name in ("request", "response", "write", "written"):
-            outside = getattr(accelerator, dma.params.memory_port(name, c))
-            connect(m, getattr(dma, f"mem_{name}")[c], flipped(outside))
-    connect(m, controller.move, dma.command)
+    for unit, name, ports in (
+        (loader, "load", ("request", "response")),
+        (storer, "store", ("write", "written")),
+    ):
+        for c, port in product(range(loader.params.memory_channels), ports):
+            outside = getattr(accelerator, loader.params.memory_port(port, c))
+            connect(m, getattr(unit, f"mem_{port}")[c], flipped(outside))
+        m.d.comb += [
+            unit.start.eq(getattr(controller, f"start_{name}")),
+            unit.command.eq(controller.move),
+            unit.forgive.eq(registers.start),
+            getattr(controller, f"busy_{name}").eq(unit.busy),
+            getattr(controller, f"failed_{name}").eq(unit.failed),
+        ]
 
 
 def connect_control(
     m: Module,
     registers: Registers,
     controller: Sequencer,
-    dma: Dma,
+    loader: Loader,
+    storer: Storer,
     saturated: Value,
     works: Value,
 ) -> None:
     """Programs' starts, fetches and states; ``saturated`` is an event.
 
     ``works``: a unit that an instruction uses moves data. That is progress for the watchdog, and so
-    are lines that pass the memory port and instructions that end.
+    are lines that pass the memory ports and instructions that are issued.
     """
     m.submodules.watchdog = watchdog = Watchdog()
-    ports = (*dma.mem_request, *dma.mem_response, *dma.mem_write, *dma.mem_written)
+    ports = (
+        *(*loader.mem_request, *loader.mem_response),
+        *(*storer.mem_write, *storer.mem_written),
+    )
     moves = Cat(port.valid & port.ready for port in ports).any()
     m.d.comb += [
         watchdog.running.eq(controller.status.busy),
-        watchdog.progress.eq(controller.finished | moves | works | registers.fill.valid),
+        watchdog.progress.eq(controller.issued | moves | works | registers.fill.valid),
         watchdog.limit.eq(registers.limit),
         controller.expired.eq(watchdog.expired),
         controller.start.eq(registers.start),
         controller.stream.eq(registers.stream),
-        dma.forgive.eq(registers.start),
         registers.status.eq(controller.status),
         registers.fetch.eq(controller.fetch),
         registers.fetch_address.eq(controller.fetch_address),
         controller.fetched.eq(registers.fetched),
         registers.saturated.eq(saturated),
-        controller.dma_idle.eq(dma.idle),
-        controller.dma_failed.eq(dma.failed),
     ]
 
 
@@ -86,23 +103,25 @@ def count(
     m: Module,
     registers: Registers,
     controller: Sequencer,
-    dma: Dma,
-    is_gemm: Value,
+    loader: Loader,
+    storer: Storer,
     own: Mapping[Any, Value],
 ) -> None:
     """Counters that a start clears and that grow by their steps; ``own`` are the accelerator's."""
     codes = registers.counter_codes
     counters = Signal(data.ArrayLayout(COUNTER_BITS, len(codes)))
-    running = controller.status.busy & ~controller.in_control & ~controller.in_memory
+    units = {unit.name: unit for unit in controller.instructions.units}
+    busy = {
+        codes[{"MATRIX": "GEMM"}.get(name, name)]: getattr(controller, f"busy_{name.lower()}")
+        for name in units
+    }
     steps = {
         codes["CYCLES"]: controller.status.busy,
-        codes["INSTRUCTIONS"]: controller.finished,
+        codes["INSTRUCTIONS"]: controller.issued,
         codes["CONTROL"]: controller.in_control & controller.status.busy,
-        codes["MEMORY"]: controller.in_memory & controller.status.busy,
-        codes["GEMM"]: running & is_gemm,
-        codes["VECTOR"]: running & ~is_gemm,
-        codes["LINES_READ"]: transfers(dma.mem_request),
-        codes["LINES_WRITTEN"]: transfers(dma.mem_write),
+        **busy,
+        codes["LINES_READ"]: transfers(loader.mem_request),
+        codes["LINES_WRITTEN"]: transfers(storer.mem_write),
         **own,
     }
     m.d.comb += registers.counters.eq(counters)
@@ -115,3 +134,12 @@ def count(
 def transfers(ports: Iterable[Any]) -> Value:
     """Words that streams move in this cycle."""
     return reduce(add, (port.valid & port.ready for port in ports))
+
+
+def held(m: Module, name: str, start: Value, given: Any) -> Any:
+    """What was ``given`` at the last ``start``, from that cycle on."""
+    kept, now = Signal.like(given, name=name), Signal.like(given, name=f"{name}_now")
+    with m.If(start):
+        m.d.sync += kept.eq(given)
+    m.d.comb += now.eq(Mux(start, given, kept))
+    return now

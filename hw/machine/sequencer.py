@@ -1,7 +1,6 @@
-"""Runs programs: fetches instructions, has them checked, dispatches them, one at a time."""
+"""Runs programs: fetches instructions, has them checked, issues them to units, in order."""
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
@@ -9,7 +8,7 @@ from operator import or_
 from typing import Any
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import Field
@@ -19,36 +18,43 @@ from tilewright.golden.params.machine import (
     LINE_FIELD,
     NUMBER_BITS,
     OPCODE_BITS,
-    ROW_FIELD,
     SIZE_FIELD,
     STATUS_FIELDS,
     Error,
     MachineMemory,
     MachineParams,
+    UnitOfWork,
 )
+from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.machine.loops import LOOP, Loops, add_indices
+from tilewright.hw.machine.move import lines_of, move_layout
 from tilewright.hw.unit import field_shape
 
 __all__ = [
-    *("END_BITS", "STATUS", "InstructionSet", "Sequencer", "is_one_of", "first_error", "parts_of"),
+    *("STATUS", "InstructionSet", "Sequencer", "is_one_of", "first_error", "parts_of"),
 ]
-
-END_BITS = 36  # holds the sum of a row and any product of sizes
 
 STATUS = data.StructLayout({f.name: field_shape(f) for f in STATUS_FIELDS})
 
 
 @dataclass(frozen=True)
 class InstructionSet:
-    """How an accelerator's instructions are taken apart.
+    """How an accelerator's instructions are taken apart, and which units run them.
 
     ``opcodes`` has HALT, CONFIGURE, LOAD, STORE, WAIT and LOOP; loads and stores have the fields of
-    :attr:`move`. Loads of a memory whose ``background`` holds run beside what follows.
+    a move (``move_layout``).
     """
 
     opcodes: type[IntEnum]
     fields: Mapping[Any, tuple[Field, ...]]  # by opcode
     memories: type[MachineMemory]
+    units: Mapping[UnitOfWork, tuple[IntEnum, ...]]  # opcodes of each unit
+
+    @property
+    def without_unit(self) -> list[IntEnum]:
+        """Opcodes that no unit runs and that wait for nothing."""
+        run = {opcode for own in self.units.values() for opcode in own}
+        return [o for o in self.opcodes if o not in run and o.name not in ("WAIT", "HALT")]
 
     def fields_of(self, opcode: IntEnum, word: Value) -> data.View:
         """The fields of an instruction word."""
@@ -62,42 +68,35 @@ class InstructionSet:
         declared = [f.name for f in self.fields[opcode] if not f.name.endswith(INDEX_SUFFIX)]
         return {name: fields[name] for name in declared}
 
-    @property
-    def move(self) -> data.StructLayout:
-        """What the memory port takes."""
-        return data.StructLayout(
-            {
-                "store": 1,
-                "memory": self.memories,
-                "stride": 8,
-                "row": ROW_FIELD,
-                "rows": SIZE_FIELD,
-                "line": LINE_FIELD,
-            }
-        )
-
 
 class Sequencer(wiring.Component):
-    """Runs the program from instruction 0 until it halts or an instruction is wrong.
+    """Issues the program's instructions, in their order, each to the unit that runs it.
 
     Every instruction is fetched, decoded, measured and checked, a cycle each; one that is wrong
     (:class:`tilewright.golden.params.machine.Error`) stops the program before it does anything. A
     loop (``Loops``) that goes back or ends takes a cycle before the next fetch, and a program
     that streams from external memory waits there for its instruction.
 
-    A load or store then goes to the memory port when that is idle; loads in the background run on
-    by themselves, and an error of the memory stops the program at the next instruction that needs
-    the port, with the number of the load. Other instructions pulse ``go`` and run until ``running``
-    falls. When the watchdog has ``expired``, the program is over, and nothing more is fetched until
-    a reset: what the accelerator waits for may still come.
+    In the cycle of the check an instruction waits until its unit is idle and holds none of the
+    regions of memories that others hold; a load also for a store of lines that it reads, and a
+    store for such a load. Then its ``start`` is pulsed, with ``word`` and all that belongs to it,
+    which do not stay. A wait or a halt waits for all units. As an instruction gets all it needs at
+    once, and in order, none can wait for a later one.
+
+    When a unit has failed or an instruction is wrong, no more is issued; the program stops when all
+    units are idle, at the first instruction that was wrong. When the watchdog has ``expired``, the
+    program is over, and nothing more is fetched until a reset: what the accelerator waits for may
+    still come.
 
     Members
     -------
     base : Out
         The first instruction that may still be fetched.
     word : Out
-        The instruction; it holds while it runs. ``members`` are those of the accelerator, among
-        them ``words``: the beats of a vector instruction.
+        The instruction. ``members`` are those of the accelerator, among them ``words``: the beats
+        of a vector instruction.
+    start_load, ..., busy_load, ...
+        For every unit: it takes the instruction now; it works on one.
     """
 
     def __init__(self, params: MachineParams, instructions: InstructionSet, members: dict):
@@ -115,24 +114,27 @@ class Sequencer(wiring.Component):
                 "fetch": Out(1),
                 "fetch_address": Out(range(params.instructions)),
                 "fetched": In(INSTRUCTION_BITS),
-                "move": Out(stream.Signature(instructions.move)),
-                "dma_idle": In(1),
-                "dma_failed": In(1),
-                "go": Out(1),
-                "running": In(1),
+                "move": Out(move_layout(instructions.memories)),
+                **{f"start_{_name(unit)}": Out(1) for unit in instructions.units},
+                **{f"busy_{_name(unit)}": In(1) for unit in instructions.units},
+                "failed_load": In(1),
+                "failed_store": In(1),
                 "word": Out(INSTRUCTION_BITS),
                 **members,
                 "scalars_only": Out(1),  # of a vector instruction: it has no tensor
                 "takes_b": Out(1),
                 "reduces": Out(1),
-                "in_control": Out(1),  # what this cycle is spent on, for the counters
-                "in_memory": Out(1),
-                "finished": Out(1),  # an instruction is done
+                "in_control": Out(1),  # this cycle fetches, decodes, measures or checks
+                "issued": Out(1),  # an instruction is
             }
         )
 
     def check(self, m: Module) -> Value:
         """The instruction's error, in the second cycle after it is there."""
+        raise NotImplementedError
+
+    def needs(self) -> Value:
+        """The regions and whatever else the instruction holds, a bit each, with the error."""
         raise NotImplementedError
 
     def reset_formats(self) -> list:
@@ -151,16 +153,8 @@ class Sequencer(wiring.Component):
         """The number of the instruction behind the one that is done."""
         return number + 1
 
-    def dispatch(self, m: Module, proceed: Callable[[], None]) -> None:
+    def dispatch(self, m: Module) -> None:
         """Cases of opcodes that the accelerator handles in a way of its own."""
-
-    def stalled(self) -> Value | None:
-        """Whether the instruction must wait before it is checked for what runs beside it."""
-        return None
-
-    def background_idle(self) -> Value:
-        """Whether nothing runs beside the instructions."""
-        return self.dma_idle
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -169,15 +163,11 @@ class Sequencer(wiring.Component):
         number = Signal(NUMBER_BITS)
         streamed, stuck = Signal(), Signal()
         m.submodules.loops = loops = self.loops
-        move_number = Signal.like(number)
         word = self.word
         opcode = word[:OPCODE_BITS]
         status = self.status
-        move = self.instructions.fields_of(opcodes["LOAD"], word)
-        declared = [f.name for f in self.instructions.fields[opcodes["LOAD"]]]  # maybe no stride
         loop = self.instructions.fields_of(opcodes["LOOP"], word)
-        error = Signal(Error)
-        background = Signal()
+        error, cause = Signal(Error), Signal(Error)
         m.d.comb += [
             error.eq(self.check(m)),
             # A stream wraps around in as much of the memory as is a power of two.
@@ -186,24 +176,32 @@ class Sequencer(wiring.Component):
             loops.clear.eq(self.start),
             loops.number.eq(number),
             *(loops.loop[name].eq(loop[name]) for name, _ in LOOP),
-            background.eq((opcode == opcodes["LOAD"]) & self._in_background(move.memory)),
-            self.move.p.store.eq(opcode == opcodes["STORE"]),
-            *(
-                self.move.p[name].eq(move[name] if name in declared else 1)
-                for name in ("memory", "stride", "row", "rows", "line")
-            ),
         ]
+        self._take_move(m)
+        issue, free = Signal(), self._free(m, opcode)
+        for unit, own in self.instructions.units.items():
+            m.d.comb += self._of("start", unit).eq(issue & is_one_of(opcode, own))
+        idle = wire(m, "idle", ~Cat(self._of("busy", u) for u in self.instructions.units).any())
+        moving = self._numbers(m, number)
+        failed = wire(m, "failed", self.failed_load | self.failed_store)
+        waits = wire(m, "waits", is_one_of(opcode, (opcodes["WAIT"], opcodes["HALT"])))
+        own_way = is_one_of(opcode, self.instructions.without_unit)
+        ready = wire(m, "ready", Mux(waits, idle, own_way | free))
 
-        def end() -> None:
-            m.d.sync += [status.busy.eq(0), status.done.eq(1)]
+        def end(code: Value, where: Value) -> None:
+            m.d.sync += [
+                status.eq(STATUS.const({"done": 1})),
+                status.error.eq(code),
+                status.instruction.eq(where),
+            ]
             m.next = "IDLE"
 
-        def stop(code: Value, where: Value = number) -> None:
-            m.d.sync += [status.error.eq(code), status.instruction.eq(where)]
+        def stop(code: Value) -> None:
+            m.d.sync += cause.eq(code)
             m.next = "STOP"
 
         def proceed() -> None:
-            m.d.comb += self.finished.eq(1)
+            m.d.comb += self.issued.eq(1)
             following = self.next_number(number)
             m.d.sync += [number.eq(following), status.instruction.eq(following)]
             m.next = "FETCH"
@@ -243,63 +241,97 @@ class Sequencer(wiring.Component):
                 m.d.comb += self.in_control.eq(1)
                 m.next = "CHECK"
             with m.State("CHECK"):
-                stalled = self.stalled()
-                with nullcontext() if stalled is None else m.If(~stalled):
-                    m.d.comb += self.in_control.eq(1)
-                    with m.If(error != Error.NONE):
-                        stop(error)
-                    with m.Else():
-                        with m.Switch(opcode):
-                            with m.Case(opcodes["CONFIGURE"]):
-                                m.d.sync += self.configure()
-                                proceed()
-                            with m.Case(opcodes["LOOP"]):
-                                m.d.comb += loops.enter.eq(1)
-                                proceed()
-                            with m.Case(opcodes["LOAD"], opcodes["STORE"]):
-                                m.next = "ISSUE"
-                            with m.Case(opcodes["WAIT"], opcodes["HALT"]):
-                                m.next = "SETTLE"
-                            self.dispatch(m, proceed)
-                            with m.Default():
-                                m.d.comb += self.go.eq(1)
-                                m.next = "RUN"
-            with m.State("ISSUE"):
-                m.d.comb += self.in_memory.eq(1)
-                with m.If(self.dma_idle):
-                    with m.If(self.dma_failed):
-                        stop(Error.BUS, move_number)
-                    with m.Else():
-                        m.d.comb += self.move.valid.eq(1)
-                        m.d.sync += move_number.eq(number)
-                        with m.If(background):
+                m.d.comb += self.in_control.eq(ready)
+                with m.If(failed | (error != Error.NONE)):
+                    stop(error)
+                with m.Elif(ready):
+                    with m.Switch(opcode):
+                        with m.Case(opcodes["CONFIGURE"]):
+                            m.d.sync += self.configure()
                             proceed()
-                        with m.Else():
-                            m.next = "SETTLE"
-            with m.State("SETTLE"):
-                m.d.comb += self.in_memory.eq(1)
-                with m.If(self.dma_idle):
-                    with m.If(self.dma_failed):
-                        stop(Error.BUS, move_number)
-                    with m.Elif(opcode == opcodes["HALT"]):
-                        m.d.comb += self.finished.eq(1)
-                        end()
-                    with m.Else():
-                        proceed()
-            with m.State("RUN"):
-                with m.If(~self.running):
-                    proceed()
+                        with m.Case(opcodes["LOOP"]):
+                            m.d.comb += loops.enter.eq(1)
+                            proceed()
+                        with m.Case(opcodes["HALT"]):
+                            m.d.comb += self.issued.eq(1)
+                            end(Error.NONE, number)
+                        self.dispatch(m)
+                        with m.Default():
+                            m.d.comb += issue.eq(1)
+                            proceed()
             with m.State("STOP"):
-                # What runs in the background ends before the next program can start.
-                with m.If(self.background_idle()):
-                    end()
+                # What the units do ends before the next program can start, and one of them may
+                # still find an error of an instruction before the one that is wrong.
+                with m.If(idle):
+                    end(Mux(failed, Error.BUS, cause), Mux(failed, moving, number))
         with m.If(self.expired):
             m.d.sync += stuck.eq(1)
         with m.If(self.expired | stuck):
             expired = {"done": 1, "error": Error.WATCHDOG}
             m.d.sync += status.eq(STATUS.const(expired))
-            m.d.sync += status.instruction.eq(Mux(stuck, status.instruction, number))
+            # What can wait for ever is a load or a store, else the next instruction of a stream.
+            waiting = Mux(self.busy_load | self.busy_store, moving, number)
+            m.d.sync += status.instruction.eq(Mux(stuck, status.instruction, waiting))
         return m
+
+    def _of(self, name: str, unit: UnitOfWork) -> Value:
+        return getattr(self, f"{name}_{_name(unit)}")
+
+    def _take_move(self, m: Module) -> None:
+        """The command of a load or store."""
+        opcode = self.instructions.opcodes["LOAD"]
+        move = self.instructions.fields_of(opcode, self.word)
+        declared = [f.name for f in self.instructions.fields[opcode]]  # maybe no stride
+        m.d.comb += [
+            self.move[name].eq(move[name] if name in declared else 1)
+            for name, _ in move_layout(self.instructions.memories)
+        ]
+
+    def _free(self, m: Module, opcode: Value) -> Value:
+        """Whether all that the instruction needs is free."""
+        needs = Value.cast(self.needs())
+        busy = Signal()
+        taken = []
+        for unit, own in self.instructions.units.items():
+            held = Signal(len(needs), name=f"held_{_name(unit)}")
+            with m.If(self._of("start", unit)):
+                m.d.sync += held.eq(needs)
+            with m.If(is_one_of(opcode, own)):
+                m.d.comb += busy.eq(self._of("busy", unit))
+            taken.append(held & self._of("busy", unit).replicate(len(needs)))
+        conflict = needs & reduce(or_, taken)
+        return wire(m, "free", ~busy & ~conflict.any() & ~self._same_lines(m, opcode))
+
+    def _same_lines(self, m: Module, opcode: Value) -> Value:
+        """Whether a load reads lines that a store writes, or the other way round."""
+        end = Signal(LINE_FIELD + 1, name="line_end")  # of the instruction, if it has lines
+        lines = Signal(SIZE_FIELD + 16, name="lines_now")
+        with m.Switch(self.move.memory):
+            for memory in self.instructions.memories:
+                with m.Case(memory):
+                    m.d.comb += lines.eq(lines_of(self.params, memory, self.move.rows))
+        m.d.sync += end.eq(self.move.line + lines)
+        same = []
+        for name, other in (("load", "store"), ("store", "load")):
+            first_held = Signal(LINE_FIELD, name=f"{name}_line")
+            end_held = Signal.like(end, name=f"{name}_line_end")
+            with m.If(getattr(self, f"start_{name}")):
+                m.d.sync += [first_held.eq(self.move.line), end_held.eq(end)]
+            meets = (self.move.line < end_held) & (first_held < end)
+            is_other = opcode == self.instructions.opcodes[other.upper()]
+            same.append(is_other & getattr(self, f"busy_{name}") & meets)
+        return Cat(same).any()
+
+    def _numbers(self, m: Module, number: Value) -> Value:
+        """The number of the load or store that fails or waits; the earlier one if both do."""
+        load, store, load_is_later = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal()
+        with m.If(self.start_load):
+            m.d.sync += [load.eq(number), load_is_later.eq(1)]
+        with m.If(self.start_store):
+            m.d.sync += [store.eq(number), load_is_later.eq(0)]
+        of_load = Mux(self.failed_load | self.failed_store, self.failed_load, self.busy_load)
+        of_store = Mux(self.failed_load | self.failed_store, self.failed_store, self.busy_store)
+        return wire(m, "moving", Mux(of_load & ~(of_store & load_is_later), load, store))
 
     def loop_errors(self) -> tuple[tuple[Value, Error], ...]:
         """What is wrong with a loop."""
@@ -310,9 +342,9 @@ class Sequencer(wiring.Component):
             (self.loops.refused, Error.LOOP),
         )
 
-    def _in_background(self, memory: Value) -> Value:
-        codes = [code for code in self.instructions.memories if code.background]
-        return reduce(or_, (memory == code for code in codes))
+
+def _name(unit: UnitOfWork) -> str:
+    return unit.name.lower()
 
 
 def first_error(m: Module, error: Signal, *wrong: tuple[Value, Error]) -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from amaranth import Module, Signal, Value
+from amaranth import Cat, Module, Value
 from amaranth.lib import data
 
 from tilewright.golden.params.machine import SCALARS, Error, Kind
+from tilewright.hw.machine.ranges import Range
 from tilewright.hw.machine.sequencer import Sequencer, is_one_of
 
 __all__ = ["VectorOperands"]
@@ -28,17 +29,30 @@ class VectorOperands:
             self.controller.scalars_only.eq(~self.tensor_a & ~self.tensor_b),
         ]
 
-    def measure(self, m: Module, ends: Sequence[Signal], rows: Value) -> None:
-        """The row behind the last one of every tensor of ``rows`` rows; one word without any."""
+    def measure(self, m: Module, ranges: Sequence[Range], rows: Value) -> None:
+        """The ranges of all tensors of ``rows`` rows; one word without any."""
         x, controller = self.fields, self.controller
         with m.If(self.tensor_a):
-            m.d.sync += ends[0].eq(x.a + rows)
+            m.d.sync += ranges[0].covers(x.a, rows)
         with m.If(self.tensor_b):
-            m.d.sync += ends[1].eq(x.b + rows)
+            m.d.sync += ranges[1].covers(x.b, rows)
         with m.If(~controller.reduces & ~controller.scalars_only):
-            m.d.sync += ends[2].eq(x.destination + rows)
+            m.d.sync += ranges[2].covers(x.destination, rows)
         with m.If(controller.scalars_only):
             m.d.sync += controller.words.eq(1)
+
+    def scalars(self) -> Value:
+        """The scalar registers that it reads or writes, a bit each."""
+        x, controller = self.fields, self.controller
+        used = [
+            (x.a_kind == Kind.SCALAR, x.a),
+            (controller.takes_b & (x.b_kind == Kind.SCALAR), x.b),
+            (controller.reduces | controller.scalars_only, x.destination),
+        ]
+        sums = [o for o in controller.params.vector.operations if o.keeps_sum]
+        if sums:
+            used.append((is_one_of(x.operation, sums), x.total))
+        return Cat(Cat(uses & (number == k) for uses, number in used).any() for k in range(SCALARS))
 
     def errors(self, over: Value) -> tuple[tuple[Value, Error], ...]:
         """The errors in their order; ``over``: a tensor ends beyond its memory."""

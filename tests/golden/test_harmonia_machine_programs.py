@@ -1,5 +1,6 @@
 """Programs of the Harmonia accelerator: assembler, layouts, golden machine, whole programs."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +18,7 @@ from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.harmonia_machine.assembler import AssemblyError, assemble, disassemble
 from tilewright.golden.harmonia_machine.attention import Head, attention_program, heavy_tailed
 from tilewright.golden.harmonia_machine.builder import Builder
-from tilewright.golden.harmonia_machine.cycles import program_cycles
+from tilewright.golden.harmonia_machine.cycles import program_cycles, timeline
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.hazards import first_hazard
 from tilewright.golden.harmonia_machine.isa import Settings, check, expand
@@ -42,7 +43,7 @@ from tilewright.golden.params.harmonia_machine import (
     Opcode,
     Operand,
 )
-from tilewright.golden.params.machine import Error
+from tilewright.golden.params.machine import Error, UnitOfWork
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import quantise
 
@@ -187,17 +188,18 @@ def test_product_is_a_linear_layer_of_ragged_sizes(params, dataflow, keep):
 
 @PRESETS
 def test_a_layers_results_are_converted_beside_the_next_token_tile(params):
-    """Two layers in a row; what overlaps saves time and changes no bit."""
+    """Two layers in a row; with one region nothing overlaps, which takes longer."""
     p, rng = params, np.random.default_rng(12)
     tokens, sizes = 3 * p.rows + 1, (8 * p.group, 2 * p.group + 3, p.columns + 1)
     x = heavy_tailed(rng, tokens, sizes[0])
     layers = [random_weights(p, rng, m, n) for n, m in pairwise(sizes)]
     totals = []
-    for overlap in (False, True):
+    for regions in (1, 4):
+        p = replace(params, regions=regions)
         b = Builder(p)
         line = b.place_activations(x)
         for weights in layers:
-            line = b.layer(line, tokens, weights, overlap=overlap)
+            line = b.layer(line, tokens, weights)
         b.halt()
         memory = b.memory
         outcome = Machine(p, memory).run(b.program)
@@ -548,7 +550,6 @@ def test_refused_products():
 GEMM = (
     "gemm keys, source=0, operands=0, low_halves=64, metadata=0, destination=0, groups=1, tiles=1"
 )
-KEYS = "convert keys, source=0, elements=8, destination=0, low_halves=128, metadata=0"
 
 
 @pytest.mark.parametrize(
@@ -562,31 +563,6 @@ KEYS = "convert keys, source=0, elements=8, destination=0, low_halves=128, metad
             "convert keys, source=0, elements=16, destination=0, low_halves=1, metadata=0",
             "instruction 0, convert, writes rows 0..1 of operands and rows 1..2 of operands",
         ),
-        (
-            f"load operands, row=0, rows=1, line=0\n{GEMM}",
-            "instruction 1, gemm, reads rows 0..0 of operands without a wait for the load of rows "
-            "0..0 of operands",
-        ),
-        (
-            f"load operand_exponents, row=0, rows=4, line=0\n{GEMM}",
-            "instruction 1, gemm, reads rows 0..0 of operand_exponents without a wait for the load "
-            "of rows 0..3 of operand_exponents",
-        ),
-        (
-            f"load scales, row=500, rows=1, line=0\n{KEYS}",
-            "instruction 1, convert, writes rows 0..0 of operands without a wait for the load of "
-            "rows 500..500 of scales",
-        ),
-        (
-            f"{KEYS}, background=1\nconfigure tokens=9\n{GEMM}",
-            "instruction 2, gemm, reads rows 0..0 of operands without a wait for the conversion to "
-            "rows 0..0 of operands",
-        ),
-        (
-            "convert activations, source=0, elements=8, destination=9, background=1\n" + GEMM,
-            "instruction 1, gemm, writes rows 0..0 of fp16 without a wait for the conversion of "
-            "rows 0..1 of fp16",
-        ),
     ],
 )
 def test_programs_whose_result_depends_on_timing_are_found(text, message):
@@ -595,17 +571,12 @@ def test_programs_whose_result_depends_on_timing_are_found(text, message):
     b.program += assemble(text)
     with pytest.raises(ValueError, match=f"^{message}$"):
         b.halt()
-    # A wait in front of the last instruction heals what only comes too early.
-    lines = text.splitlines()
-    healed = first_hazard(SMALL, assemble("\n".join([*lines[:-1], "wait", lines[-1], "halt"])))
-    assert (healed is None) is (len(lines) > 1)
 
 
-def test_a_gemm_of_weights_may_run_beside_loads_of_other_rows():
-    text = GEMM.replace("keys", "weights")
-    for load in ("operands, row=1", "operand_signs, row=0", "scales, row=1"):
-        program = assemble(f"load {load}, rows=1, line=0\n{text}\nhalt")
-        assert first_hazard(SMALL, program) is None
+def test_instructions_that_run_at_the_same_time_are_no_hazard():
+    keys = "convert keys, source=0, elements=8, destination=0, low_halves=128, metadata=0"
+    for first in ("load operands, row=0, rows=1, line=0", keys):
+        assert first_hazard(SMALL, assemble(f"{first}\n{GEMM}\nhalt")) is None
     assert first_hazard(SMALL, assemble("add r9000, r1, #1, elements=8\nhalt")) is None  # it stops
 
 
@@ -635,17 +606,58 @@ def test_parts_of_a_product_in_order():
         assert got == want.replace(" ", "")
 
 
-def test_background_loads_hide_behind_other_work():
-    b = Builder(SMALL)
-    b.reserve(40)
-    b.load(Memory.OPERANDS, 0, 64, 0)
-    for _ in range(12):
-        b.vector(Operation.EXPONENTIAL, 0, 0, elements=64)
-    b.wait()
-    b.halt()
-    outcome = Machine(SMALL, b.memory).run(b.program)
-    short, long = (program_cycles(SMALL, outcome, latency) for latency in (5, 25))
-    assert short == long
+def cycles_of(text, latency=5, **changes):
+    """Begin and end of all work of a program."""
+    params = replace(SMALL, **changes)
+    memory = np.zeros(256 * params.line_bytes, np.uint8)
+    outcome = Machine(params, memory).run(assemble(text + "\nhalt"))
+    assert outcome.error is Error.NONE
+    work = timeline(params, outcome, latency)
+    assert program_cycles(params, outcome, latency)[Counter.CYCLES] >= max(w.end for w in work) + 1
+    return work
+
+
+def test_units_work_at_the_same_time_in_different_regions():
+    """An instruction every four cycles, each in a region of its own; one in a taken one waits."""
+    region = SMALL.region_rows(Memory.FP16)
+    load, add, convert, store = cycles_of(
+        "load fp16, row=0, rows=16, line=0\n"
+        f"add r{region}, r{region}, #1, elements=64\n"
+        f"convert activations, source={2 * region}, elements=16, destination=0\n"
+        f"store fp16, row={region - 1}, rows=1, line=99"
+    )
+    assert [w.begin for w in (load, add, convert)] == [3, 7, 11]
+    assert [w.unit for w in (load, add, convert)] == [
+        *(UnitOfWork.LOAD, UnitOfWork.VECTOR, UnitOfWork.CONVERT),
+    ]
+    assert store.begin == load.end > convert.begin + 4  # the load holds the region
+    assert [w.number for w in (load, add, convert, store)] == [0, 1, 2, 3]
+
+
+def test_a_memory_of_one_region_has_one_user():
+    text = "load fp16, row=0, rows=16, line=0\nadd r1024, r1024, #1, elements=64"
+    load, add = cycles_of(text, regions=1)
+    assert add.begin == load.end
+    load, add = cycles_of(text)
+    assert add.begin < load.end
+
+
+def test_a_load_waits_for_a_store_of_its_lines_and_the_other_way_round():
+    far = SMALL.region_rows(Memory.FP16)
+    for first, second in ("store", "load"), ("load", "store"):
+        for line, waits in (10, True), (12, False):
+            one, other = cycles_of(
+                f"{first} fp16, row=0, rows=12, line=8\n"
+                f"{second} fp16, row={far}, rows=4, line={line}"
+            )
+            assert SMALL.lines(Memory.FP16, 12) == 3
+            assert (other.begin == one.end) is waits
+
+
+def test_loads_hide_behind_other_work():
+    text = "load operands, row=0, rows=64, line=0\n" + "exponential r0, r0, elements=64\n" * 12
+    ends = [max(w.end for w in cycles_of(text, latency)) for latency in (5, 25)]
+    assert ends[0] == ends[1]
 
 
 def test_vector_operations_are_those_of_the_vector_unit():

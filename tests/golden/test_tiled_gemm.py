@@ -15,7 +15,15 @@ from tilewright.golden.harmonia_machine import executor as harmonia_executor
 from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.hazards import first_hazard as harmonia_hazard
 from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaGemm
-from tilewright.golden.machine.tiling import Step, beside_weights, cut, packed, steps
+from tilewright.golden.machine.tiling import (
+    Piece,
+    Step,
+    cut,
+    packed,
+    pipelined,
+    places,
+    steps,
+)
 from tilewright.golden.params.anda_machine import AndaParams, Memory, Opcode
 from tilewright.golden.params.formats import BlockFormat
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
@@ -182,25 +190,33 @@ def test_refused_products_of_harmonia():
 
 def test_order_of_steps():
     assert list(steps(2, 2, weights_stay=False)) == [
-        Step(block=0, part=0, fetch=True, half=0, ahead=1),
-        Step(block=0, part=1, fetch=False, half=1, ahead=0),
-        Step(block=1, part=0, fetch=True, half=0, ahead=1),
-        Step(block=1, part=1, fetch=False, half=1, ahead=None),
+        Step(0, 0, block_half=0, part_half=0, new_block=True, new_part=True),
+        Step(0, 1, block_half=0, part_half=1, new_block=False, new_part=True),
+        Step(1, 0, block_half=1, part_half=0, new_block=True, new_part=True),
+        Step(1, 1, block_half=1, part_half=1, new_block=False, new_part=True),
     ]
     assert list(steps(2, 2, weights_stay=True)) == [
-        Step(block=0, part=0, fetch=True, half=0, ahead=1),
-        Step(block=1, part=0, fetch=True, half=0, ahead=None),
-        Step(block=0, part=1, fetch=True, half=1, ahead=None),
-        Step(block=1, part=1, fetch=True, half=1, ahead=None),
+        Step(0, 0, block_half=0, part_half=0, new_block=True, new_part=True),
+        Step(1, 0, block_half=1, part_half=0, new_block=True, new_part=False),
+        Step(0, 1, block_half=0, part_half=1, new_block=True, new_part=True),
+        Step(1, 1, block_half=1, part_half=1, new_block=True, new_part=False),
     ]
     # All weights are there: they come once.
-    assert [step.ahead for step in steps(3, 1, weights_stay=False)] == [None] * 3
+    assert [step.new_part for step in steps(3, 1, weights_stay=False)] == [True, False, False]
 
 
-def test_scales_come_beside_the_last_units():
-    assert beside_weights(8, 100, weights=500, scales=150) == 6
-    assert beside_weights(8, 100, weights=800, scales=150) == 0  # the port is the bound
-    assert beside_weights(1, 100, weights=50, scales=10) == 0  # one unit cannot be cut
+def test_order_of_instructions():
+    """Weights ahead of the work before theirs; stores behind the work after theirs, or at once."""
+    pieces = [Piece(*(f"{kind}{k}" for kind in "wogs")) for k in range(3)]
+    ordered = ["".join(piece) for piece in pipelined(pieces, results_stay=True)]
+    assert ordered == ["w0o0", "w1g0o1", "w2g1s0o2", "g2s1", "s2"]
+    ordered = ["".join(piece) for piece in pipelined(pieces, results_stay=False)]
+    assert ordered == ["w0o0", "w1g0o1", "s0w2g1o2", "s1g2", "s2"]
+
+
+def test_places_of_tensors():
+    assert places(64, 16, (20, 1), (16, 2)) == [[0], [32, 48]]
+    assert places(64, 16, (20, 2), (1, 1)) is None
 
 
 def test_pieces_and_programs():

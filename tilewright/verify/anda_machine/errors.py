@@ -63,7 +63,7 @@ def wrong_programs(params: AndaParams) -> dict[str, tuple[list, Error]]:
             Error.BUS,
         ),
         "load beyond the memory": (f"load activations, row=0, rows=1, line={LINES}", Error.BUS),
-        "bad line in the background": (
+        "bad line beside other work": (
             f"load weights, row=0, rows=1, line={BAD_LINE}\nadd s0, s0, #1\nwait",
             Error.BUS,
         ),

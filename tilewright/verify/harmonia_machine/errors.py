@@ -110,7 +110,7 @@ def wrong_programs(params: HarmoniaParams) -> dict[str, tuple[list, Error]]:
         "sum into no scalar": ("sum s8, r0, elements=1", Error.ADDRESS),
         "load of a bad line": (_move("fp16", 0, 1, line=BAD_LINE), Error.BUS),
         "load beyond the memory": (_move("fp16", 0, 1, line=LINES), Error.BUS),
-        "bad line in the background": (
+        "bad line beside other work": (
             _move("operands", 0, 1, line=BAD_LINE) + "\nadd s0, s0, #1\nwait",
             Error.BUS,
         ),

@@ -23,7 +23,9 @@ from tilewright.golden.weights import quantise
 
 __all__ = ["random_program"]
 
-FILLED = 128  # rows of every memory that a program starts with, works on and stores
+# Rows of every memory that a program starts with, works on and stores: on both sides of the border
+# of two regions, so that instructions work in one of them or in both.
+FILLED = 128
 EXPONENTS = (8, 22)  # shared ones: results neither vanish nor overflow
 
 
@@ -43,14 +45,19 @@ class _Writer:
     def __init__(self, builder: Builder, choose: Random, rng: np.random.Generator):
         self.b, self.choose, self.rng = builder, choose, rng
         self.params = builder.params
+        self.lines: dict[Memory, int] = {}  # where rows of each memory are kept
 
     def rows(self, memory: Memory) -> int:
         return min(FILLED, self.params.depth(memory))
 
+    def base(self, memory: Memory) -> int:
+        """The first of these rows."""
+        border = self.params.region_rows(memory)
+        return max(0, min(border - FILLED // 2, self.params.depth(memory) - FILLED))
+
     def fill(self) -> None:
         for memory in Memory:
             self._fill(memory)
-        self.b.wait()
 
     def _fill(self, memory: Memory) -> None:
         rows = self.rows(memory)
@@ -61,34 +68,35 @@ class _Writer:
             content = heavy_tailed(self.rng, 1, int(np.prod(shape))).reshape(shape)
         else:
             content = self.rng.integers(0, 1 << element_bits(memory), shape)
-        self.b.load(memory, 0, rows, self.b.place(memory, content, rows))
+        self.b.load(memory, self.base(memory), rows, self.b.place(memory, content, rows))
 
     def keep(self) -> None:
         for memory in Memory:
             if memory.stores:
                 rows = self.rows(memory)
                 line = self.b.reserve(self.params.lines(memory, rows))
-                self.b.store(memory, 0, rows, line)
+                self.b.store(memory, self.base(memory), rows, line)
         self._keep_scalars()
 
     def _keep_scalars(self) -> None:
         """Scalar registers: each added to zeros."""
         rows, lines = SCALARS, self.params.lines(Memory.FP16, SCALARS)
         self.b.configure(lanes=range(self.params.rows))
-        self.b.load(Memory.FP16, 0, rows, self.b.reserve(lines))
-        for k in range(SCALARS):
-            self.b.vector(Operation.ADD, k, k, scalar=k, elements=self.params.word_values)
-        self.b.store(Memory.FP16, 0, rows, self.b.reserve(lines))
+        first = self.base(Memory.FP16)
+        self.b.load(Memory.FP16, first, rows, self.b.reserve(lines))
+        for k in range(first, first + SCALARS):
+            self.b.vector(Operation.ADD, k, k, scalar=k - first, elements=self.params.word_values)
+        self.b.store(Memory.FP16, first, rows, self.b.reserve(lines))
 
     def step(self) -> None:
-        kinds = (self._gemm, self._gemm, self._vector, self._convert, self._overlap)
-        rare = (self._learn, self._clear, self._product, self._configure)
+        kinds = (self._gemm, self._vector, self._convert, self._move, self._overlap)
+        rare = (self._learn, self._clear, self._product, self._configure, self.b.wait)
         self.choose.choice((*kinds, *kinds, *rare))()
 
     def row(self, memory: Memory, rows: int, part: tuple[float, float] = (0, 1)) -> int:
         """Where so many rows fit, in a part of the memory."""
         first, end = (int(share * self.rows(memory)) for share in part)
-        return self.choose.randint(first, end - rows)
+        return self.base(memory) + self.choose.randint(first, end - rows)
 
     def _configure(self) -> None:
         p, choose = self.params, self.choose
@@ -126,19 +134,30 @@ class _Writer:
         )
 
     def _overlap(self) -> None:
-        """Gemms beside a conversion, on other parts of the memories; then one that waits for it."""
-        self._convert(source=(0, 0.5), highs=(0.75, 0.875), low_halves=(0.875, 1), background=True)
-        for _ in range(self.choose.randint(1, 2)):
-            self._gemm(source=(0, 0.75), operands=(0, 0.75), results=(0.5, 1))
-        self.choose.choice((self.b.wait, self._vector, self._clear, self._convert, self._learn))()
+        """A conversion and a gemm in different regions, beside moves; then whatever comes."""
+        self._convert(source=(0, 0.5), highs=(0, 0.25), low_halves=(0.25, 0.5))
+        self._gemm(source=(0.5, 1), operands=(0.5, 1), results=(0.5, 1))
+        for _ in range(self.choose.randint(0, 3)):
+            self._move()
+
+    def _move(self) -> None:
+        """Rows from one place to another, by way of external memory; loads wait for their lines."""
+        choose = self.choose
+        memory = choose.choice([memory for memory in Memory if memory.stores])
+        if memory not in self.lines:
+            self.lines[memory] = self.b.reserve(self.params.lines(memory, 48))
+            self.b.store(memory, self.base(memory), 48, self.lines[memory])
+        for move in (self.b.store, self.b.load):
+            rows = choose.randint(1, 24)
+            line = self.lines[memory] + choose.randrange(self.params.lines(memory, 24))
+            if choose.random() < 0.6:
+                move(memory, self.row(memory, rows), rows, line)
 
     def _convert(
         self,
         source: tuple = (0, 1),
         highs: tuple = (0, 0.5),  # high and low halves must not meet
         low_halves: tuple = (0.5, 1),
-        *,
-        background: bool = False,
     ) -> None:
         p, choose = self.params, self.choose
         conversion = choose.choice(list(Conversion))
@@ -161,7 +180,6 @@ class _Writer:
             part=choose.randrange(p.parts),
             tokens=choose.randint(1, p.group),
             short=choose.random() < 0.3,
-            background=background,
         )
 
     def _vector(self) -> None:
@@ -170,7 +188,8 @@ class _Writer:
         elements = choose.randint(1, 4 * p.group)
         words = -(-elements // p.word_values)
         # Tensors in places of their own; the same one twice is allowed.
-        places = range(0, self.rows(Memory.FP16) - words + 1, words)
+        first = self.base(Memory.FP16)
+        places = range(first, first + self.rows(Memory.FP16) - words + 1, words)
         kinds = [choose.choice(list(Kind)) for _ in range(2)]
         if operation.reduces or operation.keeps_sum:
             kinds[0] = Kind.TENSOR
@@ -218,8 +237,8 @@ class _Writer:
             Conversion.KEYS,
             source=self.row(Memory.FP16, words),
             elements=choose.randint(1, elements),  # what lies beyond them has no offset
-            destination=0,
-            low_halves=self.rows(Memory.OPERANDS) // 2,
+            destination=self.base(Memory.OPERANDS),
+            low_halves=self.base(Memory.OPERANDS) + self.rows(Memory.OPERANDS) // 2,
             part=choose.randrange(p.parts),
         )
 

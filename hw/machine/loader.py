@@ -1,8 +1,4 @@
-"""Memory port: rows of the buffers to and from lines of external memory."""
-
-from enum import IntEnum
-from functools import reduce
-from operator import add
+"""Load unit: lines of external memory to rows of the buffers."""
 
 from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -10,94 +6,78 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tilewright.golden.params.machine import ROW_FIELD, SIZE_FIELD, MachineMemory, MachineParams
 from tilewright.hw.machine.channel import ReadChannel
-from tilewright.hw.machine.sequencer import InstructionSet
+from tilewright.hw.machine.move import lines_of, move_layout
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["Dma", "lines_of", "written_layout"]
+__all__ = ["Loader", "written_layout"]
 
 
-class Dma(wiring.Component):
-    """One load or store at a time.
+class Loader(wiring.Component):
+    """One load at a time.
 
-    A load asks every channel for its lines, which may come in any order. Where line and row begin
-    a beat and the memory takes beats (``MachineParams.beat_rows``), a line of every channel is
-    taken and their rows are written, all in one cycle. Elsewhere lines are taken one by one: where
+    It asks every channel for its lines, which may come in any order. Where line and row begin a
+    beat and the memory takes beats (``MachineParams.beat_rows``), a line of every channel is taken
+    and their rows are written, all in one cycle. Elsewhere lines are taken one by one: where
     several rows share a line, one is written a cycle; where a row takes several lines, one line is
-    taken a cycle. A store reads a row a cycle and places it into a line, which it sends when it is
-    full, or sends the lines of the row one by one; it ends when the memory has acknowledged every
-    line.
+    taken a cycle.
 
-    ``command`` is taken when the unit is ``idle``. ``failed``: a line of the last command was
-    answered with an error; the next command, or ``forgive``, ends it.
+    ``start`` takes the ``command`` when the unit is not ``busy``. ``failed``: a line of the last
+    command was answered with an error; the next command, or ``forgive``, ends it.
 
     Members
     -------
     written : Out
         Rows of ``memory`` to write: the one at ``row``, in the lowest bits of ``data``; or, of a
         ``beat``, those in its first ``ways`` bits that are set.
-    read : Out
-        Asks for ``row`` of ``memory``, whose content is ``read_data`` in the next cycle.
     """
 
-    def __init__(self, params: MachineParams, instructions: InstructionSet):
-        self.params, self.memories, self.move = params, instructions.memories, instructions.move
-        self.widest = max(params.row_bits(memory) for memory in self.memories)
-        stored = max(params.row_bits(memory) for memory in self.memories if memory.stores)
+    def __init__(self, params: MachineParams, memories: type[MachineMemory]):
+        self.params, self.memories = params, memories
+        self.widest = max(params.row_bits(memory) for memory in memories)
         ports = {p.name: payload_layout(p) for p in (*params.inputs, *params.outputs)}
-        place = {"valid": 1, "memory": self.memories, "row": ROW_FIELD}
 
         def port(name: str) -> stream.Signature:
             return stream.Signature(ports[params.memory_port(name, 0)])
 
         super().__init__(
             {
-                "command": In(stream.Signature(self.move)),
-                "idle": Out(1),
+                "start": In(1),
+                "command": In(move_layout(memories)),
+                "busy": Out(1),
                 "failed": Out(1),
                 "forgive": In(1),
-                "written": Out(written_layout(params, self.memories)),
-                "read": Out(data.StructLayout(place)),
-                "read_data": In(stored),
+                "written": Out(written_layout(params, memories)),
                 "mem_request": Out(port("request")).array(params.memory_channels),
                 "mem_response": In(port("response")).array(params.memory_channels),
-                "mem_write": Out(port("write")).array(params.memory_channels),
-                "mem_written": In(port("written")).array(params.memory_channels),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        move = Signal(self.move)
+        move = Signal(move_layout(self.memories))
         rows_left = Signal(SIZE_FIELD)
         row = Signal(ROW_FIELD)
-        line = Signal(self.params.line_address_bits)
-        m.d.comb += self.command.ready.eq(self.idle)
-        with m.If(self.command.valid & self.idle):
+        with m.If(self.start):
             m.d.sync += [
-                move.eq(self.command.payload),
-                rows_left.eq(self.command.p.rows),
-                row.eq(self.command.p.row),
-                line.eq(self.command.p.line),
-                self.failed.eq(0),
+                move.eq(self.command),
+                rows_left.eq(self.command.rows),
+                row.eq(self.command.row),
             ]
-        with m.If(self.forgive):
+        with m.If(self.start | self.forgive):
             m.d.sync += self.failed.eq(0)
-        load_idle = self._load(m, move, rows_left, row)
-        store_idle = self._store(m, move, rows_left, row, line)
-        m.d.comb += self.idle.eq(load_idle & store_idle)
+        self._load(m, move, rows_left, row)
         return m
 
-    def _load(self, m: Module, move: data.View, rows_left: Value, row: Value) -> Value:
+    def _load(self, m: Module, move: data.View, rows_left: Value, row: Value) -> None:
         p = self.params
-        start = self.command.valid & self.idle & ~self.command.p.store
-        loading, beats = Signal(), Signal()
+        start, loading, beats = self.start, self.busy, Signal()
         lines = Signal(SIZE_FIELD + (self.widest // p.line_bits).bit_length())  # of the command
         lines_left = Signal.like(lines)  # to be taken
         beat_rows = Signal(range(p.beat_bits // 8 + 1))  # of the memory
-        with m.Switch(self.command.p.memory):
+        with m.Switch(self.command.memory):
             for memory in self.memories:
                 with m.Case(memory):
-                    m.d.comb += lines.eq(lines_of(p, memory, self.command.p.rows))
+                    m.d.comb += lines.eq(lines_of(p, memory, self.command.rows))
         with m.Switch(move.memory):
             for memory in self.memories:
                 with m.Case(memory):
@@ -145,11 +125,10 @@ class Dma(wiring.Component):
         wrong = [channel.o.valid & channel.o.ready & channel.o.p.error for channel in channels]
         with m.If(Cat(wrong).any()):
             m.d.sync += self.failed.eq(1)
-        return ~loading
 
     def _begins_a_beat(self, m: Module) -> Value:
         """Whether the command's rows and lines begin at a beat, of a memory that takes beats."""
-        p, x, begins = self.params, self.command.p, Signal()
+        p, x, begins = self.params, self.command, Signal()
         with m.Switch(x.memory):
             for memory in self.memories:
                 count = p.beat_rows(memory)
@@ -162,7 +141,7 @@ class Dma(wiring.Component):
     def _ask(self, m: Module, start: Value, lines: Value) -> list[ReadChannel]:
         """The channels, which ask for the lines of a load."""
         p = self.params
-        first, line = self.command.p.line[: p.channel_bits], self.command.p.line >> p.channel_bits
+        first, line = self.command.line[: p.channel_bits], self.command.line >> p.channel_bits
         channels = []
         for c in range(p.memory_channels):
             m.submodules[f"channel{c}"] = channel = ReadChannel(p, c, len(lines))
@@ -229,85 +208,9 @@ class Dma(wiring.Component):
                                 ready_rows.eq(last),
                             ]
         with m.If(start):
-            first = self.command.p.line[: p.channel_bits]
+            first = self.command.line[: p.channel_bits]
             m.d.sync += [ready_rows.eq(0), part.eq(0), turn.eq(first)]
         return emit
-
-    def _store(
-        self, m: Module, move: data.View, rows_left: Value, row: Value, line: Value
-    ) -> Value:
-        p = self.params
-        start = self.command.valid & self.idle & self.command.p.store
-        storing = Signal()
-        pending = Signal(SIZE_FIELD)  # lines sent, not acknowledged
-        here = Signal()  # a row has been read, ``read_data``
-        used = Signal()  # and is done with in this cycle
-        full = Signal()  # a line of several rows is complete
-        sending, content = Signal(), Signal(p.line_bits)
-        sent = Signal()
-        m.d.comb += [
-            self.read.valid.eq(storing & rows_left.any() & (~here | used)),
-            self.read.memory.eq(move.memory),
-            self.read.row.eq(row),
-            sent.eq(Cat(port.valid & port.ready for port in self.mem_write).any()),
-        ]
-        m.d.sync += here.eq(self.read.valid | (here & ~used))
-        with m.If(self.read.valid):
-            m.d.sync += [row.eq(row + move.stride), rows_left.eq(rows_left - 1)]
-        with m.If(sent):
-            m.d.sync += line.eq(line + 1)
-        for c, (port, answer) in enumerate(zip(self.mem_write, self.mem_written, strict=True)):
-            m.d.comb += [
-                port.valid.eq(sending & (line[: p.channel_bits] == c)),
-                port.p.line.eq(line >> p.channel_bits),
-                port.p.data.eq(content),
-                answer.ready.eq(1),
-            ]
-            with m.If(answer.valid & answer.p.error):
-                m.d.sync += self.failed.eq(1)
-        acknowledged = reduce(add, (answer.valid for answer in self.mem_written))
-        m.d.sync += pending.eq(pending + sent - acknowledged)
-
-        packed = Signal(p.line_bits)  # a line of several rows
-        place = Signal(range(p.line_bits // 8))  # of a row in the line
-        part = Signal(range(max(2, self.widest // p.line_bits)))  # of a row in several lines
-        with m.Switch(move.memory):
-            for memory in self.memories:
-                bits = p.row_bits(memory)
-                with m.Case(memory):
-                    if not memory.stores:
-                        continue
-                    if bits < p.line_bits:
-                        last = (place == p.line_bits // bits - 1) | (rows_left == 0)
-                        m.d.comb += [
-                            used.eq(here & (~full | sent)),
-                            sending.eq(full),
-                            content.eq(packed),
-                        ]
-                        with m.If(sent):
-                            m.d.sync += full.eq(0)
-                        with m.If(used):
-                            m.d.sync += [full.eq(last), place.eq(Mux(last, 0, place + 1))]
-                            with m.If(place == 0):
-                                m.d.sync += packed.eq(self.read_data[:bits])
-                            with m.Else():
-                                m.d.sync += packed.word_select(place, bits).eq(
-                                    self.read_data[:bits]
-                                )
-                    else:
-                        last = part == bits // p.line_bits - 1
-                        m.d.comb += [
-                            used.eq(sent & last),
-                            sending.eq(here),
-                            content.eq(self.read_data.word_select(part, p.line_bits)),
-                        ]
-                        with m.If(sent):
-                            m.d.sync += part.eq(Mux(last, 0, part + 1))
-        with m.If(storing & (rows_left == 0) & ~here & ~full & (pending == 0)):
-            m.d.sync += storing.eq(0)
-        with m.If(start):
-            m.d.sync += [storing.eq(1), place.eq(0), part.eq(0)]
-        return ~storing
 
 
 def written_layout(params: MachineParams, memories: type[MachineMemory]) -> data.StructLayout:
@@ -324,12 +227,3 @@ def written_layout(params: MachineParams, memories: type[MachineMemory]) -> data
             "data": max(widest, params.beat_bits),
         }
     )
-
-
-def lines_of(params: MachineParams, memory: IntEnum, rows: Value) -> Value:
-    """Lines that hold ``rows`` rows."""
-    bits = params.row_bits(memory)
-    if bits >= params.line_bits:
-        return rows * (bits // params.line_bits)
-    each = params.line_bits // bits  # a power of two
-    return (rows + (each - 1)) >> (each.bit_length() - 1)

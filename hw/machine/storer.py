@@ -1,0 +1,138 @@
+"""Store unit: rows of the buffers to lines of external memory."""
+
+from functools import reduce
+from operator import add
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from tilewright.golden.params.machine import ROW_FIELD, SIZE_FIELD, MachineMemory, MachineParams
+from tilewright.hw.machine.move import move_layout
+from tilewright.hw.unit import payload_layout
+
+__all__ = ["Storer"]
+
+
+class Storer(wiring.Component):
+    """One store at a time.
+
+    It reads a row a cycle and places it into a line, which it sends when it is full, or sends the
+    lines of the row one by one; it ends when the memory has acknowledged every line.
+
+    ``start`` takes the ``command`` when the unit is not ``busy``. ``failed``: a line of the last
+    command was answered with an error; the next command, or ``forgive``, ends it.
+
+    Members
+    -------
+    read : Out
+        Asks for ``row`` of ``memory``, whose content is ``read_data`` in the next cycle.
+    """
+
+    def __init__(self, params: MachineParams, memories: type[MachineMemory]):
+        self.params, self.memories = params, memories
+        self.widest = max(params.row_bits(memory) for memory in memories if memory.stores)
+        ports = {p.name: payload_layout(p) for p in (*params.inputs, *params.outputs)}
+        place = {"valid": 1, "memory": memories, "row": ROW_FIELD}
+
+        def port(name: str) -> stream.Signature:
+            return stream.Signature(ports[params.memory_port(name, 0)])
+
+        super().__init__(
+            {
+                "start": In(1),
+                "command": In(move_layout(memories)),
+                "busy": Out(1),
+                "failed": Out(1),
+                "forgive": In(1),
+                "read": Out(data.StructLayout(place)),
+                "read_data": In(self.widest),
+                "mem_write": Out(port("write")).array(params.memory_channels),
+                "mem_written": In(port("written")).array(params.memory_channels),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        p, storing = self.params, self.busy
+        move = Signal(move_layout(self.memories))
+        rows_left = Signal(SIZE_FIELD)
+        row = Signal(ROW_FIELD)
+        line = Signal(p.line_address_bits)
+        pending = Signal(SIZE_FIELD)  # lines sent, not acknowledged
+        here = Signal()  # a row has been read, ``read_data``
+        used = Signal()  # and is done with in this cycle
+        full = Signal()  # a line of several rows is complete
+        sending, content = Signal(), Signal(p.line_bits)
+        sent = Signal()
+        m.d.comb += [
+            self.read.valid.eq(storing & rows_left.any() & (~here | used)),
+            self.read.memory.eq(move.memory),
+            self.read.row.eq(row),
+            sent.eq(Cat(port.valid & port.ready for port in self.mem_write).any()),
+        ]
+        m.d.sync += here.eq(self.read.valid | (here & ~used))
+        with m.If(self.read.valid):
+            m.d.sync += [row.eq(row + move.stride), rows_left.eq(rows_left - 1)]
+        with m.If(sent):
+            m.d.sync += line.eq(line + 1)
+        for c, (port, answer) in enumerate(zip(self.mem_write, self.mem_written, strict=True)):
+            m.d.comb += [
+                port.valid.eq(sending & (line[: p.channel_bits] == c)),
+                port.p.line.eq(line >> p.channel_bits),
+                port.p.data.eq(content),
+                answer.ready.eq(1),
+            ]
+            with m.If(answer.valid & answer.p.error):
+                m.d.sync += self.failed.eq(1)
+        acknowledged = reduce(add, (answer.valid for answer in self.mem_written))
+        m.d.sync += pending.eq(pending + sent - acknowledged)
+
+        packed = Signal(p.line_bits)  # a line of several rows
+        place = Signal(range(p.line_bits // 8))  # of a row in the line
+        part = Signal(range(max(2, self.widest // p.line_bits)))  # of a row in several lines
+        with m.Switch(move.memory):
+            for memory in self.memories:
+                bits = p.row_bits(memory)
+                with m.Case(memory):
+                    if not memory.stores:
+                        continue
+                    if bits < p.line_bits:
+                        last = (place == p.line_bits // bits - 1) | (rows_left == 0)
+                        m.d.comb += [
+                            used.eq(here & (~full | sent)),
+                            sending.eq(full),
+                            content.eq(packed),
+                        ]
+                        with m.If(sent):
+                            m.d.sync += full.eq(0)
+                        with m.If(used):
+                            m.d.sync += [full.eq(last), place.eq(Mux(last, 0, place + 1))]
+                            with m.If(place == 0):
+                                m.d.sync += packed.eq(self.read_data[:bits])
+                            with m.Else():
+                                m.d.sync += packed.word_select(place, bits).eq(
+                                    self.read_data[:bits]
+                                )
+                    else:
+                        last = part == bits // p.line_bits - 1
+                        m.d.comb += [
+                            used.eq(sent & last),
+                            sending.eq(here),
+                            content.eq(self.read_data.word_select(part, p.line_bits)),
+                        ]
+                        with m.If(sent):
+                            m.d.sync += part.eq(Mux(last, 0, part + 1))
+        with m.If(storing & (rows_left == 0) & ~here & ~full & (pending == 0)):
+            m.d.sync += storing.eq(0)
+        with m.If(self.start):
+            m.d.sync += [
+                move.eq(self.command),
+                rows_left.eq(self.command.rows),
+                row.eq(self.command.row),
+                line.eq(self.command.line),
+                *(storing.eq(1), place.eq(0), part.eq(0)),
+            ]
+        with m.If(self.start | self.forgive):
+            m.d.sync += self.failed.eq(0)
+        return m
