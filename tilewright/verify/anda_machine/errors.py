@@ -76,6 +76,28 @@ def wrong_programs(params: AndaParams) -> dict[str, tuple[list, Error]]:
             f"store activations, row=0, rows=1, line={BAD_LINE}",
             Error.BUS,
         ),
+        # The first in the program is reported, whichever is found first.
+        "bad store, then a bad load": (
+            f"store activations, row=0, rows=32, line={BAD_LINE}\n"
+            f"load weights, row=0, rows=1, line={LINES}",
+            Error.BUS,
+        ),
+        "bad load, then a bad store": (
+            f"load weights, row=0, rows=32, line={BAD_LINE}\n"
+            f"store activations, row=0, rows=1, line={LINES}",
+            Error.BUS,
+        ),
+        "bad line, then no instruction": (
+            f"load weights, row=0, rows=32, line={BAD_LINE}\nsum s0, r0, elements=0",
+            Error.BUS,
+        ),
+        "bad line while all units work": (
+            f"configure source=3, result=0\nload weights, row=0, rows=32, line={BAD_LINE}\n"
+            f"exponential r{last // 2}, r{last // 2}, elements=16\n"
+            f"gemm source=0, weights={weights - 16}, scales={scales - 1}, destination=64,"
+            f" inputs=1, outputs=1\nstore activations, row={last - 16}, rows=1, line=20",
+            Error.BUS,
+        ),
     }
     (load,) = assemble("load activations, row=0, rows=1, line=0")
     changed = {"memory 5": (load, "memory", 5)}

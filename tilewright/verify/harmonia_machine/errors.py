@@ -119,6 +119,35 @@ def wrong_programs(params: HarmoniaParams) -> dict[str, tuple[list, Error]]:
             Error.BUS,
         ),
         "store to a bad line": (_move("fp16", 0, 1, "store", line=BAD_LINE), Error.BUS),
+        # The first in the program is reported, whichever is found first.
+        "bad store, then a bad load": (
+            _move("fp16", 0, 32, "store", line=BAD_LINE)
+            + "\n"
+            + _move("operands", 0, 1, line=LINES),
+            Error.BUS,
+        ),
+        "bad load, then a bad store": (
+            _move("operands", 0, 64, line=BAD_LINE)
+            + "\n"
+            + _move("fp16", 0, 1, "store", line=LINES),
+            Error.BUS,
+        ),
+        "bad line, then no instruction": (
+            _move("operands", 0, 64, line=BAD_LINE) + "\nsum s0, r0, elements=0",
+            Error.BUS,
+        ),
+        "bad line while all units work": (
+            "\n".join(
+                [
+                    _move("operands", 0, 64, line=BAD_LINE),
+                    f"exponential r{halves // 2}, r{halves // 2}, elements=64",
+                    _convert("activations", source=halves - 16, elements=64),
+                    _gemm("weights", source=activations - 1, operands=operands - 1, metadata=1024),
+                    _move("fp16", halves // 2, 4, "store", line=20),
+                ]
+            ),
+            Error.BUS,
+        ),
         "tiled gemm from bad lines": (_tiled_gemm(source=LINES), Error.BUS),
     }
     if (groups := (1 << COUNT_FIELD) - 1) > operands:
