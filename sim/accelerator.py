@@ -39,7 +39,7 @@ VECTOR_LANES = 64  # Anda paper, Table III: FPUs of the vector unit, which has t
 
 @dataclass(frozen=True, kw_only=True)
 class Port:
-    """The memory port of an accelerator as built: only weights come while the array works.
+    """The memory port of an accelerator as built; loads and stores go beside each other.
 
     Bits are those that the port could have moved in the time that it takes.
     """
@@ -47,7 +47,7 @@ class Port:
     weight_bits: float  # of a weight, with a scale for every group
     activation_bits: Callable[[float], float]  # of an activation, of its bits in the formula
     result_bits: Callable[[float], float]  # of a stored result, of its bits in the formula
-    step_bits: float  # of a step beside these: its instructions, and until its store is answered
+    last_bits: float  # of the last store, until it is answered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,12 +157,13 @@ def _linear(machine: Accelerator, gemm: Gemm) -> GemmTime:
     steps = ceil(gemm.rows / shape.tile_rows) * max(
         min(LEAST_PARTS, across), ceil(gemm.outer / shape.tile_columns)
     )
-    written = results * machine.port.result_bits(bits) + steps * machine.port.step_bits
+    written = results * machine.port.result_bits(bits)
+    alone = written / steps + machine.port.last_bits
     stored = 4 + FP16.bits / machine.group
     both = []
     for order in Dataflow:
-        memory = shape.bits(order, machine.port.activation_bits(bits), weight_bits) + written
-        alone = memory - shape.bits(order, 0, weight_bits)
+        read = shape.bits(order, machine.port.activation_bits(bits), weight_bits)
+        memory = max(read, written) + alone
         moved = shape.bits(order, bits, stored) + results * bits
         time = _times(machine, gemm, compute, memory, first, reads, order, alone)
         both.append(replace(time, memory_bits=gemm.count * moved))

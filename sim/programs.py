@@ -23,14 +23,16 @@ from tilewright.golden.harmonia_machine import cycles as harmonia_cycles
 from tilewright.golden.harmonia_machine.attention import attention_program
 from tilewright.golden.harmonia_machine.isa import Instruction, Settings, expand
 from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaGemm
-from tilewright.golden.machine.clock import CONTROL_CYCLES
+from tilewright.golden.machine.clock import Work
 from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.golden.machine.loops import Fetch
 from tilewright.golden.machine.machine import Outcome, Step
 from tilewright.golden.params import anda_machine, harmonia_machine
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.formats import FP16, IntFormat
 from tilewright.golden.params.harmonia import ACTIVATION_BITS
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
+from tilewright.golden.params.machine import Error
 from tilewright.golden.weights import Weights
 from tilewright.sim.accelerator import Accelerator, Port, anda, harmonia, run
 from tilewright.sim.models import resolve_model
@@ -39,11 +41,10 @@ from tilewright.sim.workload import Gemm, linear
 
 __all__ = [
     *("LATENCY", "ProgramResidual", "ProgramTime", "as_built", "attention_time"),
-    *("gemm_programs", "gemm_time", "residuals"),
+    *("gemm_programs", "gemm_time", "program_timeline", "residuals"),
 ]
 
 AnyParams = AndaParams | HarmoniaParams
-STEP_INSTRUCTIONS = 5  # two loads, two gemms, a store
 Counts = Mapping[anda_machine.Counter, int] | Mapping[harmonia_machine.Counter, int]
 
 
@@ -138,8 +139,8 @@ def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
     """Return the formula's machine with the memory port and the buffers of the accelerator.
 
     At most ``dma_lines`` requests are outstanding in a channel, each for ``latency`` and three more
-    cycles. Weights come a beat a cycle where the buffers take beats, all else a line or a row.
-    Activations are not loaded ahead, so they may fill their whole buffer.
+    cycles. Weights come a beat a cycle where the buffers take beats, all else a line or a row. All
+    transfers go beside computing, but for the first part of the weights and the last results.
     """
     activations: tuple[Any, ...]
     if isinstance(params, AndaParams):
@@ -183,46 +184,49 @@ def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
     return replace(
         machine,
         bandwidth=per_cycle / 8 * machine.clock,
-        activation_buffer=round(2 * params.activation_rows * tile_values * plane_bits / 8),
+        activation_buffer=round(params.activation_rows * tile_values * plane_bits / 8),
         weight_buffer=params.depth(weights) * params.row_bits(weights) // 8,
         port=Port(
             weight_bits=group_cycles * per_cycle / (params.group * params.columns),
             activation_bits=activation_bits,
             result_bits=result_bits,
-            step_bits=(STEP_INSTRUCTIONS * CONTROL_CYCLES + latency) * per_cycle,
+            last_bits=latency * per_cycle,
         ),
     )
 
 
 def program_counters(params: AnyParams, program: Iterable[BaseInstruction], latency: int) -> Counts:
     """What the accelerator's counters of time say after a program that halts."""
+    outcome = _outcome(params, program)
     if isinstance(params, AndaParams):
-        return _anda_counters(params, program, latency)
-    return _harmonia_counters(params, program, latency)
-
-
-def _anda_counters(params: AndaParams, program: Iterable[BaseInstruction], latency: int) -> Counts:
-    trace, formats = [], Formats()
-    for x in program:
-        if x.opcode is anda_machine.Opcode.CONFIGURE:
-            formats = Formats(x["source_mantissa"], x["result_mantissa"])
-        trace.append(Step(x, formats))
-    outcome = Outcome(anda_machine.Error.NONE, len(trace) - 1, False, {}, trace)
-    return dict(anda_cycles.program_cycles(params, outcome, latency))
-
-
-def _harmonia_counters(
-    params: HarmoniaParams, program: Iterable[BaseInstruction], latency: int
-) -> Counts:
-    trace, settings = [], Settings()
-    for x in program:
-        if x.opcode is harmonia_machine.Opcode.CONFIGURE:
-            settings = Settings.of(x)
-        trace.append(Step(x, settings))
-        if isinstance(x, Instruction) and x.opcode is harmonia_machine.Opcode.TILED_GEMM:
-            trace.extend(Step(part, settings) for part in expand(params, settings, x))
-    outcome = Outcome(harmonia_machine.Error.NONE, len(trace) - 1, False, {}, trace)
+        return dict(anda_cycles.program_cycles(params, outcome, latency))
     return dict(harmonia_cycles.program_cycles(params, outcome, latency))
+
+
+def program_timeline(
+    params: AnyParams, program: Iterable[BaseInstruction], latency: int = LATENCY
+) -> list[Work]:
+    """What every unit does in a program that halts, and when, in the order of the program."""
+    outcome = _outcome(params, program)
+    if isinstance(params, AndaParams):
+        return anda_cycles.timeline(params, outcome, latency)
+    return harmonia_cycles.timeline(params, outcome, latency)
+
+
+def _outcome(params: AnyParams, program: Iterable[BaseInstruction]) -> Outcome:
+    """A program without loops as it is executed; nothing is computed."""
+    trace: list[Step] = []
+    settings: Any = Formats() if isinstance(params, AndaParams) else Settings()
+    for number, x in enumerate(program):
+        if x.opcode is anda_machine.Opcode.CONFIGURE:
+            settings = Formats(x["source_mantissa"], x["result_mantissa"])
+        elif isinstance(x, Instruction) and x.opcode is harmonia_machine.Opcode.CONFIGURE:
+            settings = Settings.of(x)
+        trace.append(Step(x, settings, Fetch(number, 0, number)))
+        if isinstance(x, Instruction) and x.opcode is harmonia_machine.Opcode.TILED_GEMM:
+            assert isinstance(params, HarmoniaParams)
+            trace.extend(Step(part, settings) for part in expand(params, settings, x))
+    return Outcome(Error.NONE, len(trace) - 1, False, {}, trace)
 
 
 # As built; and one channel, of lines as long as the widest row, or of short ones, few outstanding.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of, words_of
+from tilewright.golden.machine.tiling import places
 from tilewright.golden.params.block import require
 from tilewright.golden.params.harmonia_machine import (
     Conversion,
@@ -124,6 +125,7 @@ class _Place(NamedTuple):
     queries: int  # rows of fp16
     activations: int  # of the activation memories
     scores: int  # of fp16
+    powers: int  # of the activation memories
     largest: int  # scalar register: the largest score of every query
     total: int  # scalar register: the sum of its powers
 
@@ -154,35 +156,69 @@ class Head:
             store.operands, row = row, row + store.units * store.across
             store.low_halves, row = row, row + p.low_slots(store.operand) * store.across
             store.metadata, metadata = metadata, metadata + store.units * store.across
+        self._require(capacity, "operand", row, p.operand_rows)
+        scores, powers = tiles_of(p, capacity) * p.tile_words, groups_of(p, capacity)
+        if self._place_apart(scores, powers):
+            return
+        self._place_together()
+        self._require(capacity, "fp16", self.places[0].scores + scores, p.halves_rows)
+        self._require(capacity, "activation", self.places[0].powers + powers, p.activation_rows)
+
+    def _require(self, capacity: int, name: str, rows: int, depth: int) -> None:
+        require(
+            rows <= depth,
+            f"{capacity} tokens of {self.channels} channels need {rows} {name} rows, "
+            f"there are {depth}",
+        )
+
+    def _place_apart(self, scores: int, powers: int) -> bool:
+        """Rows of two token tiles, in regions in which units work at the same time, if they fit.
+
+        While the scores of one tile are computed, those of the other are raised and converted.
+        """
+        p = self.builder.params
+        values = p.converter.loops * self.words
+        halves = places(
+            p.halves_rows,
+            p.region_rows(Memory.FP16),
+            *((2 * self.words + values, 1), (self.words, 1), (scores, 2)),
+        )
+        activations = places(
+            p.activation_rows,
+            p.region_rows(Memory.MANTISSAS),
+            *((2 * self.groups, 2), (powers, 2)),
+        )
+        self.overlaps = halves is not None and activations is not None
+        if halves is None or activations is None:
+            return False
+        (first,), (self.result_row,), score_rows = halves
+        queries, power_rows = activations
+        self.token_row, self.value_row = first, first + 2 * self.words
+        self.staging = list(score_rows)  # of a prompt's K and V: two places
+        self.places = [
+            _Place(
+                first + k * self.words,
+                queries[k],
+                score_rows[k],
+                power_rows[k],
+                largest=2 * k,
+                total=2 * k + 1,
+            )
+            for k in range(2)
+        ]
+        self.kept_row = queries[1] + self.groups
+        return True
+
+    def _place_together(self) -> None:
+        """Rows of one token tile, one after the other."""
+        p = self.builder.params
         self.token_row = 0  # fp16: a token tile of K or Q
         self.value_row = self.words  # the newest group of V
         self.result_row = self.value_row + p.converter.loops * self.words
-        self.score_row = self.result_row + self.words
-        halves = self.score_row + tiles_of(p, capacity) * p.tile_words
-        self.weight_row = self.groups  # activations: the powers of a token tile, behind Q
-        activations = self.groups + groups_of(p, capacity)
-        # A second place for queries and their scores, where there is room: a token tile's powers
-        # are converted while the next tile's scores are computed.
-        scores = halves - self.score_row
-        self.overlaps = (
-            halves + self.words + scores <= p.halves_rows
-            and activations + 2 * self.groups <= p.activation_rows
-        )
-        self.places = [_Place(self.token_row, 0, self.score_row, 0, 1)]
-        if self.overlaps:
-            self.places.append(_Place(halves, activations, halves + self.words, 2, 3))
-        # Activations that results become, where they do not meet the queries of the next tile.
-        self.kept_row = activations + self.groups if self.overlaps else 0
-        for name, rows, depth in (
-            ("operand", row, p.operand_rows),
-            ("fp16", halves, p.halves_rows),
-            ("activation", activations, p.activation_rows),
-        ):
-            require(
-                rows <= depth,
-                f"{capacity} tokens of {self.channels} channels need {rows} {name} rows, "
-                f"there are {depth}",
-            )
+        self.staging = [self.value_row]
+        scores = self.result_row + self.words
+        self.places = [_Place(self.token_row, 0, scores, self.groups, largest=0, total=1)]
+        self.kept_row = 0
 
     def prompt(self, tokens: int, keys: int, values: int) -> None:
         """The first tokens; K and V in fp16 are at these lines.
@@ -192,15 +228,28 @@ class Head:
         p = self.builder.params
         for store in (self.keys, self.values):
             store.load_empty()
-        self.builder.wait()
         self._learn(tokens, keys)
-        for tile in range(-(-tokens // p.rows)):
-            self._load_tokens(tile, keys, self.token_row, tokens)
-            self._convert_keys(tile)
+        # What is next comes while the converter works.
+        tiles, groups = -(-tokens // p.rows), groups_of(p, tokens)
+        rows = [self.staging[tile % len(self.staging)] for tile in range(tiles)]
+        self._load_tokens(0, keys, rows[0], tokens)
+        for tile in range(tiles):
+            if len(self.staging) == 1 and tile:
+                self._load_tokens(tile, keys, rows[tile], tokens)
+            self._convert_keys(tile, rows[tile])
+            if len(self.staging) > 1 and tile + 1 < tiles:
+                self._load_tokens(tile + 1, keys, rows[tile + 1], tokens)
         self._clear_boundary()
-        for group in range(groups_of(p, tokens)):
-            self._load_group(group, values)
-            self._convert_values(group)
+        # Tokens that come later join the last group, at its place.
+        rows = [self.staging[group % len(self.staging)] for group in range(groups)]
+        rows[-1] = self.value_row
+        self._load_group(0, values, rows[0])
+        for group in range(groups):
+            if len(self.staging) == 1 and group:
+                self._load_group(group, values, rows[group])
+            self._convert_values(group, rows[group])
+            if len(self.staging) > 1 and group + 1 < groups:
+                self._load_group(group + 1, values, rows[group + 1])
         for store in (self.keys, self.values):
             for unit in range(-(-tokens // p.unit(store.operand))):
                 store.store(unit, tokens)
@@ -212,10 +261,9 @@ class Head:
         self.tokens = tokens
         self.builder.configure(tokens=tokens)
         if tokens % p.group:
-            self._load_group(tokens // p.group, values)
+            self._load_group(tokens // p.group, values, self.value_row)
         for store in (self.keys, self.values):
             store.load(-(-tokens // p.unit(store.operand)), tokens)
-        self.builder.wait()
 
     def append(self, keys: int, values: int) -> None:
         """One more token, from the same tensors of K and V as the prompt's.
@@ -230,7 +278,7 @@ class Head:
         loop = tile % p.converter.loops
         for line, row in ((keys, self.token_row), (values, self.value_row + loop * self.words)):
             b.load(Memory.FP16, row, self.words, line + tile * b.halves_lines(self.channels))
-        self._convert_keys(tile)
+        self._convert_keys(tile, self.token_row)
         self._new_values = True
         self.keys.store(position // p.columns, self.tokens)
         leaving = position - p.local
@@ -265,7 +313,7 @@ class Head:
         self._convert_queries(place)
         newest = (self.tokens - 1) // p.group
         if self._new_values:
-            self._convert_values(newest)
+            self._convert_values(newest, self.value_row)
         self._score(tile, place)
         if self._new_values:
             self.values.store(newest, self.tokens)
@@ -273,12 +321,13 @@ class Head:
         self._raise(tile, place)
         self._convert_powers(tile, place)
         self._weigh(tile, place)
+        self._normalise(place)
 
     def attend_prompt(self, queries: int, keep: Callable[[int], None]) -> None:
         """All token tiles of the prompt; ``keep`` has each one's results at result_row.
 
-        The powers of a tile are converted while the next tile's scores are computed, and the
-        queries of the one after it while the powers meet V.
+        In two places: while the array has one tile's scores or weighs the values of another, the
+        vector unit and the converter work on those between them, and queries come.
         """
         tiles = -(-self.tokens // self.builder.params.rows)
         if not self.overlaps:
@@ -287,26 +336,40 @@ class Head:
                 keep(tile)
             return
         for tile in range(min(2, tiles)):
-            self._load_tokens(tile, queries, self._place(tile).queries, self.tokens)
-            self._convert_queries(self._place(tile))
+            self._bring_queries(tile, queries)
         self._write_tokens_of(0)
         self._score(0, self._place(0))
         for tile in range(tiles):
             self._write_tokens_of(tile)
             self._raise(tile, self._place(tile))
-            more = tile + 1 < tiles
+            if tile:
+                self._write_tokens_of(tile - 1)
+                self._weigh(tile - 1, self._place(tile - 1))
             self._convert_powers(tile, self._place(tile))
-            if more:
+            if tile + 1 < tiles:
                 self._write_tokens_of(tile + 1)
                 self._score(tile + 1, self._place(tile + 1))
-                self.builder.wait()
+            if tile:
+                self._finish(tile - 1, keep)
             if tile + 2 < tiles:
-                place = self._place(tile + 2)
-                self._load_tokens(tile + 2, queries, place.queries, self.tokens)
-                self._convert_queries(place)
-            self._write_tokens_of(tile)
-            self._weigh(tile, self._place(tile))
-            keep(tile)
+                self._bring_queries(tile + 2, queries)
+        self._write_tokens_of(tiles - 1)
+        self._weigh(tiles - 1, self._place(tiles - 1))
+        self._finish(tiles - 1, keep)
+
+    def _bring_queries(self, tile: int, queries: int) -> None:
+        place = self._place(tile)
+        self._load_tokens(tile, queries, place.queries, self.tokens)
+        self._convert_queries(place)
+
+    def _finish(self, tile: int, keep: Callable[[int], None]) -> None:
+        """Results of a token tile are divided by the sums of its powers, and kept."""
+        self._write_tokens_of(tile)
+        self._normalise(self._place(tile))
+        keep(tile)
+
+    def _normalise(self, place: "_Place") -> None:
+        self.builder.normalise(self.result_row, self.channels, place.total)
 
     def _place(self, tile: int) -> "_Place":
         return self.places[tile % len(self.places)]
@@ -366,14 +429,14 @@ class Head:
             Conversion.ACTIVATIONS,
             source=place.scores,
             elements=self._visible(tile),
-            destination=self.weight_row,
+            destination=place.powers,
         )
 
     def _weigh(self, tile: int | None, place: "_Place") -> None:
-        """The powers and V, divided by the sum of the powers; results are at result_row."""
+        """The powers and V; results are at result_row."""
         self.builder.gemm(
             Operand.VALUES,
-            source=self.weight_row,
+            source=place.powers,
             operands=self.values.operands,
             low_halves=self.values.low_halves,
             metadata=self.values.metadata,
@@ -381,7 +444,6 @@ class Head:
             groups=groups_of(self.builder.params, self._visible(tile)),
             tiles=self.values.across,
         )
-        self.builder.normalise(self.result_row, self.channels, place.total)
 
     def _load_tokens(self, tile: int, line: int, row: int, end: int, first: int = 0) -> None:
         """A token tile of an fp16 tensor; only tokens ``first`` to ``end`` are written."""
@@ -390,13 +452,13 @@ class Head:
         b.configure(lanes=[token % p.rows for token in tokens])
         b.load(Memory.FP16, row, self.words, line + tile * b.halves_lines(self.channels))
 
-    def _load_group(self, group: int, values: int) -> None:
+    def _load_group(self, group: int, values: int, row: int) -> None:
         """Tokens of a V group, as far as there are any."""
         p = self.builder.params
         for loop in range(p.converter.loops):
             tile = group * p.converter.loops + loop
             if tile * p.rows < self.tokens:
-                self._load_tokens(tile, values, self.value_row + loop * self.words, self.tokens)
+                self._load_tokens(tile, values, row + loop * self.words, self.tokens)
 
     def _learn(self, tokens: int, keys: int) -> None:
         """Offsets of a prompt of so many tokens."""
@@ -414,12 +476,12 @@ class Head:
                 last=int((tile + 1) * p.rows >= window),
             )
 
-    def _convert_keys(self, tile: int) -> None:
+    def _convert_keys(self, tile: int, row: int) -> None:
         p = self.builder.params
         unit, part = divmod(tile, p.parts)
         self.builder.convert(
             Conversion.KEYS,
-            source=self.token_row,
+            source=row,
             elements=self.channels,
             destination=self.keys.row(unit),
             low_halves=self.keys.low_row(unit),
@@ -428,11 +490,11 @@ class Head:
             short=not self.keys.has_low(unit, self.tokens),
         )
 
-    def _convert_values(self, group: int) -> None:
+    def _convert_values(self, group: int, row: int) -> None:
         p = self.builder.params
         self.builder.convert(
             Conversion.VALUES,
-            source=self.value_row,
+            source=row,
             elements=self.channels,
             destination=self.values.row(group),
             low_halves=self.values.low_row(group),

@@ -20,6 +20,7 @@ from tilewright.golden.harmonia.mixed import MixedBlocks
 from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of, words_of
 from tilewright.golden.machine.assembly import ONE
+from tilewright.golden.machine.tiling import places
 from tilewright.golden.params.block import require
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
 from tilewright.golden.params.harmonia_machine import (
@@ -91,10 +92,10 @@ class _Tensor:
         for columns in range(p.parts):
             b.emit(Opcode.CLEAR, low_halves=self.low_row, rows=rows, part=columns)
 
-    def bring_low(self, part: int, units: int, tokens: int) -> bool:
-        """Low halves of a part; whether it has any."""
+    def bring_low(self, part: int, units: int, tokens: int) -> None:
+        """Low halves of a part."""
         b, p = self.builder, self.builder.params
-        first, loads = part * self.part_units, False
+        first = part * self.part_units
         for unit in range(units):
             if p.has_low(self.operand, first + unit, tokens):
                 source = p.low_slot(self.operand, first + unit) * p.lines(
@@ -102,8 +103,6 @@ class _Tensor:
                 )
                 row = self.low_row + p.low_slot(self.operand, unit) * self.across
                 b.load(Memory.OPERANDS, row, self.across, self.low_lines + source)
-                loads = True
-        return loads
 
 
 @dataclass(frozen=True)
@@ -160,9 +159,8 @@ class _Program:
         self.tokens, self.part, self.keys, self.values = tokens, part, keys, values
         p = builder.params
         words = words_of(p, channels)
-        self.queries, self.sums, self.result, self.scores = 0, words, 2 * words, 3 * words
-        self.score_rows = tiles_of(p, part) * p.tile_words
-        self.powers = groups_of(p, channels)  # activations, behind the queries
+        self.queries, self.sums, self.result = 0, words, 2 * words
+        self._place_parts(3 * words, tiles_of(p, part) * p.tile_words, groups_of(p, part))
         row = 0
         for half in range(2):
             for tensor in (keys, values):
@@ -172,13 +170,25 @@ class _Program:
             tensor.low_row, row = row, row + p.low_slots(tensor.operand) * tensor.across
         for name, rows, depth in (
             ("operand", row, p.operand_rows),
-            ("fp16", self.scores + 2 * self.score_rows, p.halves_rows),
-            ("activation", self.powers + groups_of(p, part), p.activation_rows),
+            ("fp16", 3 * words + 2 * tiles_of(p, part) * p.tile_words, p.halves_rows),
+            ("activation", groups_of(p, channels) + groups_of(p, part), p.activation_rows),
         ):
             require(
                 rows <= depth,
                 f"parts of {part} tokens need {rows} {name} rows, there are {depth}",
             )
+
+    def _place_parts(self, first: int, scores: int, powers: int) -> None:
+        """Rows of the scores and powers of two parts, behind ``first`` other rows of fp16.
+
+        They are in regions of their own where these fit, so that units work at the same time.
+        """
+        p, queries = self.builder.params, groups_of(self.builder.params, self.channels)
+        halves = places(p.halves_rows, p.region_rows(Memory.FP16), (first, 1), (scores, 2))
+        self.scores = halves[1] if halves else [first, first + scores]
+        region = p.region_rows(Memory.MANTISSAS)
+        activations = places(p.activation_rows, region, (queries, 1), (powers, 2))
+        self.powers = activations[1] if activations else [queries, queries]
 
     def write(self, queries: int, results: int) -> None:
         b, words = self.builder, words_of(self.builder.params, self.channels)
@@ -189,7 +199,7 @@ class _Program:
             Conversion.ACTIVATIONS, source=self.queries, elements=self.channels, destination=0
         )
         self._bring(self._loads(self.keys, 0))
-        self._wait_for_halves(0, None)
+        self._bring_halves(0, None)
         values = self._loads(self.values, 0)
         self._bring(values, 1)
         self._gemm(self.keys, 0)
@@ -199,13 +209,12 @@ class _Program:
             self._softmax(part, coming)
             self._bring(coming)
             more = part + 1 < parts
-            self._wait_for_halves(part + 1 if more else None, part)
+            self._bring_halves(part + 1 if more else None, part)
             values = self._loads(self.values, part + 1)
             self._bring(values, 1)
             self._convert(part)
             if more:
                 self._gemm(self.keys, part + 1)
-                b.wait()
             self._bring(values, 1)
             self._gemm(self.values, part)
             self._bring(values, 1)
@@ -221,22 +230,17 @@ class _Program:
         for _ in range(len(loads) if most is None else min(most, len(loads))):
             self.builder.load(*loads.popleft())
 
-    def _wait_for_halves(self, of_keys: int | None, of_values: int | None) -> None:
-        """Wait for loads; then low halves of a part of K and of one of V, where there are any."""
+    def _bring_halves(self, of_keys: int | None, of_values: int | None) -> None:
+        """Low halves of a part of K and of one of V, where there are any."""
         b = self.builder
-        b.wait()
         wanted = ((self.keys, of_keys), (self.values, of_values))
         for tensor, part in wanted:
             if part == 1:
                 b.configure(lanes=range(b.params.rows))
                 tensor.clear_low()
-        low = [
-            tensor.bring_low(part, self._units(tensor, part), self.tokens)
-            for tensor, part in wanted
-            if part is not None
-        ]
-        if any(low):
-            b.wait()
+        for tensor, part in wanted:
+            if part is not None:
+                tensor.bring_low(part, self._units(tensor, part), self.tokens)
         b.configure(lanes=range(self.heads))
 
     def _size(self, part: int) -> int:
@@ -253,7 +257,7 @@ class _Program:
 
     def _scores(self, part: int) -> int:
         """Rows of a part's scores; those of the next part lie beside them."""
-        return self.scores + part % 2 * self.score_rows
+        return self.scores[part % 2]
 
     def _softmax(self, part: int, coming: deque[_Load]) -> None:
         """Powers and their sum; loads go beside the pass over the scores."""
@@ -275,7 +279,7 @@ class _Program:
             Conversion.ACTIVATIONS,
             source=self._scores(part),
             elements=self._size(part),
-            destination=self.powers,
+            destination=self.powers[part % 2],
         )
 
     def _gemm(self, tensor: _Tensor, part: int) -> None:
@@ -288,7 +292,7 @@ class _Program:
             maxima = _NEW if part else _TOP
             groups, tiles = groups_of(b.params, self.channels), units
         else:
-            source, destination = self.powers, self.result if part else self.sums
+            source, destination = self.powers[part % 2], self.result if part else self.sums
             maxima = None
             groups, tiles = units, tiles_of(b.params, self.channels)
         b.gemm(

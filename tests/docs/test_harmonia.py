@@ -33,8 +33,8 @@ def test_memories():
 
 def test_beats():
     p = HarmoniaParams()
-    background = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS, Memory.SCALES)
-    assert [p.beat_rows(memory) for memory in background] == [4, 16, 64, 32]
+    memories = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS, Memory.SCALES)
+    assert [p.beat_rows(memory) for memory in memories] == [4, 16, 64, 32]
     page = " ".join(PAGE.split())
     said = "4 rows of operands, 16 of their signs, 64 of their exponents and 32 of scales"
     assert said in page and f"{p.beat_bits / 8 * 300e6 / 1e9:.0f} GB/s" in page
@@ -61,6 +61,11 @@ def test_cycles_of_the_page():
 LEARN = "learn source=0, elements=100, first=1\nlearn source=0, elements=100, last=1"
 
 
+def columns_of(time):
+    """The table's columns behind the name."""
+    return time.cycles, time.gemm, time.vector, time.convert, time.load, time.store
+
+
 def test_cycles_of_attention():
     """The table of the page: a prompt, and a decoded token as the difference of two programs."""
     params = HarmoniaParams()
@@ -69,7 +74,7 @@ def test_cycles_of_attention():
         nothing = np.zeros((heads, tokens, params.channels), np.uint16)
         found = grouped_attention(params, nothing, nothing[0], nothing[0], prompt=prompt)
         time = ProgramTime.of([program_counters(params, found.builder.program, 30)])
-        return np.array([time.cycles, time.gemm, time.vector, time.memory, time.control])
+        return np.array(columns_of(time))
 
     rows = [row[1:] for row in table(PAGE, "attention")][:3]
     prompt = counts(1, 1024, 1024)
@@ -88,7 +93,7 @@ def test_cycles_of_streamed_attention(row, tokens):
     cache.append(nothing, nothing)
     found = streamed_attention(params, nothing[:4], cache)
     time = ProgramTime.of([program_counters(params, found.builder.program, 30)])
-    counts = (time.cycles, time.gemm, time.vector, time.memory, time.control)
+    counts = columns_of(time)
     assert table(PAGE, "attention")[row][1:] == [f"{value:,}" for value in counts]
     if tokens == 131_072:
         array = tokens * 5 // 4

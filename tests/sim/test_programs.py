@@ -173,10 +173,11 @@ def test_the_longest_projections_of_known_models():
         gemm_time(HarmoniaParams(), gemm((1, 36864, 128)))
 
 
-def test_time_adds_up_by_what_the_controller_waits_for():
+def test_transfers_hide_behind_the_matrix_unit():
+    """Nearly all cycles are the matrix unit's; loads and stores are within them."""
     time = gemm_time(AndaParams(), gemm((64, 4096, 4096)))
-    assert time.cycles == time.control + time.memory + time.gemm + time.vector
-    assert time.gemm > time.memory > time.control > time.vector == 0
+    assert 0.98 * time.cycles < time.gemm < time.cycles < time.gemm + time.load + time.store
+    assert time.load > time.store > time.control > time.vector == time.convert == 0
 
 
 def test_the_documented_programs_are_ours():
