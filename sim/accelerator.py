@@ -152,6 +152,8 @@ def _linear(machine: Accelerator, gemm: Gemm) -> GemmTime:
         memory = shape.bits(order, bits, machine.weight_bits) + results * bits
         return _times(machine, gemm, compute, memory, first, reads, order)
     weight_bits = machine.port.weight_bits
+    if gemm.rows * gemm.inner * bits <= 8 * machine.activation_buffer:
+        shape = replace(shape, tile_rows=gemm.rows)  # all activations stay
     # As programs do it: a quarter of the weights, or half of their buffer, comes before the rest.
     first = min(gemm.inner * gemm.outer * weight_bits / LEAST_PARTS, 4 * machine.weight_buffer)
     steps = ceil(gemm.rows / shape.tile_rows) * max(

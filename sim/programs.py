@@ -148,12 +148,14 @@ def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
         memories: Any = anda_machine.Memory
         activations, results = (memories.EXPONENTS,), memories.ACTIVATIONS
         weights, plane_bits = memories.WEIGHTS, 1.0
+        buffer_share = 0.5  # results have the other half
     else:
         machine, beats = harmonia(params), 1
         memories = harmonia_machine.Memory
         activations = (memories.MANTISSAS, memories.SIGNS, memories.EXPONENTS)
         weights, results = memories.OPERANDS, memories.FP16
         plane_bits = machine.activation_bits(ACTIVATION_BITS)  # signs and exponents lie beside
+        buffer_share = 1.0
     share = min(1.0, params.dma_lines / (latency + 3))  # of the cycles bring a channel's line
     per_cycle = share * params.beat_bits
     line_share = min(1.0, params.memory_channels * share)  # of the cycles in which one is taken
@@ -184,7 +186,9 @@ def as_built(params: AnyParams, *, latency: int = LATENCY) -> Accelerator:
     return replace(
         machine,
         bandwidth=per_cycle / 8 * machine.clock,
-        activation_buffer=round(params.activation_rows * tile_values * plane_bits / 8),
+        activation_buffer=round(
+            buffer_share * params.activation_rows * tile_values * plane_bits / 8
+        ),
         weight_buffer=params.depth(weights) * params.row_bits(weights) // 8,
         port=Port(
             weight_bits=group_cycles * per_cycle / (params.group * params.columns),

@@ -167,7 +167,6 @@ def test_instructions_are_checked_as_golden_checks_them(preset):
         return Instruction(opcode, {f.name: value(f) for f in INSTRUCTION_FIELDS[opcode]})
 
     async def bench(ctx):
-        ctx.set(dut.dma_idle, 1)
         for _ in range(400):
             x = instruction()
             wanted = check(params, x)
@@ -177,9 +176,10 @@ def test_instructions_are_checked_as_golden_checks_them(preset):
             await ctx.tick()
             ctx.set(dut.start, 0)
             await ctx.tick().repeat(5)
-            assert ctx.get(dut.status.error) == wanted, (wanted.name, x)
             # The rest of the program is one that ends.
             ctx.set(dut.fetched, int(Opcode.HALT))
+            await ctx.tick()
+            assert ctx.get(dut.status.error) == wanted, (wanted.name, x)
             for _ in range(IDLE_CYCLES):
                 await ctx.tick()
             assert not ctx.get(dut.status.busy)

@@ -17,7 +17,7 @@ PARTS = {
     "vector": ("vector", "vector_feeder"),
     "activation_buffer": ("activations",),
     "weight_buffer": ("weights",),
-    "others": ("controller", "registers", "dma", ""),
+    "others": ("controller", "registers", "loader", "storer", "dma", ""),
 }
 PAPER_NODE = 16  # nm
 

@@ -17,7 +17,7 @@ PARTS = {
     "vector": ("vector",),
     "activation_buffer": ("activations",),
     "fp16_buffer": ("halves",),
-    "others": ("controller", "registers", "dma", ""),
+    "others": ("controller", "registers", "loader", "storer", "dma", ""),
 }
 PAPER_NODE = 28  # nm
 
