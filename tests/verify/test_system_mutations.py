@@ -13,7 +13,7 @@ from tilewright.hw.deca.registers import Registers
 from tilewright.hw.deca.request_cam import RequestCam
 from tilewright.hw.deca.scaler import group_sizes
 from tilewright.hw.deca.window import Window
-from tilewright.hw.harmonia_machine.buffers import HalvesBuffer
+from tilewright.hw.harmonia_machine.buffers import HalvesRegion
 from tilewright.hw.harmonia_machine.controller import Controller
 from tilewright.hw.harmonia_machine.conversion import ConversionPath
 from tilewright.hw.harmonia_machine.dataflow import ResultWriter, SumFeeder
@@ -127,8 +127,8 @@ HARMONIA = {
         "random_programs",
     ),
     "banks that are written though their lane is off": (
-        HalvesBuffer,
-        "tilewright.hw.harmonia_machine.top",
+        HalvesRegion,
+        "tilewright.hw.harmonia_machine.buffers",
         "self.write.enable & self.write.lanes[r]",
         "self.write.enable",
         "random_programs",
@@ -185,9 +185,16 @@ HARMONIA = {
     "a range that may be a row too long": (
         Controller,
         "tilewright.hw.harmonia_machine.top",
-        "end > limits[name]",
-        "end > limits[name] + 1",
+        "x.end > p.depth(memory)",
+        "x.end > p.depth(memory) + 1",
         "every_error",
+    ),
+    "regions that two units have at a time": (
+        Controller,
+        "tilewright.hw.harmonia_machine.top",
+        "return Cat(*regions, scalars)",
+        "return Cat(Mux(opcode == 0, 1, 0), scalars)",
+        "random_programs",
     ),
 }
 
