@@ -169,7 +169,7 @@ def _linear(machine: Accelerator, gemm: Gemm) -> GemmTime:
         moved = shape.bits(order, bits, stored) + results * bits
         time = _times(machine, gemm, compute, memory, first, reads, order, alone)
         both.append(replace(time, memory_bits=gemm.count * moved))
-    return min(both, key=lambda time: time.cycles)
+    return min(both, key=lambda time: (time.cycles, time.memory_bits))
 
 
 def _resident(buffer: int, unit_bits: float, most: int) -> int:

@@ -75,7 +75,9 @@ def _programs(
     results = []
     for gemm in gemms:
         time = gemm_time(params, gemm, length=length, latency=latency)
-        use = {name: getattr(time, name) / time.cycles for name in ("gemm", "memory", "control")}
+        use = {
+            name: getattr(time, name) / time.cycles for name in ("gemm", "load", "store", "control")
+        }
         bound = max(use, key=lambda name: use[name])
         seconds = gemm.count * time.cycles / clock
         found = _result(gemm, seconds, use, bound, cycles=time.cycles, programs=time.programs)

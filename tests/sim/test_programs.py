@@ -210,7 +210,7 @@ def test_gemm_on_a_block(capsys):
     assert row["cycles"] == gemm_time(AndaParams(), gemm((16, 512, 256)), length=5).cycles
     assert row["milliseconds"] == pytest.approx(1e3 * row["cycles"] / 285e6)
     assert main(["gemm", "16", "512", "256", "--block", "harmonia", "--latency", "1"]) == 0
-    assert "memory" in capsys.readouterr().out
+    assert "load" in capsys.readouterr().out
 
 
 def test_a_model_on_a_block_pays_for_its_port(capsys):
@@ -221,7 +221,8 @@ def test_a_model_on_a_block_pays_for_its_port(capsys):
     ideal, built = latency("--system", "harmonia"), latency("--block", "harmonia")
     near = latency("--block", f"harmonia,{NARROW}", "--latency", "6")
     far = latency("--block", f"harmonia,{NARROW}")
-    assert ideal < built < near < far
+    # As built the port brings 307 GB/s, more than the 256 of the paper's memory.
+    assert 0.95 * ideal < built < near < far
 
 
 @pytest.mark.parametrize(
