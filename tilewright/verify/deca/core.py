@@ -230,7 +230,10 @@ class Core(Host):
     def forget(self, k: int) -> None:
         """Everything of loader ``k`` has been squashed."""
         rows = (*self.wanted, *self.reading)
-        unread = {id(job): job for t, _, job in rows if t == k and job is not None}
+        # A tile that a squash before this one has dropped may still have a row on its way.
+        unread = {
+            id(job): job for t, _, job in rows if t == k and job is not None and not job.squashed
+        }
         lost = [self.waiting[k].popleft() for _ in range(self.taken[k])]
         self.taken[k] = 0
         for job in (*unread.values(), *lost):
