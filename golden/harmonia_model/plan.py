@@ -231,15 +231,28 @@ class Plan:
         return max(1, p.beat_rows(Memory.OPERANDS), p.beat_rows(Memory.SCALES))
 
     @cached_property
-    def half_rows(self) -> int:
-        """Rows of weights of one part."""
-        step = self._beat_rows
+    def _halves(self) -> tuple[int, int]:
+        """The first row of weights, and the rows of one part.
+
+        Both halves have regions of the memory for themselves where there are enough, so that one
+        is loaded while the other is used.
+        """
+        p, step = self.params, self.params.region_rows(Memory.OPERANDS)
         first = -(-self.cache_rows // step) * step
-        return max(0, (self.params.operand_rows - first) // 2 // step * step)
+        regions = (p.operand_rows - first) // step
+        if regions < 2:
+            step = self._beat_rows
+            first = -(-self.cache_rows // step) * step
+            regions = max(0, p.operand_rows - first) // step
+        return first, regions // 2 * step
+
+    @property
+    def half_rows(self) -> int:
+        return self._halves[1]
 
     def half_row(self, half: int) -> int:
-        step = self._beat_rows
-        return -(-self.cache_rows // step) * step + half * self.half_rows
+        first, rows = self._halves
+        return first + half * rows
 
     # Matrices.
 
@@ -268,8 +281,10 @@ class Plan:
             f"the cache of {self.context} tokens, there are {self.half_rows}; a shorter context "
             "leaves more",
         )
-        parts = -(-tiles // most)
-        parts += parts % 2
+        least = -(-tiles // most)
+        least += least % 2
+        # Of a few numbers of parts, the one that fills the last part best.
+        parts = min(range(least, least + 6, 2), key=lambda n: -(-tiles // n) * n)
         part_tiles = -(-tiles // parts)
         rows = part_tiles * groups
         scales = p.beat_line(p.lines(Memory.OPERANDS, rows))

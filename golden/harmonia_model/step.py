@@ -161,7 +161,6 @@ class _Step:
         b.bring(Memory.FP16, window, plan.window_words, cache + self.lines.window, CACHE_INDEX)
         line = cache + self.lines.open_values
         b.bring(Memory.FP16, opened, plan.open_words, line, CACHE_INDEX)
-        b.wait()
         for head in range(heads):
             self._append_keys(head, window, key)
             self._append_values(head, opened)
@@ -394,7 +393,7 @@ def head_program(
     b.emit(
         Opcode.LOOP,
         count=(matrix.parts if parts is None else parts) // 2,
-        body=10,
+        body=8,
         stride1=2 * matrix.part_lines,
         stride2=2 * lines.logit_part,
         stride3=0,
@@ -402,13 +401,12 @@ def head_program(
     body = len(b.program)
     rows = matrix.part_tiles * plan.params.tile_words
     for part in range(2):
-        b.wait()
+        b.multiply_part(matrix, part, 0, logits)
         row, line = plan.half_row(1 - part), lines.head + (part + 1) * matrix.part_lines
         b.bring(Memory.OPERANDS, row, matrix.part_rows, line, LAYER_INDEX)
         b.bring(Memory.SCALES, row, matrix.part_rows, line + matrix.scale_lines, LAYER_INDEX)
-        b.multiply_part(matrix, part, 0, logits)
         line = lines.logits + part * lines.logit_part
         b.keep(Memory.FP16, logits, rows, line, CACHE_INDEX)
-    assert len(b.program) - body == 10
+    assert len(b.program) - body == 8
     b.emit(Opcode.HALT)
     return b.program

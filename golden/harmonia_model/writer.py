@@ -130,14 +130,14 @@ class Writer(Builder):
         """
         matrix, first = self.plan.matrices[name], self.lines.matrices[name]
         for part in range(matrix.parts):
-            self.wait()
+            for source, destination, lanes in places:
+                self.configure(lanes=lanes)
+                row = destination + part * matrix.part_tiles * self.params.tile_words
+                self.multiply_part(matrix, part % 2, source, row)
+            # The other half is free as soon as the array has begun with this one.
             if part + 1 < matrix.parts:
                 self.bring_part(matrix, first, part + 1)
             else:
                 following = self.plan.matrices[then or "qkv"]
                 line = self.lines.matrices[then] if then else self.lines.next_layer
                 self.bring_part(following, line, 0)
-            for source, destination, lanes in places:
-                self.configure(lanes=lanes)
-                row = destination + part * matrix.part_tiles * self.params.tile_words
-                self.multiply_part(matrix, part % 2, source, row)

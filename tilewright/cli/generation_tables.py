@@ -7,8 +7,9 @@ from tilewright.base.console import print_table
 if TYPE_CHECKING:
     from tilewright.studies.compiled import Generation
     from tilewright.studies.compiled.generating import Cost
+    from tilewright.studies.compiled.timing import LayerTime
 
-__all__ = ["print_generation"]
+__all__ = ["print_generation", "print_layers"]
 
 
 def print_generation(done: "Generation") -> None:
@@ -38,4 +39,17 @@ def _row(name: str, cost: "Cost") -> tuple[str, ...]:
         f"{cost.bytes_written / 1e6:.3f}",
         f"{sum(cost.millijoules.values()):.4f}",
         cost.bound,
+    )
+
+
+def print_layers(layers: "list[LayerTime]") -> None:
+    """Print the cycles of every layer of a step, by its parts."""
+    print()
+    names = tuple(layers[0].by_part)
+    print_table(
+        ("LAYER", "CYCLES", *(name.upper() for name in names)),
+        [
+            (str(t.layer), f"{t.cycles:,}", *(f"{t.by_part[name]:,}" for name in names))
+            for t in layers
+        ],
     )

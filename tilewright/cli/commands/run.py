@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from tilewright.cli.compiled_options import (
     options_of,
     refuse_compile_options,
 )
-from tilewright.cli.generation_tables import print_generation
+from tilewright.cli.generation_tables import print_generation, print_layers
 
 if TYPE_CHECKING:
     from tilewright.studies.compiled import ModelFolder
@@ -45,6 +46,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run every program on the simulated Verilog too; what differs is an error",
     )
     parser.add_argument(
+        "--layers", action="store_true", help="show the cycles of every layer of the last step"
+    )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="write a timeline of all units, which Perfetto and chrome://tracing open",
+    )
+    parser.add_argument(
         "--state",
         type=Path,
         metavar="FILE",
@@ -65,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
     folder = _folder(args)
     session = Session(folder, args.prompt, state=args.state, latency=args.latency, rtl=args.rtl)
+    timing = session.timing(trace=args.trace is not None) if args.layers or args.trace else None
     shown, text = sys.stderr if args.json else sys.stdout, Text(folder)
 
     def show(piece: str) -> None:
@@ -82,9 +93,13 @@ def run(args: argparse.Namespace) -> int:
     finally:
         show("\n")
     if args.json:
-        print_json(done)
+        print_json(replace(done, layers=timing.layers if args.layers and timing else None))
     else:
         print_generation(done)
+        if args.layers and timing:
+            print_layers(timing.layers)
+    if args.trace and timing:
+        timing.write(args.trace)
     return 0
 
 

@@ -11,9 +11,9 @@ from tilewright.base.errors import CommandError
 from tilewright.sim.accelerator import harmonia
 from tilewright.studies.compiled.folder import ModelFolder
 from tilewright.studies.compiled.runner import ProgramRun, Runner
+from tilewright.studies.compiled.timing import LayerTime
 
-# Counters of the cycles in which a unit is busy, as far as the accelerator has them.
-UNITS = ("memory", "load", "gemm", "vector", "convert", "store")
+UNITS = ("load", "gemm", "vector", "convert", "store")  # counters of their busy cycles
 
 __all__ = ["Cost", "Generation", "Text", "decoded", "encoded", "generate"]
 
@@ -29,7 +29,7 @@ class Cost:
     bytes_read: int
     bytes_written: int
     millijoules: dict[str, float]  # array, buffers, memory; from the watts of the paper
-    busy_cycles: dict[str, int]  # by unit
+    busy_cycles: dict[str, int]  # of every unit; they work at the same time
     bound: str  # the busiest unit
 
     @property
@@ -59,6 +59,7 @@ class Generation:
     prefill: Cost | None  # up to the logits of the first token; None where a run goes on
     decode: Cost | None  # all tokens but the first
     programs: list[ProgramRun]
+    layers: list[LayerTime] | None = None  # of the last step, where they were asked for
 
 
 def encoded(folder: ModelFolder, prompt: str) -> list[int]:
@@ -159,7 +160,7 @@ def _cost(runner: Runner, runs: Sequence[ProgramRun], tokens: int) -> Cost:
     joules = {name: watts * busy / machine.clock for name, watts in machine.power.items()}
     joules["buffers"] = busy * each * machine.buffer_pj_per_bit * 1e-12
     joules["memory"] = 8 * sum(lines.values()) * machine.memory_pj_per_bit * 1e-12
-    busy_cycles = {name: total[name] for name in UNITS if name in total}
+    busy_cycles = {name: total[name] for name in UNITS}
     return Cost(
         programs=len(runs),
         tokens=tokens,

@@ -4,7 +4,7 @@ The host puts embeddings of the tokens into external memory, starts a step's pro
 and, where it wants to know what follows, the head's. Nothing else passes between the two.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from tilewright.golden.harmonia_model.image import logits_of, put_tokens
 from tilewright.golden.harmonia_model.machine import ModelMachine
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.params.machine import Error
+from tilewright.sim.accelerator import harmonia
 from tilewright.studies.compiled.folder import ModelFolder
 
 __all__ = ["LATENCY", "ProgramRun", "Runner", "State"]
@@ -58,6 +59,8 @@ class Runner:
         self.machine = ModelMachine(self.plan, self.lines, self.memory)
         self.runs: list[ProgramRun] = []
         self.outcome: Outcome | None = None  # of the last program
+        self.clock = harmonia(self.plan.params).clock  # Hz
+        self.listen: Callable[[ProgramRun], None] = lambda run: None  # hears of every program
 
     def steps(self, count: int) -> Iterator[tuple[int, int]]:
         """First token and size of the steps in which ``count`` more tokens are fed."""
@@ -134,3 +137,4 @@ class Runner:
         cycles = program_cycles(self.plan.params, outcome, self.latency)
         counters = {c.name.lower(): int(n) for c, n in (outcome.counts | cycles).items()}
         self.runs.append(ProgramRun(kind, first, tokens, counters))
+        self.listen(self.runs[-1])

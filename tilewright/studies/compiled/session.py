@@ -9,6 +9,7 @@ from tilewright.studies.compiled.generating import Generation, encoded, generate
 from tilewright.studies.compiled.on_rtl import RtlRunner
 from tilewright.studies.compiled.runner import LATENCY, Runner
 from tilewright.studies.compiled.states import load_state, save_state
+from tilewright.studies.compiled.timing import Timing
 
 __all__ = ["Session"]
 
@@ -34,6 +35,10 @@ class Session:
             if saved.prompt != self.prompt:
                 raise CommandError(f"{state} is the state of another prompt")
             self.begun = saved.tokens
+
+    def timing(self, *, trace: bool = False) -> Timing:
+        """What hears, from now on, where the cycles of programs go."""
+        return Timing(self.runner, trace=trace)
 
     def generate(
         self,
