@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -87,6 +88,33 @@ def test_choices_are_the_engines(compiled):
         tokens = [int(reference.feed(tokens)[-1].argmax())]
         want += tokens
     assert generate(Runner(folder), prompt, 3).tokens == want
+
+
+def test_layers_and_a_timeline(compiled, tmp_path, capsys):
+    """Layers of the last step, and what every unit did in all programs, in microseconds."""
+    file = tmp_path / "trace.json"
+    words = ["run", str(compiled), "--prompt", "Hi", "--tokens", "2", "--layers"]
+    assert main([*words, "--trace", str(file), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    step = result["programs"][-2]
+    assert step["kind"] == "decode"
+    assert [t["layer"] for t in result["layers"]] == [0, 1]
+    for time in result["layers"]:
+        assert list(time["by_part"]) == ["projections", "attention", "feed-forward"]
+        assert sum(time["by_part"].values()) == time["cycles"]
+    total = sum(time["cycles"] for time in result["layers"])
+    assert 0.9 * step["counters"]["cycles"] < total < step["counters"]["cycles"]
+    events = json.loads(file.read_text())["traceEvents"]
+    names = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M"}
+    assert set(names.values()) == {"load", "store", "matrix", "vector", "convert"}
+    cycles = sum(program["counters"]["cycles"] for program in result["programs"])
+    spans = [(e["tid"], e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X"]
+    assert max(end for _, _, end in spans) <= cycles / 300
+    for tid in names:  # a unit does one thing after the other
+        own = sorted((start, end) for unit, start, end in spans if unit == tid)
+        assert all(end <= start + 1e-3 for (_, end), (start, _) in pairwise(own))
+    assert main(words) == 0
+    assert "PROJECTIONS" in capsys.readouterr().out
 
 
 def test_all_logits_are_those_of_the_last(compiled):
