@@ -17,7 +17,7 @@ class Block(NamedTuple):
 
     spatial: bool
     short: bool
-    values: NDArray[np.uint16]  # (beats, rows)
+    values: NDArray[np.uint16]  # (beats, lanes)
 
 
 def blocks_of(params: HarmoniaConverterParams, beats: Columns) -> Iterator[Block]:
@@ -48,16 +48,23 @@ def _converted(params: HarmoniaConverterParams, block: Block) -> Columns:
     values = block.values.astype(np.uint16)
     if block.spatial:
         # (loops, columns, rows) to one group a column, and back to beats column by column.
+        values = values[:, : params.rows]
         grid = values.reshape(params.loops, params.columns, params.rows)
         groups = bfp.encode(fmt, grid.swapaxes(0, 1).reshape(params.columns, -1), saturate=True)
         shape = (params.columns * params.loops, params.rows)
         signs, mantissas = groups.sign.reshape(shape), groups.mantissa.reshape(shape)
         exponents = np.repeat(groups.exponent, params.loops, axis=0)
         exponents = np.broadcast_to(exponents, shape)
+        unused = ((0, 0), (0, params.lanes - params.rows))
+        signs, mantissas = np.pad(signs, unused), np.pad(mantissas, unused)
     else:
-        groups = bfp.encode(fmt, values.T, saturate=True)
-        signs, mantissas = groups.sign[:, 0].T, groups.mantissa[:, 0].T
-        exponents = np.broadcast_to(groups.exponent.T, signs.shape)
+        # (beats, elements of a beat, rows) to one group a row, and back.
+        by_row = values.reshape(-1, params.rows).T
+        groups = bfp.encode(fmt, by_row, saturate=True)
+        shape = (len(values), params.lanes)
+        signs = groups.sign[:, 0].T.reshape(shape)
+        mantissas = groups.mantissa[:, 0].T.reshape(shape)
+        exponents = np.broadcast_to(groups.exponent.T, (len(values), params.rows))
     count = len(signs)
     special = ((values & 0x7FFF) > FP16.max_finite_bits).any()
     return {

@@ -20,16 +20,18 @@ def results(params: HarmoniaOffsetParams, beats: Columns) -> NDArray[np.uint16]:
     for start, end in _runs(learn):
         run = slice(start, end)
         if not learn[start]:
-            shift = offset[beats["channel"][run]]
-            given.append(subtract(beats["values"][run].T, shift).T)
+            channel = beats["channel"][run].astype(np.int64)[:, np.newaxis]
+            shift = offset[channel + np.arange(params.width)].reshape(-1)  # by beat, by channel
+            values = beats["values"][run].reshape(-1, params.rows)
+            given.append(subtract(values.T, shift).T.reshape(len(channel), -1))
             continue
         count = int(beats["channel"][end - 1]) + 1
         # (token blocks, channels, rows) to (tokens, channels)
-        blocks = beats["values"][run].reshape(-1, count, params.rows)
+        blocks = beats["values"][run, : params.rows].reshape(-1, count, params.rows)
         window = blocks.swapaxes(1, 2).reshape(-1, count)
         offset = np.zeros(params.channels, np.uint16)
         offset[:count] = largest_halved(window, params.offsets)
-    return np.concatenate([np.zeros((0, params.rows), np.uint16), *given])
+    return np.concatenate([np.zeros((0, params.rows * params.width), np.uint16), *given])
 
 
 def cycles(params: HarmoniaOffsetParams, beats: Columns) -> NDArray[np.int64]:

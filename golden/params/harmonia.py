@@ -237,10 +237,11 @@ class HarmoniaPeParams(BlockParams):
 
 @dataclass(frozen=True, kw_only=True)
 class HarmoniaConverterParams(BlockParams):
-    """fp16 results of the array to block floating point, ``rows`` values a cycle.
+    """fp16 results of the array to block floating point, ``rows`` values a cycle or more.
 
     Values come in blocks, as the array gives them: a column's ``rows`` results in each beat. In a
-    temporal block every row is a group: ``group`` beats. In a ``spatial`` one every column is a
+    temporal block every row is a group: ``group`` beats of one element, or fewer of ``width``
+    elements each, all rows' first elements first. In a ``spatial`` one every column is a
     group, ``rows`` elements of it in each of ``loops`` passes over the ``columns``; it is given
     column by column. ``spatial`` and ``short`` (mantissas of 4 bits instead of 8) count on a
     block's first beat. ``o.last`` marks the end of a block, ``saturated`` says that a value of the
@@ -249,14 +250,24 @@ class HarmoniaConverterParams(BlockParams):
 
     block: ClassVar[str] = "harmonia_converter"
     summary: ClassVar[str] = "Harmonia converter: fp16 results to block floating point"
-    PRESETS: ClassVar = {"paper": {}, "small": {"rows": 2, "columns": 3, "group": 4}}
+    PRESETS: ClassVar = {
+        "paper": {},
+        "small": {"rows": 2, "columns": 3, "group": 4},
+        "wide": {"width": 4},
+        "small_wide": {"rows": 2, "columns": 3, "group": 8, "width": 2},
+    }
 
     rows: int = 8
     columns: int = 16
     group: int = 32
+    width: int = 1  # elements of every row in a beat of a temporal block
 
     def __post_init__(self) -> None:
         HarmoniaNumerics(group=self.group)
+        require(
+            self.width in (1, 2, 4) and self.group % self.width == 0,
+            f"width must be 1, 2 or 4 and divide the group, not {self.width!r}",
+        )
         require(
             self.rows >= 1 and self.group % self.rows == 0,
             f"rows must divide the group {self.group}, not {self.rows!r}",
@@ -269,18 +280,23 @@ class HarmoniaConverterParams(BlockParams):
         return self.group // self.rows
 
     def block_beats(self, spatial: bool) -> int:
-        return self.loops * self.columns if spatial else self.group
+        return self.loops * self.columns if spatial else self.group // self.width
+
+    @property
+    def lanes(self) -> int:
+        """Values of a beat of a temporal block; spatial ones have the first ``rows`` of them."""
+        return self.rows * self.width
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        fields = (Field("spatial", 1), Field("short", 1), Field("values", FP16.bits, self.rows))
+        fields = (Field("spatial", 1), Field("short", 1), Field("values", FP16.bits, self.lanes))
         return (Port("i", fields),)
 
     @property
     def outputs(self) -> tuple[Port, ...]:
         fields = (
-            Field("signs", 1, self.rows),
-            Field("mantissas", ACTIVATION_BITS, self.rows),
+            Field("signs", 1, self.lanes),
+            Field("mantissas", ACTIVATION_BITS, self.lanes),
             Field("exponents", FP16.exponent_bits, self.rows),
             Field("saturated", 1),
             Field("last", 1),
@@ -298,22 +314,33 @@ class HarmoniaConverterParams(BlockParams):
 class HarmoniaOffsetParams(BlockParams):
     """Offsets of K's channels: learnt from the first tokens, then subtracted from all.
 
-    A beat brings ``rows`` tokens of one ``channel``. Beats with ``learn`` are those of the initial
-    window: token by token block, all channels in order; ``first`` marks the beats of the first
-    tokens, ``last`` the last beat of all. The ``offsets`` channels of largest magnitude are then
-    found. A beat without ``learn`` comes back at ``o`` with its channel's offset subtracted.
+    A beat brings ``rows`` tokens of one ``channel``, or of ``width`` channels from that one on, all
+    tokens' first channels first; where it learns, only of one. Beats with ``learn`` are those of
+    the initial window: token by token block, all channels in order; ``first`` marks the beats of
+    the first tokens, ``last`` the last beat of all. The ``offsets`` channels of largest magnitude
+    are then found. A beat without ``learn`` comes back at ``o`` with its channels' offsets
+    subtracted.
     """
 
     block: ClassVar[str] = "harmonia_offset"
     summary: ClassVar[str] = "Harmonia K-offset generator: learns and subtracts channel offsets"
-    PRESETS: ClassVar = {"paper": {}, "small": {"rows": 2, "channels": 6, "offsets": 2}}
+    PRESETS: ClassVar = {
+        "paper": {},
+        "small": {"rows": 2, "channels": 6, "offsets": 2},
+        "wide": {"rows": 2, "channels": 8, "offsets": 2, "width": 4},
+    }
 
     rows: int = 8
     channels: int = 128
     offsets: int = 8
+    width: int = 1  # channels of a beat that does not learn
 
     def __post_init__(self) -> None:
         require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
+        require(
+            self.width in (1, 2, 4) and self.channels % self.width == 0,
+            f"width must be 1, 2 or 4 and divide the channels, not {self.width!r}",
+        )
         # A channel's maximum is read while the one before it is written.
         require(self.channels >= 2, f"channels must be at least 2, not {self.channels!r}")
         require(
@@ -328,13 +355,13 @@ class HarmoniaOffsetParams(BlockParams):
             Field("first", 1),
             Field("last", 1),
             Field("channel", (self.channels - 1).bit_length()),
-            Field("values", FP16.bits, self.rows),
+            Field("values", FP16.bits, self.rows * self.width),
         )
         return (Port("i", fields),)
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        return (Port("o", (Field("values", FP16.bits, self.rows),)),)
+        return (Port("o", (Field("values", FP16.bits, self.rows * self.width),)),)
 
     @property
     def timing(self) -> Timing:

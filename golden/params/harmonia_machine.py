@@ -244,6 +244,8 @@ class HarmoniaParams(MachineParams):
     summary: ClassVar[str] = "Harmonia accelerator: array, converter, KV cache, programs"
     PRESETS: ClassVar = {
         "paper": {},
+        # A row of the fp16 memory in a cycle: conversions take less time than products.
+        "wide": {"converter_width": 4},
         "small": {
             "rows": 2,
             "columns": 4,
@@ -266,6 +268,7 @@ class HarmoniaParams(MachineParams):
     initial: int = 32  # tokens of 8 bits at the beginning
     local: int = 64  # and at the end
     activation_rows: int = 1024  # 256 KB of mantissas, 32 KB of signs, 8 KB of exponents
+    converter_width: int = 1  # elements of every token of a tile that are converted in a cycle
     halves_rows: int = 2048  # 128 KB
     operand_rows: int = 2048  # 512 KB of operands, 224 KB of signs, exponents and scales
     regions: int = 4  # of every memory: units work at the same time in different ones
@@ -311,11 +314,18 @@ class HarmoniaParams(MachineParams):
 
     @property
     def converter(self) -> HarmoniaConverterParams:
-        return HarmoniaConverterParams(rows=self.rows, columns=self.columns, group=self.group)
+        return HarmoniaConverterParams(
+            rows=self.rows, columns=self.columns, group=self.group, width=self.converter_width
+        )
 
     @property
     def offset(self) -> HarmoniaOffsetParams:
-        return HarmoniaOffsetParams(rows=self.rows, channels=self.channels, offsets=self.offsets)
+        return HarmoniaOffsetParams(
+            rows=self.rows,
+            channels=self.channels,
+            offsets=self.offsets,
+            width=self.converter_width,
+        )
 
     @property
     def cache(self) -> CacheParams:

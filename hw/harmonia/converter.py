@@ -1,6 +1,8 @@
 """The online converter: largest exponents found while results come, one aligner for both ways."""
 
-from amaranth import Array, Cat, Module, Mux, Signal, Value
+from functools import reduce
+
+from amaranth import Array, Cat, Const, Module, Mux, Signal, Value
 
 from tilewright.golden.params.formats import FP16, Subnormals
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, HarmoniaConverterParams
@@ -19,13 +21,17 @@ class Converter(Unit[HarmoniaConverterParams]):
     zero.
     Timing: a beat a cycle. Two blocks have place: while one is given, the next one is taken, so
     blocks of equal length follow each other without a gap. The first beat of a block is offered
-    two cycles after its last one was taken.
+    two cycles after its last one was taken. With a ``width`` beats of temporal blocks are wider;
+    the memory has as many bits, in words of several beats of a spatial block.
     """
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
-        m.submodules.taken_values = words = Sram(2 << self._place_bits, p.rows * FP16.bits)
+        beat_bits = p.rows * FP16.bits  # of a spatial block
+        granularity = None if p.width == 1 else beat_bits
+        depth = max(2, (2 << self._place_bits) // p.width)
+        m.submodules.taken_values = words = Sram(depth, p.width * beat_bits, granularity)
         half, from_half = Signal(), Signal()  # of the memory: being taken, being given
         full = Signal(2)
         entries = max(p.rows, p.columns)
@@ -42,8 +48,8 @@ class Converter(Unit[HarmoniaConverterParams]):
 
     @property
     def _place_bits(self) -> int:
-        """Bits that count the beats of the longer kind of block."""
-        return (max(self.params.block_beats(spatial) for spatial in (False, True)) - 1).bit_length()
+        """Bits that count the elements of a row, or the beats of a spatial block, if more."""
+        return (max(self.params.group, self.params.block_beats(True)) - 1).bit_length()
 
     def _take(
         self,
@@ -65,15 +71,17 @@ class Converter(Unit[HarmoniaConverterParams]):
         )
         take = wire(m, "take", self.i.valid & self.i.ready)
         special = [pattern[FP16.mantissa_bits : -1].all() for pattern in self.i.p.values]
+        saturates = Cat(*special).any()
+        if p.width > 1:
+            saturates = Mux(is_spatial, Cat(*special[: p.rows]).any(), saturates)
         finite = [finite_value(FP16, *pair) for pair in zip(self.i.p.values, special, strict=True)]
         exponents = [split(FP16, pattern, Subnormals.KEEP).biased for pattern in finite]
+        of_rows = [reduce(larger, exponents[r :: p.rows]) for r in range(p.rows)]
         m.d.comb += [
             self.i.ready.eq(~full.bit_select(half, 1)),
-            words.write_enable.eq(take),
-            words.write_address.eq(Cat(self._place(m, "taken", column, loop, is_spatial), half)),
-            words.write_data.eq(Cat(*finite)),
+            *self._write(m, words, column, loop, is_spatial, half, take, finite),
         ]
-        row_end = wire(m, "row_end", column == Mux(is_spatial, p.columns - 1, p.group - 1))
+        row_end = wire(m, "row_end", column == Mux(is_spatial, p.columns - 1, self._last))
         end = wire(m, "end", row_end & (~is_spatial | (loop == p.loops - 1)))
         with m.If(take):
             m.d.sync += column.eq(Mux(row_end, 0, column + 1))
@@ -83,13 +91,14 @@ class Converter(Unit[HarmoniaConverterParams]):
                 m.d.sync += half.eq(~half)
             for h in range(2):
                 with m.If(half == h):
-                    m.d.sync += saturated[h].eq((saturated[h] & ~start) | Cat(*special).any())
+                    m.d.sync += saturated[h].eq((saturated[h] & ~start) | saturates)
                     with m.If(start):
                         m.d.sync += [spatial[h].eq(self.i.p.spatial), short[h].eq(self.i.p.short)]
                     with m.If(is_spatial):
-                        self._keep_largest_of_column(m, largest[h], column, loop == 0, exponents)
+                        first = exponents[: p.rows]
+                        self._keep_largest_of_column(m, largest[h], column, loop == 0, first)
                     with m.Else():
-                        for kept, exponent in zip(largest[h], exponents, strict=False):
+                        for kept, exponent in zip(largest[h], of_rows, strict=False):
                             grown = Mux(column == 0, exponent, larger(kept, exponent))
                             m.d.sync += kept.eq(grown)
         return wire(m, "filled", take & end)
@@ -123,13 +132,12 @@ class Converter(Unit[HarmoniaConverterParams]):
         read = wire(m, "read", step & full.bit_select(from_half, 1))
         # In space all passes of a column, then the next column; in time one pass.
         next_column = wire(m, "next_column", ~is_spatial | (loop == p.loops - 1))
-        row_end = column == Mux(is_spatial, p.columns - 1, p.group - 1)
+        row_end = column == Mux(is_spatial, p.columns - 1, self._last)
         end = wire(m, "given_end", next_column & row_end)
+        place = self._place(m, "given", column, loop, is_spatial)
         m.d.comb += [
             words.read_enable.eq(read),
-            words.read_address.eq(
-                Cat(self._place(m, "given", column, loop, is_spatial), from_half)
-            ),
+            words.read_address.eq(Cat(place[self._part_bits :], from_half)),
         ]
         exponents = [Signal(FP16.exponent_bits, name=f"exponent_{k}") for k in range(p.rows)]
         is_short = Signal()
@@ -150,21 +158,80 @@ class Converter(Unit[HarmoniaConverterParams]):
                 own = Mux(from_half, largest[1][k], largest[0][k])
                 columns = Mux(from_half, largest[1][column], largest[0][column])
                 m.d.sync += exponent.eq(Mux(is_spatial, columns, own))
-        for k, exponent in enumerate(exponents):
-            pattern = words.read_data.word_select(k, FP16.bits)
+        patterns = self._patterns(m, words, read, is_spatial, place)
+        for k, pattern in enumerate(patterns):
+            exponent = exponents[k % p.rows]
             sign, mantissa = self._aligned(m, k, pattern, exponent, is_short)
-            m.d.comb += [
-                self.o.p.signs[k].eq(sign),
-                self.o.p.mantissas[k].eq(mantissa),
-                self.o.p.exponents[k].eq(exponent),
-            ]
+            m.d.comb += [self.o.p.signs[k].eq(sign), self.o.p.mantissas[k].eq(mantissa)]
+            if k < p.rows:
+                m.d.comb += self.o.p.exponents[k].eq(exponent)
         return wire(m, "emptied", read & end)
+
+    @property
+    def _last(self) -> int:
+        """The last beat of a temporal block."""
+        return self.params.group // self.params.width - 1
+
+    @property
+    def _part_bits(self) -> int:
+        """Bits of a place that name a part of a word of the memory."""
+        return self.params.width.bit_length() - 1
+
+    def _write(
+        self,
+        m: Module,
+        words: Sram,
+        column: Value,
+        loop: Value,
+        is_spatial: Value,
+        half: Value,
+        take: Value,
+        values: list[Value],
+    ) -> list:
+        """A beat fills a word of the memory, of a spatial block one of its parts."""
+        p = self.params
+        place = self._place(m, "taken", column, loop, is_spatial)
+        address = words.write_address.eq(Cat(place[self._part_bits :], half))
+        if p.width == 1:
+            return [
+                words.write_enable.eq(take),
+                address,
+                words.write_data.eq(Cat(*values)),
+            ]
+        first = Cat(*values[: p.rows])
+        parts = [place[: self._part_bits] == k for k in range(p.width)]
+        return [
+            words.write_enable.eq(
+                Cat(take & (~is_spatial | part) for part in parts),
+            ),
+            address,
+            words.write_data.eq(Mux(is_spatial, Cat(*[first] * p.width), Cat(*values))),
+        ]
+
+    def _patterns(
+        self, m: Module, words: Sram, read: Value, is_spatial: Value, place: Value
+    ) -> list[Value]:
+        """The values of the beat that is offered; of a spatial one those behind the rows are 0."""
+        p = self.params
+        patterns = [words.read_data.word_select(k, FP16.bits) for k in range(p.lanes)]
+        if p.width == 1:
+            return patterns
+        part, gives_part = Signal(self._part_bits), Signal()
+        with m.If(read):
+            m.d.sync += [part.eq(place[: self._part_bits]), gives_part.eq(is_spatial)]
+        chosen = words.read_data.word_select(part, p.rows * FP16.bits)
+        first = [
+            Mux(gives_part, chosen.word_select(r, FP16.bits), patterns[r]) for r in range(p.rows)
+        ]
+        later = [x & ~gives_part.replicate(FP16.bits) for x in patterns[p.rows :]]
+        return first + later
 
     def _place(self, m: Module, name: str, column: Value, loop: Value, is_spatial: Value) -> Value:
         """Where a beat lies in its half of the memory."""
         p = self.params
         place = Signal(self._place_bits, name=f"{name}_place")
-        m.d.comb += place.eq(Mux(is_spatial, loop * p.columns + column, column))
+        first = Cat(Const(0, self._part_bits), column) if p.width > 1 else column
+        m.d.comb += place.eq(Mux(is_spatial, loop * p.columns + column, first))
         return place
 
     def _aligned(

@@ -44,7 +44,8 @@ class OffsetGenerator(Unit[HarmoniaOffsetParams]):
         """Per channel the value of largest magnitude; then all of them into the sorted list."""
         p = self.params
         m.submodules.maxima = maxima = Sram(p.channels, FP16.bits)
-        values = [v & learns.replicate(FP16.bits) for v in self.i.p.values]
+        own = [self.i.p.values[r] for r in range(p.rows)]
+        values = [v & learns.replicate(FP16.bits) for v in own]
         while len(values) > 1:
             pairs = zip(values[0::2], values[1::2], strict=False)
             values = [_larger(*pair) for pair in pairs] + values[len(values) & ~1 :]
@@ -104,15 +105,11 @@ class OffsetGenerator(Unit[HarmoniaOffsetParams]):
 
     def _apply(self, m: Module, applies: Value, step: Value, chosen: list[data.View]) -> None:
         """Values less the offset of their channel; without one, unchanged."""
-        hits = [(held.channel == self.i.p.channel) & held.value[:-1].any() for held in chosen]
-        offset = Const(0, FP16.bits)
-        for hit, held in zip(hits, chosen, strict=True):
-            offset = offset | (_half(held.value) & hit.replicate(FP16.bits))
-        offset = wire(m, "offset", offset)
-        any_hit = wire(m, "any_hit", offset[:-1].any())
+        found = [self._offset(m, j, chosen) for j in range(self.params.width)]
         with m.If(step):
             m.d.sync += self.o.valid.eq(applies)
         for k, value in enumerate(self.i.p.values):
+            offset, any_hit = found[k // self.params.rows]
             add = FloatAdd(FloatAddParams(a=FP16, b=FP16, out=FP16))
             m.submodules[f"subtract_{k}"] = add
             m.d.comb += [
@@ -123,6 +120,19 @@ class OffsetGenerator(Unit[HarmoniaOffsetParams]):
             ]
             with m.If(applies):
                 m.d.sync += self.o.p.values[k].eq(Mux(any_hit, add.o.p.y[0], value))
+
+    def _offset(self, m: Module, within: int, chosen: list[data.View]) -> tuple[Value, Value]:
+        """The offset of a beat's channel number ``within``, and whether it has one."""
+        width, name = self.params.width, f"_{within}" if self.params.width > 1 else ""
+        channel = self.i.p.channel
+        if width > 1:  # the first channel of a beat is a multiple of the width
+            channel = Cat(Const(within, width.bit_length() - 1), channel[width.bit_length() - 1 :])
+        hits = [(held.channel == channel) & held.value[:-1].any() for held in chosen]
+        offset = Const(0, FP16.bits)
+        for hit, held in zip(hits, chosen, strict=True):
+            offset = offset | (_half(held.value) & hit.replicate(FP16.bits))
+        offset = wire(m, f"offset{name}", offset)
+        return offset, wire(m, f"any_hit{name}", offset[:-1].any())
 
 
 def _larger(a: Value, b: Value) -> Value:

@@ -1,6 +1,6 @@
 """From fp16 values to block floating point: through the offsets and the converter."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,9 +18,10 @@ __all__ = ["ConversionPath", "HalvesFeeder"]
 
 
 class HalvesFeeder(wiring.Component):
-    """Values of a tensor one element a beat, as the converter and the offset generator take them.
+    """Values of a tensor as the converter and the offset generator take them.
 
-    In time: the elements of a token tile, padded to whole groups. In space: a block of channels
+    In time: the elements of a token tile, padded to whole groups, the converter's ``width`` of them
+    a beat, one where the offset generator learns. In space, one a beat: a block of channels
     after the other, each once for every token tile of the group. Padding is +0, and so are tokens
     that do not count.
 
@@ -31,9 +32,9 @@ class HalvesFeeder(wiring.Component):
         self.params = params
         beat = data.StructLayout(
             {
-                "values": data.ArrayLayout(FP16.bits, params.rows),
-                "element": SIZE_FIELD,
-                "padding": 1,
+                "values": data.ArrayLayout(FP16.bits, params.converter.lanes),
+                "element": SIZE_FIELD,  # the first
+                "padding": params.converter_width,
                 "last": 1,  # of a learn
             }
         )
@@ -58,8 +59,13 @@ class HalvesFeeder(wiring.Component):
         step = wire(m, "step", active & (~o.valid | o.ready))
         spatial = wire(m, "spatial", ~x.learn & (x.conversion == Conversion.VALUES))
         element = wire(m, "element", (base + place)[:SIZE_FIELD])
-        padding = wire(m, "padding", element >= x.elements)
-        place_ends = wire(m, "place_ends", place == Mux(spatial, p.columns - 1, p.group - 1))
+        width = p.converter_width
+        padding = wire(m, "padding", Cat(element + j >= x.elements for j in range(width)))
+        last_place = wire(
+            m, "last_place", Mux(spatial, p.columns - 1, p.group - Mux(x.learn, 1, width))
+        )
+        place_ends = wire(m, "place_ends", place == last_place)
+        next_place = place + Mux(spatial | x.learn, 1, width)
         block_ends = wire(m, "block_ends", place_ends & (~spatial | (loop == loops - 1)))
         ends = wire(
             m,
@@ -68,12 +74,12 @@ class HalvesFeeder(wiring.Component):
         )
         word_bits = (p.word_values - 1).bit_length()
         m.d.comb += [
-            self.read.enable.eq(step & ~padding & (place[:word_bits] == 0)),
+            self.read.enable.eq(step & ~padding[0] & (place[:word_bits] == 0)),
             self.read.address.eq(tile_row + (element >> word_bits)),
             self.busy.eq(active | o.valid),
         ]
         with m.If(step):
-            m.d.sync += place.eq(Mux(place_ends, 0, place + 1))
+            m.d.sync += place.eq(Mux(place_ends, 0, next_place))
             with m.If(place_ends):
                 m.d.sync += [
                     loop.eq(Mux(block_ends, 0, loop + 1)),
@@ -111,9 +117,10 @@ class HalvesFeeder(wiring.Component):
             for r in range(p.rows):
                 token = loop * p.rows + r
                 m.d.sync += counts[r].eq(Mux(x.learn, x.lanes[r], ~spatial | (token < x.tokens)))
-        for r, value in enumerate(o.p.values):
-            read = self.read.data[r].word_select(within, FP16.bits)
-            shown = counts[r] & ~o.p.padding
+        for k, value in enumerate(o.p.values):
+            j, r = divmod(k, p.rows)
+            read = self.read.data[r].word_select((within + j)[:word_bits], FP16.bits)
+            shown = counts[r] & ~o.p.padding[j]
             m.d.comb += value.eq(read & shown.replicate(FP16.bits))
         return m
 
@@ -154,7 +161,7 @@ class ConversionPath(wiring.Component):
         wiring.connect(m, converter.o, writer.beats)
         shifted = wire(m, "shifted", x.learn | (x.conversion == Conversion.KEYS))
         beat = feeder.beats
-        padding = Signal()  # of the beat that leaves the offset generator
+        padding = Signal(p.converter_width)  # of the beat that leaves the offset generator
         with m.If(offset.i.valid & offset.i.ready):
             m.d.sync += padding.eq(beat.p.padding)
         m.d.comb += [
@@ -179,8 +186,7 @@ class ConversionPath(wiring.Component):
             self.write_activations.eq(writer.write_activations),
             self.write_operands.eq(writer.write_operands),
         ]
-        for value, own, less in zip(
-            converter.i.p.values, beat.p["values"], offset.o.p["values"], strict=True
-        ):
-            m.d.comb += value.eq(Mux(shifted, less & ~padding.replicate(FP16.bits), own))
+        for k, value in enumerate(converter.i.p.values):
+            less = offset.o.p.values[k] & ~padding[k // p.rows].replicate(FP16.bits)
+            m.d.comb += value.eq(Mux(shifted, less, beat.p.values[k]))
         return m

@@ -100,8 +100,8 @@ class GroupWriter(wiring.Component):
         ]
         for r in range(p.rows):
             m.d.comb += [
-                activations.data.signs[r].eq(signs[r][1:]),
-                activations.data.mantissas[r].eq(mantissas[r][ACTIVATION_BITS:]),
+                activations.data.signs[r].eq(signs[r][self._width :]),
+                activations.data.mantissas[r].eq(mantissas[r][self._width * ACTIVATION_BITS :]),
             ]
         octet = [Cat(e, Const(0, EXPONENT_BYTE - len(e))) for e in exponents]
         m.d.comb += activations.data.exponents[0].eq(Cat(*octet))
@@ -131,6 +131,11 @@ class GroupWriter(wiring.Component):
         self._columns(m, signs, mantissas, octet, is_values, second, taken_again, clearing.any())
         m.d.comb += self.busy.eq(self._left.any() | complete | second | clearing.any())
         return m
+
+    @property
+    def _width(self) -> int:
+        """Elements of a token in a beat."""
+        return self.params.converter_width
 
     def _count(self, m: Module) -> tuple[Value, Value, Value, Value]:
         """Whether a group is complete, its number and column; whether a beat came since."""
@@ -163,12 +168,12 @@ class GroupWriter(wiring.Component):
         return complete, number, column, taken_again
 
     def _gather(self, m: Module) -> tuple[list[Signal], list[Signal], list[Signal]]:
-        """The last ``group + 1`` beats of every lane, and the last exponent."""
-        p, i = self.params, self.beats
-        signs = [Signal(p.group + 1, name=f"signs_{r}") for r in range(p.rows)]
-        mantissas = [
-            Signal((p.group + 1) * ACTIVATION_BITS, name=f"mantissas_{r}") for r in range(p.rows)
-        ]
+        """The last group of every row and the elements of a beat before it; the last exponent."""
+        p, i, width = self.params, self.beats, self._width
+        spatial = self.command.conversion == Conversion.VALUES
+        length = p.group + width
+        signs = [Signal(length, name=f"signs_{r}") for r in range(p.rows)]
+        mantissas = [Signal(length * ACTIVATION_BITS, name=f"mantissas_{r}") for r in range(p.rows)]
         exponents = [Signal(FP16.exponent_bits, name=f"exponent_{r}") for r in range(p.rows)]
         with m.If(i.valid):
             for r in range(p.rows):
@@ -177,6 +182,18 @@ class GroupWriter(wiring.Component):
                     mantissas[r].eq(Cat(mantissas[r][ACTIVATION_BITS:], i.p.mantissas[r])),
                     exponents[r].eq(i.p.exponents[r]),
                 ]
+                if width > 1:
+                    own = range(r, p.converter.lanes, p.rows)
+                    with m.If(~spatial):
+                        m.d.sync += [
+                            signs[r].eq(Cat(signs[r][width:], *(i.p.signs[k] for k in own))),
+                            mantissas[r].eq(
+                                Cat(
+                                    mantissas[r][width * ACTIVATION_BITS :],
+                                    *(i.p.mantissas[k] for k in own),
+                                )
+                            ),
+                        ]
         return signs, mantissas, exponents
 
     def _columns(
@@ -194,8 +211,12 @@ class GroupWriter(wiring.Component):
         p = self.params
         words = []
         for r in range(p.rows):
-            newest = mantissas[r][ACTIVATION_BITS:]
-            before = mantissas[r][:-ACTIVATION_BITS]
+            newest = mantissas[r][self._width * ACTIVATION_BITS :]
+            # A beat that came since has moved the group, of a channel by one element.
+            before = mantissas[r][: p.group * ACTIVATION_BITS]
+            if self._width > 1:
+                moved = mantissas[r][(self._width - 1) * ACTIVATION_BITS : -ACTIVATION_BITS]
+                before = Mux(is_values, moved, before)
             highs = [newest.word_select(k, ACTIVATION_BITS)[OPERAND_BITS:] for k in range(p.group)]
             held = wire(m, f"held_{r}", Mux(taken_again, before, newest))
             lows = [held.word_select(k, ACTIVATION_BITS)[:OPERAND_BITS] for k in range(p.group)]
@@ -206,14 +227,16 @@ class GroupWriter(wiring.Component):
         channel_halves = [
             words[k % p.rows].word_select(first + k // p.rows, OPERAND_BITS) for k in range(p.group)
         ]
-        channel_signs = [signs[k % p.rows][1 + first + k // p.rows] for k in range(p.group)]
+        channel_signs = [
+            signs[k % p.rows][self._width + first + k // p.rows] for k in range(p.group)
+        ]
         channel = wire(m, "channel_halves", Cat(*channel_halves))
         of_channel = wire(m, "channel_signs", Cat(*channel_signs))
         for c, word in enumerate(self.write_operands.data):
             r = c % p.rows
             m.d.comb += [
                 word.operands.eq(Mux(is_values, channel, words[r])),
-                word.signs.eq(Mux(is_values, of_channel, signs[r][1:])),
+                word.signs.eq(Mux(is_values, of_channel, signs[r][self._width :])),
                 word.exponent.eq(octet[r]),
             ]
             with m.If(clearing):

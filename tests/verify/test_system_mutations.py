@@ -143,8 +143,8 @@ HARMONIA = {
     "padding that has an offset": (
         ConversionPath,
         "tilewright.hw.harmonia_machine.top",
-        "less & ~padding.replicate(FP16.bits)",
-        "less",
+        "& ~padding[k // p.rows].replicate(FP16.bits)",
+        "",
         "random_programs",
     ),
     "offsets that are used before they are found": (

@@ -232,8 +232,10 @@ def _block(params: HarmoniaConverterParams, rng: Generator, spatial: bool, short
     if spatial:
         grid = groups.reshape(params.columns, params.loops, params.rows)
         values = grid.swapaxes(0, 1).reshape(beats, params.rows)
+        junk = rng.integers(0, 1 << FP16.bits, (beats, params.lanes - params.rows))
+        values = np.hstack([values, junk.astype(values.dtype)])
     else:
-        values = groups.T
+        values = groups.T.reshape(beats, params.lanes)
     # Only the first beat speaks of its block; the others may say anything.
     said = rng.integers(0, 2, (2, beats))
     said[:, 0] = spatial, short
@@ -252,7 +254,7 @@ def _window(
         "first": (np.arange(beats) < channels).astype(int),
         "last": last,
         "channel": channel,
-        "values": _values(rng, beats, params.rows, kind),
+        "values": _values(rng, beats, params.rows * params.width, kind),
     }
 
 
@@ -261,8 +263,8 @@ def _applied(params: HarmoniaOffsetParams, rng: Generator, beats: int, kind: int
         "learn": np.zeros(beats, int),
         "first": rng.integers(0, 2, beats),  # means nothing here
         "last": rng.integers(0, 2, beats),
-        "channel": rng.integers(0, params.channels, beats),
-        "values": _values(rng, beats, params.rows, kind),
+        "channel": rng.integers(0, params.channels // params.width, beats) * params.width,
+        "values": _values(rng, beats, params.rows * params.width, kind),
     }
 
 
