@@ -1,13 +1,16 @@
 """A decoded token's attention over a cache of any length, which streams from external memory.
 
-The cache lies in external memory in *parts* of a thousand tokens, each in the form of the operand
-memories. While one part is worked on, the next comes into the other half of them; the powers of one
-part are converted while the scores of the next are computed. The softmax is scaled as it goes
-(:mod:`tilewright.golden.harmonia.streamed_attention`), and the heads that share K and V fill the
-rows of the array. The program has no length limit either: it streams as well.
+The cache lies in external memory in *parts* of some hundred tokens, each in the form of the operand
+memories. The heads that share K and V fill the rows of the array. The softmax is scaled as it goes
+(:mod:`tilewright.golden.harmonia.streamed_attention`). The program has no length limit either: it
+streams as well.
+
+In every step the array takes the keys of a part and the values of the one two before it. Beside
+that, the vector unit raises the scores of the part between them, the converter makes activations of
+the powers, and the next parts come. What works at the same time lies in different regions of the
+memories, where these are large enough.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -35,11 +38,12 @@ from tilewright.golden.params.vector import Operation
 
 __all__ = ["StreamedAttention", "streamed_attention"]
 
-PART = 1024  # tokens
+PART = 512  # tokens: long beside the array's latency, short beside a cache
 _MEMORIES = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
-# Scalar registers: the largest score up to now and that with this part, this part's sum, all sums,
-# and what earlier parts are scaled with.
-_TOP, _NEW, _TOTAL, _SUMS, _SCALE = range(5)
+# Scalar registers. Two of a kind are those of even and of odd parts: the largest score up to a part
+# and of a part alone, and what is scaled with when it is added; a part's sum, and that of all.
+_TOPS, _OWN, _SCALES = (0, 1), (2, 3), (4, 5)
+_TOTAL, _SUMS = 6, 7
 
 
 _Load: TypeAlias = tuple[Memory, int, int, int]  # memory, row, rows, line
@@ -63,8 +67,7 @@ class _Tensor:
         self.unit = p.unit(operand)
         self.part_units = part // self.unit
         self.part_rows = self.part_units * across
-        self.rows = (0, 0)  # of both halves, in all memories; set by the program
-        self.low_row = 0
+        self.rows = (0, 0)  # of even and of odd parts, in all memories; set by the program
         self.lines: dict[Memory, list[int]] = {}
         by_memory = (rows.high, rows.signs, rows.exponents)
         for memory, content in zip(_MEMORIES, by_memory, strict=True):
@@ -81,8 +84,16 @@ class _Tensor:
             row = self.rows[part % 2]
             yield memory, row, units * self.across, self.lines[memory][part]
 
-    def clear_low(self) -> None:
-        """Low halves of zero for the first units of every part but the first.
+    @property
+    def place_rows(self) -> int:
+        """Rows of a part and, behind it, of its low halves."""
+        return self.part_rows + self.builder.params.low_slots(self.operand) * self.across
+
+    def low_row(self, part: int) -> int:
+        return self.rows[part % 2] + self.part_rows
+
+    def clear_low(self, part: int) -> None:
+        """Low halves of zero for the first units of a part.
 
         The array counts units from the part's first on, and so takes them for those of the initial
         window. In the later parts with recent tokens their own low halves replace the zeros.
@@ -90,10 +101,10 @@ class _Tensor:
         b, p = self.builder, self.builder.params
         rows = p.initial_slots(self.operand) * self.across
         for columns in range(p.parts):
-            b.emit(Opcode.CLEAR, low_halves=self.low_row, rows=rows, part=columns)
+            b.emit(Opcode.CLEAR, low_halves=self.low_row(part), rows=rows, part=columns)
 
     def bring_low(self, part: int, units: int, tokens: int) -> None:
-        """Low halves of a part."""
+        """Low halves of a part, where it has any."""
         b, p = self.builder, self.builder.params
         first = part * self.part_units
         for unit in range(units):
@@ -101,7 +112,7 @@ class _Tensor:
                 source = p.low_slot(self.operand, first + unit) * p.lines(
                     Memory.OPERANDS, self.across
                 )
-                row = self.low_row + p.low_slot(self.operand, unit) * self.across
+                row = self.low_row(part) + p.low_slot(self.operand, unit) * self.across
                 b.load(Memory.OPERANDS, row, self.across, self.low_lines + source)
 
 
@@ -159,36 +170,30 @@ class _Program:
         self.tokens, self.part, self.keys, self.values = tokens, part, keys, values
         p = builder.params
         words = words_of(p, channels)
-        self.queries, self.sums, self.result = 0, words, 2 * words
-        self._place_parts(3 * words, tiles_of(p, part) * p.tile_words, groups_of(p, part))
-        row = 0
-        for half in range(2):
-            for tensor in (keys, values):
-                tensor.rows = (row, 0) if half == 0 else (tensor.rows[0], row)
-                row += tensor.part_rows
-        for tensor in (keys, values):
-            tensor.low_row, row = row, row + p.low_slots(tensor.operand) * tensor.across
-        for name, rows, depth in (
-            ("operand", row, p.operand_rows),
-            ("fp16", 3 * words + 2 * tiles_of(p, part) * p.tile_words, p.halves_rows),
-            ("activation", groups_of(p, channels) + groups_of(p, part), p.activation_rows),
-        ):
+        score_rows = tiles_of(p, part) * p.tile_words
+        operands = ((keys.place_rows, 2), (values.place_rows, 2))
+        halves = ((3 * words, 1), (score_rows, 3))
+        activations = ((groups_of(p, channels), 1), (groups_of(p, part), 2))
+
+        def rows_of(name: str, memory: Memory, *tensors: tuple[int, int]) -> list[list[int]]:
+            """In regions of their own, or behind each other where these do not suffice."""
+            depth = p.depth(memory)
+            found = places(depth, p.region_rows(memory), *tensors) or places(depth, 1, *tensors)
+            need = sum(rows * copies for rows, copies in tensors)
             require(
-                rows <= depth,
-                f"parts of {part} tokens need {rows} {name} rows, there are {depth}",
+                found is not None,
+                f"parts of {part} tokens need {need} {name} rows, there are {depth}",
             )
+            assert found is not None
+            return found
 
-    def _place_parts(self, first: int, scores: int, powers: int) -> None:
-        """Rows of the scores and powers of two parts, behind ``first`` other rows of fp16.
-
-        They are in regions of their own where these fit, so that units work at the same time.
-        """
-        p, queries = self.builder.params, groups_of(self.builder.params, self.channels)
-        halves = places(p.halves_rows, p.region_rows(Memory.FP16), (first, 1), (scores, 2))
-        self.scores = halves[1] if halves else [first, first + scores]
-        region = p.region_rows(Memory.MANTISSAS)
-        activations = places(p.activation_rows, region, (queries, 1), (powers, 2))
-        self.powers = activations[1] if activations else [queries, queries]
+        for tensor, rows in zip(
+            (keys, values), rows_of("operand", Memory.OPERANDS, *operands), strict=True
+        ):
+            tensor.rows = (rows[0], rows[1])
+        (self.queries,), self.scores = rows_of("fp16", Memory.FP16, *halves)
+        self.sums, self.result = self.queries + words, self.queries + 2 * words
+        (self.activations,), self.powers = rows_of("activation", Memory.MANTISSAS, *activations)
 
     def write(self, queries: int, results: int) -> None:
         b, words = self.builder, words_of(self.builder.params, self.channels)
@@ -196,52 +201,46 @@ class _Program:
         b.configure(lanes=range(self.heads))
         b.load(Memory.FP16, self.queries, words, queries)
         b.convert(
-            Conversion.ACTIVATIONS, source=self.queries, elements=self.channels, destination=0
+            Conversion.ACTIVATIONS,
+            source=self.queries,
+            elements=self.channels,
+            destination=self.activations,
         )
-        self._bring(self._loads(self.keys, 0))
-        self._bring_halves(0, None)
-        values = self._loads(self.values, 0)
-        self._bring(values, 1)
-        self._gemm(self.keys, 0)
-        for part in range(parts):
-            # What comes beside the softmax: keys of the next part; and in the first, all values.
-            coming = deque([*values, *self._loads(self.keys, part + 1)])
-            self._softmax(part, coming)
-            self._bring(coming)
-            more = part + 1 < parts
-            self._bring_halves(part + 1 if more else None, part)
-            values = self._loads(self.values, part + 1)
-            self._bring(values, 1)
-            self._convert(part)
-            if more:
-                self._gemm(self.keys, part + 1)
-            self._bring(values, 1)
-            self._gemm(self.values, part)
-            self._bring(values, 1)
-            if part:
-                self._accumulate()
-        self.builder.scalar_vector(Operation.RECIPROCAL, _SUMS, _SUMS)
-        b.vector(Operation.MULTIPLY, self.sums, self.sums, scalar=_SUMS, elements=self.channels)
+        self._bring(self.keys, 0)
+        for step in range(parts + 2):
+            raised, weighed = step - 1, step - 2
+            if step < parts:
+                self._gemm(self.keys, step)
+            if 0 <= raised < parts:
+                self._raise(raised)
+                self._bring(self.keys, step + 1)
+                self._convert(raised)
+                self._add_results(weighed - 1)
+                self._add_sums(raised)
+            else:
+                self._bring(self.keys, step + 1)
+                self._add_results(weighed - 1)
+            if weighed >= 0:
+                self._gemm(self.values, weighed)
+            if 0 <= raised < parts:
+                self._bring(self.values, raised)
+        self._add_results(parts - 1)
+        b.normalise(self.sums, self.channels, _SUMS)
         b.store(Memory.FP16, self.sums, words, results)
         b.halt()
 
-    def _bring(self, loads: deque[_Load], most: int | None = None) -> None:
-        """Issue the next loads."""
-        for _ in range(len(loads) if most is None else min(most, len(loads))):
-            self.builder.load(*loads.popleft())
-
-    def _bring_halves(self, of_keys: int | None, of_values: int | None) -> None:
-        """Low halves of a part of K and of one of V, where there are any."""
-        b = self.builder
-        wanted = ((self.keys, of_keys), (self.values, of_values))
-        for tensor, part in wanted:
-            if part == 1:
-                b.configure(lanes=range(b.params.rows))
-                tensor.clear_low()
-        for tensor, part in wanted:
-            if part is not None:
-                tensor.bring_low(part, self._units(tensor, part), self.tokens)
-        b.configure(lanes=range(self.heads))
+    def _bring(self, tensor: _Tensor, part: int) -> None:
+        """A part, and its low halves where it has any."""
+        if part * self.part >= self.tokens:
+            return
+        b, units = self.builder, self._units(tensor, part)
+        for load in tensor.loads(part, units):
+            b.load(*load)
+        if part in (1, 2):  # behind them no place holds low halves of the initial window
+            b.configure(lanes=range(b.params.rows))
+            tensor.clear_low(part)
+            b.configure(lanes=range(self.heads))
+        tensor.bring_low(part, units, self.tokens)
 
     def _size(self, part: int) -> int:
         """Tokens of a part."""
@@ -250,29 +249,28 @@ class _Program:
     def _units(self, tensor: _Tensor, part: int) -> int:
         return -(-self._size(part) // tensor.unit)
 
-    def _loads(self, tensor: _Tensor, part: int) -> deque[_Load]:
-        if part * self.part >= self.tokens:
-            return deque()
-        return deque(tensor.loads(part, self._units(tensor, part)))
-
     def _scores(self, part: int) -> int:
-        """Rows of a part's scores; those of the next part lie beside them."""
-        return self.scores[part % 2]
+        """Rows of a part's scores."""
+        return self.scores[part % 3]
 
-    def _softmax(self, part: int, coming: deque[_Load]) -> None:
-        """Powers and their sum; loads go beside the pass over the scores."""
+    def _raise(self, part: int) -> None:
+        """Powers of a part's scores, and their sum."""
         b, row, tokens = self.builder, self._scores(part), self._size(part)
+        top = _TOPS[part % 2]
         if part:
-            self.builder.scalar_vector(Operation.MAXIMUM, _NEW, _TOP, _NEW)
-            self.builder.scalar_vector(Operation.SUBTRACT, _SCALE, _TOP, _NEW)
-            self.builder.scalar_vector(Operation.EXPONENTIAL, _SCALE, _SCALE)
-            self.builder.scalar_vector(Operation.COPY, _TOP, _NEW)
-        self._bring(coming, 1)
+            b.scalar_vector(Operation.MAXIMUM, top, _TOPS[1 - part % 2], _OWN[part % 2])
         total = _TOTAL if part else _SUMS
-        b.vector(Operation.POWERS, row, row, scalar=_TOP, elements=tokens, total=total)
-        if part:
-            self.builder.scalar_vector(Operation.MULTIPLY, _SUMS, _SUMS, _SCALE)
-            self.builder.scalar_vector(Operation.ADD, _SUMS, _SUMS, _TOTAL)
+        b.vector(Operation.POWERS, row, row, scalar=top, elements=tokens, total=total)
+
+    def _add_sums(self, part: int) -> None:
+        """Scale the sum of the parts before this one, and add its own."""
+        if part <= 0:
+            return
+        b, scale, top = self.builder, _SCALES[part % 2], _TOPS[part % 2]
+        b.scalar_vector(Operation.SUBTRACT, scale, _TOPS[1 - part % 2], top)
+        b.scalar_vector(Operation.EXPONENTIAL, scale, scale)
+        b.scalar_vector(Operation.MULTIPLY, _SUMS, _SUMS, scale)
+        b.scalar_vector(Operation.ADD, _SUMS, _SUMS, _TOTAL)
 
     def _convert(self, part: int) -> None:
         self.builder.convert(
@@ -288,8 +286,8 @@ class _Program:
         # Windows are counted from the part's first token on.
         b.configure(tokens=self.tokens - part * self.part)
         if tensor.operand is Operand.KEYS:
-            source, destination = 0, self._scores(part)
-            maxima = _NEW if part else _TOP
+            source, destination = self.activations, self._scores(part)
+            maxima = _OWN[part % 2] if part else _TOPS[0]
             groups, tiles = groups_of(b.params, self.channels), units
         else:
             source, destination = self.powers[part % 2], self.result if part else self.sums
@@ -299,7 +297,7 @@ class _Program:
             tensor.operand,
             source=source,
             operands=tensor.rows[part % 2],
-            low_halves=tensor.low_row,
+            low_halves=tensor.low_row(part),
             metadata=tensor.rows[part % 2],
             destination=destination,
             groups=groups,
@@ -307,10 +305,13 @@ class _Program:
             maxima=maxima,
         )
 
-    def _accumulate(self) -> None:
+    def _add_results(self, part: int) -> None:
         """Scale the results of the parts before this one, and add its own."""
+        if part <= 0:
+            return
+        scale = _SCALES[part % 2]
         self.builder.vector(
-            Operation.MULTIPLY, self.sums, self.sums, scalar=_SCALE, elements=self.channels
+            Operation.MULTIPLY, self.sums, self.sums, scalar=scale, elements=self.channels
         )
         tensors = (Kind.TENSOR, self.sums), (Kind.TENSOR, self.result)
         self._vector(Operation.ADD, self.sums, *tensors, self.channels)

@@ -47,7 +47,7 @@ def test_parts_are_those_of_the_specification(heads, tokens, part):
 
 def test_a_cache_larger_than_the_memories():
     """Keys alone would take three times the rows that there are."""
-    params = HarmoniaParams.preset("small", operand_rows=128, halves_rows=64, activation_rows=32)
+    params = HarmoniaParams.preset("small", operand_rows=144, halves_rows=64, activation_rows=32)
     cache, queries = filled(params, 800, 2)
     want = attend_streamed(params.numerics, cache, queries, 32)
     assert np.array_equal(run(params, cache, queries, 32), want)
