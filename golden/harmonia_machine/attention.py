@@ -6,7 +6,8 @@ changes. On chip a copy of it stays from one token to the next; a program that r
 others have used the machine, fetches it first.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,7 +30,17 @@ from tilewright.golden.params.harmonia_machine import (
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import Weights, quantise
 
+EARLY_GROUPS = 6  # of V, converted before the first queries: their products are short
 _METADATA = (Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
+
+
+class _Move(NamedTuple):
+    """A load or store of rows."""
+
+    memory: Memory
+    row: int
+    rows: int
+    line: int
 
 
 class _Store:
@@ -76,6 +87,25 @@ class _Store:
         if self.has_low(unit, tokens):
             self.store_low(unit)
 
+    def stores(self, units: int, tokens: int) -> Iterator[_Move]:
+        """Moves that store the first units, as few as there can be."""
+        for memory in (Memory.OPERANDS, *_METADATA):
+            first = self.operands if memory is Memory.OPERANDS else self.metadata
+            step = units if self._fills_lines(memory) else 1
+            for unit in range(0, units, step):
+                line = self.lines[memory] + unit * self._unit_lines(memory)
+                yield _Move(memory, first + unit * self.across, step * self.across, line)
+        for unit in range(units):
+            if self.has_low(unit, tokens):
+                slot = self.builder.params.low_slot(self.operand, unit)
+                line = self.low_lines + slot * self._unit_lines(Memory.OPERANDS)
+                yield _Move(Memory.OPERANDS, self.low_row(unit), self.across, line)
+
+    def _fills_lines(self, memory: Memory) -> bool:
+        """Whether the rows of a unit are whole lines, so that units follow each other."""
+        p = self.builder.params
+        return self.across * p.row_bits(memory) % p.line_bits == 0
+
     def store_low(self, unit: int) -> None:
         slot = self.builder.params.low_slot(self.operand, unit)
         line = self.low_lines + slot * self._unit_lines(Memory.OPERANDS)
@@ -97,19 +127,22 @@ class _Store:
             self._load(Memory.OPERANDS, self.low_halves, self.low_lines, slots[0], run)
             del slots[:run]
 
-    def load_empty(self) -> None:
-        """Places of all tokens that may come, as external memory has them at the beginning."""
+    def load_empty(self, tokens: int) -> None:
+        """Places of tokens that may come behind the first, as external memory has them at first.
+
+        Units that these fill need none.
+        """
+        full = tokens // self.builder.params.unit(self.operand)
         for memory in (Memory.OPERANDS, *_METADATA):
             first = self.operands if memory is Memory.OPERANDS else self.metadata
-            self._load(memory, first, self.lines[memory], 0, self.units)
+            if full < self.units:
+                self._load(memory, first, self.lines[memory], full, self.units - full)
         slots = self.builder.params.low_slots(self.operand)
         self._load(Memory.OPERANDS, self.low_halves, self.low_lines, 0, slots)
 
     def _load(self, memory: Memory, row: int, line: int, first: int, units: int) -> None:
         """Units from ``first`` on: at once where every unit fills its lines."""
-        p = self.builder.params
-        whole = self.across * p.row_bits(memory) % p.line_bits == 0
-        step = units if whole else 1
+        step = units if self._fills_lines(memory) else 1
         for unit in range(first, first + units, step):
             self.builder.load(
                 memory,
@@ -143,6 +176,7 @@ class Head:
         self.builder, self.channels = builder, channels
         self.tokens = 0
         self._new_values = False  # a token of V that is not converted yet
+        self._values_line, self._values_left = 0, range(0)  # groups of a prompt, likewise
         self.words = words_of(p, channels)
         self.groups = groups_of(p, channels)
         self.keys = _Store(builder, Operand.KEYS, self.groups, tiles_of(p, capacity))
@@ -151,12 +185,16 @@ class Head:
 
     def _place_rows(self, capacity: int) -> None:
         p = self.builder.params
-        row = metadata = 0
-        for store in (self.keys, self.values):
-            store.operands, row = row, row + store.units * store.across
-            store.low_halves, row = row, row + p.low_slots(store.operand) * store.across
-            store.metadata, metadata = metadata, metadata + store.units * store.across
-        self._require(capacity, "operand", row, p.operand_rows)
+        stores = (self.keys, self.values)
+        sizes = [(store.across * (store.units + p.low_slots(store.operand)), 1) for store in stores]
+        need = sum(rows for rows, _ in sizes)
+        self._require(capacity, "operand", need, p.operand_rows)
+        apart = places(p.operand_rows, p.region_rows(Memory.OPERANDS), *sizes)
+        self.converts_beside = apart is not None  # V, while the array has K
+        found = apart or [[0], [sizes[0][0]]]
+        for store, (row,) in zip(stores, found, strict=True):
+            store.operands = store.metadata = row
+            store.low_halves = row + store.units * store.across
         scores, powers = tiles_of(p, capacity) * p.tile_words, groups_of(p, capacity)
         if self._place_apart(scores, powers):
             return
@@ -195,6 +233,7 @@ class Head:
         queries, power_rows = activations
         self.token_row, self.value_row = first, first + 2 * self.words
         self.staging = list(score_rows)  # of a prompt's K and V: two places
+        self.staging_rows = scores
         self.places = [
             _Place(
                 first + k * self.words,
@@ -215,7 +254,7 @@ class Head:
         self.token_row = 0  # fp16: a token tile of K or Q
         self.value_row = self.words  # the newest group of V
         self.result_row = self.value_row + p.converter.loops * self.words
-        self.staging = [self.value_row]
+        self.staging, self.staging_rows = [self.value_row], self.words
         scores = self.result_row + self.words
         self.places = [_Place(self.token_row, 0, scores, self.groups, largest=0, total=1)]
         self.kept_row = 0
@@ -227,32 +266,62 @@ class Head:
         """
         p = self.builder.params
         for store in (self.keys, self.values):
-            store.load_empty()
+            store.load_empty(tokens)
         self._learn(tokens, keys)
-        # What is next comes while the converter works.
         tiles, groups = -(-tokens // p.rows), groups_of(p, tokens)
-        rows = [self.staging[tile % len(self.staging)] for tile in range(tiles)]
-        self._load_tokens(0, keys, rows[0], tokens)
-        for tile in range(tiles):
-            if len(self.staging) == 1 and tile:
-                self._load_tokens(tile, keys, rows[tile], tokens)
-            self._convert_keys(tile, rows[tile])
-            if len(self.staging) > 1 and tile + 1 < tiles:
-                self._load_tokens(tile + 1, keys, rows[tile + 1], tokens)
+        self._convert_all_keys(tiles, keys)
         self._clear_boundary()
-        # Tokens that come later join the last group, at its place.
+        stores = deque(self.keys.stores(-(-tokens // p.columns), tokens))
+        # V of later tokens is converted when the first queries need it, where that goes beside.
+        early = min(groups, EARLY_GROUPS) if self._defers else groups
+        self._values_line, self._values_left = values, range(early, groups)
         rows = [self.staging[group % len(self.staging)] for group in range(groups)]
-        rows[-1] = self.value_row
+        rows[-1] = self.value_row  # tokens that come later join the last group, at its place
         self._load_group(0, values, rows[0])
-        for group in range(groups):
+        for group in range(early):
             if len(self.staging) == 1 and group:
                 self._load_group(group, values, rows[group])
             self._convert_values(group, rows[group])
-            if len(self.staging) > 1 and group + 1 < groups:
+            if len(self.staging) > 1 and group + 1 < early:
                 self._load_group(group + 1, values, rows[group + 1])
-        for store in (self.keys, self.values):
-            for unit in range(-(-tokens // p.unit(store.operand))):
-                store.store(unit, tokens)
+            for _ in range(-(-len(stores) // (early - group))):
+                self.builder.store(*stores.popleft())
+        if not self._values_left:
+            self._store_values()
+
+    @property
+    def _defers(self) -> bool:
+        return self.overlaps and self.converts_beside
+
+    def _store_values(self) -> None:
+        """All groups of V."""
+        for move in self.values.stores(groups_of(self.builder.params, self.tokens), self.tokens):
+            self.builder.store(*move)
+
+    def _convert_all_keys(self, tiles: int, keys: int) -> None:
+        """What is next comes while the converter works, several token tiles at once."""
+        b, p = self.builder, self.builder.params
+        size = b.halves_lines(self.channels)
+        whole = self.words * p.row_bits(Memory.FP16) == size * p.line_bits
+        several = max(1, min(4, self.staging_rows // self.words)) if whole else 1
+        pieces = [range(k, min(tiles, k + several)) for k in range(0, tiles, several)]
+
+        def load(number: int) -> None:
+            piece = pieces[number]
+            b.configure(lanes=range(p.rows))
+            row = self.staging[number % len(self.staging)]
+            b.load(Memory.FP16, row, len(piece) * self.words, keys + piece[0] * size)
+
+        load(0)
+        for number, piece in enumerate(pieces):
+            if len(self.staging) == 1 and number:
+                load(number)
+            elif number + 1 < len(pieces) and len(self.staging) > 1:
+                load(number + 1)
+            row = self.staging[number % len(self.staging)]
+            for k, tile in enumerate(piece):
+                self._write_tokens_of(tile)
+                self._convert_keys(tile, row + k * self.words)
 
     def resume(self, tokens: int, prompt: int, keys: int, values: int) -> None:
         """The state in which the head was left with ``tokens`` tokens, of a prompt this long."""
@@ -353,9 +422,22 @@ class Head:
                 self._finish(tile - 1, keep)
             if tile + 2 < tiles:
                 self._bring_queries(tile + 2, queries)
+            self._bring_values(tile)
         self._write_tokens_of(tiles - 1)
         self._weigh(tiles - 1, self._place(tiles - 1))
         self._finish(tiles - 1, keep)
+        if self._values_left:
+            self._values_left = range(0)
+            self._store_values()
+
+    def _bring_values(self, tile: int) -> None:
+        """Beside the work on a token tile of queries: a group of V, which the next tile needs."""
+        loops = self.builder.params.converter.loops
+        group, within = divmod(tile, loops)
+        if within == 0 and group in self._values_left:
+            self._convert_values(group, self.value_row)
+        if within == min(1, loops - 1) and group + 1 in self._values_left:
+            self._load_group(group + 1, self._values_line, self.value_row)
 
     def _bring_queries(self, tile: int, queries: int) -> None:
         place = self._place(tile)

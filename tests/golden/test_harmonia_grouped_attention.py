@@ -35,7 +35,9 @@ def by_hand(params, queries, keys, values, prompt):
     return np.stack(results)
 
 
-@pytest.mark.parametrize(("heads", "prompt", "tokens"), [(1, 9, 12), (2, 37, 45), (2, 1, 20)])
+@pytest.mark.parametrize(
+    ("heads", "prompt", "tokens"), [(1, 9, 12), (2, 37, 45), (2, 1, 20), (2, 70, 73)]
+)
 def test_every_head_is_that_of_a_head_alone(heads, prompt, tokens):
     q, k, v = tensors(heads, tokens, 16)
     program = grouped_attention(SMALL, q, k, v, prompt=prompt)

@@ -28,9 +28,15 @@ def test_everything_in_short():
         "registers_hold_and_refuse",
         "streamed_programs",
         "heads_over_a_long_cache",
+        "heads_that_share_a_cache",
         "bad_code",
         "memory_without_answers",
     }
+
+
+def test_a_wide_converter_in_short():
+    """The same with four elements of every token in a cycle."""
+    run_passing("harmonia:small,converter_width=4", cases=200, stalls=(0.0,))
 
 
 def test_programs_under_stalls():

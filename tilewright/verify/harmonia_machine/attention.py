@@ -11,14 +11,19 @@ import cocotb
 import numpy as np
 
 from tilewright.golden.harmonia.cache import KvCache
-from tilewright.golden.harmonia_machine.attention import heavy_tailed, random_attention
+from tilewright.golden.harmonia_machine.attention import (
+    EARLY_GROUPS,
+    heavy_tailed,
+    random_attention,
+)
+from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
 from tilewright.golden.harmonia_machine.streamed_attention import streamed_attention
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.verify import job
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.streams import Harness
 
-__all__ = ["head_of_attention", "heads_over_a_long_cache"]
+__all__ = ["head_of_attention", "heads_over_a_long_cache", "heads_that_share_a_cache"]
 
 
 @cocotb.test
@@ -45,6 +50,22 @@ async def heads_over_a_long_cache(dut: Any) -> None:
     queries = heavy_tailed(rng, params.rows, channels)
     b = streamed_attention(params, queries, cache, part=part).builder
     for stall in asked.stalls[:2]:
+        await check_program(
+            clock, params, b.program, b.memory, seed=asked.seed, stall=stall, stream=True
+        )
+    job.report(cases=1, cycles=clock.cycle, seconds=time.perf_counter() - start)
+
+
+@cocotb.test
+async def heads_that_share_a_cache(dut: Any) -> None:
+    """A prompt whose later groups of V are converted beside its products, then two tokens."""
+    asked, start = job.load(), time.perf_counter()
+    params, clock = asked.params_as(HarmoniaParams), Harness(dut)
+    rng, channels = np.random.default_rng(asked.seed), params.channels
+    prompt = (EARLY_GROUPS + 2) * params.group + 1
+    k, v, *heads = (heavy_tailed(rng, prompt + 2, channels) for _ in range(2 + params.rows))
+    b = grouped_attention(params, np.stack(heads), k, v, prompt=prompt).builder
+    for stall in asked.stalls[:1]:
         await check_program(
             clock, params, b.program, b.memory, seed=asked.seed, stall=stall, stream=True
         )
