@@ -18,12 +18,15 @@ from tilewright.verify import bench_of
 SMALL = {
     "int8_quantiser:small": 100,
     "harmonia_converter:small": 200,
+    "harmonia_converter:small_wide": 200,
     "harmonia_offset:small": 200,
+    "harmonia_offset:wide": 200,
     "harmonia_array:small": 150,
 }
 PAPER = {
     "int8_quantiser:paper": 2000,
     "harmonia_converter:paper": 2000,
+    "harmonia_converter:wide": 2000,
     "harmonia_offset:paper": 3000,
     "harmonia_array:paper": 200,
 }
