@@ -29,7 +29,8 @@ def recorded_areas(spec: str, parts: Parts) -> dict[str, dict[str, float]]:
 def area_by_part(record: dict[str, Any], parts: Parts) -> dict[str, float]:
     """The area of each part in mm2; every module of the record belongs to one part."""
     modules = {name: a["logic"] + a["memory"] for name, a in record["parts"].items()}
-    areas = {part: sum(modules.pop(n) for n in names) for part, names in parts.items()}
+    # A record of an earlier structure lacks modules that there are now.
+    areas = {part: sum(modules.pop(n, 0.0) for n in names) for part, names in parts.items()}
     if modules:
         raise ValueError(f"no part for {', '.join(modules)}")
     return {part: area / UM2_PER_MM2 for part, area in areas.items()}
