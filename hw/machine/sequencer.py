@@ -95,8 +95,8 @@ class Sequencer(wiring.Component):
     word : Out
         The instruction. ``members`` are those of the accelerator, among them ``words``: the beats
         of a vector instruction.
-    start_load, ..., busy_load, ...
-        For every unit: it takes the instruction now; it works on one.
+    start_load, busy_load : Out, In
+        And likewise of every unit: it takes the instruction now; it works on one.
     """
 
     def __init__(self, params: MachineParams, instructions: InstructionSet, members: dict):
