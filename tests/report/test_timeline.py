@@ -1,0 +1,36 @@
+"""The drawing of units: lanes of those that work, as long as they do, within its cycles."""
+
+import xml.etree.ElementTree as ET
+
+from tilewright.golden.harmonia_machine.assembler import assemble
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.machine import UnitOfWork
+from tilewright.report.timeline import draw
+from tilewright.sim.programs import program_timeline
+
+PROGRAM = """
+load fp16, row=0, rows=16, line=0
+add r512, r512, #1, elements=64
+store fp16, row=0, rows=4, line=99
+halt
+"""
+
+
+def test_a_program_as_lanes():
+    work = program_timeline(HarmoniaParams(), assemble(PROGRAM), latency=5)
+    assert [w.unit for w in work] == [UnitOfWork.LOAD, UnitOfWork.VECTOR, UnitOfWork.STORE]
+    load, add, store = work
+    assert add.begin < load.end == store.begin  # the store waits for the region of the load
+    end = max(w.end for w in work)
+    picture = ET.fromstring(draw(work, range(end), "a program"))
+    texts = [x.text for x in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[-3:] == ["load", "store", "vector"]
+    titles = [x.text for x in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == [
+        "a program",
+        f"instruction 0, load: cycles {load.begin} to {load.end - 1}",
+        f"instruction 2, store: cycles {store.begin} to {store.end - 1}",
+        f"instruction 1, vector: cycles {add.begin} to {add.end - 1}",
+    ]
+    later = draw(work, range(store.begin, end), "the end")
+    assert "instruction 2" in later and "instruction 0" not in later
