@@ -32,13 +32,15 @@ int64_t rows_for_pairs(const Weights &w) {
 }
 
 // Rows that stay in the second-level cache while one pair of strips after the other is multiplied
-// with them; a pair is expanded anew for each such part of the rows, which takes less time than
-// fetching all activations again for each pair.
+// with them. A pair is expanded anew for each such part of the rows, which takes less time than
+// fetching all activations again for each pair where a thread has one or two pairs; with more of
+// them it took longer.
 std::atomic<int64_t> pair_bytes{512 << 10};
 
-int64_t rows_at_once(const Product &p) {
+int64_t rows_at_once(const Product &p, int threads) {
     const int64_t bytes = pair_bytes.load(std::memory_order_relaxed);
-    if (!bytes || p.gated) return p.batch;  // both halves of a gate are counted once
+    const bool few = strips_of(p) <= 4 * threads;
+    if (!bytes || !few || p.gated) return p.batch;  // both halves of a gate are counted once
     constexpr int64_t kStep = 2 * kTileRows;
     const int64_t fit = bytes / (tiles_of(p) * kRowBytes) / kStep * kStep;
     return std::min(p.batch, std::max(kStep, fit));
@@ -194,7 +196,7 @@ void MultiplyTask::prepare(const Product *products, int64_t number, const int64_
             job.product.halves = job.halves.data();
         }
         job.segments = 1;
-        job.chunk = count_ == 1 ? rows_at_once(job.product) : job.product.batch;
+        job.chunk = count_ == 1 ? rows_at_once(job.product, threads_) : job.product.batch;
         if (job.kernel.segment)
             job.segments = job.product.coded ? segments_of(*job.product.coded)
                                              : segments_of(*job.product.weights);
