@@ -10,7 +10,7 @@ from tilewright.sim.calibration import changed
 from tilewright.sim.claims import Claim, find_claim
 from tilewright.sim.evaluations import anda, deca, elements, harmonia
 from tilewright.sim.evaluations.registry import EVALUATIONS
-from tilewright.sim.measured import model_seconds
+from tilewright.sim.measured import long_context_seconds, model_seconds
 from tilewright.sim.records import area_um2, deca_power_mw, deca_rate, energy_fj
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import SYSTEMS, deca_cycles, tile_cost
@@ -195,3 +195,10 @@ def sparse_int8_is_ahead(claim: Claim) -> bool:
     """Whole models with int8 weights at this batch, measured: the sparse one is faster."""
     batch = claim.arguments["batch"]
     return model_seconds("sparse int8", batch) < model_seconds("dense int8", batch)
+
+
+@_reason
+def dense_attention_is_ahead(claim: Claim) -> bool:
+    """A token at 16K context, measured: our dense kernel, PyTorch's attention, and pruned."""
+    dense, stock = long_context_seconds("dense kernel"), long_context_seconds("PyTorch")
+    return dense < stock and stock / long_context_seconds("pruned") > claim.number

@@ -156,16 +156,24 @@ def _rivals_about(rivals: Record) -> str:
         if "failed" in row
     }
     failed = "".join(f" {name} gave no result ({why})." for name, why in failures.items())
+    programs = {row["program"] for row in rivals["rows"]}
+    parts = ""
+    if "OpenVINO" in programs:
+        parts += " Of OpenVINO it is the linear layers of 8 decoder layers."
+    if "kt-kernel" in programs:
+        parts += (
+            " Of kt-kernel 0.7 it is an MLP as the only expert, with the same share of what the"
+            " linear layers take in our model; the extension for AMX alone was carried there, since"
+            " its package has 100 MB of parts for GPUs."
+        )
     return (
         "Other programs on the same machine and shape, right after the models above, each in"
         f" processes of its own: `{rivals['command']}`. Each is beside the packed model of as many"
         " bits a weight or fewer. Of llama.cpp whole tokens are compared, with"
         f" {rivals['context']} tokens in the cache and the choice of the next one, as in our"
-        " models; its vocabulary head and ours have the type of all other weights. Of OpenVINO it"
-        " is the linear layers of 8 decoder layers, and of kt-kernel an MLP as the only expert,"
-        " with the same share of what the linear layers take in our model; of kt-kernel 0.7 the"
-        " extension for AMX alone was carried there, since its package has 100 MB of parts for"
-        f" GPUs.{failed} oneDNN is in the table of layers below."
+        " models; its vocabulary head and ours have the type of all other weights; of two processes"
+        f" the better one counts.{parts}{failed}{rivals.get('note', '')} oneDNN is in the table of"
+        " layers below."
     )
 
 
@@ -263,17 +271,12 @@ def _row_gains(record: Record) -> dict[tuple[str, int], float]:
 def _row_sentence(record: Record) -> str:
     gains = _row_gains(record)
     slower = [f"{layer} at {rows} rows" for (layer, rows), gain in gains.items() if gain < 1]
-    behind = (
-        f"; slower than stock is {', '.join(slower)}, which in a fused model is a part of a larger"
-        " layer"
-        if slower
-        else ""
-    )
+    behind = f"; slower than stock: {' and '.join(slower)}" if slower else ""
     return (
         "Single layers for larger batches and prompts, in turn with stock PyTorch and with a small"
         f" operator after each: {min(gains.values()):.2f} to {max(gains.values()):.2f} times as"
-        f" fast as stock{behind}. Below, sparse bf16 by rows of activations, half of the weights"
-        " zero:"
+        f" fast as stock{behind}.{record.get('layers_note', '')} Below, sparse bf16 by rows of"
+        " activations, half of the weights zero:"
     )
 
 
