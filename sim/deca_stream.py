@@ -5,7 +5,7 @@ memory; tests hold it against the RTL, event for event. All cores do the same, s
 one core's share of the bandwidth.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Literal
@@ -120,32 +120,21 @@ def _stream(
 
     Cached by the sources of the cycle model: claims and pages ask for some two hundred streams.
     """
-    asked = ("rate of a stream", *map(repr, (params, scheme, memory, core, degree, tepl, TILES)))
 
     def make() -> dict[str, float]:
-        return asdict(_run_stream(params, scheme, memory, core, degree, tepl))
+        tiles = even_tiles(params, scheme.config, scheme.density, TILES)
+        run = stream_by_tepls if tepl else stream_by_stores
+        times = run(params, tiles, memory, core, degree)
+        settled = times.product_ends[TILES // 3]
+        lines = {line for at, line, loader in times.requests if loader >= 0 and at > settled}
+        missed = sum(at > settled for at in times.memory.misses)
+        return {"cycles": times.interval, "missed": missed / len(lines)}
 
-    return TileRate(**get_or_make((*asked, _model()), make))
+    asked = map(repr, (params, scheme, memory, core, degree, tepl, TILES))
+    return TileRate(**get_or_make(("rate of a stream", *asked, _model()), make))
 
 
 @cache
 def _model() -> str:
     """What the cycle model is made from; sources do not change under a running process."""
     return content_key(sources_of("tilewright.golden", __name__))
-
-
-def _run_stream(
-    params: DecaParams,
-    scheme: WeightScheme,
-    memory: MemoryParams,
-    core: CoreParams,
-    degree: int,
-    tepl: bool,
-) -> TileRate:
-    tiles = even_tiles(params, scheme.config, scheme.density, TILES)
-    run = stream_by_tepls if tepl else stream_by_stores
-    times = run(params, tiles, memory, core, degree)
-    settled = times.product_ends[TILES // 3]
-    lines = {line for at, line, loader in times.requests if loader >= 0 and at > settled}
-    missed = sum(at > settled for at in times.memory.misses)
-    return TileRate(cycles=times.interval, missed=missed / len(lines))
