@@ -206,6 +206,8 @@ class Assembler(Generic[AnyInstruction]):
 
     def _vector_text(self, x: AnyInstruction) -> str:
         operation = Operation(x["operation"])
+        if operation not in self.vector_operations:
+            raise ValueError(f"the vector unit has no operation {operation.name.lower()}")
         scalars = works_on_scalars(x)
         letter = "s" if operation.reduces or scalars else "r"
         index = _index_text(x[f"destination{INDEX_SUFFIX}"])

@@ -20,12 +20,24 @@ DECLARED = {
 of_each = pytest.mark.parametrize("name", DECLARED)
 
 
+def test_an_operation_that_the_unit_lacks_has_no_text():
+    fields = tilewright.golden.params.anda_machine.INSTRUCTION_FIELDS
+    system = accelerator_of(resolve("anda"))
+    instruction = type(system.assemble("halt")[0])
+    vector = next(opcode for opcode in fields if opcode.name == "VECTOR")
+    x = instruction(vector, dict.fromkeys((f.name for f in fields[vector]), 0))
+    x.fields["operation"] = int(Operation.POWERS)
+    with pytest.raises(ValueError, match="the vector unit has no operation powers"):
+        system.disassemble([x])
+
+
 @of_each
 def test_random_instructions_survive_the_text(name):
     declared, system = DECLARED[name], accelerator_of(resolve(name))
     instruction = type(system.assemble("halt")[0])
     # Fields that name something have a text only for what there is.
-    choices = {"operation": Operation, "a_kind": Kind, "b_kind": Kind, "memory": declared.Memory}
+    operations = resolve(name).vector.operations
+    choices = {"operation": operations, "a_kind": Kind, "b_kind": Kind, "memory": declared.Memory}
     choices |= {
         field: getattr(declared, field.title())
         for field in ("operand", "conversion")
