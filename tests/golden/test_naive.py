@@ -76,12 +76,14 @@ def test_offsets_in_numpy_halves(preset):
             channel, words = int(x["channel"][beat]), [int(w) for w in x["values"][beat]]
             if x["learn"][beat]:
                 window = window if learning else {}
-                window.setdefault(channel, []).extend(words)
+                window.setdefault(channel, []).extend(words[: params.rows])  # of one channel
                 offset = learnt(window, params.offsets)
             else:
-                shift = offset.get(channel, 0)
-                moved = [pattern(half(w) - half(shift)) if shift & 0x7FFF else w for w in words]
-                want.append(moved)
+                want.append([])
+                for k, word in enumerate(words):  # all rows of a channel, then of the next
+                    shift = offset.get(channel + k // params.rows, 0)
+                    moved = pattern(half(word) - half(shift)) if shift & 0x7FFF else word
+                    want[-1].append(moved)
             learning = bool(x["learn"][beat])
     assert results["o"]["values"].tolist() == want
 
