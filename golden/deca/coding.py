@@ -35,6 +35,12 @@ class CompressedTiles:
         """Bytes in memory of all three structures."""
         return self.masks.size + self.scales.size + self.data.size
 
+    def first(self, count: int) -> "CompressedTiles":
+        """The first ``count`` tiles, or all where there are fewer."""
+        lengths = self.data_lengths[:count]
+        data = self.data[: int(lengths.sum())]
+        return CompressedTiles(self.config, self.masks[:count], self.scales[:count], data, lengths)
+
     @classmethod
     def join(cls, parts: list[Self]) -> "CompressedTiles":
         """The tiles of ``parts`` in order; all of one configuration."""

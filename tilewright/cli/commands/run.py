@@ -7,76 +7,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, progress
-from tilewright.cli.compiled_options import (
-    add_compile_options,
-    options_of,
-    refuse_compile_options,
-)
+from tilewright.cli.compiled_options import options_of, refuse_compile_options
+from tilewright.cli.cpu_run import is_cpu, refuse_cpu_options, run_on_cpu
 from tilewright.cli.generation_tables import print_generation, print_layers
+from tilewright.cli.run_options import add_arguments as add_arguments
 
 if TYPE_CHECKING:
     from tilewright.studies.compiled import ModelFolder
 
 NAME = "run"
-HELP = "generate text with a language model whose programs run on Harmonia"
+HELP = "generate text with a language model on Harmonia, or on a CPU with a DECA"
 EXAMPLE = "tilewright run tiny-llama --on harmonia:small --context 32 --prompt Hello --tokens 3"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "model",
-        metavar="DIR|MODEL",
-        help="a folder that tilewright compile has written, or a model, which is compiled first",
-    )
-    parser.add_argument(
-        "--on", metavar="BLOCK", help="the accelerator [harmonia, or what DIR was compiled for]"
-    )
-    parser.add_argument("--prompt", required=True, metavar="TEXT", help="what the text begins with")
-    parser.add_argument("--tokens", type=int, default=16, metavar="N", help="to generate [16]")
-    parser.add_argument(
-        "--temperature", type=float, default=0.0, metavar="T", help="of sampling [0: the likeliest]"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of sampling [0]")
-    parser.add_argument(
-        "--latency", type=int, default=100, metavar="N", help="of the memory, in cycles [100]"
-    )
-    parser.add_argument(
-        "--rtl",
-        action="store_true",
-        help="run every program on the simulated Verilog too; what differs is an error",
-    )
-    parser.add_argument(
-        "--layers", action="store_true", help="show the cycles of every layer of the last step"
-    )
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        metavar="FILE",
-        help="write a timeline of all units, which Perfetto and chrome://tracing open",
-    )
-    parser.add_argument(
-        "--state",
-        type=Path,
-        metavar="FILE",
-        help="keep the run here after every token; if the file is there, go on from it",
-    )
-    parser.add_argument(
-        "--memory-error",
-        type=int,
-        metavar="N",
-        help="let the memory answer with an error in the middle of generated token N",
-    )
-    add_compile_options(parser)
-
-
 def run(args: argparse.Namespace) -> int:
+    if is_cpu(args.on):
+        return run_on_cpu(args)
+    refuse_cpu_options(args)
     from tilewright.studies.compiled import Session
     from tilewright.studies.compiled.generating import Text
+    from tilewright.studies.compiled.runner import LATENCY
 
     folder = _folder(args)
-    session = Session(folder, args.prompt, state=args.state, latency=args.latency, rtl=args.rtl)
+    latency = LATENCY if args.latency is None else args.latency
+    session = Session(folder, args.prompt, state=args.state, latency=latency, rtl=args.rtl)
     timing = session.timing(trace=args.trace is not None) if args.layers or args.trace else None
-    shown, text = sys.stderr if args.json else sys.stdout, Text(folder)
+    shown, text = sys.stderr if args.json else sys.stdout, Text(folder.tokenizer)
 
     def show(piece: str) -> None:
         print(piece, end="", flush=True, file=shown)

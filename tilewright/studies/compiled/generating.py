@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
+from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.sim.accelerator import harmonia
+from tilewright.studies.choosing import chosen
 from tilewright.studies.compiled.folder import ModelFolder
 from tilewright.studies.compiled.runner import ProgramRun, Runner
 from tilewright.studies.compiled.timing import LayerTime
@@ -87,15 +88,15 @@ def decoded(folder: ModelFolder, tokens: Sequence[int]) -> str:
 class Text:
     """The text as it grows; half a character waits for the other."""
 
-    def __init__(self, folder: ModelFolder):
-        self._folder = folder
+    def __init__(self, tokenizer: Tokenizer | None):
+        self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def add(self, token: int) -> str:
         """What one more token adds to the text."""
-        if self._folder.tokenizer is None:
-            return decoded(self._folder, [token])
-        return self._decoder.decode(self._folder.tokenizer.content(token))
+        if self._tokenizer is None:
+            return f" {token}"
+        return self._decoder.decode(self._tokenizer.content(token))
 
 
 def generate(
@@ -120,7 +121,7 @@ def generate(
     prefilled = first if begun else len(runner.runs)
     while True:
         # A generator for each place, so that a run that goes on chooses as one without a break.
-        found.append(_chosen(logits, temperature, np.random.default_rng((seed, len(found)))))
+        found.append(chosen(logits, temperature, np.random.default_rng((seed, len(found)))))
         tell(found)
         if len(found) == tokens:
             break
@@ -138,14 +139,6 @@ def generate(
         decode=_cost(runner, decode, tokens - max(1, len(begun))) if decode else None,
         programs=runs[first:],
     )
-
-
-def _chosen(logits: NDArray[np.float32], temperature: float, rng: np.random.Generator) -> int:
-    if temperature <= 0:
-        return int(logits.argmax())
-    scaled = (logits - logits.max()).astype(np.float64) / temperature
-    weights = np.exp(scaled)
-    return int(rng.choice(len(weights), p=weights / weights.sum()))
 
 
 def _cost(runner: Runner, runs: Sequence[ProgramRun], tokens: int) -> Cost:

@@ -1,0 +1,111 @@
+"""Products with decompressed tiles in the order of AMX, in float32: the bits of ``golden.amx``.
+
+The product of two bf16 values has 16 significant bits, so float32 holds it exactly, and an addition
+in float32 that follows rounds once, as the fused operation does. What float32 would do otherwise is
+to keep subnormal numbers, which AMX flushes, and to overflow between product and sum. Neither can
+happen where the smallest and the largest operands are near enough to 1, which is looked at before
+every product; the operands of a language model are, and others take the slow way.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.golden.chunks import for_each_piece
+from tilewright.golden.deca.tile_gemm import gemm_of_tiles
+from tilewright.golden.deca.tiles import grid, tile_columns
+from tilewright.golden.params.block import require
+from tilewright.golden.params.deca import TILE_ROWS, TileConfig
+from tilewright.golden.params.formats import BF16, FP32
+
+__all__ = ["TileProduct"]
+
+_PIECE = 1 << 15  # sums of a piece: they and a temporary stay in a core's cache
+_TINIEST = float(2.0**FP32.min_exponent)
+_HUGE = float(2.0**127)
+
+
+class TileProduct:
+    """A matrix of bf16 tiles, kept as TDPBF16PS meets its elements, and its products."""
+
+    def __init__(self, config: TileConfig, shape: tuple[int, int], tiles: NDArray[np.uint16]):
+        """``tiles`` are (tiles, elements) patterns of a matrix of ``shape``."""
+        require(not config.int8, "int8 tiles are multiplied by golden.deca.gemm_of_tiles")
+        self.config, self.shape = config, shape
+        down, along = grid(config, shape)
+        width = tile_columns(config)
+        if tiles.shape != (down * along, config.elements):
+            raise ValueError(f"tiles {tiles.shape} are not those of a matrix of {shape}")
+        # (tiles along, pairs, even or odd, rows): each step of a tile's sums is one run of rows.
+        cut = tiles.reshape(down, along, TILE_ROWS, width // 2, 2).transpose(1, 3, 4, 0, 2)
+        self._weights = _floats(np.ascontiguousarray(cut)).reshape(along, width // 2, 2, -1)
+        self._least, self._most = _extremes(self._weights)
+
+    @property
+    def tiles(self) -> int:
+        down, along = grid(self.config, self.shape)
+        return down * along
+
+    def __call__(self, activations: NDArray[np.uint16]) -> NDArray[np.uint32]:
+        """fp32 patterns (rows, batch), as ``gemm_of_tiles``; activations (columns, batch) bf16."""
+        if activations.shape[:1] != self.shape[1:]:
+            raise ValueError(f"activations {activations.shape} do not fit a matrix of {self.shape}")
+        along, pairs, _, rows = self._weights.shape
+        values = np.zeros((along * pairs * 2, activations.shape[1]), np.float32)
+        values[: len(activations)] = _floats(activations)
+        if not self._safe(*_extremes(values)):
+            return gemm_of_tiles(self.config, self.shape, self._patterns(), activations)
+        met = np.ascontiguousarray(values.reshape(along, pairs, 2, -1).transpose(0, 1, 3, 2))
+        batch = met.shape[2]
+        total = np.zeros((batch, rows), np.float32)
+
+        # The sums of neighbouring tiles begin anew, so several of a short matrix go together.
+        step = max(64, _PIECE // (2 * batch))
+        together = max(1, step // rows)
+
+        def work(piece: slice) -> None:
+            sums = total[:, piece]
+            for first in range(0, along, together):
+                weights = self._weights[first : first + together, :, np.newaxis, :, piece]
+                factors = met[first : first + together, ..., np.newaxis]
+                part = weights[:, 0] * factors[:, 0] + np.float32(0)  # -0 becomes +0
+                term = np.empty_like(part)
+                for k in range(1, pairs):
+                    np.multiply(weights[:, k], factors[:, k], out=term)
+                    np.add(part, term, out=part)
+                for both in part[:, :, 0] + part[:, :, 1]:
+                    sums += both
+
+        for_each_piece(work, rows, step)
+        return np.ascontiguousarray(total.T[: self.shape[0]]).view(np.uint32)
+
+    def _safe(self, least: float, most: float) -> bool:
+        """Whether no sum can be subnormal or overflow.
+
+        Every value is a multiple of its last place, so all sums, rounded or not, are multiples of
+        the product of the two smallest last places, and no larger than all products together.
+        """
+        unit = self._least * least * 2.0 ** (-2 * BF16.mantissa_bits)
+        # The smallest magnitudes are at least powers of two, of which halves are a safe bound.
+        return unit / 4 >= _TINIEST and 2 * self._most * most * self.shape[1] < _HUGE
+
+    def _patterns(self) -> NDArray[np.uint16]:
+        """The tiles, as they were given but for subnormal elements, which count as zero."""
+        along, pairs, _, rows = self._weights.shape
+        bits = (self._weights.view(np.uint32) >> 16).astype(np.uint16)
+        cut = bits.reshape(along, pairs, 2, rows // TILE_ROWS, TILE_ROWS).transpose(3, 0, 4, 1, 2)
+        return cut.reshape(-1, self.config.elements)
+
+
+def _floats(patterns: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """bf16 patterns as float32, whose upper half they are; subnormals as zeros of their sign."""
+    bits = patterns.astype(np.uint32) << 16
+    bits[(bits & 0x7F800000) == 0] &= np.uint32(0x80000000)
+    return bits.view(np.float32)
+
+
+def _extremes(values: NDArray[np.float32]) -> tuple[float, float]:
+    """The smallest magnitude that is not zero and the largest one, 1 where all are zero."""
+    magnitude = np.abs(values)
+    most = float(magnitude.max(initial=0))  # NaN stays
+    least = float(magnitude.min(initial=np.inf, where=magnitude > 0))
+    return (1.0, 1.0) if most == 0 else (least, most)

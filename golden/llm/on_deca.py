@@ -1,0 +1,120 @@
+"""A language model on a CPU with AMX and a DECA beside every core, bit for bit where tiles matter.
+
+Every projection, and the vocabulary head, is compressed tile by tile. The DECA golden model
+decompresses the tiles, and each product adds in the order of AMX's tile multiplications; bf16
+activations meet them. What lies between the products (norms, rotation, attention, SiLU, sums with
+the residual) is the engine's float32, as a CPU's vector units would have it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tilewright.golden.bits import encode
+from tilewright.golden.deca.decompression import decompress_tiles
+from tilewright.golden.deca.matrix import CompressedMatrix, NonFiniteWeightError, compress
+from tilewright.golden.deca.scheme import Scheme
+from tilewright.golden.deca.tile_product import TileProduct
+from tilewright.golden.llm.engine import Session
+from tilewright.golden.llm.model import Linear, Model, ModelError
+from tilewright.golden.llm.sites import Floats, Format, Site
+from tilewright.golden.params.block import require
+from tilewright.golden.params.formats import BF16
+
+__all__ = ["HEAD", "DecaFormat", "DecaSession", "Storage", "compressed_model"]
+
+HEAD = "head"
+Tick = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """How weights lie in memory: a scheme of DECA, and the share of them that is kept."""
+
+    scheme: Scheme
+    density: float | None = None  # None: what the scheme keeps
+
+    def __post_init__(self) -> None:
+        require(
+            not self.scheme.config.int8,
+            f"{self.scheme.name}: int8 tiles need activations of 8 bits, whose scales no model file"
+            " has; schemes of bf16 tiles are mxfp4, bf8, int4, nf4 and others",
+        )
+
+
+def compressed_model(
+    model: Model, layers: Storage, head: Storage, tick: Tick = lambda _: None
+) -> dict[str, CompressedMatrix]:
+    """All matrices of a model by name: ``layers.3.query``, ..., and ``head``."""
+    found = {}
+
+    def add(name: str, weights: Floats, how: Storage) -> None:
+        tick(name)
+        try:
+            found[name] = compress(weights, how.scheme, how.density)
+        except NonFiniteWeightError as error:
+            raise ModelError(f"{model.name}: {name}: {error}") from None
+
+    for number, layer in enumerate(model.layers):
+        for name, linear in layer.linears.items():
+            add(f"layers.{number}.{name}", linear.weight, layers)
+    add(HEAD, model.head, head)
+    return found
+
+
+def bf16_rows(values: Floats) -> NDArray[np.uint16]:
+    """Tokens (T, channels) as the second operand of a tile product: bf16 patterns (channels, T)."""
+    return np.ascontiguousarray(encode(BF16, values).T)
+
+
+class DecaFormat(Format):
+    """Products with a model's compressed matrices; the engine does everything else."""
+
+    def __init__(self, model: Model, matrices: dict[str, CompressedMatrix]):
+        self._products: dict[int, TileProduct] = {}  # by the projection that asks
+        self._linears = model  # what is asked for by identity has to stay
+        for number, layer in enumerate(model.layers):
+            for name, linear in layer.linears.items():
+                matrix = matrices[f"layers.{number}.{name}"]
+                self._products[id(linear)] = tile_product(matrix)
+
+    def multiply(self, site: Site, layer: int, values: Floats, linear: Linear) -> Floats:
+        result = self._product(linear, values)
+        if linear.bias is not None:
+            result += linear.bias
+        return result
+
+    def _product(self, linear: Linear, values: Floats) -> Floats:
+        return times(self._products[id(linear)], values)
+
+
+def tile_product(matrix: CompressedMatrix) -> TileProduct:
+    """A matrix's tiles, decompressed by the golden model, ready to be multiplied."""
+    tiles = decompress_tiles(matrix.scheme.lut_image(), matrix.tiles)
+    return TileProduct(matrix.scheme.config, matrix.shape, tiles)
+
+
+def times(product: TileProduct, values: Floats) -> Floats:
+    """(T, inputs) -> (T, outputs) of float32."""
+    return np.ascontiguousarray(product(bf16_rows(values)).T).view(np.float32)
+
+
+class DecaSession:
+    """One sequence of a model whose weights are compressed tiles."""
+
+    def __init__(self, model: Model, matrices: dict[str, CompressedMatrix]):
+        identity = np.eye(model.config.hidden_size, dtype=np.float32)
+        # The engine's own head only hands on what the compressed one is multiplied with.
+        self._session = Session(replace(model, head=identity), DecaFormat(model, matrices))
+        self._head = tile_product(matrices[HEAD])
+
+    @property
+    def position(self) -> int:
+        """Tokens so far."""
+        return self._session.position
+
+    def feed(self, tokens: ArrayLike) -> Floats:
+        """Logits (vocabulary) of what follows the last of these tokens."""
+        return times(self._head, self._session.feed(tokens)[-1:])[0]

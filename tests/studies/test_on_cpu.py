@@ -1,0 +1,125 @@
+"""A model on a CPU with a DECA: values tile for tile, and what a run costs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.support.smollm2 import smollm2_or_skip
+from tilewright.base.errors import CommandError
+from tilewright.cli import main
+from tilewright.golden.bits import encode
+from tilewright.golden.deca import gemm, resolve_scheme, restore
+from tilewright.golden.llm.engine import Session
+from tilewright.golden.llm.load import load_model
+from tilewright.golden.llm.on_deca import DecaFormat, DecaSession, Storage, compressed_model
+from tilewright.golden.params.formats import BF16
+from tilewright.studies.on_cpu import CpuOptions, CpuSession
+
+BF8, PLAIN = Storage(scheme=resolve_scheme("bf8")), Storage(scheme=resolve_scheme("bf16"))
+
+
+class _TileByTile(DecaFormat):
+    """The same products by the golden models of DECA and AMX, without any rearrangement."""
+
+    def __init__(self, model, matrices):
+        super().__init__(model, matrices)
+        self._matrices = {
+            id(linear): matrices[f"layers.{number}.{name}"]
+            for number, layer in enumerate(model.layers)
+            for name, linear in layer.linears.items()
+        }
+
+    def _product(self, linear, values):
+        patterns = gemm(self._matrices[id(linear)], encode(BF16, values).T)
+        return np.ascontiguousarray(patterns.T).view(np.float32)
+
+
+@pytest.mark.parametrize("scheme", ["bf8", "mxfp4"])
+def test_equals_the_engine_in_the_order_of_amx(scheme):
+    """Prompt and tokens have the bits of golden.llm with the same weights and AMX's sums."""
+    model = load_model("tiny-llama")
+    matrices = compressed_model(model, Storage(scheme=resolve_scheme(scheme)), PLAIN)
+    session = DecaSession(model, matrices)
+    slow = Session(model, _TileByTile(model, matrices))
+    hidden = Session(model, DecaFormat(model, matrices))
+    for tokens in ([1, 2, 3], [4], [5]):
+        assert np.array_equal(hidden.feed(tokens), slow.feed(tokens))
+        session.feed(tokens)
+    # And they are near what plain float32 makes of the same weights.
+    plain = model
+    for number, layer in enumerate(model.layers):
+        linears = {
+            name: type(linear)(restore(matrices[f"layers.{number}.{name}"]), linear.bias)
+            for name, linear in layer.linears.items()
+        }
+        plain = plain.with_linears(number, **linears)
+    want = Session(plain).feed([1, 2, 3])[-1]
+    got = DecaSession(model, matrices).feed([1, 2, 3])
+    assert np.abs(got - want).max() < 0.05 * want.std()
+
+
+def test_command(capsys):
+    """Text and tables; --json has what they are made of."""
+    words = ["run", "tiny-llama", "--on", "deca", "--scheme", "bf8_50%", "--prompt", "Hi"]
+    assert main([*words, "--tokens", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "on spr-hbm at 2.5 GHz with deca" in shown
+    assert "CYCLES/TILE" in shown
+    assert main([*words, "--tokens", "3", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert shown.startswith("Hi" + "".join(f" {token}" for token in data["tokens"]))
+    assert data["decode"]["tokens"] == 2
+    kinds = {m["name"]: m for m in data["matrices"]}
+    assert kinds["query"]["tiles"] == 2 * 4 * 2  # two layers of 64 by 64 weights
+    assert kinds["query"]["bytes"] == 16 * (64 + 256)  # half of the codes, and bitmasks
+    total = sum(m["tiles"] * m["cycles_per_tile"] for m in data["matrices"])
+    assert data["core_cycles_per_token"] == round(total)
+
+
+def test_refusals(capsys):
+    """One line that says what to do."""
+    for words, line in (
+        (["--on", "deca", "--layers"], "--layers goes with an accelerator's programs"),
+        (["--on", "deca", "--weights", "4"], "--weights goes with a model to be compiled"),
+        (["--on", "deca", "--system", "anda"], "block deca is beside the cores of a server"),
+        (["--on", "deca", "--scheme", "int8_tile"], "int8_tile: int8 tiles need activations"),
+        (["--scheme", "bf8"], "--scheme goes with --on deca"),
+        (["--on", "deca", "--tokens", "0"], "tokens must be at least 1, not 0"),
+    ):
+        assert main(["run", "tiny-llama", "--prompt", "Hi", *words]) == 2
+        assert line in capsys.readouterr().err
+    with pytest.raises(CommandError, match=r"^300 tokens exceed the model's context of 256$"):
+        CpuSession("tiny-llama", "Hi", CpuOptions()).generate(299)
+
+
+def test_rtl():
+    """Tiles of a layer pass through the simulated DECA."""
+    session = CpuSession("tiny-llama", "Hi", CpuOptions(block="deca:small", scheme="bf8"))
+    runs = session.check_on_rtl()
+    assert [run.matrix for run in runs] == [
+        f"layers.0.{n}" for n in session.model.layers[0].linears
+    ]
+    assert all(run.tiles >= 2 for run in runs)
+
+
+def test_a_broken_rtl_is_named(monkeypatch):
+    """Products that differ from golden's end the run."""
+    from types import SimpleNamespace
+
+    from tilewright.base.errors import CheckError
+
+    monkeypatch.setattr(
+        "tilewright.studies.on_cpu.session.run_matrix",
+        lambda *_, **__: SimpleNamespace(equal=False, wrong=3),
+    )
+    with pytest.raises(CheckError, match=r"^layers.0.query: 3 products with tiles of the RTL"):
+        CpuSession("tiny-llama", "Hi", CpuOptions()).check_on_rtl()
+
+
+@pytest.mark.full
+def test_smollm2():
+    """The real model says what it says in full precision."""
+    smollm2_or_skip()
+    session = CpuSession("smollm2", "The capital of France is", CpuOptions(scheme="bf8"))
+    assert session.generate(4).text.startswith(" Paris")

@@ -1,0 +1,62 @@
+"""Options of ``tilewright run``."""
+
+import argparse
+from pathlib import Path
+
+from tilewright.cli.compiled_options import add_compile_options
+from tilewright.cli.cpu_run import add_cpu_options
+
+__all__ = ["add_arguments"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what is generated, on what, and what is shown and kept of it."""
+    parser.add_argument(
+        "model",
+        metavar="DIR|MODEL",
+        help="a folder that tilewright compile has written, or a model, which is compiled first",
+    )
+    parser.add_argument(
+        "--on",
+        metavar="BLOCK",
+        help="harmonia, or deca: a CPU whose weight tiles a DECA decompresses [harmonia, or what"
+        " DIR was compiled for]",
+    )
+    parser.add_argument("--prompt", required=True, metavar="TEXT", help="what the text begins with")
+    parser.add_argument("--tokens", type=int, default=16, metavar="N", help="to generate [16]")
+    parser.add_argument(
+        "--temperature", type=float, default=0.0, metavar="T", help="of sampling [0: the likeliest]"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of sampling [0]")
+    parser.add_argument(
+        "--latency", type=int, metavar="N", help="of the accelerator's memory, in cycles [100]"
+    )
+    parser.add_argument(
+        "--rtl",
+        action="store_true",
+        help="run every program on the simulated Verilog too, or on a CPU the first tiles of every"
+        " matrix of a layer; what differs is an error",
+    )
+    parser.add_argument(
+        "--layers", action="store_true", help="show the cycles of every layer of the last step"
+    )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="write a timeline of all units, which Perfetto and chrome://tracing open",
+    )
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="keep the run here after every token; if the file is there, go on from it",
+    )
+    parser.add_argument(
+        "--memory-error",
+        type=int,
+        metavar="N",
+        help="let the memory answer with an error in the middle of generated token N",
+    )
+    add_compile_options(parser)
+    add_cpu_options(parser)
