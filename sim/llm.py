@@ -57,6 +57,8 @@ class LlmResult:
     contexts: tuple[tuple[int, int], ...]  # sequences, and tokens of each of them
     new_tokens: float  # of a sequence, on average
     latency_ms: float
+    formula_ms: float | None  # of an accelerator: the bound beside ``latency_ms``, of one device
+    kind: str  # of an accelerator: ``latency_ms`` is that of "programs" or of a "formula"
     tokens_per_second: float
     joules_per_token: float
     average_watts: float
@@ -160,6 +162,8 @@ def answer_pass(
         contexts=sequences.groups,
         new_tokens=tokens / sequences.sequences,
         latency_ms=1e3 * step.seconds,
+        formula_ms=None if step.formula_seconds is None else 1e3 * step.formula_seconds,
+        kind=step.kind,
         tokens_per_second=tokens / step.seconds,
         joules_per_token=joules / tokens,
         average_watts=joules / step.seconds,

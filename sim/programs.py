@@ -8,7 +8,7 @@ not enough, is not counted. :func:`as_built` is the formula of ``tilewright.sim.
 the same port and buffers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -17,16 +17,13 @@ import numpy as np
 
 from tilewright.golden.anda_machine import cycles as anda_cycles
 from tilewright.golden.anda_machine.deep_gemm import any_gemm
-from tilewright.golden.anda_machine.isa import Formats
 from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaGemm
 from tilewright.golden.harmonia_machine import cycles as harmonia_cycles
 from tilewright.golden.harmonia_machine.attention import attention_program
-from tilewright.golden.harmonia_machine.isa import Instruction, Settings, expand
 from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaGemm
 from tilewright.golden.machine.clock import Work
 from tilewright.golden.machine.instruction import BaseInstruction
-from tilewright.golden.machine.loops import Fetch
-from tilewright.golden.machine.machine import Outcome, Step
+from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.params import anda_machine, harmonia_machine
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.formats import FP16, IntFormat
@@ -36,6 +33,7 @@ from tilewright.golden.params.machine import Error
 from tilewright.golden.weights import Weights
 from tilewright.sim.accelerator import Accelerator, Port, anda, harmonia, run
 from tilewright.sim.models import resolve_model
+from tilewright.sim.schedule import AnyParams, Counts, ProgramTime, trace
 from tilewright.sim.target import LATENCY
 from tilewright.sim.workload import Gemm, linear
 
@@ -43,33 +41,6 @@ __all__ = [
     *("LATENCY", "ProgramResidual", "ProgramTime", "as_built", "attention_time"),
     *("gemm_programs", "gemm_time", "program_timeline", "residuals"),
 ]
-
-AnyParams = AndaParams | HarmoniaParams
-Counts = Mapping[anda_machine.Counter, int] | Mapping[harmonia_machine.Counter, int]
-
-
-@dataclass(frozen=True)
-class ProgramTime:
-    """Cycles of programs that run one after the other, and of them those in which a unit works."""
-
-    programs: int
-    cycles: int
-    control: int  # that fetch, decode, measure or check
-    load: int
-    store: int
-    gemm: int
-    vector: int
-    convert: int  # 0 where conversions are the vector unit's
-
-    @classmethod
-    def of(cls, counters: Sequence[Counts]) -> "ProgramTime":
-        """The sum over programs of what the accelerator's own counters say."""
-        total: dict[str, int] = {}
-        for counts in counters:
-            for counter, value in counts.items():
-                total[counter.name] = total.get(counter.name, 0) + value
-        names = ("CYCLES", "CONTROL", "LOAD", "STORE", "GEMM", "VECTOR", "CONVERT")
-        return cls(len(counters), *(total.get(name, 0) for name in names))
 
 
 def gemm_programs(
@@ -218,19 +189,9 @@ def program_timeline(
 
 
 def _outcome(params: AnyParams, program: Iterable[BaseInstruction]) -> Outcome:
-    """A program without loops as it is executed; nothing is computed."""
-    trace: list[Step] = []
-    settings: Any = Formats() if isinstance(params, AndaParams) else Settings()
-    for number, x in enumerate(program):
-        if x.opcode is anda_machine.Opcode.CONFIGURE:
-            settings = Formats(x["source_mantissa"], x["result_mantissa"])
-        elif isinstance(x, Instruction) and x.opcode is harmonia_machine.Opcode.CONFIGURE:
-            settings = Settings.of(x)
-        trace.append(Step(x, settings, Fetch(number, 0, number)))
-        if isinstance(x, Instruction) and x.opcode is harmonia_machine.Opcode.TILED_GEMM:
-            assert isinstance(params, HarmoniaParams)
-            trace.extend(Step(part, settings) for part in expand(params, settings, x))
-    return Outcome(Error.NONE, len(trace) - 1, False, {}, trace)
+    """A program as it is executed; nothing is computed."""
+    steps = list(trace(params, list(program)))
+    return Outcome(Error.NONE, len(steps) - 1, False, {}, steps)
 
 
 # As built; and one channel, of lines as long as the widest row, or of short ones, few outstanding.

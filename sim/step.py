@@ -13,6 +13,8 @@ class Step:
     scheme: str
     kv_format: str
     seconds: float
+    formula_seconds: float | None = None  # of an accelerator: the bound beside ``seconds``
+    kind: str = ""  # of an accelerator: ``seconds`` are those of "programs" or of a "formula"
     utilisation: dict[str, float]
     bound: str
     ms_by_part: dict[str, float]

@@ -57,7 +57,7 @@ def test_llm_prints_the_same_as_text(capsys):
     assert code == 0
     assert "tokens/s" in out
     assert "scheme 7/7/6/5" in out
-    assert err == ""
+    assert err.startswith("tilewright: formula only: ")
 
 
 def test_a_model_that_does_not_fit_says_so(capsys):

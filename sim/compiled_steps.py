@@ -1,0 +1,125 @@
+"""Steps of a model whose layers fit Harmonia's memories: cycles of the programs that run them.
+
+The programs are those that ``tilewright compile`` writes (``tilewright.golden.harmonia_model``),
+for one sequence; ``tilewright run`` executes them, and its cycles are these. A step is one loop
+over the layers, and every layer but the first two begins in the same state of all units as the one
+before it: three layers tell how long any number takes.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from tilewright.golden.harmonia_machine.isa import Instruction
+from tilewright.golden.harmonia_model.lines import Lines
+from tilewright.golden.harmonia_model.plan import Plan
+from tilewright.golden.harmonia_model.step import head_program, layer_parts, step_program
+from tilewright.golden.machine.clock import Work
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.llm import LlmShape
+from tilewright.sim.schedule import ProgramTime, program_time
+
+__all__ = ["compiled_plan", "compiled_steps", "compiled_time"]
+
+ENOUGH_LAYERS = 3  # to know what one more takes
+PROGRAM_LINES = 1 << 16  # of external memory; how many there are changes no cycle
+
+
+@lru_cache(maxsize=16)
+def compiled_plan(params: HarmoniaParams, model: LlmShape, context: int) -> Plan | None:
+    """Return the plan of a model with 4-bit weights; None where programs cannot be compiled."""
+    try:
+        return Plan(params=params, config=model, context=context, weight_bits=4, head_bits=4)
+    except ValueError:  # too large for the memories, or of another family
+        return None
+
+
+def compiled_steps(plan: Plan, prompt: int) -> Iterator[tuple[int, int]]:
+    """First token and size of the steps in which a prompt passes.
+
+    One of any size at first, then whole ones, then single tokens.
+    """
+    first = 0
+    while first < prompt:
+        left = prompt - first
+        size = min(plan.step_tokens, left)
+        if first and size < plan.step_tokens:
+            size = 1
+        yield first, size
+        first += size
+
+
+def compiled_time(
+    plan: Plan, steps: Sequence[tuple[int, int]], latency: int
+) -> dict[str, ProgramTime]:
+    """Cycles of these steps through all layers, and of the head behind the last, by part.
+
+    ``steps`` are the first token and the number of tokens of each.
+    """
+    lines, layers = Lines(plan, PROGRAM_LINES), plan.config.num_hidden_layers
+    total: dict[str, ProgramTime] = {}
+    for first, count in steps:
+        for name, time in _step(plan, lines, first, count, layers, latency).items():
+            total[name] = total[name] + time if name in total else time
+    first, count = steps[-1]
+    rows = plan.params.rows
+    tile = (first + count - 1) // rows - first // rows
+    head = head_program(plan, lines, tile)
+    return total | {"head": program_time(plan.params, head, latency)}
+
+
+def _step(
+    plan: Plan, lines: Lines, first: int, count: int, layers: int, latency: int
+) -> dict[str, ProgramTime]:
+    few = min(layers, ENOUGH_LAYERS)
+    program = step_program(plan, lines, first, count, layers=few)
+    return _repeated(plan, program, layer_parts(plan, lines, first, count), few, layers, latency)
+
+
+def _repeated(
+    plan: Plan,
+    program: Sequence[Instruction],
+    parts: dict[str, int],
+    few: int,
+    layers: int,
+    latency: int,
+) -> dict[str, ProgramTime]:
+    """Cycles by part of a layer, from its first work to the next one's, of all layers.
+
+    ``parts`` are the numbers of the instructions with which they begin. What is before the first
+    layer is the first part's, what is behind the last one the last part's.
+    """
+    names = [name for name in parts if name != "end"]
+    begins: list[int] = []  # of every part of every layer
+    busy: list[list[int]] = []
+    number = -1
+
+    def listen(work: Work) -> None:
+        nonlocal number
+        if not parts[names[0]] <= work.number < parts["end"]:
+            (busy[-1] if busy else before)[work.unit] += work.end - work.begin - 1
+            return
+        part = max(k for k, name in enumerate(names) if work.number >= parts[name])
+        if part != number:
+            number = part
+            begins.append(work.begin)
+            busy.append([0] * 5)
+        busy[-1][work.unit] += work.end - work.begin - 1
+
+    before = [0] * 5
+    whole = program_time(plan.params, program, latency, listen=listen)
+    assert len(begins) == few * len(names)
+    ends = [*begins[1:], whole.cycles]
+    begins[0] = 0
+    busy[0] = [a + b for a, b in zip(busy[0], before, strict=True)]
+    more = layers - few  # as the last layer but one, which another follows
+    found: dict[str, ProgramTime] = {}
+    for k, name in enumerate(names):
+        cycles, units = 0, [0] * 5
+        for layer in range(few):
+            at = layer * len(names) + k
+            count = 1 + (more if few > 1 and layer == few - 2 else 0)
+            cycles += count * (ends[at] - begins[at])
+            units = [u + count * b for u, b in zip(units, busy[at], strict=True)]
+        load, store, gemm, vector, convert = units
+        found[name] = ProgramTime(0, cycles, 0, load, store, gemm, vector, convert)
+    return found

@@ -1,0 +1,230 @@
+"""A pass of a whole model on Anda or Harmonia: the cycles of the programs that would run.
+
+:func:`step_time` is what ``tilewright llm`` answers with, for any batch, decoding or a prompt::
+
+    from tilewright.golden.params.harmonia_machine import HarmoniaParams
+    from tilewright.sim.models import resolve_model
+    from tilewright.sim.step_programs import step_time
+    from tilewright.sim.workload import Batch, Pass
+
+    one_token = Pass(Batch(((1, 256),)))  # of a sequence of 256, this one among them
+    prompt = Pass(Batch(((1, 256),)), None)
+    found = step_time(HarmoniaParams(), resolve_model("smollm2-135m"), one_token, latency=100)
+    found.cycles, found.bound, found.kind, found.parts["attention"].cycles
+
+The bound beside it is that of the formulas of ``tilewright.sim.accelerator`` for the same memory
+port; for attention on Harmonia it is the array's own cycles with whole tiles, of the keys that a
+query sees, or the transfer of the cache, whichever is longer. Where there are no programs the
+formula is the answer, and says so.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from typing import Any, Literal
+
+from tilewright.base.cache import content_key, get_or_make, sources_of
+from tilewright.golden.harmonia.precision import cache_size
+from tilewright.golden.params.harmonia_machine import HarmoniaParams, Operand
+from tilewright.golden.params.llm import LlmShape
+from tilewright.sim.accelerator import Accelerator, run
+from tilewright.sim.compiled_steps import compiled_plan, compiled_steps, compiled_time
+from tilewright.sim.programs import as_built
+from tilewright.sim.schedule import AnyParams, ProgramTime
+from tilewright.sim.target import LATENCY
+from tilewright.sim.workload import Pass, attention, head, linear
+
+__all__ = ["Kind", "PartTime", "StepTime", "step_time"]
+
+Kind = Literal["programs", "formula"]
+LONGEST_COMPILED = 4096  # tokens; a longer cache of one layer is not kept on chip
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartTime:
+    """One part of a pass, of all layers."""
+
+    cycles: float
+    bound: float  # cycles of the formula
+    kind: Kind  # where ``cycles`` come from
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTime:
+    """A pass through all layers and the head."""
+
+    parts: dict[str, PartTime]  # in the order in which they run; ``head`` is one of them
+    programs: ProgramTime  # of the parts that are programs: how long each unit works
+    missing: str = ""  # why the formula stands for some or all parts
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of the whole pass."""
+        return sum(part.cycles for part in self.parts.values())
+
+    @property
+    def bound(self) -> float:
+        """Cycles of the formula for the whole pass."""
+        return sum(part.bound for part in self.parts.values())
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long as the formula's bound the programs take."""
+        return self.cycles / self.bound
+
+    @property
+    def kind(self) -> Kind:
+        """``programs`` where some part of the answer is that of programs."""
+        kinds = {part.kind for part in self.parts.values()}
+        return "programs" if "programs" in kinds else "formula"
+
+
+NO_PROGRAMS = ProgramTime(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+def step_time(
+    params: AnyParams,
+    model: LlmShape,
+    step: Pass,
+    *,
+    latency: int = LATENCY,
+    lengths: dict[str, int] | None = None,
+) -> StepTime:
+    """Cycles of ``step`` with the accelerator's own memory port, part by part.
+
+    ``latency`` is that of the external memory; ``lengths`` are Anda's mantissas by module.
+    """
+    machine = as_built(params, latency=latency).with_lengths(lengths or {})
+    bounds = formula_bounds(params, machine, model, step)
+    if isinstance(params, HarmoniaParams):
+        compiled = _compiled(params, model, step, latency)
+        if compiled is not None:
+            return _with_programs(compiled, _joined(bounds))
+    missing = "no programs of whole layers for this model, batch or accelerator"
+    return StepTime(
+        parts={
+            name: PartTime(cycles=value, bound=value, kind="formula")
+            for name, value in bounds.items()
+        },
+        programs=NO_PROGRAMS,
+        missing=missing,
+    )
+
+
+def _with_programs(times: dict[str, ProgramTime], bounds: dict[str, float]) -> StepTime:
+    parts = {
+        name: PartTime(cycles=time.cycles, bound=bounds.get(name, 0.0), kind="programs")
+        for name, time in times.items()
+    }
+    return StepTime(parts=parts, programs=sum(times.values(), NO_PROGRAMS))
+
+
+# One sequence whose layers fit the memories.
+
+
+def _compiled(
+    params: HarmoniaParams, model: LlmShape, step: Pass, latency: int
+) -> dict[str, ProgramTime] | None:
+    """Return the cycles by part of a layer; None where there are no such programs."""
+    batch = step.batch
+    if batch.sequences != 1 or batch.longest > LONGEST_COMPILED or step.new not in (None, 1):
+        return None
+    plan = compiled_plan(params, model, batch.longest)
+    if plan is None:
+        return None
+
+    def make() -> dict[str, Any]:
+        steps = list(compiled_steps(plan, plan.context)) if step.prompt else [(plan.context - 1, 1)]
+        found = compiled_time(plan, steps, latency)
+        return {name: vars(time) for name, time in found.items()}
+
+    asked = map(repr, (params, model, plan.context, step.prompt, latency))
+    found = get_or_make(("compiled steps", *asked, _sources()), make)
+    return {name: ProgramTime(**time) for name, time in found.items()}
+
+
+@cache
+def _sources() -> str:
+    """What the programs and their cycles are made from."""
+    return content_key(sources_of("tilewright.golden", __name__))
+
+
+def _joined(bounds: dict[str, float]) -> dict[str, float]:
+    """Return bounds of the parts that a compiled layer has, from those of single products."""
+    places = {"q": "projections", "k": "projections", "v": "projections"}
+    found: dict[str, float] = {}
+    for name, value in bounds.items():
+        own = name if name in ("attention", "head") else places.get(name, "feed-forward")
+        found[own] = found.get(own, 0.0) + value
+    return found
+
+
+# Bounds.
+
+
+def formula_bounds(
+    params: AnyParams, machine: Accelerator, model: LlmShape, step: Pass
+) -> dict[str, float]:
+    """Return cycles of the formula by product, of all layers; those of attention are one part."""
+    found: dict[str, float] = {}
+    for time in run(machine, linear(model, step.rows)):
+        found[time.gemm.name] = found.get(time.gemm.name, 0.0) + time.cycles
+    total = 0.0
+    for sequences, tokens in step.batch.groups:
+        products = attention(model, sequences, step.queries(tokens), tokens)
+        if isinstance(params, HarmoniaParams) and model.latent is None:
+            for layers, seen in model.visible(tokens):
+                one = harmonia_attention(params, model, step.queries(tokens), tokens, seen)
+                total += layers * sequences * model.num_key_value_heads * one
+        else:
+            total += sum(time.cycles for time in run(machine, products))
+    found["attention"] = total
+    (last,) = run(machine, [head(model, step.heads)])
+    return found | {"head": last.cycles}
+
+
+def harmonia_attention(
+    params: HarmoniaParams, model: LlmShape, queries: int, tokens: int, window: int
+) -> float:
+    """Return the least cycles of the heads that share keys and values, in one sequence and layer.
+
+    The last ``queries`` of ``tokens`` tokens meet the tokens before them and themselves, at most
+    ``window`` of them. A query's row of the array takes a sum for each group of channels of every
+    tile of keys, two where keys have 8 bits, and no fewer cycles than a tile has columns; then as
+    many for its values.
+    """
+    p, channels = params, model.head_dim
+    sharing = model.num_attention_heads // model.num_key_value_heads
+    if queries == 1:
+        return max(
+            ceil(sharing / p.rows) * _tile_sums(p, channels, min(tokens, window), tokens),
+            _cache_cycles(p, channels, min(tokens, window)),
+        )
+    total = 0
+    for end in range(tokens - queries + p.rows, tokens + p.rows, p.rows):
+        last = min(end, tokens)
+        total += _tile_sums(p, channels, min(last, window), tokens)
+    return max(sharing * total, _cache_cycles(p, channels, min(tokens, window)))
+
+
+def _tile_sums(p: HarmoniaParams, channels: int, keys: int, tokens: int) -> int:
+    """Cycles of the array for a token tile that sees ``keys`` of a cache of ``tokens``."""
+    groups, across = ceil(channels / p.group), ceil(channels / p.columns)
+    tiles, units = ceil(keys / p.columns), ceil(keys / p.group)
+    long = sum(p.has_low(Operand.KEYS, unit, tokens) for unit in _ends(p, Operand.KEYS, tiles))
+    scores = (tiles - long) * max(groups, p.columns) + long * max(2 * groups, p.columns)
+    low = sum(p.has_low(Operand.VALUES, unit, tokens) for unit in _ends(p, Operand.VALUES, units))
+    return scores + across * max(units + low, p.columns)
+
+
+def _ends(p: HarmoniaParams, operand: Operand, units: int) -> list[int]:
+    """Return the units among which those of 8 bits are: the first, and the newest."""
+    first, last = p.initial_slots(operand), p.ring(operand) + 1
+    if units <= first + last:
+        return list(range(units))
+    return [*range(first), *range(units - last, units)]
+
+
+def _cache_cycles(p: HarmoniaParams, channels: int, keys: int) -> float:
+    """Return the cycles in which the memory port brings keys and values of one head."""
+    return cache_size(p.cache, keys, channels).bits / p.beat_bits

@@ -1,0 +1,82 @@
+"""Passes of whole models: the cycles are those of the programs that would run."""
+
+import json
+
+import pytest
+
+from tilewright.cli import main
+from tilewright.golden.harmonia_model.lines import Lines
+from tilewright.golden.harmonia_model.step import head_program, step_program
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.resolve import resolve
+from tilewright.sim.compiled_steps import compiled_plan, compiled_steps, compiled_time
+from tilewright.sim.llm import answer
+from tilewright.sim.models import resolve_model
+from tilewright.sim.schedule import program_time
+from tilewright.sim.step_programs import step_time
+from tilewright.sim.workload import Batch, Pass
+
+SMOLLM2 = resolve_model("smollm2-135m")
+
+
+def one(tokens, *, prompt=False, sequences=1):
+    return Pass(Batch(((sequences, tokens),)), None if prompt else 1)
+
+
+@pytest.mark.parametrize(
+    ("context", "prompt"),
+    [(1, False), (17, False), (300, False), (1, True), (20, True), (48, True)],
+)
+def test_three_layers_tell_how_long_all_take(context, prompt):
+    """Every instruction of every layer, against what is added up."""
+    params = HarmoniaParams()
+    plan = compiled_plan(params, SMOLLM2, context)
+    steps = list(compiled_steps(plan, context)) if prompt else [(context - 1, 1)]
+    assert sum(count for _, count in steps) == (context if prompt else 1)
+    found = compiled_time(plan, steps, 60)
+    lines = Lines(plan, 1 << 16)
+    whole = [step_program(plan, lines, first, count) for first, count in steps]
+    times = [program_time(params, program, 60) for program in whole]
+    layers = [time for name, time in found.items() if name != "head"]
+    for field in ("cycles", "load", "store", "gemm", "vector", "convert"):
+        assert sum(getattr(t, field) for t in layers) == sum(getattr(t, field) for t in times)
+    assert found["head"] == program_time(params, head_program(plan, lines), 60)
+
+
+def test_a_token_takes_what_its_programs_take():
+    """As ``tilewright run`` counts it: 2.6 times the formula, in which nothing else has a place."""
+    found = step_time(HarmoniaParams(), SMOLLM2, one(16), latency=100)
+    assert found.kind == "programs" and not found.missing
+    assert found.cycles == 822_514
+    assert list(found.parts) == ["projections", "attention", "feed-forward", "head"]
+    assert 2.4 < found.ratio < 2.8
+    assert all(part.cycles > part.bound > 0 for part in found.parts.values())
+    assert found.programs.gemm < found.cycles
+
+
+def test_longer_caches_and_prompts_take_longer():
+    times = [step_time(HarmoniaParams(), SMOLLM2, one(n)).cycles for n in (16, 256, 1024)]
+    assert times == sorted(times)
+    prompt = step_time(HarmoniaParams(), SMOLLM2, one(64, prompt=True))
+    assert times[0] < prompt.cycles < 64 * times[0]
+
+
+def test_an_answer_says_where_it_comes_from(capsys):
+    built = answer(SMOLLM2, "harmonia", context=16)
+    assert built.kind == "programs" and built.latency_ms > 2 * built.formula_ms
+    assert any("times the formula's bound" in remark for remark in built.remarks)
+    for system, settings in (("harmonia", {"bandwidth": "100GB/s"}), ("fp-fp", {})):
+        other = answer(SMOLLM2, system, settings=settings, context=16)
+        assert other.kind == "formula" and other.latency_ms == other.formula_ms
+        assert any(remark.startswith("formula only: ") for remark in other.remarks)
+    assert answer(SMOLLM2, "spr-hbm").kind == "" and answer(SMOLLM2, "spr-hbm").formula_ms is None
+    assert main(["llm", "smollm2-135m", "--system", "harmonia", "--context", "16", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kind"] == "programs"
+
+
+def test_a_narrow_port_takes_longer():
+    wide, narrow = (
+        step_time(resolve(spec), SMOLLM2, one(64)).cycles
+        for spec in ("harmonia", "harmonia,memory_channels=1,line_bytes=64,dma_lines=8")
+    )
+    assert narrow > 2 * wide
