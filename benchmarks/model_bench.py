@@ -23,7 +23,9 @@ from tilewright.sim.deca_stream import _stream
 from tilewright.sim.evaluations import EVALUATIONS
 from tilewright.sim.roofsurface import Surface
 from tilewright.sim.scoreboard import evaluate, scoreboard_claims
+from tilewright.sim.serving import Question
 from tilewright.sim.xeon import SYSTEMS
+from tilewright.studies.llm_sweep import run_llm_sweep
 
 POINTS = 1_000_000
 ROUNDS = 3
@@ -83,6 +85,12 @@ def scoreboard() -> None:
     evaluate()
 
 
+def sweep_of(model: str, **words: str) -> Callable[[], object]:
+    """A sweep as the command does it, on all cores, whose processes start too."""
+    axes = {"batch": range(1, 101), "context": range(100, 10100, 100)}
+    return lambda: run_llm_sweep(Question(model=model, **words), axes)  # type: ignore[arg-type]
+
+
 def process(command: list[str]) -> Callable[[], object]:
     return lambda: subprocess.run(command, check=True, capture_output=True)
 
@@ -93,6 +101,15 @@ def run(peers: dict[str, list[str]]) -> list[Result]:
         Result("all of Table 6", best(table6), 1.0),
         Result("tilewright llm, start to finish", best(process(OURS)), 1.0),
         Result("the whole scoreboard", best(scoreboard, 1), 60.0),
+        *(
+            Result(f"10,000 points of {model}, {words or 'decode'}", best(task, 1), 60.0)
+            for model, words, task in (
+                ("llama-3.1-8b", "", sweep_of("llama-3.1-8b")),
+                ("deepseek-v3", "", sweep_of("deepseek-v3")),
+                ("deepseek-v3", "prefill", sweep_of("deepseek-v3", phase="prefill")),
+                ("llama-3.1-8b", "on harmonia", sweep_of("llama-3.1-8b", system="harmonia")),
+            )
+        ),
     ]
     return results + [
         Result(f"{name}, start to finish", best(process(command), 1), None)

@@ -17,7 +17,7 @@ from tilewright.golden.deca.stream import stream_by_stores, stream_by_tepls
 from tilewright.golden.deca.tile_timing import even_tiles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
-from tilewright.sim.calibration import constant
+from tilewright.sim.calibration import cached, constant
 from tilewright.sim.inputs import measured
 from tilewright.sim.scheme import WeightScheme
 
@@ -83,6 +83,7 @@ class TileRate:
     missed: float  # share of lines that were neither in the L2 nor on their way
 
 
+@cached(1 << 14)
 def tile_rate(
     params: DecaParams,
     scheme: WeightScheme,

@@ -11,7 +11,7 @@ from tilewright.sim.area import silicon_mm2
 from tilewright.sim.cost import Cost
 from tilewright.sim.models import resolve_model
 from tilewright.sim.on_accelerator import step_on_accelerator
-from tilewright.sim.on_server import step_on_server
+from tilewright.sim.on_server import step_on_server, steps_on_server
 from tilewright.sim.scale_out import scaled_out
 from tilewright.sim.step import Step
 from tilewright.sim.target import Target, resolve_target, system_names
@@ -19,7 +19,7 @@ from tilewright.sim.workload import Batch, Pass
 
 __all__ = [
     *("PHASES", "LlmResult", "MemoryBytes", "answer", "answer_on", "answer_pass"),
-    "compare_systems",
+    *("answer_passes", "compare_systems", "step_of"),
 ]
 
 PHASES = ("decode", "prefill")
@@ -119,11 +119,15 @@ def answer_on(
     kv: str | None = None,
 ) -> LlmResult:
     """Return the same for a target that is already resolved."""
+    sequences = batch if isinstance(batch, Batch) else Batch(((batch, context),))
+    return answer_pass(target, model, step_of(sequences, phase), scheme=scheme, kv=kv)
+
+
+def step_of(batch: Batch, phase: str) -> Pass:
+    """Return the pass that is one step of a phase."""
     if phase not in PHASES:
         raise ValueError(unknown("phase", phase, PHASES))
-    sequences = batch if isinstance(batch, Batch) else Batch(((batch, context),))
-    work = Pass(sequences, None if phase == "prefill" else 1)
-    return answer_pass(target, model, work, scheme=scheme, kv=kv)
+    return Pass(batch, None if phase == "prefill" else 1)
 
 
 def answer_pass(
@@ -135,15 +139,40 @@ def answer_pass(
     kv: str | None = None,
 ) -> LlmResult:
     """Return the result of any pass: its rate is that of the tokens that it computes."""
-    on_device = step_on_accelerator if target.server is None else step_on_server
+    return answer_passes(target, model, [work], scheme=scheme, kv=kv)[0]
 
-    def run(shape: LlmShape, part: Pass) -> Step:
-        return on_device(shape, target, scheme, part, kv)
 
-    step = scaled_out(run, model, work, target.parallel)
+def answer_passes(
+    target: Target,
+    model: LlmShape,
+    works: Sequence[Pass],
+    *,
+    scheme: str | None = None,
+    kv: str | None = None,
+) -> list[LlmResult]:
+    """Return the results of many passes; those on one socket of a server are computed together."""
+    if not works:
+        return []
+    if target.server is not None and target.parallel.devices == 1:
+        steps = steps_on_server(model, target, scheme, works, kv)
+    else:
+        on_device = step_on_accelerator if target.server is None else step_on_server
+
+        def run(shape: LlmShape, part: Pass) -> Step:
+            return on_device(shape, target, scheme, part, kv)
+
+        steps = [scaled_out(run, model, work, target.parallel) for work in works]
+    area = silicon_mm2(target)
+    return [
+        _result(target, model, work, step, area) for work, step in zip(works, steps, strict=True)
+    ]
+
+
+def _result(
+    target: Target, model: LlmShape, work: Pass, step: Step, area: float | None
+) -> LlmResult:
     tokens, sequences = work.rows, work.batch
     joules = sum(step.joules_by_part.values())
-    area = silicon_mm2(target)
     return LlmResult(
         model=model.name,
         parameters=model.parameters,

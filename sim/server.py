@@ -4,85 +4,174 @@ GEMMs are those of ``tilewright.sim.xeon``. The rest, which no scheme touches, i
 cache, and the small kernels around them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.llm import LlmShape
-from tilewright.sim.calibration import constant
+from tilewright.sim.calibration import cached, constant
 from tilewright.sim.kv_format import KV_FORMATS, KvFormat, cache_bytes
 from tilewright.sim.scheme import WeightScheme
+from tilewright.sim.step import add_by_name
 from tilewright.sim.system import Server
-from tilewright.sim.workload import EXPERT, Batch, Gemm, Pass, attention, head, linear
-from tilewright.sim.xeon import PAPER_DECA, GemmTime, gemm, tile_cost
+from tilewright.sim.workload import EXPERT, Gemm, Pass, attention, head, linear
+from tilewright.sim.xeon import (
+    ACTIVATION_BYTES,
+    PAPER_DECA,
+    RESOURCES,
+    GemmTime,
+    gemm,
+    tile_cost,
+)
 
-__all__ = ["ServerStep", "run_step"]
+__all__ = ["Projections", "ServerSteps", "run_steps"]
 
 PLAIN = WeightScheme(name="bf16", config=TileConfig(code_bits=16))
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerStep:
-    """Time of one step, in seconds."""
+class Projections:
+    """The products with weights of one step: they follow from its rows, whatever the contexts."""
 
     products: tuple[GemmTime, ...]  # with compressed weights
     plain: tuple[GemmTime, ...]  # with bf16 weights: routers and the output head
-    kernels: float  # small ones between the GEMMs: a constant per layer and per token
-    attention: float  # scores, softmax and weighted values
-    cache: float  # every cached key and value passes once
 
-    @property
+    @cached_property
     def product_seconds(self) -> float:
         """Time of the compressed projections."""
         return sum(part.seconds for part in self.products)
 
-    @property
-    def rest(self) -> float:
+    @cached_property
+    def plain_seconds(self) -> float:
+        """Time of the others."""
+        return sum(part.seconds for part in self.plain)
+
+    @cached_property
+    def busy(self) -> dict[str, float]:
+        """Seconds for which the compressed projections keep each resource busy."""
+        return {
+            name: sum(p.seconds * p.tile.utilisation[name] for p in self.products)
+            for name in RESOURCES
+        }
+
+    @cached_property
+    def bound(self) -> str:
+        """What bounds the longest of the compressed projections."""
+        return max(self.products, key=lambda p: p.seconds).tile.bound
+
+    @cached_property
+    def ms_by_part(self) -> dict[str, float]:
+        """Milliseconds of all products by their names."""
+        parts = (*self.products, *self.plain)
+        return add_by_name((part.gemm.name, 1e3 * part.seconds) for part in parts)
+
+    def bytes_of(self, scheme: WeightScheme) -> tuple[float, float]:
+        """Return the bytes of compressed and of other weights that are read.
+
+        Of experts, those count that a token of this step chose.
+        """
+        packed, plain = (
+            sum(part.gemm.matrix for part in parts) for parts in (self.products, self.plain)
+        )
+        return scheme.bytes_of(packed), plain * ACTIVATION_BYTES
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSteps:
+    """Times of several steps, in seconds: each field has an entry for each of them."""
+
+    projections: tuple[Projections, ...]
+    kernels: NDArray[np.float64]  # small ones between the GEMMs: a constant per layer and per token
+    attention: NDArray[np.float64]  # scores, softmax and weighted values
+    cache: NDArray[np.float64]  # every cached key and value passes once
+    cache_bytes: NDArray[np.float64]
+
+    @cached_property
+    def product_seconds(self) -> NDArray[np.float64]:
+        """Time of the compressed projections."""
+        return np.array([part.product_seconds for part in self.projections])
+
+    @cached_property
+    def rest(self) -> NDArray[np.float64]:
         """Time of everything that is no GEMM with weights."""
         return self.kernels + self.attention + self.cache
 
-    @property
-    def seconds(self) -> float:
+    @cached_property
+    def seconds(self) -> NDArray[np.float64]:
         """Time of everything."""
-        return self.product_seconds + sum(part.seconds for part in self.plain) + self.rest
+        plain = np.array([part.plain_seconds for part in self.projections])
+        return self.product_seconds + plain + self.rest
 
 
-def run_step(
+def run_steps(
     machine: Server,
     engine: str,
     scheme: WeightScheme,
     model: LlmShape,
-    batch: Batch,
+    steps: Sequence[Pass],
     *,
-    new: int | None = 1,
     kv: KvFormat = KV_FORMATS["bf16"],
     params: DecaParams = PAPER_DECA,
-) -> ServerStep:
-    """Return the time of the last ``new`` tokens of each sequence, or with None of all of them.
+) -> ServerSteps:
+    """Return the time of each of these steps; those with as many rows share their projections.
 
     The output head and routers stay bf16. A token of a prompt meets half of it; attention is then
     matrix products in bf16, of which no published figure tells. Where a few tokens of a sequence
     are computed, the faster of both is taken, but no less than that of one token.
     """
-    step = Pass(batch, new)
-    rows = step.rows
-    parts = [*_grouped(model, linear(model, rows))]
-    plain = [part for part in parts if part.module == "router"] + [head(model, step.heads)]
+    rows = np.array([step.rows for step in steps])
     per_row = constant("layer_us_per_sequence") * 1e-6
-    if step.prompt or model.latent is not None:
-        meeting = _matrix_attention(machine, model, step)
-    else:
-        meeting = _token_attention(model, step)
-        if new != 1:
-            meeting = min(meeting, _matrix_attention(machine, model, step))
-            meeting = max(meeting, _token_attention(model, Pass(batch)))
-    return ServerStep(
+    stored = np.array([cache_bytes(model, step.batch, kv.bits) for step in steps], float)
+    return ServerSteps(
+        projections=tuple(
+            projections(machine, engine, scheme, model, step.rows, step.heads, params)
+            for step in steps
+        ),
+        kernels=model.num_hidden_layers * (machine.rate("layer_time") * 1e-6 + rows * per_row),
+        attention=_meetings(machine, model, steps),
+        cache=stored / (machine.bandwidth * machine.rate("stream")),
+        cache_bytes=stored,
+    )
+
+
+@cached(1 << 14)
+def projections(
+    machine: Server,
+    engine: str,
+    scheme: WeightScheme,
+    model: LlmShape,
+    rows: int,
+    heads: int,
+    params: DecaParams,
+) -> Projections:
+    """Return the products of ``rows`` tokens, ``heads`` of which go through the output head."""
+    parts = [*_grouped(model, linear(model, rows))]
+    plain = [part for part in parts if part.module == "router"] + [head(model, heads)]
+    return Projections(
         products=tuple(_products(machine, engine, scheme, params, parts)),
         plain=tuple(gemm(machine, "software", PLAIN, part) for part in plain),
-        kernels=model.num_hidden_layers * (machine.rate("layer_time") * 1e-6 + rows * per_row),
-        attention=meeting,
-        cache=cache_bytes(model, batch, kv.bits) / (machine.bandwidth * machine.rate("stream")),
     )
+
+
+def _meetings(machine: Server, model: LlmShape, steps: Sequence[Pass]) -> NDArray[np.float64]:
+    """Return the seconds of attention of each step."""
+    if model.latent is None and all(step.new == 1 for step in steps):
+        return _token_attention(model, steps)
+    return np.array([_meeting(machine, model, step) for step in steps])
+
+
+def _meeting(machine: Server, model: LlmShape, step: Pass) -> float:
+    if step.prompt or model.latent is not None:
+        return _matrix_attention(machine, model, step)
+    by_token = float(_token_attention(model, [step])[0])
+    if step.new == 1:
+        return by_token
+    least = float(_token_attention(model, [Pass(step.batch)])[0])
+    return max(min(by_token, _matrix_attention(machine, model, step)), least)
 
 
 def _products(
@@ -107,14 +196,26 @@ def _grouped(model: LlmShape, parts: list[Gemm]) -> Iterator[Gemm]:
         yield replace(part, outer=outer, count=layers)
 
 
-def _token_attention(model: LlmShape, step: Pass) -> float:
+def _token_attention(model: LlmShape, steps: Sequence[Pass]) -> NDArray[np.float64]:
     """A constant for each multiply-add: half of one for scores and half of one for values."""
-    pairs = sum(
-        part.macs
-        for sequences, tokens in step.batch.groups
-        for part in attention(model, sequences, step.queries(tokens), tokens)
+    groups = np.array(
+        [
+            (k, sequences, step.queries(tokens), tokens)
+            for k, step in enumerate(steps)
+            for sequences, tokens in step.batch.groups
+        ],
+        float,
     )
-    return pairs / 2 * constant("attention_ps_per_query_element") * 1e-12
+    number, sequences, queries, tokens = groups.T
+    near = model.sliding_layers if model.sliding_window is not None else 0
+    keys = (model.num_hidden_layers - near) * tokens
+    if near and model.sliding_window is not None:
+        keys = keys + near * np.minimum(tokens, model.sliding_window)
+    width = model.num_attention_heads * model.head_dim
+    # Whole numbers below 2^53 for any real model, so that no order of these products rounds.
+    pairs = sequences * queries * keys * width
+    found = np.bincount(number.astype(int), weights=pairs, minlength=len(steps))
+    return found * constant("attention_ps_per_query_element") * 1e-12
 
 
 def _matrix_attention(machine: Server, model: LlmShape, step: Pass) -> float:

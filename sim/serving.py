@@ -4,7 +4,7 @@ A :class:`Question` names everything that an answer depends on; :func:`ask` answ
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
@@ -13,13 +13,16 @@ from tilewright.golden.params.block import BlockParams, require
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.area import silicon_mm2
 from tilewright.sim.cost import Cost, Prices
-from tilewright.sim.llm import LlmResult, MemoryBytes, answer_on, answer_pass
+from tilewright.sim.llm import LlmResult, MemoryBytes, answer_on, answer_passes, step_of
 from tilewright.sim.models import resolve_model
 from tilewright.sim.speculation import Speculation, speculate
 from tilewright.sim.target import Target, resolve_target
 from tilewright.sim.workload import LONGEST_CONTEXT, MOST_SEQUENCES, MOST_TOKENS, Batch, Pass
 
-__all__ = ["GenerationResult", "Question", "ask", "distinct_remarks", "generate", "largest_batch"]
+__all__ = [
+    *("GenerationResult", "Question", "ask", "ask_steps", "distinct_remarks", "generate"),
+    "largest_batch",
+]
 
 EXACT = 256  # tokens of an answer whose steps are all counted; of more, as many and those between
 DEFAULT_CONTEXT = 1024
@@ -93,7 +96,36 @@ class Question:
 
 def ask(question: Question) -> LlmResult | GenerationResult:
     """Return the answer to a question."""
-    found = replace(_ask(question), settings=dict(question.settings or {}))
+    return _finished(question, _ask(question))
+
+
+def ask_steps(questions: Sequence[Question]) -> list[LlmResult | GenerationResult]:
+    """Return the answers to questions that differ in nothing but batch and context.
+
+    Plain steps are computed together, to the bit what :func:`ask` says of each.
+    """
+    first = questions[0]
+    alone = first.tokens is not None or first.within_ms is not None or first.draft is not None
+    if alone or len(questions) == 1:
+        return [ask(question) for question in questions]
+    for question in questions:
+        _check(question)
+    found = answer_passes(
+        _target(first),
+        resolve_model(first.model),
+        [step_of(_sequences(q), _phase(q)) for q in questions],
+        scheme=first.scheme,
+        kv=first.kv,
+    )
+    return [_finished(*pair) for pair in zip(questions, found, strict=True)]
+
+
+def _finished(
+    question: Question, found: LlmResult | GenerationResult
+) -> LlmResult | GenerationResult:
+    """Return an answer with what the user changed and what it costs."""
+    if question.settings:
+        found = replace(found, settings=dict(question.settings))
     if question.prices is None:
         return found
     cost = question.prices.cost(
@@ -104,16 +136,7 @@ def ask(question: Question) -> LlmResult | GenerationResult:
 
 def _ask(q: Question) -> LlmResult | GenerationResult:
     _check(q)
-    model = resolve_model(q.model)
-    target = resolve_target(
-        q.system,
-        engine=q.engine,
-        block=q.block,
-        latency=q.latency,
-        settings=q.settings,
-        tensor=q.tensor,
-        pipeline=q.pipeline,
-    )
+    model, target = resolve_model(q.model), _target(q)
     guess = _speculation(q)
     if q.tokens is not None and q.prompt is not None:
         batch = q.prompt if isinstance(q.prompt, Batch) else Batch(((_batch(q), q.prompt),))
@@ -127,9 +150,9 @@ def _ask(q: Question) -> LlmResult | GenerationResult:
             chunk=q.chunk,
             speculation=guess,
         )
-    context = DEFAULT_CONTEXT if q.context is None else q.context
-    phase = "decode" if q.phase is None else q.phase
+    phase = _phase(q)
     if q.within_ms is not None:
+        context = DEFAULT_CONTEXT if q.context is None else q.context
         assert isinstance(context, int)
         return largest_batch(
             target,
@@ -141,8 +164,30 @@ def _ask(q: Question) -> LlmResult | GenerationResult:
             kv=q.kv,
             speculation=guess,
         )
-    batch = context if isinstance(context, Batch) else Batch(((_batch(q), context),))
-    return one_step(target, model, batch, phase, scheme=q.scheme, kv=q.kv, speculation=guess)
+    return one_step(
+        target, model, _sequences(q), phase, scheme=q.scheme, kv=q.kv, speculation=guess
+    )
+
+
+def _target(q: Question) -> Target:
+    return resolve_target(
+        q.system,
+        engine=q.engine,
+        block=q.block,
+        latency=q.latency,
+        settings=q.settings,
+        tensor=q.tensor,
+        pipeline=q.pipeline,
+    )
+
+
+def _phase(q: Question) -> str:
+    return "decode" if q.phase is None else q.phase
+
+
+def _sequences(q: Question) -> Batch:
+    context = DEFAULT_CONTEXT if q.context is None else q.context
+    return context if isinstance(context, Batch) else Batch(((_batch(q), context),))
 
 
 def one_step(
@@ -219,21 +264,19 @@ def generate(
     """
     require(1 <= tokens <= LONGEST_CONTEXT, f"tokens must be 1..{LONGEST_CONTEXT}, not {tokens!r}")
 
-    def step(more: int) -> LlmResult:
-        """The step that meets ``more`` new tokens; without any the last one is a prompt's."""
-        return one_step(
-            target,
-            model,
-            prompts.longer(more),
-            scheme=scheme,
-            kv=kv,
-            speculation=speculation,
-        )
-
     passes = prompt_passes(target, model, prompts, chunk, scheme=scheme, kv=kv)
     first = passes[max(passes)]
-    last = step(tokens - 1) if tokens > 1 else first
-    later = {more: step(more) for more in _sampled(tokens - 1, model, prompts)}
+    sampled = _sampled(tokens - 1, model, prompts)
+    if speculation is None:
+        works = [Pass(prompts.longer(more)) for more in sampled]
+        steps = answer_passes(target, model, works, scheme=scheme, kv=kv)
+    else:
+        steps = [
+            speculate(target, model, prompts.longer(more), speculation, scheme=scheme, kv=kv)
+            for more in sampled
+        ]
+    later = dict(zip(sampled, steps, strict=True))
+    last = later[tokens - 1] if tokens > 1 else first
     milliseconds = _sum(later, lambda found: found.latency_ms / found.new_tokens)
     first_ms = _sum(passes, lambda found: found.latency_ms)
     joules = _sum(later, lambda found: _joules(found) / found.new_tokens) + _sum(passes, _joules)
@@ -291,15 +334,16 @@ def prompt_passes(
     ((sequences, length),) = prompts.groups
     count = -(-length // chunk)
 
-    def one(number: int) -> LlmResult:
+    def one(number: int) -> Pass:
         met = min(number * chunk, length)
-        work = Pass(Batch(((sequences, met),)), met - (number - 1) * chunk if number > 1 else None)
-        return answer_pass(target, model, work, scheme=scheme, kv=kv)
+        return Pass(Batch(((sequences, met),)), met - (number - 1) * chunk if number > 1 else None)
 
-    if count <= EXACT:
-        return {number: one(number) for number in range(1, count + 1)}
-    chosen = {1 + k * (count - 2) // EXACT for k in range(EXACT + 1)} | {count}
-    return {number: one(number) for number in sorted(chosen)}
+    chosen = set(range(1, count + 1))
+    if count > EXACT:
+        chosen = {1 + k * (count - 2) // EXACT for k in range(EXACT + 1)} | {count}
+    works = {number: one(number) for number in sorted(chosen)}
+    found = answer_passes(target, model, list(works.values()), scheme=scheme, kv=kv)
+    return dict(zip(works, found, strict=True))
 
 
 def _joules(found: LlmResult) -> float:

@@ -1,21 +1,26 @@
-"""Sweeps: one question for every combination of values of some of its fields."""
+"""Sweeps: one question for every combination of values of some of its fields.
+
+Points that differ in batch and context alone share one model and one system, and their steps are
+computed as columns of arrays.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import product
+from itertools import groupby, product
 from math import prod
 from typing import Any
 
 from tilewright.golden.params.block import require
 from tilewright.golden.params.names import unknown
 from tilewright.sim.llm import LlmResult
-from tilewright.sim.serving import GenerationResult, Question, ask
+from tilewright.sim.serving import GenerationResult, Question, ask_steps
 from tilewright.sim.system import QUANTITIES
 from tilewright.sim.target import ACCELERATOR_FIELDS
 
-__all__ = ["Point", "parse_axis", "points_of", "question_at", "row_of", "sweep"]
+__all__ = ["Point", "answers_of", "parse_axis", "points_of", "question_at", "row_of", "sweep"]
 
 NUMBERS = ("batch", "context", "prompt", "tokens", "tensor", "pipeline", "chunk", "guesses")
+COLUMNS = ("batch", "context")  # whose values share a model and a system
 WORDS = ("model", "system", "engine", "scheme", "kv", "phase", "draft")
 FIELDS = tuple(dict.fromkeys((*QUANTITIES, *ACCELERATOR_FIELDS)))  # of servers and accelerators
 MOST_POINTS = 1_000_000
@@ -97,6 +102,26 @@ def question_at(question: Question, point: Point) -> Question:
     return replace(question, **own)
 
 
+def answers_of(
+    question: Question,
+    points: Sequence[Point],
+    tick: Callable[[Point], None] = lambda point: None,
+) -> list[LlmResult | GenerationResult]:
+    """Return the answers at these points, in their order; ``tick`` is called after each."""
+    found: list[LlmResult | GenerationResult] = []
+    for _, group in groupby(points, key=_shared):
+        part = list(group)
+        found += ask_steps([question_at(question, point) for point in part])
+        for point in part:
+            tick(point)
+    return found
+
+
+def _shared(point: Point) -> list[tuple[str, int | str]]:
+    """What of a point decides on model and system."""
+    return [(name, value) for name, value in point.items() if name not in COLUMNS]
+
+
 def sweep(
     question: Question,
     axes: Mapping[str, Sequence[int | str]],
@@ -106,11 +131,11 @@ def sweep(
 
     ``tilewright.studies.llm_sweep`` does the same on many cores, or machines.
     """
-    found = []
-    for point in points_of(question, axes):
-        found.append(ask(question_at(question, point)))
+
+    def done(point: Point) -> None:
         tick(" ".join(f"{name}={value}" for name, value in point.items()))
-    return found
+
+    return answers_of(question, points_of(question, axes), done)
 
 
 def row_of(found: LlmResult | GenerationResult) -> dict[str, str | int | float | None]:

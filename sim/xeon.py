@@ -13,7 +13,7 @@ from typing import Literal
 from tilewright.golden.deca.cycles import expected_cycles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
-from tilewright.sim.calibration import constant
+from tilewright.sim.calibration import cached, constant
 from tilewright.sim.deca_stream import Integration, tile_rate
 from tilewright.sim.inputs import measured
 from tilewright.sim.measured_software import KERNELS, measured_cycles
@@ -91,6 +91,7 @@ def deca_cycles(params: DecaParams, scheme: WeightScheme) -> float:
     return measured("deca.cycles", _deca_cycles(params, scheme))
 
 
+@cached(1 << 14)  # products of one step share their rows, and many their inner dimension
 def tile_cost(
     machine: Server,
     engine: str,

@@ -11,8 +11,8 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.records import area_um2, deca_power_mw, deca_rate
 from tilewright.sim.roofsurface import Surface, explore, kernel
 from tilewright.sim.scheme import PAPER_SCHEMES, WeightScheme, resolve_weight_scheme
-from tilewright.sim.server import run_step
-from tilewright.sim.workload import Batch, Gemm
+from tilewright.sim.server import run_steps
+from tilewright.sim.workload import Batch, Gemm, Pass
 from tilewright.sim.xeon import (
     ISSUE_WIDTH,
     MATRIX_CYCLES,
@@ -62,8 +62,9 @@ def compression_factor(scheme: str) -> float:
 def gemm_share(system: str, batch: int, context: int) -> float:
     """Percent of the next-token time in the projections, uncompressed Llama-2-70B."""
     model, plain = resolve_model("llama-2-70b"), resolve_weight_scheme("bf16")
-    time = run_step(SYSTEMS[system], "software", plain, model, Batch(((batch, context),)))
-    return 100 * time.product_seconds / time.seconds
+    work = Pass(Batch(((batch, context),)))
+    time = run_steps(SYSTEMS[system], "software", plain, model, [work])
+    return float(100 * time.product_seconds[0] / time.seconds[0])
 
 
 def _table2(bandwidth: str) -> Surface:
@@ -144,9 +145,9 @@ def prefetch_order() -> bool:
 @evaluation(ClaimClass.PREDICTION)
 def next_token_ms(model: str, batch: int, scheme: str, engine: str) -> float:
     """Next-token time of Table 6, in milliseconds."""
-    work = Batch(((batch, TABLE6_CONTEXT),))
-    time = run_step(HBM, engine, resolve_weight_scheme(scheme), resolve_model(model), work)
-    return 1e3 * time.seconds
+    work = Pass(Batch(((batch, TABLE6_CONTEXT),)))
+    time = run_steps(HBM, engine, resolve_weight_scheme(scheme), resolve_model(model), [work])
+    return float(1e3 * time.seconds[0])
 
 
 @evaluation(ClaimClass.PREDICTION)

@@ -10,26 +10,35 @@ from tilewright.sim.calibration import constant
 from tilewright.sim.kv_format import KV_FORMATS, cache_bytes, resolve_kv_format
 from tilewright.sim.models import resolve_model
 from tilewright.sim.scheme import resolve_weight_scheme
-from tilewright.sim.server import run_step
-from tilewright.sim.workload import Batch, attention, total_macs
+from tilewright.sim.server import run_steps
+from tilewright.sim.workload import Batch, Pass, attention, total_macs
 
 HBM = xeon.SYSTEMS["spr-hbm"]
 MXFP4 = resolve_weight_scheme("mxfp4")
 BF16 = KV_FORMATS["bf16"]
 
 
+def run_step(machine, engine, scheme, model, batch, *, new=1, kv=BF16):
+    """One step, whose columns have one entry."""
+    found = run_steps(machine, engine, scheme, model, [Pass(batch, new)], kv=kv)
+    assert len(found.seconds) == 1
+    return found
+
+
 def step(name, batch, *, new=1, kv=BF16, engine="deca"):
-    model = resolve_model(name)
-    return run_step(HBM, engine, MXFP4, model, Batch(batch), new=new, kv=kv)
+    return run_step(HBM, engine, MXFP4, resolve_model(name), Batch(batch), new=new, kv=kv)
 
 
 def test_a_step_is_the_sum_of_its_parts():
     model, scheme = resolve_model("llama-2-70b"), resolve_weight_scheme("mxfp4")
     time = run_step(HBM, "deca", scheme, model, Batch(((4, 512),)))
     assert (
-        time.seconds == time.product_seconds + sum(part.seconds for part in time.plain) + time.rest
+        time.seconds
+        == sum(part.seconds for part in time.projections[0].products)
+        + sum(part.seconds for part in time.projections[0].plain)
+        + time.rest
     )
-    assert len(time.products) == 7
+    assert len(time.projections[0].products) == 7
 
 
 def test_the_rest_grows_with_batch_and_context_and_no_scheme_touches_it():
@@ -53,7 +62,7 @@ def test_attention_of_a_prompt_is_matrix_products():
     """Four times the work for twice the tokens, at no more than the peak of the matrix units."""
     scheme, model = resolve_weight_scheme("mxfp4"), resolve_model("llama-2-7b")
     rests = [
-        run_step(HBM, "deca", scheme, model, Batch(((1, 8192 << k),)), new=None).rest
+        run_step(HBM, "deca", scheme, model, Batch(((1, 8192 << k),)), new=None).rest[0]
         for k in range(3)
     ]
     first, second = np.diff(rests)
@@ -72,7 +81,7 @@ def test_contexts_add_up():
 
 def test_a_window_bounds_attention_and_cache():
     near, far = (step("mistral-7b-v0.1", ((1, tokens),)) for tokens in (4096, 16384))
-    assert near == far
+    assert near.seconds == far.seconds and near.cache_bytes == far.cache_bytes
     half = step("gemma-2-9b", ((1, 8192),)).attention
     assert half == pytest.approx(1.5 * step("gemma-2-9b", ((1, 4096),)).attention)
 
@@ -89,19 +98,19 @@ def test_prompts_meet_what_came_before_or_their_window():
 
 def test_the_chosen_experts_of_a_layer_are_one_product():
     experts = resolve_model("qwen3-30b-a3b").experts
-    found = {p.gemm.name: p for p in step("qwen3-30b-a3b", ((1, 100),)).products}
+    found = {p.gemm.name: p for p in step("qwen3-30b-a3b", ((1, 100),)).projections[0].products}
     gate = found["expert gate"].gemm
     assert (gate.rows, gate.outer, gate.count) == (1, 8 * 768, experts.layers)
     assert found["expert gate"].seconds >= 48 * constant("sync_us") * 1e-6
     # Of 16 tokens 128 uses: 82.4 distinct experts, some with one token and some with two.
-    gates = [p.gemm for p in step("qwen3-30b-a3b", ((16, 100),)).products]
+    gates = [p.gemm for p in step("qwen3-30b-a3b", ((16, 100),)).projections[0].products]
     gates = [g for g in gates if g.name == "expert gate"]
     assert sum(g.rows * g.outer for g in gates) == pytest.approx(128 * 768, rel=1e-4)
     assert sum(g.outer for g in gates) == pytest.approx(82.42 * 768, rel=1e-3)
 
 
 def test_routers_and_head_stay_plain():
-    names = [p.gemm.name for p in step("mixtral-8x7b", ((1, 100),)).plain]
+    names = [p.gemm.name for p in step("mixtral-8x7b", ((1, 100),)).projections[0].plain]
     assert names == ["router", "head"]
 
 

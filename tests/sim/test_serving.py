@@ -6,13 +6,16 @@ from itertools import pairwise
 import pytest
 
 from tilewright.sim import serving
+from tilewright.sim.accelerator import ACCELERATORS
 from tilewright.sim.calibration import constant
+from tilewright.sim.cost import Prices
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.server import _met
 from tilewright.sim.serving import GenerationResult, Question, ask
-from tilewright.sim.sweep import parse_axis, row_of, sweep
+from tilewright.sim.sweep import parse_axis, points_of, question_at, row_of, sweep
 from tilewright.sim.workload import Batch
+from tilewright.sim.xeon import SYSTEMS
 
 SMALL = "llama-3.2-1b"
 
@@ -290,28 +293,74 @@ def test_sweeps_that_are_refused(axes, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "system", "engine", "batches"),
+    "words",
     [
-        ("llama-2-70b", "spr-hbm", "deca", range(16, 80)),
-        ("deepseek-v2-lite", "gnr-mrdimm", "software", range(500, 513)),
-        *(
-            pytest.param(name, system, engine, range(1, 513), marks=pytest.mark.full)
-            for name in ("llama-2-70b", "llama-3.1-8b", "deepseek-v2-lite", "mixtral-8x7b")
-            for system, engine in (
-                *(("spr-hbm", "deca"), ("spr-hbm", "software"), ("spr-ddr", "deca")),
-                *(("gnr-mrdimm", "deca"), ("turin", "software")),
-            )
-        ),
+        {},
+        {"engine": "software", "system": "spr-ddr", "scheme": "bf8_30%", "kv": "int8"},
+        {"engine": "optimal", "kv": "harmonia", "prices": Prices(energy=0.2)},
+        {"system": "turin", "engine": "software", "settings": {"cores": "64"}},
+        {"phase": "prefill"},
+        {"tensor": 2, "pipeline": 2},
+        {"system": "harmonia"},
     ],
+    ids=str,
 )
-def test_batches_never_fall_off_a_cliff(name, system, engine, batches):
+@pytest.mark.parametrize("model", ["opt-125m", "gemma-3-1b", "deepseek-v2-lite", "mixtral-8x7b"])
+def test_columns_of_a_sweep_are_to_the_bit_what_each_point_is_alone(model, words):
+    question = Question(model=model, **words)
+    axes = {"batch": (1, 7, 64, 65, 300), "context": (1, 511, 512, 513, 4096)}
+    found = sweep(question, axes)
+    alone = [ask(question_at(question, point)) for point in points_of(question, axes)]
+    assert found == alone  # dataclasses: every number, word and remark
+    assert {type(row.latency_ms) for row in found} == {float}
+    assert len({row.latency_ms for row in found}) == len(found)
+
+
+def test_a_generation_is_the_sum_of_steps_that_are_asked_one_by_one():
+    """Its steps are one column; each is what a question about that context answers."""
+    found = ask(Question(model="gemma-3-1b", prompt=500, tokens=40, batch=3))
+    steps = [ask(Question(model="gemma-3-1b", batch=3, context=500 + k)) for k in range(1, 40)]
+    assert found.token_ms == pytest.approx(sum(s.latency_ms for s in steps) / 39, rel=1e-12)
+    assert found.last_token_ms == steps[-1].latency_ms
+
+
+MODELS = (  # dense, tiny, windows, latent attention, experts, both
+    *("llama-2-70b", "smollm2-135m", "gemma-3-27b", "deepseek-v2-lite", "mixtral-8x7b"),
+    "deepseek-v3",
+)
+
+
+@pytest.mark.parametrize("engine", ["software", "deca"])
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("model", MODELS)
+def test_batches_never_fall_off_a_cliff(model, system, engine):
     """A fault that was: 355 tokens a second at batch 63 and 246 at batch 64."""
-    question = Question(model=name, system=system, engine=engine, context=512)
-    found = sweep(question, {"batch": batches})
+    question = Question(model=model, system=system, engine=engine, context=512)
+    found = sweep(question, {"batch": range(1, 513)})
     times = [row.latency_ms for row in found]
     assert times == sorted(times)
     rates = [row.tokens_per_second for row in found]
     assert all(after > 0.95 * before for before, after in pairwise(rates))
+
+
+@pytest.mark.parametrize("system", ["anda", "harmonia", "fp-fp"])
+@pytest.mark.parametrize("model", MODELS)
+def test_an_array_takes_no_less_time_for_more_and_whole_rows_cost_alike(model, system):
+    """One sequence more than the rows of an array is another pass of it, as in its RTL.
+
+    So throughput falls there, and nowhere else where all products have as many rows.
+    """
+    rows = ACCELERATORS[system]().rows
+    found = sweep(Question(model=model, system=system, context=512), {"batch": range(1, 257)})
+    times = [row.latency_ms for row in found]
+    assert times == sorted(times)
+    shape = resolve_model(model)
+    if shape.experts is None and shape.latent is None:
+        for before, after in pairwise(found):
+            fuller = before.batch % rows == 0
+            assert fuller or after.tokens_per_second > 0.95 * before.tokens_per_second
+        whole = [row.tokens_per_second for row in found if row.batch % rows == 0]
+        assert all(after > 0.95 * before for before, after in pairwise(whole))
 
 
 def test_an_answer_that_rests_on_fitted_constants_says_so():

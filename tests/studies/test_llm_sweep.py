@@ -36,21 +36,25 @@ def test_a_cluster_gives_the_same():
 
 def test_a_sweep_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
     whole = sweep(QUESTION, AXES)
-    asked = []
+    asked, answers_of = [], llm_sweep.answers_of
 
-    def interrupted(question):
-        if len(asked) == 7:
+    def interrupted(question, points):
+        if asked:
             raise KeyboardInterrupt
-        asked.append(question)
-        return ask(question)
+        asked.extend(points)
+        return answers_of(question, points)
 
-    ask = llm_sweep.ask
-    monkeypatch.setattr(llm_sweep, "ask", interrupted)
+    monkeypatch.setattr(llm_sweep, "answers_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_llm_sweep(QUESTION, AXES, out=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1  # of three parts
     asked.clear()
-    monkeypatch.setattr(llm_sweep, "ask", lambda question: asked.append(1) or ask(question))
+
+    def counted(question, points):
+        asked.extend(points)
+        return answers_of(question, points)
+
+    monkeypatch.setattr(llm_sweep, "answers_of", counted)
     ticks = []
     found = run_llm_sweep(QUESTION, AXES, out=tmp_path, tick=lambda _, n: ticks.append(n))
     assert found == whole

@@ -19,8 +19,8 @@ from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
 from tilewright.sim.cost import Cost
 from tilewright.sim.llm import LlmResult, MemoryBytes
-from tilewright.sim.serving import GenerationResult, Question, ask
-from tilewright.sim.sweep import Point, points_of, question_at
+from tilewright.sim.serving import GenerationResult, Question
+from tilewright.sim.sweep import Point, answers_of, points_of
 from tilewright.studies.sweeps.runners import connect
 
 __all__ = ["from_json", "run_llm_sweep"]
@@ -28,7 +28,7 @@ __all__ = ["from_json", "run_llm_sweep"]
 Answer: TypeAlias = LlmResult | GenerationResult
 ROOT = Path(__file__).parents[1]
 SOURCES = ("golden", "sim", "synth/records", "kernels/records")
-PART = 250  # points: about half a second of work
+PART = 250  # points: a tenth of a second of work, or half of one where every point has other rows
 ALONE = 2000  # points that one process does sooner than others have started
 
 
@@ -100,11 +100,6 @@ def _run(
                     yield futures[done], done.result()
             finally:
                 pool.shutdown(cancel_futures=True)
-
-
-def answers_of(question: Question, points: Sequence[Point]) -> list[Answer]:
-    """Return the answers at these points."""
-    return [ask(question_at(question, point)) for point in points]
 
 
 def _key(question: Question, points: Sequence[Point]) -> str:
