@@ -122,7 +122,7 @@ def _package_energy(
     vector = time.rest / time.seconds
     if engine != "deca":  # else the DECA is what ``share`` tells of
         vector = np.minimum(1.0, vector + share["vector"])
-    watts = {
+    watts: dict[str, float | Column] = {
         "idle": machine.idle_power,
         "cores": machine.core_power,
         "vector units": machine.vector_power * vector,

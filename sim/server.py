@@ -214,7 +214,7 @@ def _token_attention(model: LlmShape, steps: Sequence[Pass]) -> NDArray[np.float
     width = model.num_attention_heads * model.head_dim
     # Whole numbers below 2^53 for any real model, so that no order of these products rounds.
     pairs = sequences * queries * keys * width
-    found = np.bincount(number.astype(int), weights=pairs, minlength=len(steps))
+    found = np.bincount(number.astype(int), pairs, len(steps)).astype(np.float64)
     return found * constant("attention_ps_per_query_element") * 1e-12
 
 
