@@ -166,9 +166,9 @@ class SparseLayer(DynamicLayer):
         super().crop(-tokens)
 
     def reset(self) -> None:
-        """Forget everything."""
-        self.packed = None
-        super().reset()
+        """Forget everything; some releases of Transformers keep the tokens as zeros."""
+        self.packed = self.keys = self.values = None
+        self.is_initialized = False
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         """Every sequence that often."""

@@ -240,7 +240,8 @@ def attention_of(implementation: str) -> Callable[..., tuple[Tensor, Tensor | No
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
     from transformers.models.llama.modeling_llama import eager_attention_forward
 
-    found: Callable[..., tuple[Tensor, Tensor | None]] = ALL_ATTENTION_FUNCTIONS.get_interface(
+    # A mapping in every release; the model was not made if the name is unknown.
+    found: Callable[..., tuple[Tensor, Tensor | None]] = ALL_ATTENTION_FUNCTIONS.get(
         implementation, eager_attention_forward
     )
     return found
