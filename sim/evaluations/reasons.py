@@ -10,7 +10,7 @@ from tilewright.sim.calibration import changed
 from tilewright.sim.claims import Claim, find_claim
 from tilewright.sim.evaluations import anda, deca, elements, harmonia
 from tilewright.sim.evaluations.registry import EVALUATIONS
-from tilewright.sim.measured import long_context_seconds, model_seconds
+from tilewright.sim.measured import long_context_seconds, model_seconds, pruned_cache_bound
 from tilewright.sim.records import area_um2, deca_power_mw, deca_rate, energy_fj
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import SYSTEMS, deca_cycles, tile_cost
@@ -198,7 +198,11 @@ def sparse_int8_is_ahead(claim: Claim) -> bool:
 
 
 @_reason
-def dense_attention_is_ahead(claim: Claim) -> bool:
-    """A token at 16K context, measured: our dense kernel, PyTorch's attention, and pruned."""
-    dense, stock = long_context_seconds("dense kernel"), long_context_seconds("PyTorch")
-    return dense < stock and stock / long_context_seconds("pruned") > claim.number
+def dense_cache_is_a_small_share(claim: Claim) -> bool:
+    """A token at 16K context: even at memory's own rate less than published could be gained.
+
+    Over PyTorch's attention, which takes about as long as the paper's dense kernel, the measured
+    gain is more than published.
+    """
+    gained = long_context_seconds("PyTorch") / long_context_seconds("pruned")
+    return pruned_cache_bound() < claim.number < gained

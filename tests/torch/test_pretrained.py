@@ -11,6 +11,7 @@ if find_spec("torch") is None or find_spec("transformers") is None:
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from tilewright.kernels import checkpoints
 from tilewright.torch import AndaConfig, HarmoniaConfig, ModuleError, quantize_, recipe_of
 from tilewright.torch.pretrained import TilewrightConfig
 
@@ -66,3 +67,10 @@ def test_what_does_not_fit_is_refused_by_the_modules_name(folder):
         AutoModelForCausalLM.from_pretrained(folder, quantization_config=config)
     with pytest.raises(ValueError, match="unknown method"):
         TilewrightConfig({"method": "andy"})
+
+
+def test_packed_folders_are_read_by_their_own_loader():
+    from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING as KNOWN
+
+    assert KNOWN[checkpoints.METHOD] is checkpoints.SparseConfig
+    assert KNOWN["tilewright"] is TilewrightConfig

@@ -28,7 +28,7 @@ from tilewright.kernels.torch_layers import SparseLinear, settled
 
 __all__ = ["CheckpointError", "SparseConfig", "convert", "count_steps", "describe"]
 
-METHOD = "tilewright"
+METHOD = "sparamx"  # tilewright.torch has its own, "tilewright"
 SHARD_BYTES = 2 << 30  # of weights in one file: what a conversion keeps in memory
 
 
