@@ -97,6 +97,19 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def peers(session: nox.Session) -> None:
+    """Exports are read by the tools that they are for: Python 3.12 or later, which two need.
+
+    LLMServingSim, which is no package, where LLMSERVINGSIM names a checkout of it.
+    """
+    install(session, "test")
+    session.install("zigzag-dse", "stream-dse", "accelforge", "pandas")
+    session.install("six")  # ZigZag imports it without saying so
+    # Warnings of theirs are no errors of ours.
+    session.run("pytest", "-W", "default", "tests/studies/test_exports_load.py", *session.posargs)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """The documentation site in out/docs, a warning is an error; the report beside it.
 

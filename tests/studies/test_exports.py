@@ -13,6 +13,7 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.target import resolve_target
 from tilewright.studies.exports.accelforge import accelforge_files
 from tilewright.studies.exports.serving_sim import serving_sim_files
+from tilewright.studies.exports.stream import stream_files
 from tilewright.studies.exports.zigzag import zigzag_files
 
 MODEL = resolve_model("llama-3.2-1b")
@@ -55,7 +56,7 @@ def test_prompts_of_a_bundle_are_those_of_passes():
     (time,) = (
         float(row["time_us"])
         for row in rows
-        if [row[n] for n in ("prefill_chunk", "prefill_key", "n_decode")] == ["1024", "512", "0"]
+        if [row[n] for n in ("prefill_chunk", "kv_prefill", "n_decode")] == ["1024", "0", "0"]
     )
     found = answer(MODEL, "spr-hbm", context=1024, phase="prefill").ms_by_part
     layers = MODEL.num_hidden_layers
@@ -76,6 +77,19 @@ def test_zigzag_has_our_array_and_memories(machine):
     assert dram["r_cost"] == pytest.approx(machine.memory_pj_per_bit * wide, rel=1e-3)
     mapping = yaml.safe_load(files["mapping.yaml"])
     assert mapping[0]["spatial_mapping"]["D1"] == [f"K, {machine.columns}"]
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_stream_has_zigzags_core_and_the_memory_behind_a_link(machine):
+    files = {name: yaml.safe_load(text) for name, text in stream_files(machine).items()}
+    whole = yaml.safe_load(zigzag_files(machine)["hardware.yaml"])
+    memories = files["core.yaml"]["memories"] | files["offchip.yaml"]["memories"]
+    assert memories == whole["memories"] and "dram" not in files["core.yaml"]["memories"]
+    assert files["core.yaml"]["operational_array"] == whole["operational_array"]
+    top = files["accelerator.yaml"]
+    assert top["cores"] == {0: "core.yaml", 1: "offchip.yaml"} and top["offchip_core_id"] == 1
+    (link,) = top["core_connectivity"]
+    assert link["bandwidth"] == pytest.approx(8 * machine.bandwidth / machine.clock, rel=1e-5)
 
 
 class Tagged(yaml.SafeLoader):

@@ -9,9 +9,9 @@ from tilewright.base.files import write_atomic
 from tilewright.cli.targets import add_target_arguments, target_of
 
 NAME = "export"
-HELP = "write a system for LLMServingSim, ZigZag or accelforge"
+HELP = "write a system for LLMServingSim, ZigZag, Stream or accelforge"
 EXAMPLE = "tilewright export serving-sim --model llama-3.1-8b --system spr-hbm --out perf"
-TOOLS = ("serving-sim", "zigzag", "accelforge")
+TOOLS = ("serving-sim", "zigzag", "stream", "accelforge")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
         files = serving_sim_files(target, model, scheme=args.scheme, kv=args.kv)
     else:
         from tilewright.studies.exports.accelforge import accelforge_files
+        from tilewright.studies.exports.stream import stream_files
         from tilewright.studies.exports.zigzag import zigzag_files
 
         for option in ("model", "kv"):
@@ -41,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
                 raise CommandError(f"--{option} is of serving-sim, not of {args.tool}")
         if target.server is not None:
             raise CommandError(f"{args.tool} takes accelerators; {target.system} is a server")
-        machine = target.accelerator(args.scheme)
-        files = (zigzag_files if args.tool == "zigzag" else accelforge_files)(machine)
+        write = {"zigzag": zigzag_files, "stream": stream_files, "accelforge": accelforge_files}
+        files = write[args.tool](target.accelerator(args.scheme))
     for name, text in files.items():
         write_atomic(args.out / name, text)
     written = [str(args.out / name) for name in files]

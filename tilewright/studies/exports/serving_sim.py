@@ -78,10 +78,7 @@ def serving_sim_files(
             ],
         ),
         f"{folder}/tp1/attention.csv": _csv(
-            (
-                *("layer", "prefill_chunk", "prefill_key", "n_decode", "kv_decode"),
-                *("decode_q_len", "time_us"),
-            ),
+            ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"),
             _attention(run, layers),
         ),
     }
@@ -101,21 +98,21 @@ def _dense(rows: Iterable[tuple[int, LlmResult]], layers: int) -> Iterator[tuple
 
 def _attention(
     run: Callable[[int, int, int | None], LlmResult], layers: int
-) -> Iterator[tuple[str | int | float, ...]]:
-    """Every prompt's chunk, alone and with every number of decoding sequences."""
-    chunks: dict[tuple[int, float], float] = {(0, 0.0): 0.0}
+) -> Iterator[tuple[int | float, ...]]:
+    """Every chunk of a prompt after every history, alone and beside sequences that decode."""
+    chunks: dict[tuple[int, int], float] = {(0, 0): 0.0}
     for chunk in _doubling(16, MOST_TOKENS, 4):
         for history in (0, *_doubling(256, LONGEST, 4)):
             found = run(1, history + chunk, None if not history else chunk)
-            chunks[chunk, history + chunk / 2] = _us(found, ATTENTION) / layers
+            chunks[chunk, history] = _us(found, ATTENTION) / layers
     steps: dict[tuple[int, int], float] = {(0, 0): 0.0}
     for sequences in _doubling(1, MOST_SEQUENCES, 4):
         for keys in _doubling(16, LONGEST, 4):
             steps[sequences, keys] = _us(run(sequences, keys, 1), ATTENTION) / layers
-    for (chunk, key), first in chunks.items():
+    for (chunk, history), first in chunks.items():
         for (sequences, keys), second in steps.items():
             if chunk or sequences:
-                yield "attention", chunk, key, sequences, keys, 1, first + second
+                yield chunk, history, sequences, keys, first + second
 
 
 def _doubling(low: int, high: int, factor: int = 2) -> list[int]:

@@ -1,4 +1,4 @@
-"""An accelerator as ZigZag's (and Stream's) YAML: its array, buffers and memory.
+"""An accelerator as ZigZag's YAML: its array, buffers and memory.
 
 ZigZag's array has one multiply-add a cycle and place, so that a PE which takes ``cycles`` for a
 group is as many places deep as it has multiply-adds a cycle, rounded down. JSON is YAML too.
@@ -9,18 +9,15 @@ from typing import Any
 
 from tilewright.sim.accelerator import Accelerator
 
-__all__ = ["zigzag_files"]
+__all__ = ["zigzag_files", "zigzag_hardware"]
 
 ACCUMULATOR_BITS = 32
 
 
-def zigzag_files(machine: Accelerator) -> dict[str, str]:
-    """Return the files ``hardware.yaml`` and ``mapping.yaml``."""
-    deep = max(1, int(machine.group / machine.cycles(machine.lengths["qkv"])))
-    rate = machine.mac_rate
-    watts = sum(machine.power.values())
-    sizes = [machine.columns, machine.rows, deep]
-    hardware = {
+def zigzag_hardware(machine: Accelerator) -> dict[str, Any]:
+    """Return what ``hardware.yaml`` says."""
+    deep = _sizes(machine)[2]
+    return {
         "name": machine.name,
         "memories": {
             "accumulator": _memory(ACCUMULATOR_BITS, 0.0, ACCUMULATOR_BITS, ("O",), ["D3"]),
@@ -48,12 +45,22 @@ def zigzag_files(machine: Accelerator) -> dict[str, str]:
             ),
         },
         "operational_array": {
-            "unit_energy": watts / (rate * machine.clock) * 1e12,  # pJ
+            "unit_energy": sum(machine.power.values()) / (machine.mac_rate * machine.clock) * 1e12,
             "unit_area": 1,
             "dimensions": ["D1", "D2", "D3"],
-            "sizes": sizes,
+            "sizes": _sizes(machine),
         },
     }
+
+
+def _sizes(machine: Accelerator) -> list[int]:
+    deep = max(1, int(machine.group / machine.cycles(machine.lengths["qkv"])))
+    return [machine.columns, machine.rows, deep]
+
+
+def zigzag_files(machine: Accelerator) -> dict[str, str]:
+    """Return the files ``hardware.yaml`` and ``mapping.yaml``."""
+    sizes = _sizes(machine)
     mapping = [
         {
             "name": "default",
@@ -65,7 +72,7 @@ def zigzag_files(machine: Accelerator) -> dict[str, str]:
         }
     ]
     return {
-        "hardware.yaml": json.dumps(hardware, indent=2) + "\n",
+        "hardware.yaml": json.dumps(zigzag_hardware(machine), indent=2) + "\n",
         "mapping.yaml": json.dumps(mapping, indent=2) + "\n",
     }
 

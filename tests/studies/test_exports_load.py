@@ -1,0 +1,121 @@
+"""Our exports are read by the tools that they are for, where those are installed (`nox -s peers`).
+
+LLMServingSim is no package: ``LLMSERVINGSIM`` is the folder of a checkout of it.
+"""
+
+import logging
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright.sim.accelerator import anda, baseline, harmonia
+from tilewright.sim.gemm import gemm_results
+from tilewright.sim.llm import answer
+from tilewright.sim.models import resolve_model
+from tilewright.sim.own_accelerator import read_accelerator
+from tilewright.sim.target import resolve_target
+from tilewright.sim.workload import Gemm
+from tilewright.studies.exports.accelforge import accelforge_files
+from tilewright.studies.exports.serving_sim import serving_sim_files
+from tilewright.studies.exports.stream import stream_files
+from tilewright.studies.exports.zigzag import zigzag_files
+
+OWN = Path(__file__).parents[2] / "examples" / "own_designs" / "mx_accelerator.toml"
+MACHINES = [anda(), harmonia(), baseline("fp-fp"), read_accelerator(OWN)]
+
+
+def written(files, folder):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_zigzag_counts_about_our_cycles(machine, tmp_path):
+    pytest.importorskip("zigzag", reason="to get it: pip install zigzag-dse six")
+    from zigzag.api import get_hardware_performance_zigzag
+
+    logging.disable(logging.CRITICAL)
+    written(zigzag_files(machine), tmp_path)
+    layer = {
+        "id": 0,
+        "name": "gemm",
+        "operator_type": "Gemm",
+        "equation": "O[b][k]+=W[k][c]*I[b][c]",
+        "dimension_relations": [],
+        "loop_dims": ["B", "K", "C"],
+        "loop_sizes": [512, 1024, 1024],
+        "operand_precision": {"W": 4, "I": 8, "O": 32, "O_final": 8},
+        "operand_source": {"I": 0, "W": 0},
+    }
+    _, cycles, *_ = get_hardware_performance_zigzag(
+        [layer],
+        str(tmp_path / "hardware.yaml"),
+        str(tmp_path / "mapping.yaml"),
+        opt="latency",
+        dump_folder=str(tmp_path / "dump"),
+        pickle_filename=str(tmp_path / "found.pickle"),
+        loma_show_progress_bar=False,
+    )
+    own = str(OWN) if machine.name == OWN.stem else machine.name
+    product = Gemm(name="gemm", module="qkv", rows=512, inner=1024, outer=1024)
+    (ours,) = gemm_results([product], resolve_target(own))
+    assert 1.0 < cycles / (ours.milliseconds * machine.clock / 1e3) < 1.2
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_stream_reads_core_and_memory(machine, tmp_path):
+    pytest.importorskip("stream", reason="to get it: pip install stream-dse six")
+    from stream.stages.parsing.accelerator_parser import parse_accelerator
+
+    written(stream_files(machine), tmp_path)
+    found = parse_accelerator(str(tmp_path / "accelerator.yaml"))
+    assert (found.name, found.offchip_core_id) == (machine.name, 1)
+    assert [core.core_type for core in found.cores.node_list] == [
+        "zigzag.compute",
+        "zigzag.offchip",
+    ]
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_accelforge_reads_the_architecture(machine, tmp_path):
+    accelforge = pytest.importorskip("accelforge", reason="to get it: pip install accelforge")
+    written(accelforge_files(machine), tmp_path)
+    found = accelforge.Spec.from_yaml(str(tmp_path / "arch.yaml")).arch
+    names = [node.name for node in found.nodes]
+    assert names == ["MainMemory", "ActivationBuffer", "WeightBuffer", "Array", "PE"]
+
+
+@pytest.mark.parametrize("system", ["spr-hbm", "harmonia"])
+def test_llmservingsim_adds_up_to_our_step(system, tmp_path, monkeypatch):
+    """Layers, head and attention as its trace looks them up, for 16 sequences of 1024 tokens."""
+    checkout = os.environ.get("LLMSERVINGSIM")
+    if not checkout:
+        pytest.skip("LLMSERVINGSIM names no checkout of LLMServingSim 2")
+    shutil.copytree(Path(checkout) / "profiler" / "models", tmp_path / "profiler" / "models")
+    (tmp_path / "serving").mkdir()
+    model = resolve_model("llama-3.1-8b")
+    written(serving_sim_files(resolve_target(system), model), tmp_path / "profiler" / "perf")
+    monkeypatch.setattr(sys, "path", [checkout, *sys.path])
+    monkeypatch.chdir(tmp_path / "serving")  # from where it looks for profiles
+    from serving.core import trace_generator as trace
+
+    data = trace._load_perf_db(system, model.name, "bf16", {1}, "llama")
+
+    def time(layer):
+        kind = trace._layer_category(data, layer)
+        if kind == "attention":
+            return trace._lookup_attention(data, 1, 0, 0, 16, 1024)
+        look = trace._lookup_per_sequence if kind == "per_sequence" else trace._lookup_dense
+        return look(data, layer, 1, 16)
+
+    order = data["architecture"]["sequence"]
+    layer = sum(time(n) for part in ("pre_attn", "post_attn", "mlp_dense") for n in order[part])
+    once = sum(time(n) for part in ("prologue", "head") for n in order[part])
+    ours = answer(model, system, batch=16).latency_ms
+    assert (model.num_hidden_layers * layer + once) / 1e6 == pytest.approx(ours, rel=1e-4)
