@@ -348,10 +348,13 @@ def test_batches_never_fall_off_a_cliff(model, system, engine):
 def test_an_array_takes_no_less_time_for_more_and_whole_rows_cost_alike(model, system):
     """One sequence more than the rows of an array is another pass of it, as in its RTL.
 
-    So throughput falls there, and nowhere else where all products have as many rows.
+    So throughput falls there, and nowhere else where all products have as many rows. Answers of
+    programs and of the formula are not compared with each other.
     """
     rows = ACCELERATORS[system]().rows
-    found = sweep(Question(model=model, system=system, context=512), {"batch": range(1, 257)})
+    question = Question(model=model, system=system, context=512)
+    found = [f for f in sweep(question, {"batch": range(1, 257)}) if f.kind == "formula"]
+    assert len(found) >= 255
     times = [row.latency_ms for row in found]
     assert times == sorted(times)
     shape = resolve_model(model)
