@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden.bits import encode
 from tilewright.golden.harmonia_machine.layout import halves_rows, to_bytes, weight_rows
+from tilewright.golden.harmonia_model.choice import choice_tables
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import MATRICES, Matrix, Plan
 from tilewright.golden.harmonia_model.quantised import halved, layer_matrix
@@ -36,6 +37,10 @@ def constants(
             yield f"layers.{number}.{name}", first + lines.matrices[name], data
     yield "head", lines.head, _matrix(plan, plan.matrices["head"], head)
     yield "final_norm", lines.final_norm, _gain(plan, model.final_norm.gain)
+    for name, line, data in zip(
+        ("choice.places", "choice.parts"), lines.choice_tables, choice_tables(plan), strict=True
+    ):
+        yield name, line, data
     yield "rotations", lines.rotation(0), _rotations(plan, model)
 
 

@@ -62,12 +62,17 @@ class Lines:
         return self.head + matrix.parts * matrix.part_lines
 
     @cached_property
-    def _rotations(self) -> int:
-        return self.final_norm + self._halves(self.plan.width_words)
+    def choice_tables(self) -> tuple[int, int]:
+        """Numbers that count down: over the elements of a part of the head, and over its parts."""
+        plan = self.plan
+        first = self.final_norm + self._halves(plan.width_words)
+        words = 1 + plan.matrices["head"].part_tiles * plan.params.tile_words
+        return first, first + self._halves(words)
 
     def rotation(self, tile: int) -> int:
         """Cosines of a token tile; the sines follow."""
-        return self._rotations + tile * 2 * self._halves(self.plan.rotated_words)
+        first = self.choice_tables[1] + self._halves(self.plan.head_parts)
+        return first + tile * 2 * self._halves(self.plan.rotated_words)
 
     @property
     def sines(self) -> int:
@@ -89,8 +94,13 @@ class Lines:
         return self.state + tile * self._halves(self.plan.width_words)
 
     @cached_property
-    def logits(self) -> int:
+    def choice(self) -> int:
+        """Part and place of the largest logit, a word each."""
         return self.tokens(self.plan.step_tiles)
+
+    @cached_property
+    def logits(self) -> int:
+        return self.choice + self._halves(2)
 
     @cached_property
     def logit_part(self) -> int:

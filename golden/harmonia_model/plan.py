@@ -271,6 +271,12 @@ class Plan:
         found = {name: self._matrix(name, *size, self.weight_bits) for name, size in sizes.items()}
         return found | {"head": self._matrix("head", c.vocab_size, width, self.head_bits)}
 
+    @cached_property
+    def head_parts(self) -> int:
+        """Parts of the head that hold words of the vocabulary; what fills it up holds none."""
+        matrix = self.matrices["head"]
+        return -(-self.config.vocab_size // (matrix.part_tiles * self.params.columns))
+
     def _matrix(self, name: str, outputs: int, inputs: int, bits: int) -> Matrix:
         p = self.params
         groups, tiles = groups_of(p, inputs) * (bits // 4), tiles_of(p, outputs)

@@ -1,4 +1,4 @@
-"""The programs of a model: steps of tokens through all layers, and the vocabulary head.
+"""Steps of tokens through all layers: the programs of prefill and decode.
 
 A step's tokens enter, and leave, in lines of external memory; so does the cache. Token t lies in
 bank t mod ``rows`` all the way. Offsets of keys are learned from the first step's tokens, and again
@@ -14,7 +14,7 @@ from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode
 from tilewright.golden.params.machine import Kind
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["head_program", "layer_parts", "step_program"]
+__all__ = ["layer_parts", "step_program"]
 
 _CACHE = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
 
@@ -371,42 +371,3 @@ class _Step:
         b.activations(gate, inner, 0, plan.matrices["down"].copies)
         b.product("down", [(0, spare, lanes)], then)
         b.work(Operation.ADD, tokens, tokens, spare, elements=width)
-
-
-def head_program(
-    plan: Plan, lines: Lines, tile: int = 0, *, parts: int | None = None
-) -> list[Instruction]:
-    """Logits of all banks of a token tile that has left the last layer: norm and head.
-
-    With ``parts`` only so many parts of the vocabulary.
-    """
-    b, matrix = Writer(plan, lines), plan.matrices["head"]
-    width, words = plan.config.hidden_size, plan.width_words
-    gain, normed, logits = words, 2 * words, 3 * words
-    b.all_lanes()
-    b.bring_part(matrix, lines.head, 0, 0)
-    b.bring(Memory.FP16, 0, words, lines.tokens(tile))
-    b.bring(Memory.FP16, gain, words, lines.final_norm)
-    b.norm(0, gain, normed, width)
-    b.activations(normed, width, 0, matrix.copies)
-    # The parts in pairs, one in each half; behind the last one comes what follows the head.
-    b.emit(
-        Opcode.LOOP,
-        count=(matrix.parts if parts is None else parts) // 2,
-        body=8,
-        stride1=2 * matrix.part_lines,
-        stride2=2 * lines.logit_part,
-        stride3=0,
-    )
-    body = len(b.program)
-    rows = matrix.part_tiles * plan.params.tile_words
-    for part in range(2):
-        b.multiply_part(matrix, part, 0, logits)
-        row, line = plan.half_row(1 - part), lines.head + (part + 1) * matrix.part_lines
-        b.bring(Memory.OPERANDS, row, matrix.part_rows, line, LAYER_INDEX)
-        b.bring(Memory.SCALES, row, matrix.part_rows, line + matrix.scale_lines, LAYER_INDEX)
-        line = lines.logits + part * lines.logit_part
-        b.keep(Memory.FP16, logits, rows, line, CACHE_INDEX)
-    assert len(b.program) - body == 8
-    b.emit(Opcode.HALT)
-    return b.program

@@ -65,6 +65,7 @@ class Writer(Builder):
         kind: Kind = Kind.TENSOR,
         a_kind: Kind = Kind.TENSOR,
         scale: int = ONE,
+        destination_index: int = 0,
     ) -> None:
         self.emit(
             Opcode.VECTOR,
@@ -78,6 +79,7 @@ class Writer(Builder):
             scale=scale,
             causal_limit=0,
             total=0,
+            destination_index=destination_index,
         )
 
     def norm(self, source: int, gain: int, destination: int, elements: int) -> None:
@@ -109,7 +111,9 @@ class Writer(Builder):
         self.bring(Memory.OPERANDS, row, matrix.part_rows, line, index)
         self.bring(Memory.SCALES, row, matrix.part_rows, line + matrix.scale_lines, index)
 
-    def multiply_part(self, matrix: Matrix, half: int, source: int, destination: int) -> None:
+    def multiply_part(
+        self, matrix: Matrix, half: int, source: int, destination: int, maxima: int | None = None
+    ) -> None:
         row = self.plan.half_row(half)
         self.gemm(
             Operand.WEIGHTS,
@@ -119,6 +123,7 @@ class Writer(Builder):
             destination=destination,
             groups=matrix.groups,
             tiles=matrix.part_tiles,
+            maxima=maxima,
         )
 
     def product(self, name: str, places: list[tuple[int, int, list[int]]], then: str) -> None:

@@ -18,13 +18,14 @@ from tilewright.golden.harmonia_model.fast_vector import (
     reduced,
     table,
 )
+from tilewright.golden.harmonia_model.head import head_program
 from tilewright.golden.harmonia_model.image import constants, logits_of, put_tokens
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.machine import ModelMachine
 from tilewright.golden.harmonia_model.plan import Plan
 from tilewright.golden.harmonia_model.quantised import codes, halved, quantised_model
 from tilewright.golden.harmonia_model.reference import Reference
-from tilewright.golden.harmonia_model.step import head_program, step_program
+from tilewright.golden.harmonia_model.step import step_program
 from tilewright.golden.llm.tiny import SHAPES, tiny_model
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.machine.vector import elementwise, reduce_tensor

@@ -90,6 +90,19 @@ def test_choices_are_the_engines(compiled):
     assert generate(Runner(folder), prompt, 3).tokens == want
 
 
+def test_the_machine_chooses(compiled):
+    """The likeliest token is in memory beside the logits, and is what a run goes on with."""
+    folder = open_folder(compiled)
+    runner = Runner(folder)
+    assert folder.manifest["choice"] == "machine"
+    for tokens in ([1, 2, 3], [9], [4]):
+        logits = runner.feed(tokens)
+        assert runner.choice == logits.argmax()
+    runner.memory[folder.lines.choice * folder.plan.params.line_bytes :][:64] = 0xFF  # NaN
+    with pytest.raises(CommandError, match=r"^token 5: a logit is NaN or infinite"):
+        runner._chosen(0)
+
+
 def test_layers_and_a_timeline(compiled, tmp_path, capsys):
     """Layers of the last step, and what every unit did in all programs, in microseconds."""
     file = tmp_path / "trace.json"
@@ -196,7 +209,7 @@ def test_no_manifest(tmp_path, copied):
     (copied / "manifest.json").write_text("{}")
     broken(copied, r"manifest\.json is no manifest")
     (copied / "manifest.json").write_text('{"format": 0, "block": ""}')
-    broken(copied, "has format 0, not 1")
+    broken(copied, "has format 0, not 2")
 
 
 def test_a_memory_error_and_a_restart(compiled, tmp_path, capsys):

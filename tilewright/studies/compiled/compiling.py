@@ -15,11 +15,13 @@ from tilewright.base.files import replace_directory
 from tilewright.golden.harmonia_machine.assembler import disassemble
 from tilewright.golden.harmonia_machine.hazards import first_hazard
 from tilewright.golden.harmonia_machine.isa import Instruction
+from tilewright.golden.harmonia_model.choice import HeadRows
+from tilewright.golden.harmonia_model.head import head_program
 from tilewright.golden.harmonia_model.image import constants
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import Plan
 from tilewright.golden.harmonia_model.quantised import quantised_model
-from tilewright.golden.harmonia_model.step import head_program, step_program
+from tilewright.golden.harmonia_model.step import step_program
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.tokenizer_file import tokenizer_data
@@ -41,7 +43,8 @@ __all__ = ["CONTEXT", "GROUP", "CompiledModel", "Options", "compile_model", "com
 
 CONTEXT = 256  # tokens
 GROUP = 64  # weights that share a scale
-_SOURCES = ("image", "lines", "plan", "quantised", "step", "writer")  # what an image depends on
+# What an image depends on.
+_SOURCES = ("choice", "head", "image", "lines", "plan", "quantised", "step", "writer")
 Tick = Callable[[str], None]
 
 
@@ -187,13 +190,17 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         "head_bits": plan.head_bits,
         "scale_group": options.group,
         "activations": f"block floating point, 8-bit mantissas, groups of {params.group}",
+        "choice": "host" if HeadRows.of(plan) is None else "machine",
         "cache": asdict(params.cache),
         "shape": asdict(model.config),
         "line_bytes": params.line_bytes,
         "program_lines": lines.program_lines,
         "lines": {
             name: getattr(lines, name)
-            for name in ("layers", "layer", "head", "programs", "state", "caches", "cache", "end")
+            for name in (
+                *("layers", "layer", "head", "programs", "state", "choice", "logits", "caches"),
+                *("cache", "end"),
+            )
         },
         "files": {name: sha256((folder / name).read_bytes()) for name in files},
         "steps": steps,

@@ -29,7 +29,7 @@ from tilewright.golden.params.vector import Operation
 
 __all__ = ["FORMAT", "ModelFolder", "instruction_set", "open_folder", "sha256"]
 
-FORMAT = 1  # of the manifest
+FORMAT = 2  # of the manifest
 IMAGE, MANIFEST, EMBEDDING = "image.bin", "manifest.json", "embedding.npy"
 TOKENIZER, LISTING = "tokenizer.json", "listing.txt"
 

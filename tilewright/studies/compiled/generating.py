@@ -111,7 +111,8 @@ def generate(
 ) -> Generation:
     """Feed ``prompt``, then token after token; ``tell`` hears of all found whenever one is chosen.
 
-    The most likely one is chosen, or with a ``temperature`` one at random, by the host. ``begun``
+    The most likely one is chosen, by the machine where its program has room for that, or with a
+    ``temperature`` one at random, by the host. ``begun``
     are tokens that an earlier run has found, whose state the runner has been given.
     """
     if tokens <= len(begun):
@@ -121,7 +122,11 @@ def generate(
     prefilled = first if begun else len(runner.runs)
     while True:
         # A generator for each place, so that a run that goes on chooses as one without a break.
-        found.append(chosen(logits, temperature, np.random.default_rng((seed, len(found)))))
+        if temperature <= 0 and runner.choice is not None:
+            found.append(runner.choice)
+        else:
+            rng = np.random.default_rng((seed, len(found)))
+            found.append(chosen(logits, temperature, rng))
         tell(found)
         if len(found) == tokens:
             break

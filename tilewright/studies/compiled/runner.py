@@ -1,7 +1,8 @@
 """A compiled model on the golden accelerator: programs are started as a host starts them.
 
 The host puts embeddings of the tokens into external memory, starts a step's program at its line,
-and, where it wants to know what follows, the head's. Nothing else passes between the two.
+and, where it wants to know what follows, the head's, which leaves the likeliest token and all
+logits. Nothing else passes between the two.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.harmonia_machine.cycles import program_cycles
+from tilewright.golden.harmonia_model.choice import HeadRows, choice_of
 from tilewright.golden.harmonia_model.image import logits_of, put_tokens
 from tilewright.golden.harmonia_model.machine import ModelMachine
 from tilewright.golden.machine.machine import Outcome
@@ -59,6 +61,8 @@ class Runner:
         self.machine = ModelMachine(self.plan, self.lines, self.memory)
         self.runs: list[ProgramRun] = []
         self.outcome: Outcome | None = None  # of the last program
+        self.chooses = HeadRows.of(self.plan) is not None  # or the host does, among the logits
+        self.choice: int | None = None  # the likeliest token behind the last ones, by the machine
         self.clock = harmonia(self.plan.params).clock  # Hz
         self.listen: Callable[[ProgramRun], None] = lambda run: None  # hears of every program
 
@@ -85,7 +89,10 @@ class Runner:
         rows = self.plan.params.rows
         last = self.runs[-1]
         newest = last.first + last.tokens - 1
-        return self._head(newest // rows - last.first // rows)[newest % rows]
+        logits = self._head(newest // rows - last.first // rows)[newest % rows]
+        if self.chooses:
+            self.choice = self._chosen(newest % rows)
+        return logits
 
     def score(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """The same for every token: (tokens, vocabulary)."""
@@ -124,6 +131,12 @@ class Runner:
     def _head(self, tile: int) -> NDArray[np.float32]:
         self._start("head", self.position - 1, 1, self.folder.heads[tile][0])
         return logits_of(self.plan, self.lines, self.memory)
+
+    def _chosen(self, bank: int) -> int:
+        try:
+            return choice_of(self.plan, self.lines, self.memory, bank)
+        except ValueError as error:
+            raise CommandError(f"token {self.position}: {error}") from None
 
     def _start(self, kind: str, first: int, tokens: int, line: int) -> None:
         outcome = self.machine.run_stream(line)
