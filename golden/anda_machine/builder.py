@@ -235,6 +235,40 @@ class Builder(BaseBuilder[Instruction]):
             destination=into.row if isinstance(into, Tensor) else into.number,
             elements=tensors[0].elements if tensors else 0,
             scale=int(encode(FP16, scale)),
+            results=0,
+            step=0,
+            pitch=0,
+        )
+
+    def attend(
+        self,
+        operation: Operation,
+        a: int,
+        b: int,
+        *,
+        into: int,
+        elements: int,
+        results: int,
+        step: int = 1,
+        pitch: int = 1,
+        scale: float = 1.0,
+        **indices: int,
+    ) -> None:
+        """Emit DOTS or WEIGH on rows; ``indices`` are fields that name index registers."""
+        self.emit(
+            Opcode.VECTOR,
+            operation=int(operation),
+            a_kind=int(Kind.TENSOR),
+            b_kind=int(Kind.TENSOR),
+            a=a,
+            b=b,
+            destination=into,
+            elements=elements,
+            scale=int(encode(FP16, scale)),
+            results=results,
+            step=step,
+            pitch=pitch,
+            **indices,
         )
 
     def softmax(self, x: Tensor) -> Tensor:

@@ -9,7 +9,13 @@ from the one in which it is issued to the first in which its unit is idle; when 
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright.golden.anda_machine.isa import Formats, Instruction, extents, groups_of
+from tilewright.golden.anda_machine.isa import (
+    Formats,
+    Instruction,
+    attention_beats,
+    extents,
+    groups_of,
+)
 from tilewright.golden.machine.clock import (
     Task,
     Work,
@@ -17,8 +23,8 @@ from tilewright.golden.machine.clock import (
     move_task,
     regions_of,
     schedule,
-    vector_cycles,
 )
+from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.params.anda_machine import (
     FP16_ROWS,
@@ -29,6 +35,7 @@ from tilewright.golden.params.anda_machine import (
     group_rows,
 )
 from tilewright.golden.params.machine import UnitOfWork
+from tilewright.golden.params.vector import Operation
 
 
 def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
@@ -84,12 +91,30 @@ def task(params: AndaParams, x: Instruction, formats: Formats, latency: int) -> 
         case Opcode.COMPRESS:
             cycles = compress_cycles(params, x["elements"], formats.result)
             return Task(UnitOfWork.VECTOR, cycles, regions | _COLLECTOR)
-    rows = groups_of(params, x["elements"]) * FP16_ROWS
-    return Task(UnitOfWork.VECTOR, vector_cycles(params, x, rows), regions)
+    return Task(UnitOfWork.VECTOR, vector_cycles(params, formats, x), regions)
 
 
 def _gemm(params: AndaParams, x: Instruction, formats: Formats) -> "GemmCycles":
     return gemm_cycles(params, formats.source, formats.result, x["inputs"], x["outputs"])
+
+
+def vector_cycles(params: AndaParams, formats: Formats, x: Instruction) -> int:
+    """Cycles of a vector instruction.
+
+    A beat a cycle, or one in two where two tensors have a region in common: it has one read port.
+    """
+    if works_on_scalars(x):
+        return 1 + params.vector.latency + 2
+    operation = Operation(x["operation"])
+    beats = groups_of(params, x["elements"]) * FP16_ROWS
+    if operation.attends:
+        beats = x["results"] * attention_beats(params, x)
+    read = extents(params, formats, x)
+    if not operation.reduces:
+        read = read[:-1]
+    a, *others = [regions_of(params, [extent]) for extent in read]
+    shared = any(a & b for b in others)
+    return (2 if shared else 1) * beats + params.vector.latency + 2
 
 
 def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:

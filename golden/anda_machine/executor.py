@@ -7,7 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden import anda
-from tilewright.golden.anda_machine.isa import Formats, Instruction, check, extents, groups_of
+from tilewright.golden.anda_machine.attending import dots, weighed
+from tilewright.golden.anda_machine.isa import (
+    Formats,
+    Instruction,
+    attention_beats,
+    check,
+    extents,
+    groups_of,
+)
 from tilewright.golden.anda_machine.layout import (
     anda_rows,
     block_format,
@@ -21,6 +29,7 @@ from tilewright.golden.machine.machine import BaseMachine
 from tilewright.golden.params.anda_machine import AndaParams, Counter, Memory, Opcode, group_rows
 from tilewright.golden.params.formats import FP16, IntFormat
 from tilewright.golden.params.machine import Error
+from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import Weights
 
 
@@ -140,6 +149,31 @@ class Machine(BaseMachine):
         values = fp16_values(p, rows, groups * p.group).copy()
         values[:, elements:] = 0
         return values
+
+    def _vector(self, x: Instruction) -> None:
+        if Operation(x["operation"]).attends:
+            self._attend(x)
+        else:
+            super()._vector(x)
+
+    def _attend(self, x: Instruction) -> None:
+        """Several sums of a and b; docs/anda-system.md has their rows."""
+        beats, results = attention_beats(self.params, x), x["results"]
+        terms = x["pitch"] * np.arange(results)[:, np.newaxis]
+        if x["operation"] == Operation.WEIGH:
+            a = self._words(x["a"] + terms + x["step"] * np.arange(beats))
+            b = self._words(x["b"] + np.arange(-(-beats // self.params.vector.row_lanes)))
+            found = weighed(a, b.swapaxes(0, 1).reshape(self.params.rows, -1)[:, :beats])
+        else:
+            a = self._words(x["a"] + terms + np.arange(beats))
+            b = self._words(x["b"] + x["step"] * np.arange(beats))
+            found = dots(a, b, x["elements"], x["scale"])
+        row = x["destination"]
+        self.activations[row : row + len(found)] = found.view(self.activations.dtype)[..., 0]
+
+    def _words(self, rows: NDArray) -> NDArray[np.uint16]:
+        """fp16 patterns (..., banks, row_lanes) of rows of the activation buffer."""
+        return self.activations[rows][..., np.newaxis].view("<u2")
 
     def _compress(self, x: Instruction) -> None:
         values = self._tensor(x["source"], x["elements"])

@@ -28,7 +28,7 @@ def first_hazard(params: AndaParams, program: Sequence[Instruction]) -> Hazard |
         if check(params, formats, x) is not Error.NONE:
             return None
         reads, writes = _split(x, extents(params, formats, x))
-        in_place = x.opcode is Opcode.VECTOR
+        in_place = x.opcode is Opcode.VECTOR and not Operation(x["operation"]).attends
         problem = read_after_write(reads, writes, in_place=in_place)
         if problem:
             return Hazard(number, f"{x.opcode.name.lower()}, {problem}")

@@ -24,6 +24,7 @@ from tilewright.golden.params.anda_machine import (
     group_rows,
 )
 from tilewright.golden.params.machine import Error
+from tilewright.golden.params.vector import Operation
 
 
 class Instruction(BaseInstruction):
@@ -70,10 +71,37 @@ def extents(params: AndaParams, formats: Formats, instruction: Instruction) -> l
                 Extent(Memory.ACTIVATIONS, x["source"], groups * FP16_ROWS),
                 Extent(Memory.ACTIVATIONS, x["destination"], results),
             ]
+        case Opcode.VECTOR if Operation(x["operation"]).attends:
+            return _attention_extents(params, x)
         case Opcode.VECTOR:
             rows = groups_of(params, x["elements"]) * FP16_ROWS
             return [Extent(Memory.ACTIVATIONS, x[name], rows) for name in tensor_operands(x)]
     return []
+
+
+def words_of(params: AndaParams, elements: int) -> int:
+    """Rows that hold so many fp16 values of a token."""
+    return -(-elements // params.vector.row_lanes)
+
+
+def attention_beats(params: AndaParams, x: Instruction) -> int:
+    """Beats of one sum of dots or weigh."""
+    weighs = x["operation"] == Operation.WEIGH
+    return x["elements"] if weighs else words_of(params, x["elements"])
+
+
+def _attention_extents(params: AndaParams, x: Instruction) -> list[Extent]:
+    """Rows of a, b and the destination of dots or weigh."""
+    beats, results = attention_beats(params, x), x["results"]
+    across, along = (results - 1) * x["pitch"], (beats - 1) * x["step"]
+    if x["operation"] == Operation.WEIGH:
+        rows = (across + along + 1, words_of(params, x["elements"]), results)
+    else:
+        rows = (across + beats, along + 1, words_of(params, results))
+    return [
+        Extent(Memory.ACTIVATIONS, x[name], count)
+        for name, count in zip(("a", "b", "destination"), rows, strict=True)
+    ]
 
 
 def check(params: AndaParams, formats: Formats, instruction: Instruction | None) -> Error:
@@ -84,7 +112,7 @@ def check(params: AndaParams, formats: Formats, instruction: Instruction | None)
     if _bad_operand(params, x):
         return Error.OPERAND
     sized = ("rows", "stride", "inputs", "outputs", "elements", "count", "body")
-    if zero_size(x, sized):
+    if zero_size(x, sized) or _empty_attention(x):
         return Error.SIZE
     if x.opcode is Opcode.LOOP and x["body"] > params.longest_loop:
         return Error.SIZE
@@ -102,6 +130,13 @@ def _bad_operand(params: AndaParams, x: Instruction) -> bool:
         known = x["memory"] in Memory.__members__.values()
         return not known or (x.opcode is Opcode.STORE and not Memory(x["memory"]).stores)
     return x.opcode is Opcode.VECTOR and bad_vector_operand(params.vector, x)
+
+
+def _empty_attention(x: Instruction) -> bool:
+    """Dots or weigh without results, or that stay where they are."""
+    if x.opcode is not Opcode.VECTOR or not Operation(x["operation"]).attends:
+        return False
+    return 0 in (x["results"], x["step"], x["pitch"])
 
 
 def _bad_mantissa(formats: Formats, x: Instruction) -> bool:

@@ -60,6 +60,8 @@ class Assembler(Generic[AnyInstruction]):
     choices: Mapping[str, type[IntEnum]] = field(default_factory=dict)  # settings given by name
     vector_settings: tuple[str, ...] = ()  # further fields of vector operations, 0 if left out
     vector_operations: tuple[Operation, ...] = VectorParams().operations
+    # Further fields of operations that give several sums, and their values if left out.
+    attention_settings: Mapping[str, int] = field(default_factory=dict)
 
     def assemble(self, text: str) -> list[AnyInstruction]:
         """The instructions of a program."""
@@ -154,6 +156,8 @@ class Assembler(Generic[AnyInstruction]):
         a_kind, a, a_index = _operand(places[1])
         b_kind, b, b_index = _operand(places[2]) if operation.takes_b else (Kind.TENSOR, 0, 0)
         known = {"elements", *self.vector_settings, *(["scale"] if operation.takes_scale else [])}
+        several = self.attention_settings if operation.attends else {}
+        known |= set(several)
         total = {}
         if operation.keeps_sum:
             total = {"total": _register("total", settings.pop("total", ""))}
@@ -174,6 +178,8 @@ class Assembler(Generic[AnyInstruction]):
                 "elements": _integer("elements", settings.get("elements", "0")),
                 "scale": _constant(settings["scale"]) if "scale" in settings else ONE,
                 **{k: _integer(k, settings.get(k, "0")) for k in self.vector_settings},
+                **dict.fromkeys(self.attention_settings, 0),
+                **{k: _integer(k, settings.get(k, str(v))) for k, v in several.items()},
                 **total,
                 f"a{INDEX_SUFFIX}": a_index,
                 f"b{INDEX_SUFFIX}": b_index,
@@ -221,6 +227,8 @@ class Assembler(Generic[AnyInstruction]):
         if operation.keeps_sum:
             words.append(f"total=s{x['total']}")
         words += [f"{key}={x[key]}" for key in self.vector_settings if x[key]]
+        if operation.attends:
+            words += [f"{key}={x[key]}" for key in self.attention_settings]
         return f"{operation.name.lower()} {', '.join(words)}"
 
 

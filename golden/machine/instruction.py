@@ -90,14 +90,17 @@ def tensor_operands(x: BaseInstruction) -> list[str]:
 
 
 def bad_vector_operand(unit: VectorParams, x: BaseInstruction) -> bool:
-    """An unknown operation or kind, or a reduction or sum of something else than a tensor."""
+    """An unknown operation or kind, or a sum or reduction of something else than tensors."""
     kinds = Kind.__members__.values()
     if x["operation"] not in unit.operations:
         return True
     if x["a_kind"] not in kinds or x["b_kind"] not in kinds:
         return True
     operation = Operation(x["operation"])
-    return (operation.reduces or operation.keeps_sum) and x["a_kind"] != Kind.TENSOR
+    if operation.attends and x["b_kind"] != Kind.TENSOR:
+        return True
+    of_tensors = operation.reduces or operation.keeps_sum or operation.attends
+    return of_tensors and x["a_kind"] != Kind.TENSOR
 
 
 def scalar_operands(x: BaseInstruction) -> set[int]:

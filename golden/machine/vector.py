@@ -64,7 +64,7 @@ def reduce_rows(
     """One value per row from words of shape (words, rows, row_lanes); (words, rows) running.
 
     ``active`` is (words, row_lanes): which elements count. Entry [w] of the result is the
-    reduction of the words up to and with w.
+    reduction of the words up to and with w. WEIGH keeps the lanes apart: (words, rows, row_lanes).
     """
     a, b = np.broadcast_arrays(patterns(FP16, a), patterns(FP16, b))
     counts = np.asarray(active, bool)[:, np.newaxis, :]
@@ -76,7 +76,7 @@ def reduce_rows(
         while lanes.shape[-1] > 1:
             lanes = _larger(lanes[..., 0::2], lanes[..., 1::2])
         return lanes[..., 0]
-    if operation is Operation.DOT:
+    if operation in (Operation.DOT, Operation.DOTS, Operation.WEIGH):
         terms = multiply(FP16, FP16, FP32, a, b)
     elif operation is Operation.SUM:
         terms = convert(FP16, FP32, a)
@@ -86,6 +86,8 @@ def reduce_rows(
     total = np.zeros(sums.shape[1:], np.uint32)
     for w in range(len(sums)):  # each addition rounds, so their order is part of the result
         total = sums[w] = add(FP32, FP32, FP32, total, sums[w])
+    if operation is Operation.WEIGH:
+        return convert(FP32, FP16, sums)
     while sums.shape[-1] > 1:
         sums = add(FP32, FP32, FP32, sums[..., 0::2], sums[..., 1::2])
     return multiply(FP32, FP16, FP16, sums[..., 0], np.uint16(scale))
@@ -136,6 +138,9 @@ def beats(
         if code.reduces:
             rows = reduce_rows(code, a[run], b[run], active[run], int(scale[start]))
             result[run] = rows[..., np.newaxis]
+        elif code.attends:
+            found = reduce_rows(code, a[run], b[run], active[run], int(scale[start]))
+            result[run] = found if code is Operation.WEIGH else found[..., np.newaxis]
         else:
             counts = active[run][:, np.newaxis, :] != 0
             result[run] = np.where(counts, elementwise(code, a[run], b[run]), 0)

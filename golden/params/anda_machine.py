@@ -32,6 +32,14 @@ from tilewright.golden.params.vector import VectorParams
 
 MEMORY_BITS = 3
 MANTISSA_BITS = MANTISSA_FIELD_BITS
+RESULTS_FIELD = 12  # sums of one vector instruction
+STEP_FIELD = 8  # rows from one to the next
+# What only dots and weigh have.
+ATTENTION_FIELDS = (
+    Field("results", RESULTS_FIELD),
+    Field("step", STEP_FIELD),  # of one sum: of b in dots, of a in weigh
+    Field("pitch", STEP_FIELD),  # of a, from one sum to the next
+)
 
 
 class Opcode(IntEnum):
@@ -102,7 +110,7 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
         ),
         *("source", "weights", "scales", "destination"),
     ),
-    Opcode.VECTOR: indexed(VECTOR_FIELDS, *VECTOR_ADDRESSES),
+    Opcode.VECTOR: indexed((*VECTOR_FIELDS, *ATTENTION_FIELDS), *VECTOR_ADDRESSES),
     Opcode.COMPRESS: indexed(
         (
             Field("source", ROW_FIELD),
@@ -204,7 +212,7 @@ class AndaParams(MachineParams):
 
     @property
     def vector(self) -> VectorParams:
-        return VectorParams(rows=self.rows, group=self.group)
+        return VectorParams(rows=self.rows, group=self.group, attends=True)
 
     @property
     def scale_rows(self) -> int:

@@ -32,6 +32,8 @@ class Operation(IntEnum):
     DOT = 9  # sum of a * b along the row, times scale
     LARGEST = 10  # the largest a of the row
     POWERS = 11  # e^(a - b), approximated, and beside them their sum along the row, times scale
+    DOTS = 12  # dot products of several parts of a with b, times scale, an element each
+    WEIGH = 13  # sums of words of a, each times an element of b
 
     @property
     def reduces(self) -> bool:
@@ -44,6 +46,11 @@ class Operation(IntEnum):
         return self is Operation.POWERS
 
     @property
+    def attends(self) -> bool:
+        """Whether it gives several sums, each of many beats: scores, or values by their weights."""
+        return self in (Operation.DOTS, Operation.WEIGH)
+
+    @property
     def takes_b(self) -> bool:
         return self in (
             Operation.ADD,
@@ -52,11 +59,13 @@ class Operation(IntEnum):
             Operation.MAXIMUM,
             Operation.DOT,
             Operation.POWERS,
+            Operation.DOTS,
+            Operation.WEIGH,
         )
 
     @property
     def takes_scale(self) -> bool:
-        return self in (Operation.SUM, Operation.DOT, Operation.POWERS)
+        return self in (Operation.SUM, Operation.DOT, Operation.POWERS, Operation.DOTS)
 
 
 OPERATION_BITS = 4
@@ -128,6 +137,10 @@ class VectorParams(BlockParams):
     A unit that is ``fused`` has one operation more, POWERS: a beat gives e^(a - b), a - b rounded
     to fp16, and in ``sums`` the sum of the powers of every row, rounded to fp16 each, as SUM would
     give it of them.
+
+    A unit that ``attends`` has two more. A beat of DOTS gives what one of DOT does. A beat of
+    WEIGH gives in every lane that lane's own sum of a * b in fp32 since the beat marked ``first``,
+    rounded to fp16.
     """
 
     # Name and summary are part of the emitted Verilog, which is older than the second accelerator
@@ -139,13 +152,16 @@ class VectorParams(BlockParams):
         "default": {},
         "rows": {"rows": 2, "group": 16},
         "fused": {"rows": 2, "group": 64, "fused": True},
+        "attends": {"rows": 2, "group": 64, "attends": True},
     }
 
     rows: int = 1
     group: int = 32
     fused: bool = False
+    attends: bool = False
 
     def __post_init__(self) -> None:
+        require(not (self.fused and self.attends), "a vector unit is fused or attends, not both")
         require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
         require(self.group in (16, 32, 64), f"group must be 16, 32 or 64, not {self.group!r}")
 
@@ -166,7 +182,11 @@ class VectorParams(BlockParams):
     @property
     def operations(self) -> tuple[Operation, ...]:
         """What this unit can do."""
-        return tuple(o for o in Operation if self.fused or not o.keeps_sum)
+        return tuple(
+            o
+            for o in Operation
+            if (self.fused or not o.keeps_sum) and (self.attends or not o.attends)
+        )
 
     @property
     def inputs(self) -> tuple[Port, ...]:

@@ -14,7 +14,7 @@ __all__ = ["ActivationBuffer", "WeightBuffer"]
 
 
 # Units that read and write words, and bytes.
-WORD_READERS = ("matrix", "vector", "store")
+WORD_READERS = ("matrix", "vector", "vector_b", "store")
 WORD_WRITERS = ("load", "vector", "collector")
 BYTE_READERS = ("matrix", "store")
 BYTE_WRITERS = ("load", "collector")

@@ -1,8 +1,10 @@
 """Top controller: sizes and errors of the instructions."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
 from tilewright.golden.params.anda import MAX_MANTISSA_BITS
@@ -10,11 +12,13 @@ from tilewright.golden.params.anda_machine import (
     FP16_ROWS,
     INSTRUCTION_FIELDS,
     MANTISSA_BITS,
+    RESULTS_FIELD,
     AndaParams,
     Memory,
     Opcode,
 )
 from tilewright.golden.params.machine import OPCODE_BITS, SIZE_FIELD, Error, UnitOfWork
+from tilewright.golden.params.vector import Operation
 from tilewright.hw.machine.ranges import Range, regions_of
 from tilewright.hw.machine.sequencer import (
     InstructionSet,
@@ -36,6 +40,7 @@ UNITS = {
 INSTRUCTIONS = InstructionSet(Opcode, INSTRUCTION_FIELDS, Memory, UNITS)
 fields_of = INSTRUCTIONS.fields_of
 # Buffers whose regions are held, and how many ranges of each an instruction has at most.
+ATTENTION = [operation for operation in Operation if operation.attends]
 BUFFERS = {Memory.ACTIVATIONS: 3, Memory.WEIGHTS: 1, Memory.SCALES: 1}
 
 
@@ -46,7 +51,10 @@ class Controller(Sequencer):
     -------
     word, groups, tiles, result_groups, words : Out
         The instruction and its sizes: groups of inputs or elements, tiles of columns, groups of
-        outputs, beats of the vector unit.
+        outputs, beats of the vector unit for one of its results, and for several results their
+        number (else 1).
+    attends, apart : Out
+        A vector instruction of attention; its two tensors have no region in common.
     """
 
     params: AndaParams
@@ -66,6 +74,9 @@ class Controller(Sequencer):
                 "tiles": Out(SIZE_FIELD),
                 "result_groups": Out(SIZE_FIELD),
                 "words": Out(SIZE_FIELD + 1),
+                "results": Out(RESULTS_FIELD),
+                "attends": Out(1),
+                "apart": Out(1),
             },
         )
 
@@ -115,7 +126,13 @@ class Controller(Sequencer):
             self.tiles.eq(tiles),
             self.result_groups.eq(result_groups),
             self.words.eq(groups * FP16_ROWS),
+            self.results.eq(1),
             *(x.is_empty() for ranges in self._ranges.values() for x in ranges),
+        ]
+        both = [regions_of(p, Memory.ACTIVATIONS, [x]) for x in activations[:2]]
+        m.d.comb += [
+            self.attends.eq(is_one_of(vector.fields.operation, ATTENTION)),
+            self.apart.eq(~(both[0] & both[1]).any()),
         ]
         fp16_rows = groups * FP16_ROWS
         with m.Switch(opcode):
@@ -137,6 +154,7 @@ class Controller(Sequencer):
             with m.Case(Opcode.VECTOR):
                 m.d.comb += elements.eq(vector.fields.elements)
                 vector.measure(m, activations, fp16_rows)
+                self._measure_attention(m, vector.fields, activations)
             with m.Case(Opcode.LOAD, Opcode.STORE):
                 across = (move.rows - 1)[:SIZE_FIELD] * move.stride + 1
                 with m.Switch(move.memory):
@@ -183,9 +201,28 @@ class Controller(Sequencer):
                     (over, Error.ADDRESS),
                 )
             with m.Case(Opcode.VECTOR):
-                check(*vector.errors(over))
+                x = vector.fields
+                check(*vector.errors(over, (x.results == 0) | (x.step == 0) | (x.pitch == 0)))
             with m.Case(Opcode.LOOP):
                 check(*self.loop_errors())
             with m.Default():
                 m.d.comb += error.eq(Error.OPCODE)
         return error
+
+    def _measure_attention(self, m: Module, x: data.View, ranges: Sequence[Range]) -> None:
+        """Beats and ranges of several sums: a, b, results."""
+        lanes = self.params.vector.row_lanes
+        words = parts_of(x.elements, lanes)
+        weighs = x.operation == Operation.WEIGH
+        beats, result_rows = Mux(weighs, x.elements, words), parts_of(x.results, lanes)
+        # Both are never 0 in an instruction that is right.
+        across = (x.results - 1)[:RESULTS_FIELD] * x.pitch
+        along = (beats - 1)[:SIZE_FIELD] * x.step
+        with m.If(self.attends):
+            m.d.sync += [
+                self.words.eq(beats),
+                self.results.eq(x.results),
+                ranges[0].covers(x.a, across + Mux(weighs, along + 1, beats)),
+                ranges[1].covers(x.b, Mux(weighs, words, along + 1)),
+                ranges[2].covers(x.destination, Mux(weighs, x.results, result_rows)),
+            ]

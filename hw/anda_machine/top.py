@@ -6,6 +6,8 @@ from amaranth.lib.wiring import connect
 
 from tilewright.golden.params.anda_machine import (
     MANTISSA_BITS,
+    RESULTS_FIELD,
+    STEP_FIELD,
     AndaParams,
     Counter,
     Memory,
@@ -26,12 +28,13 @@ from tilewright.hw.anda_machine.address_generator import MatrixFeeder
 from tilewright.hw.anda_machine.buffers import ActivationBuffer, WeightBuffer
 from tilewright.hw.anda_machine.collector import Collector
 from tilewright.hw.anda_machine.controller import Controller, fields_of
+from tilewright.hw.anda_machine.vector_feeder import AttentionFeeder
+from tilewright.hw.anda_machine.vector_writer import VectorWriter
 from tilewright.hw.machine.banks import write_load
 from tilewright.hw.machine.control import connect_control, connect_ports, count, held
 from tilewright.hw.machine.loader import Loader
 from tilewright.hw.machine.registers import Registers
 from tilewright.hw.machine.storer import Storer
-from tilewright.hw.machine.vector_feeder import VectorFeeder
 from tilewright.hw.machine.vector_unit import VectorUnit
 from tilewright.hw.unit import Unit
 
@@ -71,9 +74,17 @@ VECTOR = data.StructLayout(
         "words": SIZE_FIELD + 1,
         "elements": SIZE_FIELD,
         "scale": FP16.bits,
+        "results": RESULTS_FIELD,
+        "step": STEP_FIELD,
+        "pitch": STEP_FIELD,
+        "apart": 1,
     }
 )
-FED = ("operation", "takes_b", "a_kind", "b_kind", "a", "b", "words", "elements", "scale")
+FED = (
+    *("operation", "takes_b", "a_kind", "b_kind", "a", "b", "words", "elements", "scale"),
+    *("results", "step", "pitch", "apart"),
+)
+WRITTEN = ("operation", "to_scalar", "destination", "words", "results")
 
 
 class Anda(Unit[AndaParams]):
@@ -94,7 +105,8 @@ class Anda(Unit[AndaParams]):
         m.submodules.activations = self.activations = ActivationBuffer(p)
         m.submodules.weights = self.weights = WeightBuffer(p)
         m.submodules.matrix_feeder = self.matrix_feeder = MatrixFeeder(p)
-        m.submodules.vector_feeder = self.vector_feeder = VectorFeeder(p.vector, p.activation_rows)
+        m.submodules.vector_feeder = self.vector_feeder = AttentionFeeder(p)
+        m.submodules.vector_writer = self.vector_writer = VectorWriter(p)
         m.submodules.matrix = self.matrix = Mxu(p.mxu)
         m.submodules.vector = self.vector = VectorUnit(p.vector)
         m.submodules.collector = self.collector = Collector(p)
@@ -110,6 +122,7 @@ class Anda(Unit[AndaParams]):
         works = Cat(
             buffer.read_matrix.enable,
             buffer.read_vector.enable,
+            buffer.read_vector_b.enable,
             buffer.write_vector.enable,
             buffer.write_collector.enable,
             self.weights.read.enable,
@@ -118,8 +131,8 @@ class Anda(Unit[AndaParams]):
         is_compress = controller.word[:OPCODE_BITS] == Opcode.COMPRESS
         of_vector = self._collect(m, is_compress)
         self._gemm(m, of_vector)
-        writing = self._vector(m, is_compress, of_vector)
-        self._activation_ports(m, writing)
+        self._vector(m, is_compress, of_vector)
+        self._activation_ports(m)
         self._weight_ports(m)
         self._count(m)
         return m
@@ -164,18 +177,15 @@ class Anda(Unit[AndaParams]):
             controller.busy_matrix.eq(feeder.busy | (self.collector.busy & ~of_vector)),
         ]
 
-    def _vector(self, m: Module, is_compress: Value, of_vector: Value) -> tuple:
-        """The vector unit's operands and results; the tensor rows it writes."""
-        p = self.params
+    def _vector(self, m: Module, is_compress: Value, of_vector: Value) -> None:
+        """The vector unit's operands and results."""
+        p, writer = self.params, self.vector_writer
         controller, feeder, unit = self.controller, self.vector_feeder, self.vector
         x = self._vector_command(m, is_compress)
         scalars = Array(
             Signal(data.ArrayLayout(FP16.bits, p.rows), name=f"scalar{k}") for k in range(SCALARS)
         )
         number_bits = (SCALARS - 1).bit_length()
-        left = Signal.like(x.words)  # results to come
-        row = Signal.like(x.destination)
-        arrives, writes_tensor = Signal(), Signal()
         start = controller.start_vector
         m.d.comb += [
             feeder.start.eq(start),
@@ -186,19 +196,18 @@ class Anda(Unit[AndaParams]):
             self.collector.vector.valid.eq(unit.o.valid & x.compress),
             self.collector.vector.payload.eq(unit.o.payload),
             unit.o.ready.eq(~x.compress | self.collector.vector.ready),
-            arrives.eq(unit.o.valid & ~x.compress),
-            writes_tensor.eq(arrives & ~x.to_scalar),
-            controller.busy_vector.eq(feeder.busy | left.any() | (self.collector.busy & of_vector)),
+            writer.start.eq(start & ~x.compress),
+            *(getattr(writer, name).eq(x[name]) for name in WRITTEN),
+            writer.arrives.eq(unit.o.valid & ~x.compress),
+            writer.values.eq(unit.o.p["values"]),
+            controller.busy_vector.eq(
+                feeder.busy | writer.busy | (self.collector.busy & of_vector)
+            ),
         ]
-        with m.If(start & ~x.compress):
-            m.d.sync += [left.eq(x.words), row.eq(x.destination)]
-        with m.If(arrives):
-            m.d.sync += [left.eq(left - 1), row.eq(row + 1)]
-        with m.If(arrives & x.to_scalar & (left == 1)):
+        with m.If(writer.scalar):
             lanes = p.vector.row_lanes
             firsts = Cat(unit.o.p.values[r * lanes] for r in range(p.rows))
             m.d.sync += scalars[x.destination[:number_bits]].eq(firsts)
-        return writes_tensor, row
 
     def _vector_command(self, m: Module, is_compress: Value) -> data.View:
         """A vector instruction, or a compress, which copies a tensor to the collector."""
@@ -219,17 +228,22 @@ class Anda(Unit[AndaParams]):
             given.words.eq(controller.words),
             given.elements.eq(Mux(is_compress, compress.elements, elements)),
             given.scale.eq(vector.scale),
+            given.results.eq(controller.results),
+            given.step.eq(vector.step),
+            given.pitch.eq(vector.pitch),
+            given.apart.eq(controller.apart),
         ]
         return held(m, "vector_held", controller.start_vector, given)
 
-    def _activation_ports(self, m: Module, writing: tuple) -> None:
+    def _activation_ports(self, m: Module) -> None:
         p = self.params
         buffer, read, written = self.activations, self.storer.read, self.loader.written
         collector, matrix = self.collector, self.matrix_feeder
-        vector_writes, vector_row = writing
         connect(m, matrix.read, buffer.read_matrix)
         connect(m, matrix.read_exponents, buffer.read_bytes_matrix)
         connect(m, self.vector_feeder.read, buffer.read_vector)
+        connect(m, self.vector_feeder.read_b, buffer.read_vector_b)
+        connect(m, self.vector_writer.write, buffer.write_vector)
         connect(m, collector.write, buffer.write_collector)
         connect(m, collector.write_exponents, buffer.write_bytes_collector)
         words, octets = buffer.read_store, buffer.read_bytes_store
@@ -245,9 +259,6 @@ class Anda(Unit[AndaParams]):
                     octets.data.as_value(),
                 )
             ),
-            buffer.write_vector.enable.eq(vector_writes),
-            buffer.write_vector.address.eq(vector_row),
-            buffer.write_vector.data.eq(self.vector.o.p["values"]),
         ]
         one = written.memory == Memory.BROADCAST
         words, octets = buffer.write_load, buffer.write_bytes_load

@@ -10,7 +10,7 @@ from tilewright.golden.params.vector import OPERATION_BITS, VectorParams
 from tilewright.hw.machine.banks import ReadPort
 from tilewright.hw.unit import payload_layout
 
-__all__ = ["VectorFeeder"]
+__all__ = ["VectorFeeder", "operand"]
 
 
 class VectorFeeder(wiring.Component):
@@ -95,8 +95,8 @@ class VectorFeeder(wiring.Component):
                 )
                 k = r * lanes + j
                 m.d.comb += [
-                    o.p.a[k].eq(_operand(self.a_kind, first, self.a_scalar[r], self.a)),
-                    o.p.b[k].eq(_operand(self.b_kind, read, self.b_scalar[r], self.b)),
+                    o.p.a[k].eq(operand(self.a_kind, first, self.a_scalar[r], self.a)),
+                    o.p.b[k].eq(operand(self.b_kind, read, self.b_scalar[r], self.b)),
                 ]
         return m
 
@@ -105,7 +105,7 @@ class VectorFeeder(wiring.Component):
         return value
 
 
-def _operand(kind: Value, tensor: Value, scalar: Value, immediate: Value) -> Value:
+def operand(kind: Value, tensor: Value, scalar: Value, immediate: Value) -> Value:
     """The value of one lane."""
     return Mux(
         kind == Kind.TENSOR,

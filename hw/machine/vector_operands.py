@@ -54,12 +54,17 @@ class VectorOperands:
             used.append((is_one_of(x.operation, sums), x.total))
         return Cat(Cat(uses & (number == k) for uses, number in used).any() for k in range(SCALARS))
 
-    def errors(self, over: Value) -> tuple[tuple[Value, Error], ...]:
-        """The errors in their order; ``over``: a tensor ends beyond its memory."""
+    def errors(self, over: Value, empty: Value | None = None) -> tuple[tuple[Value, Error], ...]:
+        """The errors in their order; ``over``: a tensor ends beyond its memory.
+
+        ``empty``: a size that only some operations have is 0.
+        """
         x, controller = self.fields, self.controller
         own = controller.params.vector.operations
         known = is_one_of(x.operation, own)
-        needs_tensor = is_one_of(x.operation, [o for o in own if o.reduces or o.keeps_sum])
+        of_tensors = [o for o in own if o.reduces or o.keeps_sum or o.attends]
+        needs_tensor = is_one_of(x.operation, of_tensors)
+        attends = is_one_of(x.operation, [o for o in own if o.attends])
         kinds = [is_one_of(kind, Kind) for kind in (x.a_kind, x.b_kind)]
         scalar_destination = controller.reduces | controller.scalars_only
         bad_scalar = (
@@ -70,6 +75,8 @@ class VectorOperands:
         return (
             (~known | ~kinds[0] | ~kinds[1], Error.OPERAND),
             (needs_tensor & ~self.tensor_a, Error.OPERAND),
+            *([(attends & ~self.tensor_b, Error.OPERAND)] if empty is not None else []),
             ((x.elements == 0) & ~controller.scalars_only, Error.SIZE),
+            *([(attends & empty, Error.SIZE)] if empty is not None else []),
             (over | bad_scalar, Error.ADDRESS),
         )

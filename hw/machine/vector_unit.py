@@ -29,6 +29,9 @@ from tilewright.hw.unit import Unit
 
 __all__ = ["VectorUnit"]
 
+SUMS = (Operation.SUM, Operation.DOT)
+ATTENTION = (Operation.DOTS, Operation.WEIGH)
+
 
 class VectorUnit(Unit[VectorParams]):
     """Element by element, or a running reduction of every row.
@@ -75,7 +78,8 @@ class VectorUnit(Unit[VectorParams]):
                 ]
                 running = []
             else:
-                lane = Shared("anda_vector_lane", LANE, Lane)
+                kind = "anda_vector_attending_lane" if p.attends else "anda_vector_lane"
+                lane = Shared(kind, LANE, self._lane)
                 control = [lane.operation.eq(x.operation)]
                 running = [
                     lane.s1_valid.eq(valid[0]),
@@ -95,6 +99,7 @@ class VectorUnit(Unit[VectorParams]):
         for r in range(p.rows):
             own = range(r * p.row_lanes, (r + 1) * p.row_lanes)
             kind = "anda_vector_fused_row" if p.fused else "anda_vector_row"
+            kind = "anda_vector_attending_row" if p.attends else kind
             m.submodules[f"row{r}"] = row = Shared(
                 f"{kind}{p.row_lanes}", row_signature(p.row_lanes, p.fused), self._row
             )
@@ -116,7 +121,10 @@ class VectorUnit(Unit[VectorParams]):
         return m
 
     def _row(self) -> "Row":
-        return Row(self.params.row_lanes, self.params.fused)
+        return Row(self.params.row_lanes, self.params.fused, self.params.attends)
+
+    def _lane(self) -> "Lane":
+        return Lane(self.params.attends)
 
 
 LANE = wiring.Signature(
@@ -155,9 +163,11 @@ class Lane(wiring.Component):
     """The first two stages of one lane: ``value``, and the running sum and maximum.
 
     All registers move with ``step``; the running ones only for a valid beat of their operation.
+    One that ``attends`` sums products for DOTS and WEIGH as for DOT.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, attends: bool = False) -> None:
+        self.attends = attends
         super().__init__(LANE)
 
     def elaborate(self, platform: object) -> Module:
@@ -217,7 +227,7 @@ class Lane(wiring.Component):
             m.d.sync += self.value.eq(Mux(s1_active, value, 0))
             with m.If(self.s1_valid):
                 with m.Switch(self.s1_operation):
-                    with m.Case(Operation.SUM, Operation.DOT):
+                    with m.Case(*SUMS, *(ATTENTION if self.attends else ())):
                         m.d.sync += self.total.eq(add_term.y)
                     with m.Case(Operation.LARGEST):
                         start = Mux(self.s1_first, MINUS_INFINITY, self.largest)
@@ -231,15 +241,24 @@ class Row(wiring.Component):
     Timing: latency is the levels of the tree, neighbours first; registers move with ``step``. A
     level has one register, as long as all values: half as many sums of twice their length fit.
     Where it is ``fused``, sums and values are both there, and sums have registers of their own.
+    Where it ``attends``, a lane's value is its own sum in WEIGH.
     """
 
-    def __init__(self, lanes: int, fused: bool):
-        self.lanes, self.fused = lanes, fused
+    def __init__(self, lanes: int, fused: bool, attends: bool = False):
+        self.lanes, self.fused, self.attends = lanes, fused, attends
         super().__init__(row_signature(lanes, fused))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         values, totals, largest = list(self.values), list(self.totals), list(self.largest)
+        of_tree = SUMS
+        if self.attends:
+            of_tree = (*SUMS, Operation.DOTS)
+            own = self.operations[0] == Operation.WEIGH
+            values = [
+                Mux(own, apply(m, f"narrow{k}", FloatConvert(NARROW), a=total), value)
+                for k, (value, total) in enumerate(zip(values, totals, strict=True))
+            ]
         for level in range(levels(self.lanes)):
             held = Signal(self.lanes * FP16.bits, name=f"level{level}")
             sums = [
@@ -256,7 +275,7 @@ class Row(wiring.Component):
             with m.If(self.step):
                 with m.Switch(self.operations[level]):
                     if not self.fused:
-                        with m.Case(Operation.SUM, Operation.DOT):
+                        with m.Case(*of_tree):
                             m.d.sync += held.eq(Cat(sums))
                     with m.Case(Operation.LARGEST):
                         m.d.sync += held.eq(Cat(maxima))
@@ -270,7 +289,7 @@ class Row(wiring.Component):
             m.d.comb += self.sum.eq(Mux(self.operations[-1] == Operation.POWERS, scaled, 0))
         for result, value in zip(self.results, values, strict=True):
             with m.Switch(self.operations[-1]):
-                with m.Case(Operation.SUM, Operation.DOT):
+                with m.Case(*of_tree):
                     m.d.comb += result.eq(scaled)
                 with m.Case(Operation.LARGEST):
                     m.d.comb += result.eq(largest[0])

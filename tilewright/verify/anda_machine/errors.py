@@ -58,6 +58,23 @@ def wrong_programs(params: AndaParams) -> dict[str, tuple[list, Error]]:
         "add beyond its result": (f"add r{last - 15}, r0, #1, elements=1", Error.ADDRESS),
         "scalar that is none": ("add s0, s8, #1", Error.ADDRESS),
         "sum into no scalar": ("sum s8, r0, elements=1", Error.ADDRESS),
+        "dots without results": (_attention("dots", results=0), Error.SIZE),
+        "dots without a step": (_attention("dots", step=0), Error.SIZE),
+        "weigh without a pitch": (_attention("weigh", pitch=0), Error.SIZE),
+        "weigh of nothing": (_attention("weigh", elements=0), Error.SIZE),
+        "dots of a scalar": (_attention("dots", a="s0"), Error.OPERAND),
+        "weigh by a constant": (_attention("weigh", b="#1"), Error.OPERAND),
+        "dots beyond a": (_attention("dots", a=f"r{last - 9}", results=3, pitch=5), Error.ADDRESS),
+        "dots beyond b": (_attention("dots", b=f"r{last - 1}", elements=17), Error.ADDRESS),
+        "dots beyond the results": (
+            _attention("dots", destination=f"r{last - 1}", results=9),
+            Error.ADDRESS,
+        ),
+        "weigh beyond a": (_attention("weigh", a=f"r{last - 6}", step=7), Error.ADDRESS),
+        "weigh beyond the results": (
+            _attention("weigh", destination=f"r{last - 1}", results=2),
+            Error.ADDRESS,
+        ),
         "load of a bad line": (
             f"load activations, row=0, rows=1, line={BAD_LINE}",
             Error.BUS,
@@ -102,6 +119,14 @@ def wrong_programs(params: AndaParams) -> dict[str, tuple[list, Error]]:
     (load,) = assemble("load activations, row=0, rows=1, line=0")
     changed = {"memory 5": (load, "memory", 5)}
     return stopping_programs(params, texts, changed, "configure source=1, result=1")
+
+
+def _attention(
+    name: str, a: str = "r0", b: str = "r0", destination: str = "r64", **changes: int
+) -> str:
+    """Dots or weigh with changed fields."""
+    fields = {"elements": 2, "results": 1, "step": 1, "pitch": 1} | changes
+    return f"{name} {destination}, {a}, {b}, " + ", ".join(f"{k}={v}" for k, v in fields.items())
 
 
 def _gemm(mantissa: int = 0, **changes: int) -> str:

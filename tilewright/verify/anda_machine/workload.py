@@ -7,7 +7,7 @@ from numpy.random import Generator
 
 from tilewright.golden.anda_machine.block import heavy_tailed, random_weights
 from tilewright.golden.anda_machine.builder import Builder, PlacedWeights, Scalar, Tensor
-from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.anda_machine import AndaParams, Memory
 from tilewright.golden.params.machine import SCALARS
 from tilewright.golden.params.vector import Operation
 
@@ -40,13 +40,15 @@ def random_program(params: AndaParams, seed: int, steps: int = 4, gemm: bool = T
         ahead = b.weights(random_weights(rng, size(), x.elements, params.weight_bits))
         x = _multiply(b, choose, _vector_step(b, choose, rng, x), ahead)
     for _ in range(steps):
-        match choose.randrange(5 if gemm else 3):
+        match choose.randrange(6 if gemm else 4):
             case 0:
                 x = _vector_step(b, choose, rng, x)
             case 1:
                 x = _recipe(b, choose, rng, x)
             case 2:
                 b.store(b.compress(x, choose.randint(1, 16)))
+            case 3:
+                _attend(b, choose, rng)
             case _:
                 weights = random_weights(rng, size(), x.elements, params.weight_bits)
                 b.release_weights()
@@ -81,6 +83,43 @@ def _vector_step(b: Builder, choose: Random, rng: Generator, x: Tensor) -> Tenso
     other = b.broadcast(rng.standard_normal(x.elements).astype(np.float16).view(np.uint16))
     b.apply(choose.choice(BINARY), y, other, into=y)
     return y
+
+
+def _attend(b: Builder, choose: Random, rng: Generator) -> None:
+    """Several sums of one tensor with another, in one region or in two."""
+    p, start = b.params, b.mark()
+    group = p.group
+    a = b.load(heavy_tailed(rng, p.rows, choose.randint(2, 4) * group))
+    if choose.random() < 0.5:
+        region = p.region_rows(Memory.ACTIVATIONS)
+        b.release(-(-b.mark() // region) * region)
+    other = b.load(heavy_tailed(rng, p.rows, 2 * group))
+    y = b.relu(other)  # what the results do not cover is defined too
+    a_rows, b_rows = b.rows_of(a), b.rows_of(other)
+    operation = choose.choice((Operation.DOTS, Operation.WEIGH))
+    step, pitch = choose.randint(1, 3), choose.randint(1, 5)
+    lanes = p.vector.row_lanes
+    elements = choose.randint(1, b_rows * lanes // 4)
+    beats = elements if operation is Operation.WEIGH else -(-elements // lanes)
+    if operation is Operation.WEIGH:
+        beats = elements = min(elements, a_rows // 4)
+        most = (a_rows - (beats - 1) * step - 1) // pitch + 1
+    else:
+        most = (a_rows - beats) // pitch + 1
+    results = choose.randint(1, max(1, min(most, b.rows_of(y))))
+    b.attend(
+        operation,
+        a.row,
+        other.row,
+        into=y.row,
+        elements=elements,
+        results=results,
+        step=step,
+        pitch=pitch,
+        scale=0.25,
+    )
+    b.store(y)
+    b.release(start)
 
 
 def _recipe(b: Builder, choose: Random, rng: Generator, x: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.golden.params.block import Field
 from tilewright.golden.params.machine import OPCODE_BITS, Error
+from tilewright.golden.params.vector import OPERATION_BITS
 from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.check import check_program, check_stop
@@ -42,7 +43,7 @@ def stopping_programs(
     }
     (reduction,) = system.assemble("largest s0, r0, elements=4")
     wrong_fields = {
-        "unknown operation": (reduction, "operation", len(params.vector.operations)),
+        "unknown operation": (reduction, "operation", (1 << OPERATION_BITS) - 1),
         "kind 3": (reduction, "a_kind", 3),
         "reduction of a scalar": (reduction, "a_kind", 1),
         **changed,
