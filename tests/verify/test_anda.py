@@ -29,6 +29,7 @@ def test_everything_in_short():
         "streamed_programs",
         "bad_code",
         "memory_without_answers",
+        "attention_on_lanes",
     }
 
 

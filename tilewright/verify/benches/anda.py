@@ -319,5 +319,5 @@ class AndaBench(Bench):
 
     tests = tuple(
         f"tilewright.verify.anda_machine.{name}"
-        for name in ("programs", "errors", "registers", "streams")
+        for name in ("programs", "errors", "registers", "streams", "attention")
     )
