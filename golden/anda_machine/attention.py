@@ -18,10 +18,14 @@ from tilewright.golden.anda_machine.attention_writer import (
     Room,
 )
 from tilewright.golden.anda_machine.builder import Builder
-from tilewright.golden.anda_machine.isa import Instruction
+from tilewright.golden.anda_machine.cycles import program_cycles
+from tilewright.golden.anda_machine.isa import Formats, Instruction
 from tilewright.golden.anda_machine.layout import fp16_rows, fp16_values, from_bytes, to_bytes
-from tilewright.golden.params.anda_machine import FP16_ROWS, AndaParams, Memory, Opcode
+from tilewright.golden.machine.loops import Fetch
+from tilewright.golden.machine.machine import Outcome, Step
+from tilewright.golden.params.anda_machine import FP16_ROWS, AndaParams, Counter, Memory, Opcode
 from tilewright.golden.params.block import require
+from tilewright.golden.params.machine import Error
 
 __all__ = ["Attention", "attention_program", "cache_rows"]
 
@@ -198,6 +202,18 @@ class Attention:
         writer.flush()
         b.emit(Opcode.HALT)
         return b.program
+
+    def cycles(self, latency: int) -> dict[Counter, int]:
+        """Counters of the program as it streams, without running it; see ``program_cycles``."""
+        program = self.program()
+        trace = [Step(x, Formats(), Fetch(k, 0, k)) for k, x in enumerate(program)]
+        outcome = Outcome(Error.NONE, len(program) - 1, False, {}, trace, streamed=True)
+        return program_cycles(self.params, outcome, latency)
+
+    def utilisation(self, latency: int) -> float:
+        """Multiply-adds of every cycle and lane; softmax and all else count as nothing."""
+        cycles = self.cycles(latency)[Counter.CYCLES]
+        return self.multiplications / (self.params.vector.lanes * cycles)
 
     def _finish(self, b: Builder, turn: int, head: int, tile: int, following: int) -> None:
         """Results go out, and the queries after the next come in."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.golden.test_program_vector import BOUNDS
 from tests.support.claims import claim
 from tests.support.examples import table
+from tilewright.golden.anda_machine.attention import Attention
 from tilewright.golden.machine.moves import load_cycles
 from tilewright.golden.params.anda_machine import AndaParams, Memory
 from tilewright.golden.params.machine import (
@@ -31,6 +32,23 @@ def test_operations_and_their_errors():
     ]
     for operation, bound in BOUNDS.items():
         assert f"error below {bound} ulp" in rows[operation][2]
+
+
+def test_attention_rates():
+    sizes = [
+        {"heads": 1, "kv_heads": 1, "head_dim": 128},
+        {"heads": 4, "kv_heads": 1, "head_dim": 128},
+        {"heads": 1, "kv_heads": 1, "head_dim": 64},
+    ]
+    rows = table(PAGE, "attention")
+    assert int(rows[-1][0].replace(",", "")) == 131072
+    for context, *shown in rows:
+        tokens = int(context.replace(",", ""))
+        for size, share in zip(sizes, shown, strict=True):
+            work = Attention(params=AndaParams(), context=tokens, **size)
+            rate = work.utilisation(latency=43)  # 150 ns at 285 MHz
+            assert share == f"{rate:.0%}"
+            assert rate >= 0.7 or tokens < 4096
 
 
 def test_registers():

@@ -170,9 +170,14 @@ def test_powers_and_their_sum():
     assert np.abs(decode(FP16, powers)[near] / true[near] - 1).max() < 0.545 * 2**-10
 
 
-def test_only_a_fused_unit_gives_powers():
-    assert Operation.POWERS not in VectorParams().operations
-    assert set(VectorParams(fused=True).operations) == set(Operation)
+def test_units_have_operations_of_their_own():
+    """Only a fused one gives powers, only one that attends several sums."""
+    plain, attention = set(VectorParams().operations), {Operation.DOTS, Operation.WEIGH}
+    assert set(VectorParams(fused=True).operations) == plain | {Operation.POWERS}
+    assert set(VectorParams(attends=True).operations) == plain | attention
+    assert plain == set(Operation) - attention - {Operation.POWERS}
+    with pytest.raises(ValueError, match=r"^a vector unit is fused or attends, not both$"):
+        VectorParams(fused=True, attends=True)
 
 
 def test_refusals():
