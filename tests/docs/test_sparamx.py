@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.support.examples import blocks
+from tilewright.kernels.records import load_sharing_records
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sparamx.md").read_text()
 
@@ -12,3 +13,12 @@ def test_programs_of_the_page():
     assert programs
     for program in programs:
         exec(compile(program, "docs/sparamx.md", "exec"), {})
+
+
+def test_shared_processors_make_no_sparse_model_slower_than_stock():
+    """At most 5% slower in any measured situation is allowed."""
+    for record in load_sharing_records().values():
+        rows = record["rows"]
+        assert len(rows) == 6
+        for row in rows:
+            assert row["sparse bf16"]["seconds"] <= 1.05 * row["stock bf16"]["seconds"]

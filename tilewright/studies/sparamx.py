@@ -18,6 +18,7 @@ from tilewright.kernels.records import (
     load_model_records,
     load_records,
     load_rival_records,
+    load_sharing_records,
     long_context_gains,
     surface_errors,
     token_summary,
@@ -42,6 +43,7 @@ def with_parts(text: str) -> str:
     models = load_model_records()[RECORD]
     parts = page_parts(load_records()[RECORD]) | model_parts(models)
     parts |= rival_parts(models, load_rival_records()[RECORD])
+    parts |= sharing_parts(load_sharing_records()[RECORD])
     for name, part in parts.items():
         pattern = rf"(<!-- {name} -->\n)(?:[^\n]+\n)*"
         # No part has a backslash, which would mean something in what replaces a match.
@@ -93,6 +95,26 @@ def model_parts(record: Record) -> dict[str, str]:
 def rival_parts(record: Record, rivals: Record) -> dict[str, str]:
     """The parts about other programs, from the record of whole models and from their own."""
     return {"rivals about": _paragraph(_rivals_about(rivals)), "rivals": _rivals(record, rivals)}
+
+
+def sharing_parts(record: Record) -> dict[str, str]:
+    """The parts about processors that are few or shared, from their own record."""
+    plan = record["plan"]
+    about = (
+        f"Where processors are few or shared: {plan['num_hidden_layers']} layers of the same shape,"
+        f" batch 1, `{record['command']}` ({record['began']}). Both models decode in turn in the"
+        " same processes; of two that run at once the slower one counts."
+    )
+    rows = [
+        (
+            row["situation"],
+            *(f"{1e3 * row[model]['seconds']:.1f}" for model in ("stock bf16", "sparse bf16")),
+            f"{row['stock bf16']['seconds'] / row['sparse bf16']['seconds']:.2f}",
+        )
+        for row in record["rows"]
+    ]
+    header = ("situation", "stock, ms/token", "sparse bf16, ms/token", "over stock, x")
+    return {"sharing about": _paragraph(about), "sharing": _table(header, "lrrr", rows)}
 
 
 def _models_about(record: Record) -> str:

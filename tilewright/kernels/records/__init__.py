@@ -7,7 +7,8 @@ from typing import Any
 
 __all__ = [
     *("LayerResult", "TokenResult", "int8_gains", "layer_summary", "load_model_records"),
-    *("load_records", "load_rival_records", "long_context_gains", "roof_lines"),
+    *("load_records", "load_rival_records", "load_sharing_records", "long_context_gains"),
+    "roof_lines",
     *("surface_errors", "token_summary"),
 ]
 
@@ -30,6 +31,12 @@ def load_model_records() -> dict[str, dict[str, Any]]:
 def load_rival_records() -> dict[str, dict[str, Any]]:
     """Every record of other programs (``benchmarks/rivals/rivals.py``) by its file's name."""
     files = sorted((FOLDER / "rivals").glob("*.json"))
+    return {path.stem: json.loads(path.read_text()) for path in files}
+
+
+def load_sharing_records() -> dict[str, dict[str, Any]]:
+    """Every record of shared processors (``benchmarks/sharing_bench.py``) by its file's name."""
+    files = sorted((FOLDER / "sharing").glob("*.json"))
     return {path.stem: json.loads(path.read_text()) for path in files}
 
 
