@@ -1,6 +1,6 @@
 """Sparse and stock models where processors are few or shared: one row for each situation.
 
-    python benchmarks/sharing_bench.py -o sharing.json [--quick]
+    python -m benchmarks.sharing_bench -o sharing.json [--quick]
 
 Every situation has processes of its own, in which both models decode in turn: with fewer threads
 than processors, on some of the processors alone, in two processes at the same time, and as two
@@ -28,7 +28,7 @@ import json, os, sys
 about = json.loads(sys.argv[1])
 if about["processors"]:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: about["processors"]])
-import sharing_bench
+from benchmarks import sharing_bench
 sharing_bench.serve(about)
 """
 
@@ -46,7 +46,7 @@ def main() -> None:
     if not args.quick:
         plan = replace(whole.full_model_plan(), num_hidden_layers=8, vocab_size=32000, rounds=9)
     record: dict[str, Any] = {
-        "command": "python benchmarks/sharing_bench.py",
+        "command": "python -m benchmarks.sharing_bench",
         "began": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime()),
         "machine": asdict(describe_machine()),
         "plan": {k: v for k, v in asdict(plan).items() if k.startswith(("hidden", "inter", "num"))}
@@ -97,8 +97,8 @@ def measure(about: dict[str, Any], whole: Any) -> dict[str, Any]:
 
 def child(about: dict[str, Any]) -> "subprocess.Popen[str]":
     """A process with both models that decodes with one whenever a line names it."""
-    here = str(Path(__file__).parent)
-    path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+    root = str(Path(__file__).parents[1])
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", CHILD, json.dumps(about)],
         stdin=subprocess.PIPE,
