@@ -49,7 +49,7 @@ def step_on_accelerator(
 
         found = step_time(params, model, step, latency=target.latency, lengths=machine.lengths)
         reason = found.missing
-        if found.kind == "programs":
+        if found.kind != "formula":
             kind, cycles, formula = found.kind, found.cycles, found.bound
             parts = {name: part.cycles for name, part in found.parts.items()}
             units = ("gemm", "vector", "convert", "load", "store")

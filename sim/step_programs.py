@@ -29,6 +29,13 @@ from tilewright.golden.params.harmonia_machine import HarmoniaParams, Operand
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.accelerator import Accelerator, run
 from tilewright.sim.compiled_steps import compiled_plan, compiled_steps, compiled_time
+from tilewright.sim.layer_programs import (
+    decode_attention_time,
+    layer_glue,
+    prompt_attention,
+    streamed_gemm_time,
+    unsupported,
+)
 from tilewright.sim.programs import as_built
 from tilewright.sim.schedule import AnyParams, ProgramTime
 from tilewright.sim.target import LATENCY
@@ -36,7 +43,7 @@ from tilewright.sim.workload import Pass, attention, head, linear
 
 __all__ = ["Kind", "PartTime", "StepTime", "step_time"]
 
-Kind = Literal["programs", "formula"]
+Kind = Literal["programs", "mixed", "formula"]
 LONGEST_COMPILED = 4096  # tokens; a longer cache of one layer is not kept on chip
 
 
@@ -74,9 +81,9 @@ class StepTime:
 
     @property
     def kind(self) -> Kind:
-        """``programs`` where some part of the answer is that of programs."""
+        """``mixed`` where the formula stands for some parts alone."""
         kinds = {part.kind for part in self.parts.values()}
-        return "programs" if "programs" in kinds else "formula"
+        return kinds.pop() if len(kinds) == 1 else "mixed"
 
 
 NO_PROGRAMS = ProgramTime(0, 0, 0, 0, 0, 0, 0, 0)
@@ -100,15 +107,78 @@ def step_time(
         compiled = _compiled(params, model, step, latency)
         if compiled is not None:
             return _with_programs(compiled, _joined(bounds))
-    missing = "no programs of whole layers for this model, batch or accelerator"
+    reason = unsupported(model, step.batch.longest)
+    if step.new not in (None, 1):
+        reason = "no programs for several new tokens of a sequence"
+    if reason:
+        return StepTime(parts=_formulas(bounds), programs=NO_PROGRAMS, missing=reason)
+    asked = map(repr, (params, model, step, latency, sorted(machine.lengths.items())))
+
+    def make() -> dict[str, Any]:
+        times = _composed(params, model, step, latency, machine.lengths)
+        return {name: vars(time) for name, time in times.items()}
+
+    found = get_or_make(("composed layers", *asked, _sources()), make)
+    times = {name: ProgramTime(**time) for name, time in found.items()}
+    return _mixed(times, bounds, model)
+
+
+def _formulas(bounds: dict[str, float]) -> dict[str, PartTime]:
+    return {name: PartTime(cycles=v, bound=v, kind="formula") for name, v in bounds.items()}
+
+
+def _mixed(times: dict[str, ProgramTime], bounds: dict[str, float], model: LlmShape) -> StepTime:
+    """Programs where there are some, the formula for the other products."""
+    found = _with_programs(times, bounds)
+    left = {name: value for name, value in bounds.items() if name not in times}
+    if not left:
+        return found
     return StepTime(
-        parts={
-            name: PartTime(cycles=value, bound=value, kind="formula")
-            for name, value in bounds.items()
-        },
-        programs=NO_PROGRAMS,
-        missing=missing,
+        parts=found.parts | _formulas(left),
+        programs=found.programs,
+        missing=f"{', '.join(left)} of {model.name}: no programs for this accelerator or length",
     )
+
+
+def _composed(
+    params: AnyParams, model: LlmShape, step: Pass, latency: int, lengths: dict[str, int]
+) -> dict[str, ProgramTime]:
+    """Cycles of all layers and of the head, by program."""
+    layers, found = model.num_hidden_layers, {}
+    for product in linear(model, step.rows):
+        length = lengths[product.module]
+        time = streamed_gemm_time(params, product, latency=latency, length=length, result=0)
+        found[product.name] = time.times(layers)
+    last = head(model, step.heads)
+    length = lengths.get(last.module, lengths["qkv"])
+    found["head"] = streamed_gemm_time(params, last, latency=latency, length=length, result=0)
+    if not isinstance(params, HarmoniaParams):
+        return found
+    for name, time in layer_glue(params, model, step.rows, latency).items():
+        found[name] = time.times(layers)
+    attended = _attention(params, model, step, latency)
+    if attended is not None:
+        found["attention"] = attended.times(layers)
+    return found
+
+
+def _attention(
+    params: HarmoniaParams, model: LlmShape, step: Pass, latency: int
+) -> ProgramTime | None:
+    """Return one layer's attention of all sequences; None where there is no program."""
+    heads, total = model.num_key_value_heads, NO_PROGRAMS
+    sharing = model.num_attention_heads // heads
+    for sequences, tokens in step.batch.groups:
+        if step.prompt:
+            one = prompt_attention(params, sharing, tokens, model.head_dim, latency)
+            found = None if one is None else one.times(heads * sequences)
+        else:
+            size = (sharing, tokens, model.head_dim, heads * sequences)
+            found = decode_attention_time(params, *size, latency)
+        if found is None:
+            return None
+        total = total + found
+    return total
 
 
 def _with_programs(times: dict[str, ProgramTime], bounds: dict[str, float]) -> StepTime:

@@ -36,7 +36,7 @@ from tilewright.golden.params.harmonia_machine import (
 from tilewright.golden.params.machine import Kind
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["StreamedAttention", "streamed_attention"]
+__all__ = ["OperandUnits", "StreamedAttention", "cached_units", "streamed_attention"]
 
 PART = 512  # tokens: long beside the array's latency, short beside a cache
 _MEMORIES = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
@@ -49,7 +49,7 @@ _TOTAL, _SUMS = 6, 7
 _Load: TypeAlias = tuple[Memory, int, int, int]  # memory, row, rows, line
 
 
-class _Rows(NamedTuple):
+class OperandUnits(NamedTuple):
     """K or V as rows of the operand memories, unit after unit."""
 
     high: NDArray
@@ -61,7 +61,9 @@ class _Rows(NamedTuple):
 class _Tensor:
     """K or V: its parts in external memory, and where they come to on chip."""
 
-    def __init__(self, builder: Builder, operand: Operand, across: int, part: int, rows: _Rows):
+    def __init__(
+        self, builder: Builder, operand: Operand, across: int, part: int, rows: OperandUnits
+    ):
         p = builder.params
         self.builder, self.operand, self.across = builder, operand, across
         self.unit = p.unit(operand)
@@ -339,19 +341,27 @@ class _Program:
         )
 
 
+def cached_units(params: HarmoniaParams, cache: KvCache) -> tuple[OperandUnits, OperandUnits]:
+    """K and V of a cache, unit after unit."""
+    return (
+        _rows(params, Operand.KEYS, cache.keys(), cache.tokens),
+        _rows(params, Operand.VALUES, cache.values(), cache.tokens),
+    )
+
+
 def _tensors(builder: Builder, cache: KvCache, part: int) -> tuple[_Tensor, _Tensor]:
     p = builder.params
-    keys, values = cache.keys(), cache.values()
-    groups, channel_tiles = keys.sign.shape[1], tiles_of(p, cache.channels)
-    key_rows = _rows(p, Operand.KEYS, keys, cache.tokens)
-    value_rows = _rows(p, Operand.VALUES, values, cache.tokens)
+    groups, channel_tiles = groups_of(p, cache.channels), tiles_of(p, cache.channels)
+    key_rows, value_rows = cached_units(p, cache)
     return (
         _Tensor(builder, Operand.KEYS, groups, part, key_rows),
         _Tensor(builder, Operand.VALUES, channel_tiles, part, value_rows),
     )
 
 
-def _rows(params: HarmoniaParams, operand: Operand, blocks: MixedBlocks, tokens: int) -> _Rows:
+def _rows(
+    params: HarmoniaParams, operand: Operand, blocks: MixedBlocks, tokens: int
+) -> OperandUnits:
     """A row of a unit is a group of K, or a tile of channels of V."""
     p, of_keys = params, operand is Operand.KEYS
 
@@ -375,7 +385,7 @@ def _rows(params: HarmoniaParams, operand: Operand, blocks: MixedBlocks, tokens:
     def flat(x: NDArray) -> NDArray:
         return x.reshape(-1, *x.shape[2:])
 
-    return _Rows(
+    return OperandUnits(
         flat(high).astype(np.uint8),
         flat(places),
         flat(by_unit(blocks.sign)).astype(np.uint8),

@@ -1,20 +1,30 @@
 """Passes of whole models: the cycles are those of the programs that would run."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tilewright.cli import main
+from tilewright.golden.harmonia_machine.decode_attention import CachedHead, decode_attention
+from tilewright.golden.harmonia_machine.layer_work import LayerWork
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.step import head_program, step_program
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim.compiled_steps import compiled_plan, compiled_steps, compiled_time
+from tilewright.sim.layer_programs import (
+    _product,
+    decode_attention_time,
+    layer_glue,
+    streamed_gemm_time,
+)
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
+from tilewright.sim.programs import gemm_programs
 from tilewright.sim.schedule import program_time
 from tilewright.sim.step_programs import step_time
-from tilewright.sim.workload import Batch, Pass
+from tilewright.sim.workload import Batch, Gemm, Pass
 
 SMOLLM2 = resolve_model("smollm2-135m")
 
@@ -80,3 +90,76 @@ def test_a_narrow_port_takes_longer():
         for spec in ("harmonia", "harmonia,memory_channels=1,line_bytes=64,dma_lines=8")
     )
     assert narrow > 2 * wide
+
+
+LLAMA = resolve_model("llama-2-7b")
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape"),
+    [
+        ("harmonia", (520, 1024, 512)),
+        ("harmonia", (40, 4096, 4096)),
+        ("harmonia", (200, 11008, 300)),
+        ("harmonia,memory_channels=1,line_bytes=64,dma_lines=8", (700, 1024, 1500)),
+        ("anda", (900, 1024, 512)),
+        ("anda", (70, 4096, 2048)),
+        ("anda", (120, 11008, 200)),
+    ],
+)
+def test_few_blocks_tell_how_long_a_product_takes(spec, shape):
+    """In both orders, every instruction, against what is added up."""
+    params, (rows, inner, outer) = resolve(spec), shape
+    product = Gemm(name="p", module="o", rows=rows, inner=inner, outer=outer)
+    whole = [
+        program_time(params, gemm_programs(params, product, flow, 6).program(), 30)
+        for flow in Dataflow
+    ]
+    found = [_product(params, rows, inner, outer, 6, 6, 30, flow) for flow in Dataflow]
+    assert found == whole
+    fastest = streamed_gemm_time(params, product, latency=30, length=6)
+    assert fastest.cycles == min(time.cycles for time in whole)
+
+
+@pytest.mark.parametrize("tokens", [100, 121])
+def test_few_token_tiles_tell_how_long_the_work_between_products_takes(tokens):
+    model = replace(SMOLLM2, hidden_size=1152)
+    params = HarmoniaParams()
+    found = layer_glue(params, model, tokens, 30)
+    work = LayerWork(params)
+    work.gated(tokens, model.intermediate_size, gate=0, up=1 << 30, results=1 << 31)
+    assert found["silu"] == program_time(params, work.program, 30)
+    work = LayerWork(params)
+    work.norm(tokens, 1152, source=0, gain=1 << 30, results=1 << 31, added=3 << 30)
+    assert found["norms"] == program_time(params, work.program, 30).times(2)
+
+
+@pytest.mark.parametrize("heads", [9, 12])
+def test_few_heads_tell_how_long_many_take(heads):
+    params = HarmoniaParams()
+    found = decode_attention_time(params, 1, 200, 64, heads, 30)
+    head = CachedHead.empty(params, 199, 64, 1)
+    program = decode_attention(params, 200, [head] * heads).builder.program
+    assert found == program_time(params, program, 30)
+
+
+def test_layers_larger_than_the_memories_are_programs():
+    """Llama-2-7B: everything is programs, and within a third of the formula's bound."""
+    params = HarmoniaParams()
+    for step in (one(1024), one(512, prompt=True)):
+        found = step_time(params, LLAMA, step)
+        assert found.kind == "programs" and not found.missing
+        assert 1.0 < found.ratio < 1.33
+        names = {"norms", "q", "k", "v", "rotation", "attention", "conversions", "o", "head"}
+        assert names | {"gate", "up", "silu", "down"} == set(found.parts)
+        assert found.parts["norms"].bound == 0 < found.parts["norms"].cycles
+
+
+def test_formulas_that_stand_for_programs_are_named():
+    anda = step_time(resolve("anda"), LLAMA, one(1024))
+    assert anda.kind == "mixed" and anda.parts["attention"].kind == "formula"
+    assert anda.parts["q"].kind == "programs" and "attention" in anda.missing
+    for model in ("opt-6.7b", "mixtral-8x7b"):
+        found = step_time(HarmoniaParams(), resolve_model(model), one(64))
+        assert found.kind == "formula" and found.missing.startswith("no programs for")
+        assert found.cycles == found.bound

@@ -1,0 +1,218 @@
+"""One decoder layer of any size as programs, one behind the other: cycles of each.
+
+Layers that do not fit the memories pass through external memory between products: norms, rotation
+and SiLU (``tilewright.golden.harmonia_machine.layer_work``), products of any size (``tiled_gemm``),
+attention head by head. Each is a program that the accelerator streams from external memory and
+ends before the next begins; within one, all units work at the same time.
+
+A product of many blocks repeats itself: behind the first few, every block takes as long as the one
+before it. So a few blocks tell how long any number of them takes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaGemm
+from tilewright.golden.harmonia_machine.decode_attention import CachedHead, decode_attention
+from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
+from tilewright.golden.harmonia_machine.isa import Instruction
+from tilewright.golden.harmonia_machine.layer_work import LayerWork
+from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaGemm
+from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
+from tilewright.golden.params.llm import LlmShape
+from tilewright.sim.programs import gemm_programs
+from tilewright.sim.schedule import AnyParams, ProgramTime, program_time
+from tilewright.sim.workload import Gemm
+
+__all__ = [
+    *("decode_attention_time", "extrapolated", "layer_glue", "prompt_attention"),
+    *("streamed_gemm_time", "unsupported"),
+]
+
+ENOUGH = 5  # blocks of a product, or token tiles of other work, to know what one more takes
+FAR = 1 << 30  # lines between tensors: no two of them share one
+
+
+def unsupported(model: LlmShape, longest: int) -> str:
+    """Why no programs of whole layers are written for a model; empty where they are."""
+    if model.experts or model.latent:
+        return "no programs for experts or latents"
+    if not (model.rotary and model.gated) or model.biased or model.query_norm:
+        return "no programs for layers other than LLaMA's"
+    if model.query_bias or model.output_bias or model.feed_forward_bias or model.attention_sinks:
+        return "no programs for biases"
+    if model.sliding_window is not None and longest > model.sliding_window and model.sliding_layers:
+        return "no programs for windows that slide"
+    return ""
+
+
+# Products.
+
+
+def streamed_gemm_time(
+    params: AnyParams, product: Gemm, *, latency: int, length: int = 8, result: int | None = None
+) -> ProgramTime:
+    """One of ``product``'s repetitions as one program in external memory, in the faster order.
+
+    ``length`` is Anda's mantissa, ``result`` that of what it leaves; by default the same.
+    """
+    size = (product.rows, product.inner, product.outer)
+    left = length if result is None else result
+    times = [_product(params, *size, length, left, latency, flow) for flow in Dataflow]
+    return min(times, key=lambda time: time.cycles)
+
+
+@lru_cache(maxsize=1024)
+def _product(
+    params: AnyParams,
+    rows: int,
+    inner: int,
+    outer: int,
+    length: int,
+    result: int,
+    latency: int,
+    flow: Dataflow,
+) -> ProgramTime:
+    product = Gemm(name="product", module="other", rows=rows, inner=inner, outer=outer)
+    whole = gemm_programs(params, product, flow, length)
+    if isinstance(whole, AndaGemm):
+        whole = replace(whole, result=result)
+    outside, size = _outer(whole)
+    if outside > ENOUGH:
+        few, fewer = (_shorter(whole, outside - n, size) for n in (ENOUGH, ENOUGH - 1))
+        if few is not None and fewer is not None:
+            a, b = (program_time(params, gemm.program(), latency) for gemm in (few, fewer))
+            return extrapolated(b, a, outside - ENOUGH)
+    return program_time(params, whole.program(), latency)
+
+
+def extrapolated(fewer: ProgramTime, few: ProgramTime, more: int) -> ProgramTime:
+    """Return ``few`` and so many repetitions more, each as what ``few`` has beside ``fewer``."""
+    return replace(few.plus(few.plus(fewer, -1), more), programs=1)
+
+
+def _outer(gemm: AndaGemm | HarmoniaGemm) -> tuple[int, int]:
+    """Iterations of the outer loop, and what one of them has of tokens or outputs."""
+    p = gemm.params
+    if _tokens_outside(gemm):
+        return len(gemm.blocks), gemm.blocks[0] * p.rows
+    each = gemm.parts[0] if isinstance(gemm, AndaGemm) else gemm.parts[0] * p.columns
+    return len(gemm.parts), each
+
+
+def _tokens_outside(gemm: AndaGemm | HarmoniaGemm) -> bool:
+    if isinstance(gemm, AndaGemm):
+        return not gemm.weights_stay or type(gemm) is not AndaGemm  # a deep one has one order
+    return gemm.dataflow is Dataflow.ROW_MAJOR
+
+
+def _shorter(gemm: AndaGemm | HarmoniaGemm, less: int, size: int) -> AndaGemm | HarmoniaGemm | None:
+    """Return the same product with fewer iterations; None where these would be others."""
+    short: AndaGemm | HarmoniaGemm
+    if _tokens_outside(gemm):
+        short = replace(gemm, tokens=gemm.tokens - less * size)
+        same = short.blocks == gemm.blocks[less:] and short.parts == gemm.parts
+    else:
+        short = replace(gemm, outputs=gemm.outputs - less * size)
+        same = short.parts == gemm.parts[less:] and short.blocks == gemm.blocks
+    return short if same else None
+
+
+# What is between products.
+
+
+def layer_glue(
+    params: HarmoniaParams, model: LlmShape, tokens: int, latency: int
+) -> dict[str, ProgramTime]:
+    """Norms, rotation, SiLU and conversions of one layer."""
+
+    def norms(work: LayerWork, count: int) -> None:
+        work.norm(count, model.hidden_size, source=0, gain=FAR, results=2 * FAR, added=3 * FAR)
+
+    def rotation(work: LayerWork, count: int) -> None:
+        of_keys = model.num_attention_heads
+        both = of_keys + model.num_key_value_heads
+        heads = [(head * (1 << 24), int(head >= of_keys)) for head in range(both)]
+        work.rotate(count, heads, model.head_dim, (1 << 35, 1 << 36))
+
+    def silu(work: LayerWork, count: int) -> None:
+        work.gated(count, model.intermediate_size, gate=0, up=FAR, results=2 * FAR)
+
+    def conversions(work: LayerWork, count: int) -> None:
+        work.activations(count, model.query_width, source=0, results=FAR)
+
+    return {
+        "norms": _work(params, norms, tokens, latency).times(2),
+        "rotation": _work(params, rotation, tokens, latency),
+        "conversions": _work(params, conversions, tokens, latency),
+        "silu": _work(params, silu, tokens, latency),
+    }
+
+
+class _Unchecked(LayerWork):
+    """Tests look at the hazards of such programs; here they are written a thousand times."""
+
+    def first_hazard(self, program: Sequence[Instruction]) -> None:
+        return None
+
+
+def _work(
+    params: HarmoniaParams, write: Callable[[LayerWork, int], None], tokens: int, latency: int
+) -> ProgramTime:
+    """Cycles of work on so many tokens; behind the first token tiles all take as long."""
+
+    def time(tiles: int) -> ProgramTime:
+        work = _Unchecked(params)
+        write(work, tiles * params.rows)
+        return program_time(params, work.program, latency)
+
+    # Token tiles share the regions of the memories in turn, and come to the same place again.
+    turn, tiles = params.regions, -(-tokens // params.rows)
+    first = ENOUGH + (tiles - ENOUGH) % turn
+    if tiles <= first + turn:
+        return time(tiles)
+    return extrapolated(time(first), time(first + turn), (tiles - first) // turn - 1)
+
+
+# Attention.
+
+
+@lru_cache(maxsize=64)
+def prompt_attention(
+    params: HarmoniaParams, sharing: int, tokens: int, channels: int, latency: int
+) -> ProgramTime | None:
+    """Heads that share keys and values, over a whole prompt; None where that does not fit."""
+    nothing: Any = np.zeros((sharing, tokens, channels), np.uint16)
+    try:
+        found = grouped_attention(params, nothing, nothing[0], nothing[0], prompt=tokens)
+    except ValueError:
+        return None
+    return program_time(params, found.builder.program, latency)
+
+
+@lru_cache(maxsize=1024)
+def decode_attention_time(
+    params: HarmoniaParams, sharing: int, tokens: int, channels: int, heads: int, latency: int
+) -> ProgramTime | None:
+    """One more token, the last of ``tokens``, of so many heads of keys and values.
+
+    None where two of their caches do not fit the memories. Behind the first few, every pair of
+    heads takes as long as the one before it: they have two places in turn.
+    """
+
+    def time(count: int) -> ProgramTime:
+        head = CachedHead.empty(params, tokens - 1, channels, sharing)
+        found = decode_attention(params, tokens, [head] * count, checked=False)
+        return program_time(params, found.builder.program, latency)
+
+    first = ENOUGH + 1 - (ENOUGH + 1 - heads) % 2
+    try:
+        if heads <= first + 2:
+            return time(heads)
+        return extrapolated(time(first), time(first + 2), (heads - first) // 2 - 1)
+    except ValueError:
+        return None
