@@ -41,7 +41,7 @@ def unsupported(model: LlmShape, longest: int) -> str:
     """Why no programs of whole layers are written for a model; empty where they are."""
     if model.experts or model.latent:
         return "no programs for experts or latents"
-    if not (model.rotary and model.gated) or model.biased or model.query_norm:
+    if model.model_type not in ("llama", "mistral") or model.query_norm or model.layer_norms != 2:
         return "no programs for layers other than LLaMA's"
     if model.query_bias or model.output_bias or model.feed_forward_bias or model.attention_sinks:
         return "no programs for biases"
@@ -194,25 +194,58 @@ def prompt_attention(
     return program_time(params, found.builder.program, latency)
 
 
-@lru_cache(maxsize=1024)
 def decode_attention_time(
-    params: HarmoniaParams, sharing: int, tokens: int, channels: int, heads: int, latency: int
+    params: HarmoniaParams,
+    sharing: int,
+    tokens: int,
+    channels: int,
+    heads: int,
+    sequences: int,
+    latency: int,
 ) -> ProgramTime | None:
-    """One more token, the last of ``tokens``, of so many heads of keys and values.
+    """One more token, the last of ``tokens``, of all heads of keys and values of a layer.
 
-    None where two of their caches do not fit the memories. Behind the first few, every pair of
-    heads takes as long as the one before it: they have two places in turn.
+    Sequences are taken to stand a token apart, so that those of a token tile have a bank each.
+    None where two of their caches do not fit the memories.
     """
+    full, rest = divmod(sequences, params.rows)
+    total = None
+    for count, times in ((params.rows, full), (rest, 1)):
+        if count and times:
+            one = _decoded(params, sharing, tokens, channels, heads, count, latency)
+            if one is None:
+                return None
+            total = one.times(times) if total is None else total.plus(one, times)
+    return total
+
+
+@lru_cache(maxsize=1024)
+def _decoded(
+    params: HarmoniaParams,
+    sharing: int,
+    tokens: int,
+    channels: int,
+    heads: int,
+    sequences: int,
+    latency: int,
+) -> ProgramTime | None:
+    """Sequences of one token tile.
+
+    Behind the first few heads, every two take as long as those before them: two caches, and two
+    heads' scores, have places in turn.
+    """
+    first = (tokens - 1) // params.rows * params.rows + 1
+    lengths = [tokens] if sequences == 1 else [first + k for k in range(sequences)]
+    each = [CachedHead.empty(params, n - 1, channels, sharing) for n in lengths]
 
     def time(count: int) -> ProgramTime:
-        head = CachedHead.empty(params, tokens - 1, channels, sharing)
-        found = decode_attention(params, tokens, [head] * count, checked=False)
+        found = decode_attention(params, lengths, [each] * count, checked=False)
         return program_time(params, found.builder.program, latency)
 
-    first = ENOUGH + 1 - (ENOUGH + 1 - heads) % 2
+    few = ENOUGH + 1 - (ENOUGH + 1 - heads) % 2
     try:
-        if heads <= first + 2:
+        if heads <= few + 2:
             return time(heads)
-        return extrapolated(time(first), time(first + 2), (heads - first) // 2 - 1)
+        return extrapolated(time(few), time(few + 2), (heads - few) // 2 - 1)
     except ValueError:
         return None

@@ -173,7 +173,7 @@ def _attention(
             one = prompt_attention(params, sharing, tokens, model.head_dim, latency)
             found = None if one is None else one.times(heads * sequences)
         else:
-            size = (sharing, tokens, model.head_dim, heads * sequences)
+            size = (sharing, tokens, model.head_dim, heads, sequences)
             found = decode_attention_time(params, *size, latency)
         if found is None:
             return None

@@ -134,19 +134,23 @@ def test_few_token_tiles_tell_how_long_the_work_between_products_takes(tokens):
     assert found["norms"] == program_time(params, work.program, 30).times(2)
 
 
-@pytest.mark.parametrize("heads", [9, 12])
-def test_few_heads_tell_how_long_many_take(heads):
+@pytest.mark.parametrize(("heads", "sequences", "sharing"), [(9, 1, 1), (12, 3, 1), (11, 1, 3)])
+def test_few_heads_tell_how_long_many_take(heads, sequences, sharing):
     params = HarmoniaParams()
-    found = decode_attention_time(params, 1, 200, 64, heads, 30)
-    head = CachedHead.empty(params, 199, 64, 1)
-    program = decode_attention(params, 200, [head] * heads).builder.program
+    found = decode_attention_time(params, sharing, 200, 64, heads, sequences, 30)
+    lengths = [200] if sequences == 1 else [193, 194, 195]
+    each = [CachedHead.empty(params, n - 1, 64, sharing) for n in lengths]
+    program = decode_attention(params, lengths, [each] * heads).builder.program
     assert found == program_time(params, program, 30)
+    # More sequences than a token tile has banks take several of them.
+    many = decode_attention_time(params, sharing, 200, 64, heads, 8 + sequences, 30)
+    assert many.cycles > found.cycles
 
 
 def test_layers_larger_than_the_memories_are_programs():
     """Llama-2-7B: everything is programs, and within a third of the formula's bound."""
     params = HarmoniaParams()
-    for step in (one(1024), one(512, prompt=True)):
+    for step in (one(1024), one(1024, sequences=16), one(512, prompt=True)):
         found = step_time(params, LLAMA, step)
         assert found.kind == "programs" and not found.missing
         assert 1.0 < found.ratio < 1.33
