@@ -395,7 +395,7 @@ class _Program:
             self.beside[self._slot(number)],
             range(self.params.rows),
         )
-        load, moves = partial(self._load, Memory.FP16, banks=every), []
+        load, moves = partial(self._load, Memory.FP16, banks=every), list[Write]()
         tiles = self.tiles[item.head]
         if self._appends(number):
             rows = self.window_tiles * self.words

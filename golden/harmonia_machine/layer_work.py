@@ -198,11 +198,14 @@ class LayerWork(Builder):
             (first, size), row = chunks[k], self._row(len(pieces))
             root, other = tile % 2 * _REGISTERS + _SUM, row + self.region // 2
             multiply = partial(self.work, Operation.MULTIPLY, row, row, elements=size)
-            loads = [
+            loads: list[Write] = [
                 partial(self.bring, row, self._line_of(source, elements, tile, first), size),
                 partial(self.bring, other, self._line_of(gain, elements, 0, first), size),
             ]
-            work = [partial(multiply, root, kind=Kind.SCALAR), partial(multiply, other)]
+            work: list[Write] = [
+                partial(multiply, root, kind=Kind.SCALAR),
+                partial(multiply, other),
+            ]
             pieces.append(self._piece(loads, work, elements, tile, chunks[k], len(pieces), results))
 
         for tile in range(tiles + 1):
@@ -252,7 +255,7 @@ class LayerWork(Builder):
             elements=size,
             destination=place,
         )
-        line, stores = results + tile * self.activation_lines(groups), []
+        line, stores = results + tile * self.activation_lines(groups), list[Write]()
         for memory in (Memory.MANTISSAS, Memory.SIGNS, Memory.EXPONENTS):
             at = line + p.lines(memory, groups_of(p, first))
             stores.append(partial(self.store, memory, place, count, at))
@@ -316,18 +319,18 @@ class LayerWork(Builder):
 
     def gated(self, tokens: int, elements: int, *, gate: int, up: int, results: int) -> None:
         """SiLU of the gate times ``up``, as activations."""
-        rows, pieces = self.region // 3, []
+        rows, pieces = self.region // 3, list[_Piece]()
         for tile in range(-(-tokens // self.params.rows)):
             for chunk in self._cut(elements, 3):
                 (first, size), row = chunk, self._row(len(pieces))
                 other, spare = row + rows, row + 2 * rows
-                loads = [
+                loads: list[Write] = [
                     partial(self.bring, row, self._line_of(gate, elements, tile, first), size),
                     partial(self.bring, other, self._line_of(up, elements, tile, first), size),
                 ]
                 write = partial(self.work, elements=size)
                 with_one = partial(write, kind=Kind.IMMEDIATE)
-                work = [
+                work: list[Write] = [
                     partial(with_one, Operation.MULTIPLY, spare, row, half(-1.0)),
                     partial(write, Operation.EXPONENTIAL, spare, spare),
                     partial(with_one, Operation.ADD, spare, spare, half(1.0)),
