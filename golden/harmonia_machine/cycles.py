@@ -49,12 +49,18 @@ NOTICED = 2  # from the cycle that writes the last row to the one behind its idl
 def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
     """Counters of a program that halted, by where the time goes."""
     waits = 0
+    # A loop comes to the same instructions again; the trace keeps them, so that none is another.
+    known: dict[tuple[int, Settings], tuple[Task | None, int]] = {}
 
     def task_of(x: Instruction, settings: Settings) -> Task | None:
         nonlocal waits
-        if x.opcode is Opcode.GEMM:
-            waits += gemm_cycles(params, settings, x).matrix_waits
-        return task(params, x, settings, latency)
+        key = id(x), settings
+        found = known.get(key)
+        if found is None:
+            own = gemm_cycles(params, settings, x).matrix_waits if x.opcode is Opcode.GEMM else 0
+            found = known[key] = task(params, x, settings, latency), own
+        waits += found[1]
+        return found[0]
 
     clock, work = schedule(params, outcome, latency, task_of)
     busy = busy_cycles(work)

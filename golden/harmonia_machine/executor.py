@@ -272,7 +272,7 @@ class Machine(BaseMachine):
         p = self.params
         elements = x["elements"]
         tokens = self._tensor(x["source"], elements)[:, :elements]
-        blocks = self._encoded(subtract(tokens, self.offsets[:elements]))
+        blocks = self._encoded(self._shifted(tokens, self.offsets[:elements]))
         lanes = np.flatnonzero(self._lanes)
         self._write_operands(x, blocks, lanes, x["part"] * p.rows + lanes)
 
@@ -320,8 +320,16 @@ class Machine(BaseMachine):
         self.maxima[:count] = signed_maximum(seen)
         if x["last"]:
             self.offsets[:] = 0
-            chosen = largest_halved(self.maxima[np.newaxis, :count], self.params.offsets)
-            self.offsets[:count] = chosen
+            self.offsets[:count] = self._learned(self.maxima[:count])
+
+    def _shifted(
+        self, tokens: NDArray[np.uint16], offsets: NDArray[np.uint16]
+    ) -> NDArray[np.uint16]:
+        return subtract(tokens, offsets)
+
+    def _learned(self, maxima: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        """Offsets that follow from the largest values of a window."""
+        return largest_halved(maxima[np.newaxis], self.params.offsets)
 
     # Vector operations.
 

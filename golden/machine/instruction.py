@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from tilewright.golden.params.block import Field
@@ -44,6 +45,12 @@ class BaseInstruction:
 
     def __getitem__(self, name: str) -> int:
         return self.fields[name]
+
+    @cached_property
+    def moved(self) -> tuple[str, ...]:
+        """Addresses that an index register is added to."""
+        ends = INDEX_SUFFIX
+        return tuple(n.removesuffix(ends) for n, v in self.fields.items() if v and n.endswith(ends))
 
     def encode(self) -> int:
         """The word of 128 bits."""

@@ -81,16 +81,18 @@ class Loops:
 
     def effective(self, x: AnyInstruction) -> AnyInstruction:
         """The instruction with index registers added to its addresses."""
-        moved = [name for name in x.fields if name.endswith(INDEX_SUFFIX) and x[name]]
-        if not moved:
+        if not x.moved:
             return x
         fields = dict(x.fields)
         bits = {f.name: f.bits for f in x.FIELDS[x.opcode]}
-        for name in moved:
-            address = name.removesuffix(INDEX_SUFFIX)
+        for address in x.moved:
+            name = address + INDEX_SUFFIX
             fields[address] = (x[address] + self.indices[x[name] - 1]) % (1 << bits[address])
             fields[name] = 0
-        return type(x)(x.opcode, fields)
+        # Its fields are right as those of ``x`` are: loops make as many as a program has steps.
+        made: AnyInstruction = object.__new__(type(x))
+        made.__dict__.update(opcode=x.opcode, fields=fields)
+        return made
 
 
 def signed(stride: int) -> int:
