@@ -10,7 +10,7 @@ from tilewright.golden.harmonia_machine.layout import halves_rows, to_bytes, wei
 from tilewright.golden.harmonia_model.choice import choice_tables
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import MATRICES, Matrix, Plan
-from tilewright.golden.harmonia_model.quantised import halved, layer_matrix
+from tilewright.golden.harmonia_model.quantised import halved, layer_bias, layer_matrix
 from tilewright.golden.harmonia_model.writer import NORM_SHARE
 from tilewright.golden.llm.model import Model
 from tilewright.golden.params.formats import FP16
@@ -31,6 +31,9 @@ def constants(
         for line, norm in zip(lines.norms, (layer.attention_norm, layer.feed_norm), strict=True):
             name = "attention_norm" if line == lines.norms[0] else "feed_norm"
             yield f"layers.{number}.{name}", first + line, _gain(plan, norm.gain)
+        if plan.config.query_bias:
+            values = _all_banks(plan, layer_bias(plan, layer))
+            yield f"layers.{number}.bias", first + lines.bias, values
         for name in MATRICES:
             matrix = plan.matrices[name]
             data = _matrix(plan, matrix, layer_matrix(plan, layer, matrix))
@@ -58,8 +61,11 @@ def _matrix(plan: Plan, matrix: Matrix, weights: Weights) -> Bytes:
 
 
 def _gain(plan: Plan, gain: NDArray[np.float32]) -> Bytes:
-    values = encode(FP16, gain.astype(np.float64) * np.sqrt(NORM_SHARE))
-    return _halves(plan, np.tile(values, (plan.params.rows, 1)))
+    return _all_banks(plan, gain.astype(np.float64) * np.sqrt(NORM_SHARE))
+
+
+def _all_banks(plan: Plan, values: NDArray[np.floating]) -> Bytes:
+    return _halves(plan, np.tile(encode(FP16, values), (plan.params.rows, 1)))
 
 
 def _halves(plan: Plan, values: NDArray[np.uint16]) -> Bytes:

@@ -27,9 +27,16 @@ class Lines:
         """Gains before attention and before the feed-forward part."""
         return 0, self._halves(self.plan.width_words)
 
+    @property
+    def bias(self) -> int:
+        """Biases of queries, keys and values, where the model has them."""
+        return 2 * self.norms[1]
+
     @cached_property
     def matrices(self) -> dict[str, int]:
-        found, line = {}, self.plan.params.beat_line(2 * self.norms[1])
+        plan = self.plan
+        words = plan.output_words(plan.matrices["qkv"]) if plan.config.query_bias else 0
+        found, line = {}, plan.params.beat_line(self.bias + self._halves(words))
         for name in MATRICES:
             found[name] = line
             matrix = self.plan.matrices[name]

@@ -208,8 +208,8 @@ class ModelMachine(Machine):
             factors, busy = self._cached_factors(x, operand)
             sums = values @ factors
             partials = sums.astype(np.float16).astype(np.float32)
-        # Each addition rounds, so their order is part of the result: along the first axis numpy adds
-        # one after the other.
+        # Each addition rounds, so their order is part of the result: numpy adds one after the other
+        # along the first axis.
         results = masked(np.add.reduce(partials, axis=0, initial=np.float32(0)))
         if x["maxima"]:
             self._keep_largest(x, results)

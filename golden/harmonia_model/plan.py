@@ -68,13 +68,16 @@ class Plan:
     def __post_init__(self) -> None:
         p, c = self.params, self.config
         require(
-            c.model_type in ("llama", "mistral") and c.rotary and c.gated and not c.biased,
-            f"a model of type {c.model_type} is not supported: LLaMA's layers are, without biases",
+            c.model_type in ("llama", "mistral", "qwen2"),
+            f"a model of type {c.model_type} is not supported: LLaMA, Mistral and Qwen2 are",
         )
-        require(
-            not (c.query_bias or c.output_bias or c.feed_forward_bias or c.query_norm),
-            f"{c.name}: biases of projections and norms of queries are not supported",
-        )
+        for name, there in (
+            ("a bias of attention's output projection", c.output_bias),
+            ("biases of gate, up and down", c.feed_forward_bias),
+            ("norms of queries and keys", bool(c.query_norm)),
+            ("a window of attention", c.sliding_layers > 0),
+        ):
+            require(not there, f"{c.name}: {name} are not supported")
         require(not c.experts and not c.latent, f"{c.name}: experts and latents are not supported")
         for name, bits in (("weights", self.weight_bits), ("head", self.head_bits)):
             require(bits in (4, 8), f"{name} have 4 or 8 bits, not {bits!r}")
@@ -301,10 +304,11 @@ class Plan:
         p, c, m = self.params, self.config, self.matrices
         inner = 2 * self.output_words(m["gate"])
         inner += max(self.output_words(m["gate"]), self.output_words(m["down"]))
+        bias = self.output_words(m["qkv"]) if c.query_bias else 0
         attention = self.window_words + self.open_words + self.head_words + self.score_words
         feed = self.output_words(m["output"]) * self.step_tiles + 2 * self.width_words + inner
         halves = max(
-            self.scratch_row + max(2 * self.width_words, 5 * self.rotated_words, attention),
+            self.scratch_row + max(2 * self.width_words, 5 * self.rotated_words, attention, bias),
             self.feed_row + feed,
             self.width_words * 3 + m["head"].part_tiles * p.tile_words,
         )

@@ -19,7 +19,7 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, IntFormat
 from tilewright.golden.weights import Weights, dequantise
 
-__all__ = ["LARGEST_CODE", "codes", "halved", "layer_matrix", "quantised_model"]
+__all__ = ["LARGEST_CODE", "codes", "halved", "layer_bias", "layer_matrix", "quantised_model"]
 
 LARGEST_CODE = 7 * 16 + 7  # of a weight of 8 bits
 _INT4, _INT8 = IntFormat(bits=4), IntFormat(bits=8)
@@ -118,6 +118,22 @@ def layer_matrix(plan: Plan, layer: Layer, matrix: Matrix) -> Weights:
         np.concatenate([part.scales for part in parts]),
         values.group,
     )
+
+
+def layer_bias(plan: Plan, layer: Layer) -> NDArray[np.float32]:
+    """Biases of queries, keys and values in the order of their matrix's rows."""
+    c = plan.config
+    low, high = [], []
+    for linear, heads in (
+        (layer.query, c.num_attention_heads),
+        (layer.key, c.num_key_value_heads),
+    ):
+        assert linear.bias is not None
+        halves = linear.bias.reshape(heads, 2, -1)
+        low.append(halves[:, 0].reshape(-1))
+        high.append(halves[:, 1].reshape(-1))
+    assert layer.value.bias is not None
+    return np.concatenate([*low, *high, layer.value.bias])
 
 
 def _rows(weights: Weights, rows: NDArray) -> Weights:

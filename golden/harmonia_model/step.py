@@ -115,8 +115,22 @@ class _Step:
             places.append((k * matrix.groups, plan.projections_row(k), self.lanes(tile)))
         self._bring_cache(coming, len(coming))
         b.product("qkv", places, "output")
+        if c.query_bias:
+            self._add_bias()
         for k, tile in enumerate(self.tiles):
             self._rotate(k, tile)
+
+    def _add_bias(self) -> None:
+        """Of queries, keys and values, in the order in which they lie."""
+        b, plan = self.writer, self.plan
+        matrix = plan.matrices["qkv"]
+        words = plan.output_words(matrix)
+        b.all_lanes()
+        b.bring(Memory.FP16, plan.scratch_row, words, self.lines.bias, LAYER_INDEX)
+        for k, tile in enumerate(self.tiles):
+            b.configure(lanes=self.lanes(tile))
+            row = plan.projections_row(k)
+            b.work(Operation.ADD, row, row, plan.scratch_row, elements=matrix.outputs)
 
     def _bring_cache(self, coming: list[Memory], most: int) -> None:
         plan = self.plan

@@ -1,7 +1,8 @@
 """Options that say how a language model is compiled, for the commands that do."""
 
 import argparse
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tilewright.base.errors import CommandError
 
@@ -10,7 +11,10 @@ if TYPE_CHECKING:
 
 __all__ = ["add_compile_options", "options_of", "refuse_compile_options"]
 
-_FIELDS = {"context": "context", "weights": "weight_bits", "head": "head_bits", "group": "group"}
+_FIELDS = {
+    **{"context": "context", "weights": "weight_bits", "head": "head_bits", "group": "group"},
+    "recipe": "recipe",
+}
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
@@ -23,13 +27,24 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--head", type=int, choices=(4, 8), help="of the vocabulary head [8]")
     parser.add_argument("--group", type=int, metavar="N", help="weights that share a scale [64]")
+    parser.add_argument(
+        "--recipe",
+        type=Path,
+        metavar="FILE",
+        help="take bits and groups of weights, windows, offsets and factors of the cache from a"
+        " recipe of tilewright search or of tilewright.torch",
+    )
 
 
 def options_of(args: argparse.Namespace, target: str) -> "Options":
     """Return how the arguments want a model compiled."""
     from tilewright.studies.compiled.compiling import Options
 
-    return Options(target=target, **_given(args))
+    given = _given(args)
+    for option in ("weights", "group"):
+        if "recipe" in given and _FIELDS[option] in given:
+            raise CommandError(f"--{option} is what --recipe says; leave one of them out")
+    return Options(target=target, **given)
 
 
 def refuse_compile_options(args: argparse.Namespace, why: str) -> None:
@@ -39,6 +54,6 @@ def refuse_compile_options(args: argparse.Namespace, why: str) -> None:
             raise CommandError(f"--{option} goes with a model to be compiled: {why}")
 
 
-def _given(args: argparse.Namespace) -> dict[str, int]:
+def _given(args: argparse.Namespace) -> dict[str, Any]:
     values = {field: getattr(args, option) for option, field in _FIELDS.items()}
     return {field: value for field, value in values.items() if value is not None}

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,13 @@ from tilewright.studies.compiled.folder import (
     instruction_set,
     sha256,
 )
+from tilewright.studies.compiled.recipes import (
+    read_recipe,
+    smoothed_model,
+    target_of_recipe,
+)
 from tilewright.studies.runs.simulation import resolve_block
+from tilewright.torch.config import HarmoniaConfig
 
 __all__ = ["CONTEXT", "GROUP", "CompiledModel", "Options", "compile_model", "compiled_folder"]
 
@@ -57,6 +63,7 @@ class Options:
     weight_bits: int = 8
     head_bits: int = 8
     group: int = GROUP
+    recipe: Path | None = None  # bits, group, windows, offsets and factors; see ``recipes``
 
 
 @dataclass(frozen=True)
@@ -81,11 +88,7 @@ def compile_model(
     source: str | Path, folder: Path, options: Options | None = None, tick: Tick = lambda _: None
 ) -> CompiledModel:
     """Compile the model that ``source`` names into ``folder``, which is replaced as a whole."""
-    options = options or Options()
-    try:
-        model = load_model(source)
-    except ModelError as error:
-        raise CommandError(str(error)) from None
+    model, options = _read(str(source), options or Options())
     with replace_directory(folder) as fresh:
         done = _write(fresh, model, str(source), options, tick)
     return CompiledModel(folder, *done)
@@ -94,7 +97,8 @@ def compile_model(
 def compiled_folder(source: str, options: Options, tick: Tick = lambda _: None) -> Path:
     """The folder of a compiled model in the user's cache, made where it is not there."""
     ingredients = [
-        json.dumps(asdict(options)),
+        json.dumps(asdict(options), default=str),
+        *([] if options.recipe is None else _identity(options.recipe)),
         __version__,
         instruction_set(),
         source_of(*(f"tilewright.golden.harmonia_model.{name}" for name in _SOURCES)),
@@ -103,13 +107,32 @@ def compiled_folder(source: str, options: Options, tick: Tick = lambda _: None) 
     ]
 
     def make(fresh: Path) -> None:
-        try:
-            model = load_model(source)
-        except ModelError as error:
-            raise CommandError(str(error)) from None
-        _write(fresh, model, source, options, tick)
+        model, chosen = _read(source, options)
+        _write(fresh, model, source, chosen, tick)
 
     return get_or_make_folder("models", ingredients, make)
+
+
+def _read(source: str, options: Options) -> tuple[Model, Options]:
+    """The model, and what a recipe makes of both."""
+    recipe, path = None, options.recipe
+    if path is not None:
+        recipe = read_recipe(path)
+        config = recipe.config
+        assert isinstance(config, HarmoniaConfig)
+        options = replace(
+            options,
+            target=target_of_recipe(options.target, recipe, path),
+            weight_bits=config.weight_bits or options.weight_bits,
+            group=config.weight_group if config.weight_bits else options.group,
+        )
+    try:
+        model = load_model(source)
+    except ModelError as error:
+        raise CommandError(str(error)) from None
+    if recipe is not None and path is not None:
+        model = smoothed_model(model, recipe, path)
+    return model, options
 
 
 def _identity(path: Path) -> Iterator[str]:
@@ -189,6 +212,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         "weight_bits": plan.weight_bits,
         "head_bits": plan.head_bits,
         "scale_group": options.group,
+        "recipe": None if options.recipe is None else sha256(options.recipe.read_bytes()),
         "activations": f"block floating point, 8-bit mantissas, groups of {params.group}",
         "choice": "host" if HeadRows.of(plan) is None else "machine",
         "cache": asdict(params.cache),
