@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from tilewright.golden.harmonia_machine.isa import Instruction
+from tilewright.golden.harmonia_model.head import head_program
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import Plan
-from tilewright.golden.harmonia_model.step import head_program, layer_parts, step_program
+from tilewright.golden.harmonia_model.step import layer_parts, step_program
 from tilewright.golden.machine.clock import Work
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.llm import LlmShape
