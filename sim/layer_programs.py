@@ -20,7 +20,7 @@ from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaGemm
 from tilewright.golden.harmonia_machine.decode_attention import CachedHead, decode_attention
 from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
 from tilewright.golden.harmonia_machine.isa import Instruction
-from tilewright.golden.harmonia_machine.layer_work import LayerWork
+from tilewright.golden.harmonia_machine.layer_work import LayerWork, beside
 from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaGemm
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.params.llm import LlmShape
@@ -30,10 +30,11 @@ from tilewright.sim.workload import Gemm
 
 __all__ = [
     *("decode_attention_time", "extrapolated", "layer_glue", "prompt_attention"),
-    *("streamed_gemm_time", "unsupported"),
+    *("beside_products", "streamed_gemm_time", "unsupported"),
 ]
 
 ENOUGH = 5  # blocks of a product, or token tiles of other work, to know what one more takes
+MOST_BESIDE = 64  # tokens of a step that decodes
 FAR = 1 << 30  # lines between tensors: no two of them share one
 
 
@@ -134,10 +135,7 @@ def layer_glue(
         work.norm(count, model.hidden_size, source=0, gain=FAR, results=2 * FAR, added=3 * FAR)
 
     def rotation(work: LayerWork, count: int) -> None:
-        of_keys = model.num_attention_heads
-        both = of_keys + model.num_key_value_heads
-        heads = [(head * (1 << 24), int(head >= of_keys)) for head in range(both)]
-        work.rotate(count, heads, model.head_dim, (1 << 35, 1 << 36))
+        _rotate(work, model, count)
 
     def silu(work: LayerWork, count: int) -> None:
         work.gated(count, model.intermediate_size, gate=0, up=FAR, results=2 * FAR)
@@ -151,6 +149,67 @@ def layer_glue(
         "conversions": _work(params, conversions, tokens, latency),
         "silu": _work(params, silu, tokens, latency),
     }
+
+
+def _rotate(work: LayerWork, model: LlmShape, tokens: int) -> None:
+    """Queries and keys of all heads."""
+    of_keys = model.num_attention_heads
+    both = of_keys + model.num_key_value_heads
+    heads = [(head * (1 << 24), int(head >= of_keys)) for head in range(both)]
+    work.rotate(tokens, heads, model.head_dim, (1 << 35, 1 << 36))
+
+
+def beside_products(
+    params: HarmoniaParams, model: LlmShape, tokens: int, latency: int
+) -> dict[str, ProgramTime]:
+    """Work that goes beside products of a step that decodes; with what is left of it behind them.
+
+    ``v`` has the rotation of queries and keys beside it, ``up`` the SiLU of the gate, of which the
+    product with ``up`` and its conversion are left. Nothing where the results of a product take
+    more than half of the memory that both share, or where there are many tokens.
+    """
+    if tokens > MOST_BESIDE:
+        return {}
+    width, inner = model.hidden_size, model.intermediate_size
+
+    def silu(work: LayerWork) -> None:
+        work.silu(tokens, inner, source=1 << 35)
+
+    def product(work: LayerWork, count: int) -> None:
+        work.multiplied(count, inner, a=0, b=FAR, results=2 * FAR)
+
+    found = {}
+    rotated = _beside(
+        params, tokens, width, model.kv_width, lambda x: _rotate(x, model, tokens), latency
+    )
+    if rotated is not None:
+        found |= {"v": rotated}
+    gated = _beside(params, tokens, width, inner, silu, latency)
+    if gated is not None:
+        found |= {"up": gated, "silu": _work(params, product, tokens, latency)}
+    return found
+
+
+def _beside(
+    params: HarmoniaParams,
+    tokens: int,
+    inputs: int,
+    outputs: int,
+    write: Callable[[LayerWork], None],
+    latency: int,
+) -> ProgramTime | None:
+    """A product with other work beside it, in the faster order."""
+    product = Gemm(name="product", module="other", rows=tokens, inner=inputs, outer=outputs)
+    times = []
+    for flow in Dataflow:
+        gemm = gemm_programs(params, product, flow)
+        assert isinstance(gemm, HarmoniaGemm)
+        if gemm.result_rows > params.halves_rows // 2:
+            return None
+        work = _Unchecked(params, first_region=params.regions // 2)
+        write(work)
+        times.append(program_time(params, beside(gemm.program(), work.program), latency))
+    return min(times, key=lambda time: time.cycles)
 
 
 class _Unchecked(LayerWork):

@@ -30,6 +30,7 @@ from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.accelerator import Accelerator, run
 from tilewright.sim.compiled_steps import compiled_plan, compiled_steps, compiled_time
 from tilewright.sim.layer_programs import (
+    beside_products,
     decode_attention_time,
     layer_glue,
     prompt_attention,
@@ -156,6 +157,11 @@ def _composed(
         return found
     for name, time in layer_glue(params, model, step.rows, latency).items():
         found[name] = time.times(layers)
+    also = beside_products(params, model, step.rows, latency)
+    for product, work in (("v", "rotation"), ("up", "silu")):
+        if product in also:  # what the work takes more than the product alone
+            more = also[product].times(layers).plus(found[product], -1)
+            found[work] = more if work not in also else more.plus(also[work], layers)
     attended = _attention(params, model, step, latency)
     if attended is not None:
         found["attention"] = attended.times(layers)

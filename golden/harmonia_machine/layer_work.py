@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from tilewright.golden.bits import encode
 from tilewright.golden.harmonia_machine.builder import Builder
-from tilewright.golden.harmonia_machine.isa import groups_of, words_of
+from tilewright.golden.harmonia_machine.isa import Instruction, groups_of, words_of
 from tilewright.golden.machine.assembly import ONE
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16
@@ -24,7 +24,7 @@ from tilewright.golden.params.harmonia_machine import Conversion, HarmoniaParams
 from tilewright.golden.params.machine import Kind
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["NORM_SHARE", "LayerWork"]
+__all__ = ["NORM_SHARE", "LayerWork", "beside"]
 
 # Mean squares are divided by this, and gains carry its root: some tokens have one of a million.
 NORM_SHARE = 1 / 64
@@ -55,10 +55,11 @@ class LayerWork(Builder):
     A tensor of ``elements`` values has ``halves_lines(elements)`` lines for each token tile.
     """
 
-    def __init__(self, params: HarmoniaParams):
+    def __init__(self, params: HarmoniaParams, first_region: int = 0):
         super().__init__(params)
         self.region = params.region_rows(Memory.FP16)
-        self.places = params.halves_rows // self.region
+        self.first_region = first_region  # of the fp16 memory; those before it are left alone
+        self.places = params.halves_rows // self.region - first_region
 
     def _cut(self, elements: int, tensors: int) -> list[tuple[int, int]]:
         """First element and size of every chunk, of which a region holds so many tensors.
@@ -148,7 +149,7 @@ class LayerWork(Builder):
 
     def _row(self, piece: int) -> int:
         """The first row of the region that a piece of this number has."""
-        return piece % self.places * self.region
+        return (self.first_region + piece % self.places) * self.region
 
     # Norms.
 
@@ -328,15 +329,47 @@ class LayerWork(Builder):
                     partial(self.bring, row, self._line_of(gate, elements, tile, first), size),
                     partial(self.bring, other, self._line_of(up, elements, tile, first), size),
                 ]
-                write = partial(self.work, elements=size)
-                with_one = partial(write, kind=Kind.IMMEDIATE)
+                work = self._silu(row, spare, size)
+                work.append(partial(self.work, Operation.MULTIPLY, row, row, other, elements=size))
+                pieces.append(self._piece(loads, work, elements, tile, chunk, len(pieces), results))
+        self._pipeline(pieces)
+
+    def _silu(self, row: int, spare: int, size: int) -> list[Write]:
+        """A chunk over 1 and the power of its negative, in place."""
+        write = partial(self.work, elements=size)
+        with_one = partial(write, kind=Kind.IMMEDIATE)
+        return [
+            partial(with_one, Operation.MULTIPLY, spare, row, half(-1.0)),
+            partial(write, Operation.EXPONENTIAL, spare, spare),
+            partial(with_one, Operation.ADD, spare, spare, half(1.0)),
+            partial(write, Operation.RECIPROCAL, spare, spare),
+            partial(write, Operation.MULTIPLY, row, row, spare),
+        ]
+
+    def silu(self, tokens: int, elements: int, *, source: int) -> None:
+        """SiLU in place, in fp16: what of :meth:`gated` does not wait for ``up``."""
+        pieces: list[_Piece] = []
+        for tile in range(-(-tokens // self.params.rows)):
+            for first, size in self._cut(elements, 2):
+                row, line = self._row(len(pieces)), self._line_of(source, elements, tile, first)
+                work = self._silu(row, row + self.region // 2, size)
+                loads: list[Write] = [partial(self.bring, row, line, size)]
+                pieces.append(_Piece(loads, work, [], [partial(self.keep, row, line, size)]))
+        self._pipeline(pieces)
+
+    def multiplied(self, tokens: int, elements: int, *, a: int, b: int, results: int) -> None:
+        """Two tensors, element by element, as activations."""
+        pieces: list[_Piece] = []
+        for tile in range(-(-tokens // self.params.rows)):
+            for chunk in self._cut(elements, 2):
+                (first, size), row = chunk, self._row(len(pieces))
+                other = row + self.region // 2
+                loads: list[Write] = [
+                    partial(self.bring, row, self._line_of(a, elements, tile, first), size),
+                    partial(self.bring, other, self._line_of(b, elements, tile, first), size),
+                ]
                 work: list[Write] = [
-                    partial(with_one, Operation.MULTIPLY, spare, row, half(-1.0)),
-                    partial(write, Operation.EXPONENTIAL, spare, spare),
-                    partial(with_one, Operation.ADD, spare, spare, half(1.0)),
-                    partial(write, Operation.RECIPROCAL, spare, spare),
-                    partial(write, Operation.MULTIPLY, row, row, spare),
-                    partial(write, Operation.MULTIPLY, row, row, other),
+                    partial(self.work, Operation.MULTIPLY, row, row, other, elements=size)
                 ]
                 pieces.append(self._piece(loads, work, elements, tile, chunk, len(pieces), results))
         self._pipeline(pieces)
@@ -350,3 +383,20 @@ class LayerWork(Builder):
                 loads: list[Write] = [partial(self.bring, row, line, chunk[1])]
                 pieces.append(self._piece(loads, [], elements, tile, chunk, len(pieces), results))
         self._pipeline(pieces)
+
+
+def beside(product: Sequence[Instruction], work: Sequence[Instruction]) -> list[Instruction]:
+    """One program of two that touch different rows and lines: a product, and work for the others.
+
+    Behind every gemm come some instructions of the work, so that the units have both to do. The
+    product's settings are those of all of it: ``work`` writes to all banks.
+    """
+    others = [x for x in work if x.opcode not in (Opcode.CONFIGURE, Opcode.HALT)]
+    gemms = sum(x.opcode is Opcode.GEMM for x in product)
+    each, found = -(-len(others) // gemms), list[Instruction]()
+    for x in product[:-1]:
+        found.append(x)
+        if x.opcode is Opcode.GEMM:
+            found += others[:each]
+            del others[:each]
+    return [*found, *others, product[-1]]

@@ -117,6 +117,12 @@ class TiledGemm:
         found = places(p.halves_rows, p.region_rows(Memory.FP16), (rows, 2))
         return found[0] if found else [0]
 
+    @property
+    def result_rows(self) -> int:
+        """Rows of the fp16 memory, from the first on, that results come to."""
+        rows = self._sources[0] * self._part_tiles * self.params.tile_words
+        return self._destinations[-1] + rows
+
     @cached_property
     def blocks(self) -> list[int]:
         """Token tiles of every block."""

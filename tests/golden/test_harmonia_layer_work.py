@@ -5,14 +5,17 @@ import pytest
 
 from tilewright.golden.bits import encode
 from tilewright.golden.harmonia_machine.executor import Machine
-from tilewright.golden.harmonia_machine.layer_work import NORM_SHARE, LayerWork
+from tilewright.golden.harmonia_machine.hazards import first_hazard
+from tilewright.golden.harmonia_machine.layer_work import NORM_SHARE, LayerWork, beside
 from tilewright.golden.harmonia_machine.layout import activation_rows, from_bytes
+from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.machine.vector import elementwise, reduce_tensor
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.vector import Operation
+from tilewright.golden.weights import quantise
 
 SMALL = HarmoniaParams.preset("small")
 ADD, SUBTRACT, MULTIPLY = Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY
@@ -129,5 +132,47 @@ def test_gates(tokens, elements):
     work.gated(tokens, elements, gate=lines[0], up=lines[1], results=results)
     powers = elementwise(Operation.EXPONENTIAL, elementwise(MULTIPLY, gate, fp16(-1.0)))
     share = elementwise(Operation.RECIPROCAL, elementwise(ADD, powers, fp16(1.0)))
-    want = elementwise(MULTIPLY, elementwise(MULTIPLY, gate, share), up)
+    silu = elementwise(MULTIPLY, gate, share)
+    want = elementwise(MULTIPLY, silu, up)
     assert_activations(work, run(work), results, want)
+    # In two parts, of which one need not wait for the other operand.
+    first = LayerWork(SMALL)
+    line = first.place_halves(gate)
+    first.silu(tokens, elements, source=line)
+    assert np.array_equal(first.halves_results(run(first), line, tokens, elements), silu)
+    last = LayerWork(SMALL)
+    a, b = last.place_halves(silu), last.place_halves(up)
+    results = reserved(last, tokens, elements)
+    last.multiplied(tokens, elements, a=a, b=b, results=results)
+    assert_activations(last, run(last), results, want)
+
+
+def test_work_beside_a_product():
+    """Rotation in one half of the fp16 memory, results of a product in the other."""
+    rng, tokens, channels = np.random.default_rng(5), 5, 32
+    gemm = TiledGemm(params=SMALL, tokens=tokens, inputs=64, outputs=90)
+    assert gemm.result_rows <= SMALL.halves_rows // 2
+    activations = halves(rng, tokens, 64)
+    weights = quantise(rng.standard_normal((90, 64)), 4, group=32)
+    memory = gemm.memory(activations, weights)
+    alone = memory.copy()
+    Machine(SMALL, alone).run(gemm.program())
+
+    work = LayerWork(SMALL, first_region=SMALL.regions // 2)
+    work._place(memory)
+    values = [halves(rng, tokens, channels) for _ in range(9)]
+    lines = [work.place_halves(v) for v in values]
+    table = work._line
+    for _ in range(2 * -(-tokens // SMALL.rows)):
+        work.place_halves(halves(rng, SMALL.rows, channels // 2))
+    work.rotate(tokens, [(line, 0) for line in lines], channels, [table])
+    rotated = run(work)
+    both = work.memory
+    program = beside(gemm.program(), work.program)
+    assert first_hazard(SMALL, program) is None
+    outcome = Machine(SMALL, both).run(program)
+    assert outcome.error is Error.NONE
+    assert np.array_equal(gemm.results(both), gemm.results(alone))
+    for line in lines:
+        want = work.halves_results(rotated, line, tokens, channels)
+        assert np.array_equal(work.halves_results(both, line, tokens, channels), want)
