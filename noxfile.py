@@ -22,6 +22,11 @@ TORCH_TESTS = (
 )
 
 
+# Designs that are not ours, on a page of the report beside ours.
+OWN_DESIGNS = ("mx_accelerator.toml", "lut_accelerator.toml", "lut_format.py:Levels")
+SHOWN_DESIGNS = [f"--with=examples/own_designs/{name}" for name in OWN_DESIGNS]
+
+
 def install(session: nox.Session, extra: str = "") -> None:
     session.install("-e", f".[{extra}]" if extra else ".")
 
@@ -41,7 +46,7 @@ def with_language_model(session: nox.Session) -> None:
 def report(session: nox.Session) -> None:
     """Static pages in out/report, or where `-o DIR` says."""
     install(session)
-    session.run("tilewright", "report", *session.posargs)
+    session.run("tilewright", "report", *SHOWN_DESIGNS, *session.posargs)
 
 
 @nox.session
@@ -121,7 +126,7 @@ def docs(session: nox.Session) -> None:
 
 def build_site(session: nox.Session) -> None:
     session.run("python", "-m", "sphinx", "-W", "--keep-going", "-j", "auto", "docs", "out/docs")
-    session.run("tilewright", "report", "-o", "out/report")
+    session.run("tilewright", "report", "-o", "out/report", *SHOWN_DESIGNS)
 
 
 @nox.session

@@ -70,6 +70,9 @@ def steps_on_server(
         energy |= joules
         for found, note in zip(remarks, notes, strict=True):
             found.append(note)
+    if weights.own is not None and engine != "optimal":
+        for found in remarks:
+            found.append(f"what cores take to decompress {weights.name} is what its class says")
     if kept != DEFAULT_KV:
         for found in remarks:
             found.append(f"the cache in {kept} takes less memory; its conversion is not counted")
@@ -82,7 +85,7 @@ def steps_on_server(
     )
     return [
         Step(
-            scheme=name,
+            scheme=weights.name,
             kv_format=kept,
             seconds=seconds,
             utilisation=use,

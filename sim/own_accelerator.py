@@ -5,7 +5,8 @@ forms that files of servers have too: a number in the base unit, a text with a u
 ``value`` and ``source``. Area and energy are given, or come from a record of a PE (``pe_record``,
 and ``pe_mode`` where it has several): one of this project by its name, or the JSON that
 ``tilewright compare pe --with ... --json`` printed, as a file beside this one, with the name of the
-PE as ``pe_mode``.
+PE as ``pe_mode``. Bits of activations and weights are given, or those of a format of the user's own
+(``activation_format``, ``weight_format``: ``FILE.py:CLASS``, beside this file too).
 """
 
 import json
@@ -17,13 +18,15 @@ from typing import Any
 from tilewright.golden.params.block import require
 from tilewright.golden.params.names import unknown
 from tilewright.sim.accelerator import ANDA_BUFFER_PJ, MEGABYTE, WEIGHT_BITS, Accelerator
+from tilewright.sim.own_format import is_own, read_format
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
 from tilewright.sim.system import Quantity, entry_of, in_base_unit
 
-__all__ = ["FIELDS", "is_accelerator", "read_accelerator"]
+__all__ = ["FIELDS", "is_accelerator", "pe_of", "read_accelerator"]
 
 KIND = "accelerator"
-WORDS = ("kind", "about", "pe_record", "pe_mode")
+FORMATS = {"activation_format": "activation_bits", "weight_format": "weight_bits"}
+WORDS = ("kind", "about", "pe_record", "pe_mode", *FORMATS)
 FIELDS = {
     "rows": Quantity("of PEs: outputs of as many activations", "count", 1, 1 << 16, True),
     "columns": Quantity("of PEs: outputs of as many weights", "count", 1, 1 << 16, True),
@@ -86,11 +89,33 @@ def read_accelerator(path: Path) -> Accelerator:
                 values[name] = in_base_unit(name, FIELDS[name], plain)
         missing = [name for name in FIELDS if name not in values and name not in DEFAULTS]
         require(not missing, f"{', '.join(missing)} missing")
+        values |= _bits(path, data, values)
         recorded = _recorded(path, data, values)
     except (ValueError, NoRecordError) as error:
         text = str(error)
         raise ValueError(text if str(path) in text else f"{path}: {text}") from None
     return _made(path.stem, DEFAULTS | values | recorded)
+
+
+def _bits(path: Path, data: dict[str, object], values: dict[str, float]) -> dict[str, float]:
+    """Return the bits of operands in formats of the user's own."""
+    found = {}
+    for word, field in FORMATS.items():
+        name = data.get(word)
+        if isinstance(name, str):
+            require(field not in values, f"{field} is that of {word}; give one of them")
+            require(is_own(name), f"{word} is FILE.py:CLASS, not {name!r}; else give {field}")
+            found[field] = read_format(name, path.parent).bits_per_value
+    return found
+
+
+def pe_of(path: Path) -> dict[str, Any] | None:
+    """Return the row of a comparison that an accelerator's ``pe_record`` names, if it is a file."""
+    data = tomllib.loads(path.read_text())
+    unit = data.get("pe_record")
+    if not isinstance(unit, str) or not unit.endswith(".json"):
+        return None
+    return _row(path.parent / unit, str(data.get("pe_mode")))
 
 
 def _recorded(path: Path, data: dict[str, object], values: dict[str, float]) -> dict[str, float]:

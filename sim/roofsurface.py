@@ -17,13 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
+from tilewright.sim.accelerator import Accelerator
 from tilewright.sim.scheme import WeightScheme
 from tilewright.sim.system import Server
 from tilewright.sim.xeon import ROWS_PER_TILE, deca_cycles, vector_operations
 
 __all__ = [
-    *("DOMAINS", "Design", "Diagram", "Exploration", "Kernel", "KernelResult", "Surface"),
-    *("bounding", "diagram", "explore", "kernel", "throughput"),
+    *("DOMAINS", "ArrayResult", "Design", "Diagram", "Exploration", "Kernel", "KernelResult"),
+    *("Surface", "bounding", "diagram", "explore", "kernel", "on_array", "throughput"),
 ]
 
 DOMAINS = ("MEM", "VEC", "MTX")
@@ -152,11 +153,42 @@ class KernelResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ArrayResult:
+    """An accelerator on the same products: its PEs take weights as they are stored.
+
+    So there is no vector domain, and the matrix domain is its array, of which a batch that fills no
+    whole rows of PEs uses a part.
+    """
+
+    system: str
+    macs_per_byte: float  # of weights
+    tera_fma_per_second: float
+    roofline_tera_fma_per_second: float  # where all of the array works
+    bound: str  # MEM or MTX
+
+
+@dataclass(frozen=True, kw_only=True)
 class Diagram:
-    """A bounding region diagram: its borders and the kernels in it."""
+    """A bounding region diagram: its borders, the kernels in it, and accelerators beside them."""
 
     borders: dict[str, float]
     kernels: tuple[KernelResult, ...]
+    accelerators: tuple[ArrayResult, ...] = ()
+
+
+def on_array(machine: Accelerator, rows: int = 16) -> ArrayResult:
+    """Return the rate of large products with ``rows`` rows of activations on an accelerator."""
+    require(1 <= rows <= 1 << 20, f"rows must be 1..{1 << 20}, not {rows!r}")
+    per_byte = 8 * rows / machine.weight_bits
+    memory, peak = machine.bandwidth * per_byte, machine.mac_rate * machine.clock
+    matrix = peak * rows / (ceil(rows / machine.rows) * machine.rows)
+    return ArrayResult(
+        system=machine.name,
+        macs_per_byte=per_byte,
+        tera_fma_per_second=min(memory, matrix) / 1e12,
+        roofline_tera_fma_per_second=min(memory, peak) / 1e12,
+        bound="MEM" if memory < matrix else "MTX",
+    )
 
 
 def diagram(
@@ -166,6 +198,7 @@ def diagram(
     rows: int = 16,
     vectors: float = 1.0,
     params: DecaParams | None = None,
+    beside: Sequence[Accelerator] = (),
 ) -> Diagram:
     """Return the diagram of a machine with ``vectors`` times its vector units.
 
@@ -187,7 +220,8 @@ def diagram(
             bound=surface.bound(point),
         )
         kernels.append(found)
-    return Diagram(borders=surface.borders, kernels=tuple(kernels))
+    arrays = tuple(on_array(accelerator, rows) for accelerator in beside)
+    return Diagram(borders=surface.borders, kernels=tuple(kernels), accelerators=arrays)
 
 
 @dataclass(frozen=True, kw_only=True)

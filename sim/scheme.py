@@ -1,4 +1,7 @@
-"""How weights are stored: a tile format and the fraction of weights that is kept."""
+"""How weights are stored: a tile format and the fraction of weights that is kept.
+
+Or a format of the user's own (``tilewright.sim.own_format``), of which a tile has as many weights.
+"""
 
 import re
 from dataclasses import dataclass
@@ -8,6 +11,7 @@ from functools import cached_property, lru_cache
 from tilewright.golden.deca.scheme import resolve_scheme
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import TileConfig
+from tilewright.sim.own_format import OwnFormat, is_own, read_format
 
 __all__ = ["DEFAULT_SCHEME", "PAPER_SCHEMES", "WeightScheme", "resolve_weight_scheme"]
 
@@ -30,6 +34,7 @@ class WeightScheme:
     name: str
     config: TileConfig
     density: Fraction = Fraction(1)
+    own: OwnFormat | None = None  # of the user; the tile configuration is then that of plain bf16
 
     @property
     def tile_weights(self) -> int:
@@ -39,13 +44,15 @@ class WeightScheme:
     @cached_property  # in fractions, and asked for by every GEMM
     def tile_bytes(self) -> float:
         """Mean bytes of a compressed tile: codes, bitmask and scales."""
+        if self.own is not None:
+            return self.config.elements * self.own.bits_per_value / 8
         codes = self.config.elements * self.density * self.config.code_bits / 8
         return float(codes + self.config.mask_bytes + self.config.scale_bytes)
 
     @property
     def compressed(self) -> bool:
         """Whether anything has to be decompressed."""
-        return self.config.sparse or self.config.code_bits < 16
+        return self.own is not None or self.config.sparse or self.config.code_bits < 16
 
     def bytes_of(self, weights: float) -> float:
         """Return the bytes of so many weights."""
@@ -54,7 +61,13 @@ class WeightScheme:
 
 @lru_cache(maxsize=256)
 def resolve_weight_scheme(text: str) -> WeightScheme:
-    """``NAME[,OPTION=VALUE]...[_DENSITY%]``: a scheme of DECA, kept to that share of weights."""
+    """``NAME[,OPTION=VALUE]...[_DENSITY%]``: a scheme of DECA, kept to that share of weights.
+
+    Or ``FILE.py:CLASS``, a format of the user's own.
+    """
+    if is_own(text):
+        own = read_format(text)
+        return WeightScheme(name=own.name, config=TileConfig(code_bits=16), own=own)
     found = WITH_DENSITY.fullmatch(text)
     name, percent = (found["name"], Fraction(found["percent"])) if found else (text, Fraction(100))
     require(0 < percent <= 100, f"{text!r}: density must be above 0% and at most 100%")

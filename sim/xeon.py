@@ -75,6 +75,8 @@ def vector_operations(scheme: WeightScheme) -> float:
     """Vector operations with which software decompresses one tile, whatever its density."""
     if not scheme.compressed:
         return 0.0
+    if scheme.own is not None:
+        return scheme.own.operations
     bits = scheme.config.code_bits
     kind = "16bit" if bits == 16 else "8bit" if bits == 8 else "grouped"
     extra = constant("vector_ops_sparse") if scheme.config.sparse else 0.0
@@ -88,6 +90,11 @@ def _deca_cycles(params: DecaParams, scheme: WeightScheme) -> float:
 
 def deca_cycles(params: DecaParams, scheme: WeightScheme) -> float:
     """Mean cycles of a tile in the vector pipeline, from the golden cycle model."""
+    require(
+        scheme.own is None,
+        f"a DECA decompresses schemes of its own, not {scheme.name}; take the engine software or"
+        " optimal",
+    )
     return measured("deca.cycles", _deca_cycles(params, scheme))
 
 
@@ -132,6 +139,7 @@ def tile_cost(
         cycles = max(rate.cycles, vector, busy, scheme.tile_bytes / share)
     elif engine in KERNELS and scheme.compressed:
         require(machine.matrix_cycles > 0, f"{engine} needs the matrix unit of a Xeon")
+        require(scheme.own is None, f"no kernel of ours was measured with {scheme.name}")
         try:
             vector, serial = measured_cycles(engine, scheme)
         except NoRecordError as missing:

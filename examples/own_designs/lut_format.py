@@ -1,6 +1,8 @@
 """A format of one's own: 16 levels that are dense near zero, as a look-up table of 4 bits has them.
 
 tilewright compare format --with lut_format.py:Levels
+tilewright llm llama-3.2-1b --engine software --scheme lut_format.py:Levels
+tilewright roofsurface --scheme mxfp4 --scheme lut_format.py:Levels
 """
 
 import numpy as np
@@ -17,6 +19,9 @@ class Levels:
     bits = 4
     scale_bits = 16
     group = 64
+    # Of 512 bits, for 512 codes: 16 times two to unpack 32 codes, a permutation that looks up their
+    # levels, and two to scale them.
+    vector_operations = 16 * 5
 
     def encode(self, values):
         """Return the codes of ``values`` and the fp16 patterns of their groups' scales."""

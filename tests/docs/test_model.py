@@ -1,11 +1,13 @@
 """The page about the performance model: its examples run, and it counts what there is."""
 
+import argparse
 import re
 
 import pytest
 
 from tests.docs.pages import DOCS
 from tests.support.examples import blocks, console_examples, run_examples
+from tilewright.cli.commands import llm
 from tilewright.sim.families import FAMILIES
 from tilewright.sim.models import model_names
 
@@ -22,6 +24,22 @@ def test_programs_of_the_page():
     for program in blocks(PAGE, "python"):
         exec(compile(program, "docs/model.md", "exec"), names)
     assert len(names["rows"]) == 64
+
+
+def test_every_option_of_llm_is_in_an_example_that_runs():
+    """But for --dask, which needs a scheduler, and what every command has."""
+    pages = [PAGE, *((DOCS / "how-to" / f"{name}.md").read_text() for name in ("serve-a-model",))]
+    shown = {
+        word
+        for page in pages
+        for examples in console_examples(page)
+        for command, _ in examples
+        for word in command.split()
+    }
+    parser = argparse.ArgumentParser()
+    llm.add_arguments(parser)
+    options = {word for action in parser._actions for word in action.option_strings}
+    assert {word for word in options if word.startswith("--")} - shown == {"--help", "--dask"}
 
 
 def test_counts_of_the_page():

@@ -54,6 +54,31 @@ def test_energy_and_area_are_given_or_those_of_a_record(tmp_path):
     assert area == pytest.approx(256 * area_um2("harmonia_pe") / 1e6)
 
 
+def test_bits_are_given_or_those_of_a_format(tmp_path):
+    (tmp_path / "f.py").write_text('class F:\n    name, bits, scale_bits, group = "f", 3, 16, 64\n')
+    path = write(tmp_path, LIKE_FP16 + 'weight_format = "f.py:F"\n')
+    assert resolve_target(path).accelerator(None).weight_bits == 3.25
+    same = write(tmp_path, LIKE_FP16 + "weight_bits = 3.25\n")
+    given = answer(MODEL, same, batch=2).latency_ms
+    path = write(tmp_path, LIKE_FP16 + 'weight_format = "f.py:F"\n')
+    assert answer(MODEL, path, batch=2).latency_ms == given
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('weight_format = "f.py:F"\nweight_bits = 4\n', "weight_bits is that of weight_format"),
+        ('weight_format = "int4"\n', "weight_format is FILE.py:CLASS, not 'int4'; else give"),
+        ('weight_format = "g.py:F"\n', "there is no file 'g.py'"),
+        ('activation_format = "f.py:F"\n', "bits of f must be 1..64, not 0"),
+    ],
+)
+def test_formats_that_are_refused(tmp_path, lines, message):
+    (tmp_path / "f.py").write_text('class F:\n    name, bits, scale_bits, group = "f", 0, 0, 1\n')
+    with pytest.raises(ValueError, match=re.escape(message)):
+        resolve_target(write(tmp_path, LIKE_FP16 + lines))
+
+
 def test_it_is_set_multiplied_and_compared_as_ours_are(tmp_path):
     path = write(tmp_path, LIKE_FP16)
     slow = answer(MODEL, path, settings={"clock": "100MHz"})

@@ -57,6 +57,16 @@ def packed(codes, bits):
     return sum(int(code) << (bits * k) for k, code in enumerate(codes))
 
 
+@pytest.mark.parametrize(("top", "formats"), [("lut_pe", "int8xint4"), ("mx_pe", "mxfp8xmxfp4")])
+def test_the_examples_records_are_what_the_flow_gives(top, formats):
+    """What their accelerators take area and energy from."""
+    (found,) = json.loads((DESIGNS / f"{top}.json").read_text())["comparisons"]
+    (row,) = found["pes"]
+    pe = OwnPE(path=DESIGNS / f"{top}.v", top=top, macs=32, cycles=4, formats=formats)
+    now = compare_in(ASAP7, own=[pe]).pes[-1]
+    assert row == vars(now)
+
+
 def test_the_look_up_pe_computes_dot_products():
     rng = np.random.default_rng(1)
     a, b = rng.integers(-128, 128, (3, 32)), rng.integers(-8, 8, (3, 32))

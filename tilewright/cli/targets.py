@@ -33,7 +33,8 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheme",
         metavar="X",
-        help="of a server: mxfp4, bf8_30%%, ... [mxfp4]; of anda: mantissa lengths like 7/7/6/5",
+        help="of a server: mxfp4, bf8_30%%, ... or FILE.py:CLASS, a format of your own [mxfp4];"
+        " of anda: mantissa lengths like 7/7/6/5",
     )
     parser.add_argument(
         "--block",

@@ -39,6 +39,7 @@ class Context:
     records: Path  # folder of committed synthesis records
     cases: int  # operand sets per live check
     measured: Path = MEASURED  # folder of committed records of what studies measured
+    own: tuple[str, ...] = ()  # designs of the user's own: tilewright.studies.own_designs
 
     @cached_property
     def synthesised(self) -> dict[str, dict[str, Any]]:

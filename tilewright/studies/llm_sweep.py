@@ -19,6 +19,7 @@ from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
 from tilewright.sim.cost import Cost
 from tilewright.sim.llm import LlmResult, MemoryBytes
+from tilewright.sim.own_format import is_own
 from tilewright.sim.serving import GenerationResult, Question
 from tilewright.sim.sweep import Point, answers_of, points_of
 from tilewright.studies.sweeps.runners import connect
@@ -109,11 +110,12 @@ def _key(question: Question, points: Sequence[Point]) -> str:
 
 def _files(question: Question, points: Sequence[Point]) -> list[str]:
     """Return what is in the user's own files that the question or a point names."""
-    names = {question.model, question.system, question.draft}
-    names |= {str(p[name]) for p in points for name in ("model", "system", "draft") if name in p}
+    fields = ("model", "system", "draft", "scheme")
+    names = {getattr(question, name) for name in fields}
+    names |= {str(p[name]) for p in points for name in fields if name in p}
     found = []
     for name in sorted(filter(None, names)):
-        path = Path(name)
+        path = Path(name.rpartition(":")[0] if is_own(name) else name)
         path = path / "config.json" if path.is_dir() else path
         if path.is_file():
             found.append(path.read_text(errors="replace"))

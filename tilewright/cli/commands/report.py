@@ -26,6 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="operand sets per live check of the golden models [%(default)s]",
     )
     parser.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        metavar="DESIGN",
+        dest="own",
+        help="a design of your own beside ours, on a page of its own: FILE.toml of an accelerator,"
+        " FILE.py:CLASS of a format, or the FILE.json that compare pe printed; repeatable",
+    )
+    parser.add_argument(
         "--strict",
         action="store_true",
         help="exit with 1 if a page has a problem, such as a record that is out of date",
@@ -35,11 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tilewright.report import build_report
     from tilewright.report.page import Context
+    from tilewright.studies.own_designs import read_designs
     from tilewright.synth.record import RECORDS
 
     if args.cases < 1:
         raise ValueError(f"--cases must be at least 1, not {args.cases}")
-    pages = build_report(args.output, Context(records=RECORDS, cases=args.cases))
+    read_designs(args.own)  # what is wrong with one is said at once
+    context = Context(records=RECORDS, cases=args.cases, own=tuple(args.own))
+    pages = build_report(args.output, context)
     failures, problems = (
         [f"{name}: {line}" for name, page in pages.items() for line in getattr(page, kind)]
         for kind in ("failures", "problems")

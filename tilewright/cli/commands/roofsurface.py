@@ -10,6 +10,7 @@ from tilewright.cli.targets import settings_of
 
 if TYPE_CHECKING:
     from tilewright.golden.params.deca import DecaParams
+    from tilewright.sim.accelerator import Accelerator
     from tilewright.sim.roofsurface import Diagram, Exploration
 
 NAME = "roofsurface"
@@ -32,7 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, metavar="N", help="batch [16]")
     parser.add_argument("--vectors", type=float, metavar="X", help="vector units, x [1]")
     parser.add_argument(
-        "--scheme", action="append", metavar="X", help="repeatable [the paper's twelve]"
+        "--scheme",
+        action="append",
+        metavar="X",
+        help="or FILE.py:CLASS, a format of your own; repeatable [the paper's twelve]",
+    )
+    parser.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        metavar="S",
+        dest="beside",
+        help="an accelerator beside it, by its name or as a TOML file of your own; repeatable",
     )
     parser.add_argument(
         "--plot", metavar="FILE", type=Path, help="draw the regions (SVG, PNG, PDF)"
@@ -55,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
         for name in ("block", "rows", "vectors", "plot"):
             if getattr(args, name) is not None:
                 raise CommandError(f"--{name} does not go with --explore, which takes every size")
+        if args.beside:
+            raise CommandError("--with does not go with --explore, which is about sizes of a DECA")
         designs = explore(machine, schemes)
         (print_json if args.json else _print_designs)(designs)
         return 0
@@ -64,8 +78,11 @@ def run(args: argparse.Namespace) -> int:
         rows=16 if args.rows is None else args.rows,
         vectors=1.0 if args.vectors is None else args.vectors,
         params=_deca(args.block),
+        beside=[_accelerator(name) for name in args.beside],
     )
     if args.plot is not None:
+        if args.beside:
+            raise CommandError("--plot has regions of a server alone; leave --with out")
         from tilewright.report.region_plot import plot_regions
 
         plot_regions(found, args.plot)
@@ -85,6 +102,15 @@ def _deca(block: str | None) -> "DecaParams | None":
     return params
 
 
+def _accelerator(name: str) -> "Accelerator":
+    from tilewright.sim.target import resolve_target
+
+    target = resolve_target(name)
+    if target.server is not None:
+        raise CommandError(f"{name} is a server; name it with --system")
+    return target.accelerator(None)
+
+
 def _print_kernels(found: "Diagram") -> None:
     print_table(
         ("SCHEME", "OPS/BYTE", "OPS/VECTOR OP", "TFMA/S", "ROOFLINE", "BOUND"),
@@ -102,6 +128,21 @@ def _print_kernels(found: "Diagram") -> None:
             for row in found.kernels
         ],
     )
+    if found.accelerators:
+        print()
+        print_table(
+            ("ACCELERATOR", "MACS/BYTE", "TFMA/S", "ROOFLINE", "BOUND"),
+            [
+                (
+                    row.system,
+                    f"{row.macs_per_byte:.2f}",
+                    f"{row.tera_fma_per_second:.2f}",
+                    f"{row.roofline_tera_fma_per_second:.2f}",
+                    row.bound,
+                )
+                for row in found.accelerators
+            ],
+        )
 
 
 def _print_designs(found: "Exploration") -> None:

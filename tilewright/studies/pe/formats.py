@@ -2,13 +2,13 @@
 
 A format of one's own is a class with these attributes and methods, named as ``FILE.py:CLASS``
 wherever a format is asked for. Values are float64 arrays whose last axis is a whole number of
-groups; codes are whole numbers below ``2 ** bits``, scales below ``2 ** scale_bits``.
+groups; codes are whole numbers below ``2 ** bits``, scales below ``2 ** scale_bits``. Weights in it
+are a scheme of the performance model too (``tilewright.sim.own_format``).
 """
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from tilewright.golden.bits import decode as decode_float
 from tilewright.golden.bits import encode as encode_float
 from tilewright.golden.params.formats import BF16, E2M1, E4M3, E5M2, FP16, FloatFormat
 from tilewright.golden.params.names import unknown
+from tilewright.sim.own_format import own_class
 
 __all__ = ["FORMATS", "OperandFormat", "find_format", "find_formats"]
 
@@ -153,22 +154,14 @@ FORMATS: dict[str, OperandFormat] = {
 
 def find_format(name: str) -> OperandFormat:
     """Return the format of this name, or the class that ``FILE.py:CLASS`` names."""
-    file, colon, wanted = name.rpartition(":")
-    if not colon:
+    if ":" not in name:
         if name not in FORMATS:
             raise CommandError(unknown("format", name, FORMATS))
         return FORMATS[name]
-    path = Path(file)
-    if path.suffix != ".py" or not path.is_file():
-        raise CommandError(f"a format of your own is FILE.py:CLASS; there is no file {file!r}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    kind: Any = getattr(module, wanted, None)
-    if kind is None:
-        raise CommandError(f"{file} has no class {wanted}")
-    made: OperandFormat = kind()
+    try:
+        made: OperandFormat = own_class(name)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
     missing = [attribute for attribute in NEEDED if not hasattr(made, attribute)]
     if missing:
         raise CommandError(f"{name} has no {', '.join(missing)}; a format has {', '.join(NEEDED)}")

@@ -1,0 +1,100 @@
+"""Designs of the user's own in the report, in the tables of ours."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import run
+from tilewright.report.page import Context
+from tilewright.report.pages.own import MODEL, build
+from tilewright.sim.llm import answer
+from tilewright.sim.models import resolve_model
+from tilewright.synth.record import RECORDS
+
+DESIGNS = Path(__file__).parents[2] / "examples" / "own_designs"
+OWN = [str(DESIGNS / name) for name in ("mx_accelerator.toml", "lut_accelerator.toml")]
+
+
+@pytest.fixture(scope="module")
+def page():
+    own = (*OWN, f"{DESIGNS / 'lut_format.py'}:Levels")
+    return build(Context(records=RECORDS, cases=1, own=own))
+
+
+def test_both_designs_are_in_every_table(page):
+    data = page.data
+    assert [row["name"] for row in data["pes"][-2:]] == ["mx_pe", "lut_pe"]
+    assert {"FP-FP", "Anda m7", "Harmonia m8w4"} <= {row["name"] for row in data["pes"]}
+    assert data["formats"][-1]["name"] == "levels"
+    arrays = [row["system"] for row in data["surface"]["accelerators"]]
+    assert arrays == ["anda", "harmonia", "fp-fp", "mx_accelerator", "lut_accelerator"]
+    assert data["surface"]["kernels"][-1]["scheme"] == "levels"
+    answers = {(row["system"], row["scheme"]): row for row in data["answers"]}
+    ours = answer(resolve_model(MODEL), OWN[0])
+    assert answers["mx_accelerator", ours.scheme]["latency_ms"] == ours.latency_ms
+    assert ("spr-hbm", "levels") in answers
+    for name in ("mx_pe", "lut_pe", "levels", "mx_accelerator", "lut_accelerator"):
+        assert f"<td>{name}</td>" in page.body or f">{name}<" in page.body
+
+
+def test_a_report_without_designs_says_how_to_name_them():
+    page = build(Context(records=RECORDS, cases=1))
+    assert "tilewright report --with mine.toml" in page.body and page.data == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("mine.toml", None, "there is no file"),
+        ("mine.toml", "cores = 4\n", "is no accelerator, whose file begins with kind"),
+        (
+            "mine.toml",
+            'kind = "accelerator"\n',
+            "rows, columns, group, group_cycles, clock missing",
+        ),
+        ("mine.json", "{}", "is not what `compare pe --json` prints"),
+        ("mine.json", json.dumps({"comparisons": []}), "is not what `compare pe --json` prints"),
+        (
+            "mine.json",
+            json.dumps({"comparisons": [{"technology": "sky130hd", "pes": []}]}),
+            "is of sky130hd; compare pe with --tech asap7",
+        ),
+        ("mine.v", "module x; endmodule\n", "is no accelerator"),
+    ],
+)
+def test_a_design_that_cannot_be_read_ends_the_command_at_once(
+    capsys, tmp_path, name, text, message
+):
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    out = tmp_path / "report"
+    code, printed, error = run(capsys, "report", "-o", str(out), "--with", str(path))
+    assert (code, printed) == (2, "") and message in error and error.count("\n") == 1
+    assert not out.exists()
+
+
+def test_roofsurface_has_accelerators_beside_kernels(capsys):
+    words = ("roofsurface", "--scheme", "mxfp4", "--with", "anda", "--with", OWN[0], "--rows", "70")
+    code, text, _ = run(capsys, *words, "--json")
+    anda, mx = json.loads(text)["accelerators"]
+    assert code == 0 and (anda["system"], mx["system"]) == ("anda", "mx_accelerator")
+    # 70 rows fill 128 of an array of 64, which does 64 * 64 * 8 multiply-adds a cycle.
+    assert mx["tera_fma_per_second"] == pytest.approx(64 * 64 * 8 * 285e6 * 70 / 128 / 1e12)
+    assert mx["bound"] == "MTX"
+    _, text, _ = run(capsys, *words)
+    assert "ACCELERATOR" in text and "mx_accelerator" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--with", "spr-ddr"), "spr-ddr is a server; name it with --system"),
+        (("--with", "anda", "--explore"), "--with does not go with --explore"),
+        (("--with", "anda", "--plot", "x.svg"), "--plot has regions of a server alone"),
+    ],
+)
+def test_what_roofsurface_refuses_beside(capsys, words, message):
+    code, text, error = run(capsys, "roofsurface", *words)
+    assert (code, text) == (2, "") and message in error
