@@ -1,16 +1,20 @@
 """The performance model beside whole models that were measured, and beside a plain roofline.
 
-    python -m benchmarks.whole_model_bench [--json]
+    python -m benchmarks.whole_model_bench [--json] [--genz PYTHON]
 
 Llama 3 8B decodes on the processor of ``tilewright/kernels/records/models``, whose bandwidth and
 matrix rate are those of the kernels' record. The roofline is that of GenZ and LLM-Viewer on the
 same inputs: each product takes the longer of its bytes and its multiply-adds, and nothing else
-counts. Nothing of the model was fitted to these measurements.
+counts. Nothing of the model was fitted to these measurements. ``--genz`` asks GenZ itself, with a
+Python that has it (``pip install genz-llm``), for the formats that it knows; LLM-Viewer is not a
+package.
 """
 
 import argparse
 import json
-from dataclasses import asdict, dataclass
+import subprocess
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from tilewright.base.console import print_table
 from tilewright.sim.kv_format import KV_FORMATS, cache_bytes
@@ -29,6 +33,7 @@ SCHEMES = {
     "sparse bf8": "bf8_50%",
     "dense mxfp4": "mxfp4",
 }
+GENZ_BITS = {"stock bf16": "bf16", "dense int8": "int8", "dense mxfp4": "int4"}  # without scales
 BATCHES = (1, 16, 32)
 CONTEXT = 128  # of the record
 TILE_CYCLES, TILE_MACS = 16, 16 * 16 * 32
@@ -45,6 +50,25 @@ class Row:
     ours_percent: float  # off
     roofline_ms: float
     roofline_percent: float
+    genz_ms: float | None = None  # where it was asked, and has the format
+
+
+def with_genz(found: list[Row], python: str) -> list[Row]:
+    """Return the rows with what GenZ says on the same rate and bandwidth."""
+    roofs = record()["roofs"]
+    peer = str(Path(__file__).with_name("genz_peer.py"))
+    flops = 2 * roofs["matrix"] * TILE_MACS
+
+    def ask(row: Row) -> Row:
+        bits = GENZ_BITS.get(row.model)
+        if bits is None:
+            return row
+        words = (bits, row.batch, CONTEXT, flops, roofs["read_bytes"])
+        command = [python, "-W", "ignore", peer, *map(str, words)]
+        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        return replace(row, genz_ms=float(printed.split()[-1]))
+
+    return [ask(row) for row in found]
 
 
 def rows() -> list[Row]:
@@ -101,12 +125,14 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    found = rows()
-    if parser.parse_args().json:
+    parser.add_argument("--genz", metavar="PYTHON", help="a Python that has GenZ, to ask it too")
+    args = parser.parse_args()
+    found = rows() if args.genz is None else with_genz(rows(), args.genz)
+    if args.json:
         print(json.dumps([asdict(row) for row in found], indent=2))
         return
     print_table(
-        ("MODEL", "BATCH", "MEASURED MS", "OURS MS", "%", "ROOFLINE MS", "%"),
+        ("MODEL", "BATCH", "MEASURED MS", "OURS MS", "%", "ROOFLINE MS", "%", "GENZ MS"),
         [
             (
                 row.model,
@@ -116,6 +142,7 @@ def main() -> None:
                 f"{row.ours_percent:+.0f}",
                 f"{row.roofline_ms:.1f}",
                 f"{row.roofline_percent:+.0f}",
+                "-" if row.genz_ms is None else f"{row.genz_ms:.1f}",
             )
             for row in found
         ],

@@ -79,7 +79,7 @@ def own_class(name: str, folder: Path = Path()) -> Any:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-        kind = getattr(module, wanted, None)
+        kind: Any = getattr(module, wanted, None)
         require(kind is not None, f"{file} has no class {wanted}")
         return kind()
     except ValueError:

@@ -1,10 +1,13 @@
 """Designs of the user's own beside ours: PEs, formats, Roof-Surface, and a language model."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
-from tilewright.studies.own_designs import SERVER, TECHNOLOGY, OwnDesigns, read_designs
+from tilewright.sim.roofsurface import Diagram
+from tilewright.studies.own_designs import SERVER, TECHNOLOGY, read_designs
 from tilewright.studies.pe.format_accuracy import compare_formats
 
 TITLE = "Your designs"
@@ -34,7 +37,8 @@ def build(context: Context) -> Page:
     if not given:
         nothing = section("No design was given", about)
         return Page(summary="No design was named to this report.", body=nothing, data={})
-    sections, data = [], {}
+    sections: list[Markup] = []
+    data: dict[str, Any] = {}
     if own.pes:
         data["pes"] = own.pe_rows()
         sections.append(_pes(data["pes"]))
@@ -44,7 +48,7 @@ def build(context: Context) -> Page:
         sections.append(_formats(data["formats"]))
     surface = own.surface(ROWS)
     data["surface"] = asdict(surface)
-    sections.append(_surface(own))
+    sections.append(_surface(surface))
     answers = own.answers(MODEL)
     data["answers"] = [asdict(row) for row in answers]
     sections.append(_answers(data["answers"]))
@@ -55,7 +59,7 @@ def build(context: Context) -> Page:
     )
 
 
-def _pes(rows: list[dict]) -> Markup:
+def _pes(rows: Sequence[Mapping[str, Any]]) -> Markup:
     return section(
         "Processing elements",
         paragraph(
@@ -69,7 +73,7 @@ def _pes(rows: list[dict]) -> Markup:
     )
 
 
-def _formats(rows: list[dict]) -> Markup:
+def _formats(rows: Sequence[Mapping[str, Any]]) -> Markup:
     head = ("Format", "Bits a value", "Activations, dB", "Weights, dB", "Error of dots, %")
     return section(
         "Formats",
@@ -78,8 +82,7 @@ def _formats(rows: list[dict]) -> Markup:
     )
 
 
-def _surface(own: OwnDesigns) -> Markup:
-    found = own.surface(ROWS)
+def _surface(found: Diagram) -> Markup:
     kernels = [
         (k.scheme, k.tera_fma_per_second, k.roofline_tera_fma_per_second, k.bound)
         for k in found.kernels
@@ -99,9 +102,11 @@ def _surface(own: OwnDesigns) -> Markup:
     )
 
 
-def _answers(rows: list[dict]) -> Markup:
-    columns = ("system", "engine", "scheme", "latency_ms", "tokens_per_second")
-    columns += ("joules_per_token", "tokens_per_second_per_mm2", "bound")
+def _answers(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    columns = (
+        *("system", "engine", "scheme", "latency_ms", "tokens_per_second"),
+        *("joules_per_token", "tokens_per_second_per_mm2", "bound"),
+    )
     head = ("System", "Engine", "Scheme", "ms", "Tokens/s", "J/token", "Tokens/s/mm²", "Bound")
     return section(
         "A language model",
