@@ -140,14 +140,23 @@ def _package_energy(
 
 def _for_remarks(
     works: Sequence[Pass], time: ServerSteps
-) -> Iterator[tuple[Pass, float, float, float]]:
-    """Yield each pass with its seconds: of everything, of small kernels and of attention."""
+) -> Iterator[tuple[Pass, float, float, float, float]]:
+    """Yield each pass with its seconds: of everything, of small kernels, attention and products.
+
+    Of products those count whose time follows from fitted constants.
+    """
     times = (time.seconds.tolist(), time.kernels.tolist(), time.attention.tolist())
-    return zip(works, *times, strict=True)
+    return zip(works, *times, [p.fitted_seconds for p in time.projections], strict=True)
 
 
 def _fitted_remarks(
-    target: Target, model: LlmShape, work: Pass, seconds: float, kernels: float, attention: float
+    target: Target,
+    model: LlmShape,
+    work: Pass,
+    seconds: float,
+    kernels: float,
+    attention: float,
+    products: float,
 ) -> Iterator[str]:
     """Say what an answer rests on: constants fitted to other models, or outside of their range."""
     assert target.server is not None
@@ -168,6 +177,13 @@ def _fitted_remarks(
             " small kernels, fitted to models of 66 and 70 billion parameters at short contexts;"
             f" with {LAYER_US_RANGE[0]} to {LAYER_US_RANGE[1]} us of small kernels a layer"
             f" (--set layer_time=...) it is {low:.4g} to {high:.4g} ms"
+        )
+    elif fitted + products > FITTED_SHARE * seconds:
+        yield (
+            f"{100 * (fitted + products) / seconds:.0f}% of the time rests on constants fitted to"
+            " the DECA paper's tables: operations of software or rates of caches"
+            f" {100 * products / seconds:.0f}%, attention and small kernels"
+            f" {100 * fitted / seconds:.0f}%"
         )
     if not by_matrix and batch.longest > FITTED_CONTEXT and attention > 0.1 * seconds:
         yield (

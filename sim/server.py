@@ -51,6 +51,11 @@ class Projections:
         return sum(part.seconds for part in self.plain)
 
     @cached_property
+    def fitted_seconds(self) -> float:
+        """Time of those of all products that follows from fitted constants."""
+        return sum(part.seconds for part in (*self.products, *self.plain) if part.tile.fitted)
+
+    @cached_property
     def busy(self) -> dict[str, float]:
         """Seconds for which the compressed projections keep each resource busy."""
         return {

@@ -58,6 +58,8 @@ class TileCost:
     matrix: float
     l2: float = 0.0  # on its way to the tile registers: activations, tiles loaded again
     llc: float = 0.0
+    # Whether the cycles follow from fitted constants: operations of software, rates of caches.
+    fitted: bool = False
 
     @property
     def utilisation(self) -> dict[str, float]:
@@ -152,7 +154,22 @@ def tile_cost(
         if scheme.compressed:
             stream = max(stream, scheme.tile_bytes / constant("software_bytes_per_cycle"))
         cycles = max(stream, serial, busy)
-    return TileCost(cycles=cycles, memory=memory, vector=vector, matrix=matrix, l2=l2, llc=llc)
+    by_caches = l2 + llc == cycles and l2 + llc > max(matrix, multiply)
+    by_software = (
+        engine not in (*KERNELS, "deca")
+        and scheme.own is None
+        and scheme.compressed
+        and cycles > max(scheme.tile_bytes / share, busy)
+    )
+    return TileCost(
+        cycles=cycles,
+        memory=memory,
+        vector=vector,
+        matrix=matrix,
+        l2=l2,
+        llc=llc,
+        fitted=by_caches or by_software,
+    )
 
 
 def _products(machine: Server, scheme: WeightScheme, rows: int) -> tuple[float, float]:

@@ -376,6 +376,14 @@ def test_an_answer_that_rests_on_fitted_constants_says_so():
     assert "batches were fitted up to 64" in far
     large = answer(resolve_model("llama-2-70b"), context=128, settings={"layer_time": "100us"})
     assert not any("rests on" in remark or "fitted" in remark for remark in large.remarks)
+    slow = answer(resolve_model("llama-2-70b"), context=128, engine="software")
+    (said,) = (remark for remark in slow.remarks if "rests on constants fitted to" in remark)
+    share = [int(word) for word in re.findall(r"(\d+)%", said)]
+    assert share[0] > 70 and abs(share[0] - share[1] - share[2]) <= 1
+    # The kernels that we measured ourselves are not fitted, nor is bf16 from memory.
+    for words in ({"engine": "software-measured", "scheme": "bf8_50%"}, {"scheme": "bf16"}):
+        found = answer(resolve_model("llama-2-70b"), "spr-ddr", context=128, **words)
+        assert not any("fitted to" in remark for remark in found.remarks)
     usual = answer(resolve_model("llama-2-70b"), context=128)
     less = usual.latency_ms - large.latency_ms
     assert less == pytest.approx(80 * (constant("layer_us") - 100) / 1e3)
