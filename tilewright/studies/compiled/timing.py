@@ -88,19 +88,19 @@ class Timing:
     """Listens to a runner: layers of its last step, and a trace of all its programs."""
 
     def __init__(self, runner: Runner, *, trace: bool = False):
-        self._runner, self._trace = runner, trace
+        self.runner, self._trace = runner, trace
         self.events: list[dict[str, Any]] = _thread_names()
         self._cycles = 0
-        self._last: tuple[ProgramRun, list[Work]] | None = None
+        self.last: tuple[ProgramRun, list[Work]] | None = None
         runner.listen = self._hear
 
     def _hear(self, run: ProgramRun) -> None:
-        runner = self._runner
+        runner = self.runner
         assert runner.outcome is not None
         if self._trace or run.kind != "head":
             work = timeline(runner.plan.params, runner.outcome, runner.latency)
             if run.kind != "head":
-                self._last = run, work
+                self.last = run, work
             if self._trace:
                 self.events += trace_events(work, self._cycles, runner.clock)
         self._cycles += run.cycles
@@ -112,4 +112,4 @@ class Timing:
     @property
     def layers(self) -> list[LayerTime]:
         """Of the last step."""
-        return [] if self._last is None else layer_times(self._runner, *self._last)
+        return [] if self.last is None else layer_times(self.runner, *self.last)

@@ -1,0 +1,198 @@
+"""The record of a real model on the hardware: text, cycles, energy, and what they are held against.
+
+    python -m tilewright.studies.compiled.record
+
+makes all of it, which takes a quarter of an hour on two cores; with names of sections behind it,
+these. The report and the documentation show what is in the record, and need no weights.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright import __version__
+from tilewright.golden.harmonia_model.quantised import quantised_model
+from tilewright.golden.harmonia_model.reference import Reference
+from tilewright.golden.harmonia_model.step import layer_parts
+from tilewright.golden.llm.engine import logits as plain_logits
+from tilewright.golden.llm.load import load_model
+from tilewright.golden.llm.text import default_text
+from tilewright.golden.params.block import require
+from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.sim.models import resolve_model
+from tilewright.sim.step_programs import step_time
+from tilewright.sim.workload import Batch, Pass
+from tilewright.studies.compiled.compiling import Options, compile_model, compiled_folder
+from tilewright.studies.compiled.folder import open_folder
+from tilewright.studies.compiled.generating import generate
+from tilewright.studies.compiled.runner import LATENCY, Runner
+from tilewright.studies.compiled.timing import Timing
+from tilewright.studies.measured import load_measured, write_measured
+
+__all__ = ["COMMAND", "CONTEXTS", "NAME", "SECTIONS", "perplexity", "predicted_cycles"]
+
+NAME = "model_on_harmonia"
+COMMAND = "python -m tilewright.studies.compiled.record"
+MODEL, SHAPE = "smollm2", "smollm2-135m"
+PROMPT = "The capital of France is"
+TOKENS = 16  # of the text that is shown
+CONTEXTS = (16, 64, 256, 1024)
+COMPARED = 64  # tokens that are compared with the engine's
+SCORED = 512  # tokens of text whose perplexity is measured
+SHOWN_LAYER = 15  # of the timeline
+Record = dict[str, Any]
+
+
+def predicted_cycles(context: int, phase: str) -> int:
+    """What ``tilewright llm`` answers for one sequence, with weights and head of 4 bits."""
+    work = Pass(Batch(((1, context),)), None if phase == "prefill" else 1)
+    params = HarmoniaParams()
+    return round(step_time(params, resolve_model(SHAPE), work, latency=LATENCY).cycles)
+
+
+def generation() -> Record:
+    """A prompt and what follows it, with its cost, the layers of a step and one on the clock."""
+    folder = open_folder(compiled_folder(MODEL, Options()), check=False)
+    runner = Runner(folder)
+    timing = Timing(runner)
+    prompt = [int(k) for k in folder.tokenizer.encode(PROMPT)] if folder.tokenizer else []
+    done = generate(runner, prompt, TOKENS)
+    kept = asdict(done)
+    programs = [(run.kind, run.first, run.tokens, run.cycles) for run in done.programs]
+    for name in ("prefill", "decode"):
+        cost = getattr(done, name)
+        kept[name] |= {"tokens_per_second": cost.tokens_per_second}
+    return kept | {
+        "text_of_prompt": PROMPT,
+        "context": folder.plan.context,
+        "weight_bits": folder.plan.weight_bits,
+        "head_bits": folder.plan.head_bits,
+        "programs": programs,
+        "layers": [asdict(layer) for layer in timing.layers],
+        "timeline": _one_layer(timing),
+    }
+
+
+def _one_layer(timing: Timing) -> Record:
+    """What every unit does in one layer of the last step: number, unit, begin, end, opcode."""
+    last = timing.last
+    assert last is not None
+    run, work = last
+    runner = timing.runner
+    parts = layer_parts(runner.plan, runner.lines, run.first, run.tokens)
+    begins = [w.begin for w in work if w.number == parts["projections"]]
+    first, end = begins[SHOWN_LAYER], begins[SHOWN_LAYER + 1]
+    return {
+        "layer": SHOWN_LAYER,
+        "token": run.first,
+        "begin": first,
+        "end": end,
+        "work": [
+            [w.number, int(w.unit), w.begin, w.end, int(w.instruction.opcode)]
+            for w in work
+            if first <= w.begin < end
+        ],
+    }
+
+
+def cycles() -> Record:
+    """Predicted and counted cycles of prompts and of single tokens, with weights of 4 bits."""
+    rows = []
+    for context in CONTEXTS:
+        options = Options(context=context, weight_bits=4, head_bits=4)
+        with TemporaryDirectory() as name:
+            folder = Path(name) / "model"
+            compile_model(MODEL, folder, options)
+            compiled = open_folder(folder, check=False)
+            for phase in ("decode", "prefill"):
+                runner = Runner(compiled)
+                if phase == "decode":  # no cycle depends on what the cache holds
+                    runner.position = context - 1
+                runner.feed([1] if phase == "decode" else [1] * context)
+                counted = sum(run.cycles for run in runner.runs)
+                predicted = predicted_cycles(context, phase)
+                rows.append(
+                    {"context": context, "phase": phase, "predicted": predicted, "run": counted}
+                )
+                print(rows[-1], flush=True)
+    return {"latency": LATENCY, "weight_bits": 4, "head_bits": 4, "rows": rows}
+
+
+def agreement() -> Record:
+    """The machine beside the engine, which knows no machine: tokens, logits, perplexity."""
+    model = load_model(MODEL)
+    assert model.tokenizer is not None
+    folder = open_folder(compiled_folder(MODEL, Options(context=SCORED + 16)), check=False)
+    quantised, _ = quantised_model(model, folder.plan, group=64)
+    tokens = [int(k) for k in model.tokenizer.encode(PROMPT)]
+    runner, reference = Runner(folder), Reference(folder.plan, quantised, len(tokens))
+    equal, errors, ties = 0, [], []
+    for place in range(COMPARED):
+        got, want = runner.feed(tokens), reference.feed(tokens)[-1]
+        errors.append(float(np.sqrt(np.mean((got - want) ** 2)) / want.std()))
+        tokens = [int(want.argmax())]
+        if runner.choice == tokens[0]:
+            equal += 1
+            continue
+        other = int(runner.choice or 0)
+        ties.append(
+            {
+                "place": place,
+                "engine": [tokens[0], float(want[tokens[0]]), float(want[other])],
+                "machine": [other, float(got[other]), float(got[tokens[0]])],
+            }
+        )
+    text = [int(k) for k in model.tokenizer.encode(default_text()[:8000])[:SCORED]]
+    scores = Runner(folder).score(text)
+    formats = {
+        "full precision": plain_logits(model, text),
+        "engine, 8 bits": Reference(folder.plan, quantised, len(text)).feed(text),
+    }
+    four = replace(folder.plan, weight_bits=4, head_bits=4)
+    small, _ = quantised_model(model, four, group=32)
+    formats["engine, 4 bits, a scale for 32"] = Reference(four, small, len(text)).feed(text)
+    found = {name: perplexity(values, text) for name, values in formats.items()}
+    return {
+        "tokens": COMPARED,
+        "equal": equal,
+        "near_ties": ties,
+        "logit_error": {"least": min(errors), "most": max(errors)},
+        "scored": SCORED,
+        "perplexity": {"machine, 8 bits": perplexity(scores, text)} | found,
+    }
+
+
+def perplexity(logits: NDArray[np.float32], tokens: list[int]) -> float:
+    """exp of the mean negative log likelihood of all tokens but the first."""
+    scores = logits[:-1].astype(np.float64)
+    scores -= scores.max(axis=1, keepdims=True)
+    chosen = scores[np.arange(len(scores)), tokens[1:]]
+    return float(np.exp(np.mean(np.log(np.exp(scores).sum(axis=1)) - chosen)))
+
+
+SECTIONS: dict[str, Callable[[], Record]] = {
+    "generation": generation,
+    "cycles": cycles,
+    "agreement": agreement,
+}
+
+
+def main(*names: str) -> None:
+    """Make the sections that are named, or all, and keep the others."""
+    for name in names or SECTIONS:
+        require(name in SECTIONS, f"a section is one of {', '.join(SECTIONS)}, not {name!r}")
+    for name in names or SECTIONS:
+        section = SECTIONS[name]()
+        record = load_measured(NAME) or {}
+        about = {"command": COMMAND, "tilewright": __version__, "model": MODEL}
+        write_measured(NAME, record | about | {name: section})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
