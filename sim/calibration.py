@@ -1,7 +1,7 @@
 """The one table of constants that no RTL and no parameter of a paper gives: ``calibration.toml``.
 
-Each has a value, a unit, what it means, where it comes from, and the published figures it was
-fitted to (none where it is a public figure of the machine).
+Each has a value, a unit, what it means, where it comes from, the range for which it was set, and
+the published figures it was fitted to (none where it is a public figure of the machine).
 """
 
 import tomllib
@@ -31,6 +31,7 @@ class Constant:
     unit: str
     meaning: str
     source: str
+    range: str  # machine, models, schemes, batches and contexts for which it was set
     fitted_on: tuple[str, ...] = ()  # ids of the claims that it was fitted to
 
 

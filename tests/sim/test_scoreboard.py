@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.cli.model_tables import residual_table, sensitivity_table
 from tilewright.sim import scoreboard
-from tilewright.sim.calibration import changed, constant, table
+from tilewright.sim.calibration import TABLE, changed, constant, table
 from tilewright.sim.claims import CLAIMS, Compare, papers
 from tilewright.sim.claims.classes import COUNTED
 from tilewright.sim.classes import summary
@@ -77,9 +77,20 @@ def test_at_most_a_third_was_fitted(results):
 
 def test_every_constant_says_what_it_is_and_is_used():
     for name, entry in table().items():
-        assert entry.unit and entry.meaning, name
+        assert entry.unit and entry.meaning and len(entry.range) > 10, name
         assert entry.source.startswith("fitted") == bool(entry.fitted_on), name
         assert constant(name) == entry.value
+
+
+def test_every_constant_is_read_and_nothing_else_is():
+    """By its name in the sources, or in the file of a server."""
+    folder = TABLE.parent
+    sources = "".join(path.read_text() for path in folder.rglob("*.py"))
+    named = sources + "".join(path.read_text() for path in folder.glob("systems/*.toml"))
+    assert set(re.findall(r'constant\(\s*"(\w+)"', sources)) <= set(table())
+    unread = {name for name in table() if f'"{name}"' not in named}
+    # These by the width of codes: constant(f"vector_ops_{kind}").
+    assert unread == {f"vector_ops_{kind}" for kind in ("16bit", "8bit", "grouped")}
 
 
 def test_a_changed_constant_shows_in_the_figures():

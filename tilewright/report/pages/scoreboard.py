@@ -165,7 +165,7 @@ def _constants() -> Markup:
             " names the figures it was fitted to; those are marked above."
         ),
         table(
-            ("Constant", "Value", "Unit", "Meaning", "Source", "Fitted to"),
+            ("Constant", "Value", "Unit", "Meaning", "Source", "Set for", "Fitted to"),
             [
                 (
                     code(name),
@@ -173,6 +173,7 @@ def _constants() -> Markup:
                     entry.unit,
                     entry.meaning,
                     entry.source,
+                    entry.range,
                     ", ".join(entry.fitted_on),
                 )
                 for name, entry in calibration().items()
