@@ -1,0 +1,1 @@
+"""A whole decoder-only language model as programs of the Anda accelerator."""

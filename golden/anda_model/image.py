@@ -1,0 +1,135 @@
+"""The contents of a model's image: weights, norms and rotations as lines of external memory."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.golden.anda_machine.attention_writer import Constants
+from tilewright.golden.anda_machine.layout import fp16_rows, fp16_values, to_bytes, weight_rows
+from tilewright.golden.anda_machine.layout import from_bytes as rows_of_bytes
+from tilewright.golden.anda_model.lines import Lines
+from tilewright.golden.anda_model.plan import MATRICES, Matrix, Plan
+from tilewright.golden.bits import encode
+from tilewright.golden.harmonia_model.quantised import halved
+from tilewright.golden.harmonia_model.writer import NORM_SHARE
+from tilewright.golden.llm.model import Layer, Linear, Model
+from tilewright.golden.params.anda_machine import Memory
+from tilewright.golden.params.formats import FP16
+from tilewright.golden.weights import Weights
+
+__all__ = ["constants", "logits_of", "put_tokens"]
+
+Bytes = NDArray[np.uint8]
+
+
+def constants(
+    plan: Plan, lines: Lines, model: Model, head: Weights
+) -> Iterator[tuple[str, int, Bytes]]:
+    """Name, first line and bytes of everything that no program changes, one tensor at a time."""
+    for number, layer in enumerate(model.layers):
+        first = lines.layers + number * lines.layer
+        for line, norm in zip(lines.norms, (layer.attention_norm, layer.feed_norm), strict=True):
+            name = "attention_norm" if line == lines.norms[0] else "feed_norm"
+            yield f"layers.{number}.{name}", first + line, _gain(plan, norm.gain)
+        for name in MATRICES:
+            matrix = plan.matrices[name]
+            data = _matrix(plan, lines, matrix, _layer_matrix(layer, name))
+            yield f"layers.{number}.{name}", first + lines.matrices[name], data
+    yield "head", lines.head, _matrix(plan, lines, plan.matrices["head"], head)
+    yield "final_norm", lines.final_norm, _gain(plan, model.final_norm.gain)
+    yield "rotations", lines.rotation(0), _rotations(plan, model)
+    yield "constants", lines.constants, Constants(plan.params).data()
+
+
+def _layer_matrix(layer: Layer, name: str) -> Weights:
+    """One of a layer's matrices; that of the projections has all three."""
+    if name != "qkv":
+        return _integers(getattr(layer, name))
+    parts = [_integers(linear) for linear in (layer.query, layer.key, layer.value)]
+    return Weights(
+        parts[0].fmt,
+        np.concatenate([part.values for part in parts]),
+        np.concatenate([part.scales for part in parts]),
+        parts[0].group,
+    )
+
+
+def _integers(linear: Linear) -> Weights:
+    assert linear.integers is not None
+    return linear.integers
+
+
+def _matrix(plan: Plan, lines: Lines, matrix: Matrix, weights: Weights) -> Bytes:
+    p = plan.params
+    size = lines.part(matrix, 1)[0] * p.line_bytes
+    data = np.zeros((matrix.parts, size), np.uint8)
+    whole = halved(weights, p.group)
+    for part in range(matrix.parts):
+        first = part * matrix.part_tiles * matrix.columns
+        outputs = slice(first, first + matrix.part_tiles * matrix.columns)
+        if not matrix.tiles_of(part):
+            continue
+        chosen = Weights(whole.fmt, whole.values[outputs], whole.scales[outputs], whole.group)
+        rows, scales = weight_rows(p, chosen)
+        for line, memory, content in zip(
+            lines.part(matrix, 0), (Memory.WEIGHTS, Memory.SCALES), (rows, scales), strict=True
+        ):
+            octets = to_bytes(p, memory, content)
+            data[part, line * p.line_bytes :][: len(octets)] = octets
+    return data.reshape(-1)
+
+
+def _gain(plan: Plan, gain: NDArray[np.float32]) -> Bytes:
+    return _words(plan, encode(FP16, gain.astype(np.float64) * np.sqrt(NORM_SHARE)))
+
+
+def _words(plan: Plan, values: NDArray[np.uint16]) -> Bytes:
+    """fp16 patterns (elements) that a load brings to every bank."""
+    rows = fp16_rows(plan.params, values[np.newaxis])
+    return to_bytes(plan.params, Memory.BROADCAST, rows[:, :1])
+
+
+def _rotations(plan: Plan, model: Model) -> Bytes:
+    """For every token: cosines, and sines of the first and of the second halves of heads."""
+    c = plan.config
+    frequency = c.rope_theta ** -(np.arange(0, c.head_dim, 2) / c.head_dim)
+    if model.rope_factors is not None:
+        frequency = frequency / model.rope_factors
+    heads = plan.rotated // c.head_dim
+    pieces = []
+    for token in range(plan.context):
+        cosine, sine = np.cos(token * frequency), np.sin(token * frequency)
+        none = np.zeros_like(sine)
+        tables = [
+            encode(FP16, np.tile(np.concatenate(halves), heads))
+            for halves in ((cosine, cosine), (-sine, none), (none, sine))
+        ]
+        rows = np.concatenate([fp16_rows(plan.params, table[np.newaxis]) for table in tables])
+        pieces.append(to_bytes(plan.params, Memory.BROADCAST, rows[:, :1]))
+    return np.concatenate(pieces)
+
+
+def put_tokens(
+    plan: Plan, lines: Lines, memory: Bytes, first: int, vectors: NDArray[np.float16]
+) -> None:
+    """Let the embedding (1, width) of a token enter the next step."""
+    (vector,) = vectors
+    data = _words(plan, vector.view(np.uint16))
+    start = lines.entering * plan.params.line_bytes
+    memory[start : start + len(data)] = data
+
+
+def logits_of(plan: Plan, lines: Lines, memory: Bytes) -> NDArray[np.float32]:
+    """(banks, vocabulary), as the head's program has left them."""
+    p, matrix = plan.params, plan.matrices["head"]
+    pieces = []
+    for part in range(matrix.parts):
+        elements = matrix.tiles_of(part) * matrix.columns
+        if not elements:
+            continue
+        data = memory[(lines.logits + part * lines.logit_part) * p.line_bytes :]
+        rows = rows_of_bytes(p, Memory.ACTIVATIONS, data, plan.tensor_rows(elements))
+        pieces.append(fp16_values(p, rows, elements))
+    values = np.concatenate(pieces, axis=1)
+    return values[:, : plan.config.vocab_size].view(np.float16).astype(np.float32)
