@@ -15,20 +15,19 @@ from tilewright.golden.anda_machine.isa import Instruction, groups_of
 from tilewright.golden.anda_machine.layout import block_format
 from tilewright.golden.anda_model.lines import Lines
 from tilewright.golden.anda_model.plan import Plan
-from tilewright.golden.bfp import Blocks
 from tilewright.golden.harmonia_model.fast_vector import (
     FUNCTIONS,
     arithmetic,
     largest,
+    masked,
     reduced,
     table,
 )
 from tilewright.golden.machine.instruction import works_on_scalars
 from tilewright.golden.params.anda_machine import FP16_ROWS, Counter, Memory, group_rows
-from tilewright.golden.params.formats import IntFormat
+from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.machine import Error, Kind
 from tilewright.golden.params.vector import Operation
-from tilewright.golden.weights import Weights
 
 __all__ = ["ModelMachine"]
 
@@ -43,6 +42,13 @@ class _Source(NamedTuple):
     rows: int
 
 
+class _Unpacked(NamedTuple):
+    """A part's weights (groups, group, outputs) and scales (groups, outputs)."""
+
+    factors: NDArray[np.float32]
+    scales: NDArray[np.float32]
+
+
 class ModelMachine(Machine):
     """One accelerator with a model's image; lines before ``lines.state`` do not change."""
 
@@ -50,7 +56,7 @@ class ModelMachine(Machine):
         super().__init__(plan.params, external)
         self._constant = lines.state
         self._sources: dict[int, _Source] = {}  # by the first row of the weight buffer
-        self._weights: dict[tuple[int, int, int, int], Weights] = {}
+        self._weights: dict[tuple[int, int, int], _Unpacked] = {}
 
     def settle(self) -> None:
         """All memories are as the executor leaves them: nothing is put off here."""
@@ -78,34 +84,42 @@ class ModelMachine(Machine):
             0x1F
         )
         same = bool((taken == taken[:, :1]).all() and (exponents == exponents[:, :1]).all())
+        # Sums of a group are exact in float32 up to this length.
+        if not same or p.group << (source + p.weight_bits - 1) > 1 << FP32.significand_bits:
+            super()._gemm(x)
+            return
         layout = anda.TensorLayout(
             fmt=block_format(p, source), rows=p.rows, length=groups * p.group, lanes=p.rows
         )
         blocks = anda.load(layout, taken, exponents)
-        if same:
-            blocks = Blocks(
-                blocks.sign[:1], blocks.mantissa[:1], blocks.exponent[:1], blocks.length
-            )
-        weights = self._unpacked(x, tiles, groups)
-        values = anda.gemm(p.mxu.numerics, source, blocks, weights)
-        if same:
-            values = np.broadcast_to(values, (p.rows, values.shape[1]))
-        self._write_result(x["destination"], values, self.settings.result)
+        step = blocks.exponent[0].astype(np.int32) - FP16.bias - (source - 1)
+        values = np.ldexp(blocks.mantissa[0].astype(np.float32), step[:, np.newaxis])
+        values = np.where(blocks.sign[0], -values, values)
+        factors, scales = self._unpacked(x, tiles, groups)
+        sums = np.matmul(values[:, np.newaxis], factors)[:, 0]
+        with np.errstate(all="ignore"):
+            terms = sums.astype(np.float16).astype(np.float32) * scales
+            total = np.zeros(terms.shape[1], np.float32)
+            for term in terms:
+                total += term
+            result = masked(total)
+        self._write_result(
+            x["destination"], np.broadcast_to(result, (p.rows, len(result))), self.settings.result
+        )
         self._count(Counter.MATRIX_BUSY, tiles * groups * group_rows(source))
 
-    def _unpacked(self, x: Instruction, tiles: int, groups: int) -> Weights:
+    def _unpacked(self, x: Instruction, tiles: int, groups: int) -> _Unpacked:
         p = self.params
         source = self._sources.get(x["weights"])
         rows = tiles * groups * p.mxu.weight_beats
-        key = (source.line, rows, tiles, groups) if source and rows <= source.rows else None
+        key = (source.line, rows, groups) if source and rows <= source.rows else None
         found = self._weights.get(key) if key else None
         if found is None:
-            scales = self.scales[x["scales"] :][: tiles * groups]
-            found = Weights(
-                IntFormat(bits=p.weight_bits),
-                self._weight_values(self.weights[x["weights"] :][:rows], tiles, groups),
-                scales.reshape(tiles, groups, -1).transpose(0, 2, 1).reshape(-1, groups),
-                p.group,
+            values = self._weight_values(self.weights[x["weights"] :][:rows], tiles, groups)
+            scales = self.scales[x["scales"] :][: tiles * groups].reshape(tiles, groups, -1)
+            found = _Unpacked(
+                np.ascontiguousarray(values.T, np.float32).reshape(groups, p.group, -1),
+                scales.swapaxes(0, 1).reshape(groups, -1).view(np.float16).astype(np.float32),
             )
             if key:
                 self._weights[key] = found

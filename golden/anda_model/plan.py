@@ -249,7 +249,8 @@ class Plan:
         most = min(self.half_rows // (groups * beats), self.half_scales // groups) // unit * unit
         require(most >= 1, f"{name}: {inputs} inputs do not fit half of the weight buffer")
         parts = 2 * -(-tiles // (2 * most))
-        part_tiles = -(-(-(-tiles // parts)) // unit) * unit
+        each = -(-tiles // parts)
+        part_tiles = -(-each // unit) * unit
         return Matrix(
             *(name, outputs, inputs, bits, mantissa, groups, tiles, parts, part_tiles, beats),
             columns=p.columns,
