@@ -133,6 +133,9 @@ class ModelMachine(Machine):
         known = operation in (*_ARITHMETIC, *FUNCTIONS) or (
             operation in (Operation.SUM, Operation.DOT, Operation.LARGEST)
         )
+        if scalars and known and x["a_kind"] == Kind.SCALAR and not operation.reduces:
+            self._scalar(x, operation)
+            return
         if not known or scalars or x["a_kind"] != Kind.TENSOR:
             super()._vector(x)
             return
@@ -156,6 +159,17 @@ class ModelMachine(Machine):
             written = self.activations[x["destination"] :][:rows]
             written[len(result) :] = 0
             written[: len(result)] = np.ascontiguousarray(result).view(written.dtype)[..., 0]
+
+    def _scalar(self, x: Instruction, operation: Operation) -> None:
+        a = self.scalars[x["a"]]
+        with np.errstate(all="ignore"):
+            if operation in FUNCTIONS:
+                result = table(operation)[a]
+            else:
+                immediate = x["b_kind"] == Kind.IMMEDIATE
+                b = np.full(1, x["b"], np.uint16) if immediate else self.scalars[x["b"]]
+                result = arithmetic(operation, a, b)
+        self.scalars[x["destination"]] = result
 
     def _part(self, row: int, elements: int) -> NDArray[np.uint16]:
         """The words of a tensor that hold elements."""

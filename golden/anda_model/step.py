@@ -129,7 +129,7 @@ def step_program(
 def layer_parts(plan: Plan, lines: Lines, first: int, count: int = 1) -> dict[str, int]:
     """Numbers of the instructions with which the parts of a layer begin; ``end`` is behind it.
 
-    Where there is no loop they are those of the first layer.
+    Where there is no loop they are those of the first layer, and ``period`` is the length of one.
     """
     step = _Step(plan, lines, first)
     step.write(plan.config.num_hidden_layers)
@@ -157,10 +157,12 @@ class _Step:
             self.parts = {name: len(before) + number for name, number in self.parts.items()}
             b.program += body
         else:
+            self.parts = {name: len(before) + number for name, number in self.parts.items()}
             for layer in range(layers):
                 b.unrolled = layer
                 self._layer()
             b.unrolled = None
+            self.parts["period"] = (len(b.program) - self.parts["projections"]) // layers
         self.parts["end"] = len(b.program)
         b.keep(plan.tokens_row, plan.width_rows, lines.leaving)
         b.emit(Opcode.HALT)

@@ -8,6 +8,7 @@ is ``rows`` tokens, is worked on at a time. A group of a token takes 1 + M rows 
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import ClassVar
 
 from tilewright.golden.params.anda import MANTISSA_FIELD_BITS, AndaCompressorParams, AndaMxuParams
@@ -196,7 +197,7 @@ class AndaParams(MachineParams):
         self.check_depths("activation_rows", "weight_rows")
         self.check_ports()
 
-    @property
+    @cached_property  # asked for with every instruction of a program
     def mxu(self) -> AndaMxuParams:
         return AndaMxuParams(
             rows=self.rows,
@@ -210,7 +211,7 @@ class AndaParams(MachineParams):
     def compressor(self) -> AndaCompressorParams:
         return AndaCompressorParams(lanes=self.rows, group=self.group)
 
-    @property
+    @cached_property
     def vector(self) -> VectorParams:
         return VectorParams(rows=self.rows, group=self.group, attends=True)
 

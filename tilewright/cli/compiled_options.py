@@ -13,7 +13,7 @@ __all__ = ["add_compile_options", "options_of", "refuse_compile_options"]
 
 _FIELDS = {
     **{"context": "context", "weights": "weight_bits", "head": "head_bits", "group": "group"},
-    "recipe": "recipe",
+    **{"recipe": "recipe", "mantissas": "mantissas"},
 }
 
 
@@ -27,6 +27,11 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--head", type=int, choices=(4, 8), help="of the vocabulary head [8]")
     parser.add_argument("--group", type=int, metavar="N", help="weights that share a scale [64]")
+    parser.add_argument(
+        "--mantissas",
+        metavar="QKV,O,U,D",
+        help="bits of Anda's activations before the four kinds of projections [8,8,8,8]",
+    )
     parser.add_argument(
         "--recipe",
         type=Path,

@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on",
         metavar="BLOCK",
-        help="harmonia, or deca: a CPU whose weight tiles a DECA decompresses [harmonia, or what"
-        " DIR was compiled for]",
+        help="harmonia, anda, or deca: a CPU whose weight tiles a DECA decompresses [harmonia, or"
+        " what DIR was compiled for]",
     )
     parser.add_argument("--prompt", required=True, metavar="TEXT", help="what the text begins with")
     parser.add_argument("--tokens", type=int, default=16, metavar="N", help="to generate [16]")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tilewright.studies.compiled import CompiledModel
 
 NAME = "compile"
-HELP = "turn a language model into a memory image and programs of Harmonia"
+HELP = "turn a language model into a memory image and programs of Harmonia or Anda"
 EXAMPLE = "tilewright compile tiny-llama --target harmonia:small --context 32 -o tiny"
 
 
@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target",
         default="harmonia",
         metavar="BLOCK",
-        help="the accelerator, such as harmonia:small or harmonia,operand_rows=4096 [harmonia]",
+        help="the accelerator, such as anda, harmonia:small or harmonia,operand_rows=4096"
+        " [harmonia]",
     )
     add_compile_options(parser)
 

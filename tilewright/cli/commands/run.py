@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tilewright.studies.compiled import ModelFolder
 
 NAME = "run"
-HELP = "generate text with a language model on Harmonia, or on a CPU with a DECA"
+HELP = "generate text with a language model on Harmonia, on Anda, or on a CPU with a DECA"
 EXAMPLE = "tilewright run tiny-llama --on harmonia:small --context 32 --prompt Hello --tokens 3"
 
 

@@ -12,21 +12,12 @@ from tilewright import __version__
 from tilewright.base.cache import get_or_make_folder, source_of
 from tilewright.base.errors import CommandError
 from tilewright.base.files import replace_directory
-from tilewright.golden.harmonia_machine.assembler import disassemble
-from tilewright.golden.harmonia_machine.hazards import first_hazard
-from tilewright.golden.harmonia_machine.isa import Instruction
-from tilewright.golden.harmonia_model.choice import HeadRows
-from tilewright.golden.harmonia_model.head import head_program
-from tilewright.golden.harmonia_model.image import constants
-from tilewright.golden.harmonia_model.lines import Lines
-from tilewright.golden.harmonia_model.plan import Plan
 from tilewright.golden.harmonia_model.quantised import quantised_model
-from tilewright.golden.harmonia_model.step import step_program
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.on_anda import mantissas_of
 from tilewright.golden.llm.tokenizer_file import tokenizer_data
 from tilewright.golden.machine.stream import program_lines
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.studies.compiled.folder import (
     EMBEDDING,
     FORMAT,
@@ -42,15 +33,13 @@ from tilewright.studies.compiled.recipes import (
     smoothed_model,
     target_of_recipe,
 )
-from tilewright.studies.runs.simulation import resolve_block
+from tilewright.studies.compiled.systems import system_of, target_params
 from tilewright.torch.config import HarmoniaConfig
 
 __all__ = ["CONTEXT", "GROUP", "CompiledModel", "Options", "compile_model", "compiled_folder"]
 
 CONTEXT = 256  # tokens
 GROUP = 64  # weights that share a scale
-# What an image depends on.
-_SOURCES = ("choice", "head", "image", "lines", "plan", "quantised", "step", "writer")
 Tick = Callable[[str], None]
 
 
@@ -63,6 +52,7 @@ class Options:
     weight_bits: int = 8
     head_bits: int = 8
     group: int = GROUP
+    mantissas: str | None = None  # of Anda's activations: qkv, o, u, d, such as 8,5,7,6
     recipe: Path | None = None  # bits, group, windows, offsets and factors; see ``recipes``
 
 
@@ -96,12 +86,13 @@ def compile_model(
 
 def compiled_folder(source: str, options: Options, tick: Tick = lambda _: None) -> Path:
     """The folder of a compiled model in the user's cache, made where it is not there."""
+    system = system_of(target_params(options.target))
     ingredients = [
         json.dumps(asdict(options), default=str),
         *([] if options.recipe is None else _identity(options.recipe)),
         __version__,
-        instruction_set(),
-        source_of(*(f"tilewright.golden.harmonia_model.{name}" for name in _SOURCES)),
+        instruction_set(system),
+        source_of(*system.sources),
         source,
         *_identity(Path(source)),
     ]
@@ -143,17 +134,22 @@ def _identity(path: Path) -> Iterator[str]:
             yield f"{file.resolve()} {status.st_size} {status.st_mtime_ns}"
 
 
-def _plan(model: Model, options: Options) -> Plan:
-    params = resolve_block(options.target, "harmonia", "compile")
-    assert isinstance(params, HarmoniaParams)
+def _plan(model: Model, options: Options) -> Any:
+    params = target_params(options.target)
     longest = model.config.max_position_embeddings
     if options.group % params.group:
         raise CommandError(
             f"--group must be a multiple of {params.group}, the group of {params.slug}, not"
             f" {options.group}"
         )
-    return Plan(
+    lengths = {}
+    if options.mantissas is not None:
+        if params.block != "anda":
+            raise CommandError(f"--mantissas are those of Anda's activations, not {params.block}'s")
+        lengths = {"mantissas": mantissas_of(options.mantissas)}
+    return system_of(params).plan(
         params=params,
+        **lengths,
         config=model.config,
         context=min(CONTEXT, longest) if options.context is None else options.context,
         weight_bits=options.weight_bits,
@@ -161,7 +157,7 @@ def _plan(model: Model, options: Options) -> Plan:
     )
 
 
-def _steps(plan: Plan) -> Iterator[tuple[int, int]]:
+def _steps(plan: Any) -> Iterator[tuple[int, int]]:
     """Steps that programs are written for: any first one, whole ones, and single tokens."""
     size = plan.step_tokens
     yield from ((0, count) for count in range(2, min(size, plan.context) + 1))
@@ -172,9 +168,10 @@ def _steps(plan: Plan) -> Iterator[tuple[int, int]]:
 def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick) -> tuple:
     plan = _plan(model, options)
     params = plan.params
+    system = system_of(params)
     tick("programs")
     reserved = _reserve(plan)
-    lines = Lines(plan, reserved)
+    lines = system.lines(plan, reserved)
     tick("weights")
     quantised, head = quantised_model(model, plan, group=options.group)
     image = np.memmap(folder / IMAGE, np.uint8, mode="w+", shape=(lines.end * params.line_bytes,))
@@ -186,7 +183,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         digest = sha256(np.ascontiguousarray(data))
         tensors.append({"name": name, "line": line, "bytes": len(data), "sha256": digest})
 
-    for name, line, data in constants(plan, lines, quantised, head):
+    for name, line, data in system.constants(plan, lines, quantised, head):
         tick(name)
         put(name, line, data)
     constant_bytes = sum(tensor["bytes"] for tensor in tensors)
@@ -206,16 +203,16 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         "source": source,
         "target": options.target,
         "block": params.slug,
-        "instruction_set": instruction_set(),
+        "instruction_set": instruction_set(system),
         "context": plan.context,
         "step_tokens": plan.step_tokens,
         "weight_bits": plan.weight_bits,
         "head_bits": plan.head_bits,
         "scale_group": options.group,
         "recipe": None if options.recipe is None else sha256(options.recipe.read_bytes()),
-        "activations": f"block floating point, 8-bit mantissas, groups of {params.group}",
-        "choice": "host" if HeadRows.of(plan) is None else "machine",
-        "cache": asdict(params.cache),
+        "activations": system.activations(plan),
+        "choice": "machine" if system.chooses(plan) else "host",
+        **system.about(plan),
         "shape": asdict(model.config),
         "line_bytes": params.line_bytes,
         "program_lines": lines.program_lines,
@@ -225,6 +222,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
                 *("layers", "layer", "head", "programs", "state", "choice", "logits", "caches"),
                 *("cache", "end"),
             )
+            if hasattr(lines, name)
         },
         "files": {name: sha256((folder / name).read_bytes()) for name in files},
         "steps": steps,
@@ -247,20 +245,22 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
     )
 
 
-def _reserve(plan: Plan) -> int:
+def _reserve(plan: Any) -> int:
     """Lines that all programs take: their lengths do not depend on where anything lies."""
-    lines = Lines(plan)
+    system = system_of(plan.params)
+    lines = system.lines(plan)
     each = plan.params.line_instructions
-    sizes = [len(step_program(plan, lines, *step)) for step in _steps(plan)]
-    sizes += [len(head_program(plan, lines, tile)) for tile in range(plan.step_tiles)]
+    sizes = [len(system.step_program(plan, lines, *step)) for step in _steps(plan)]
+    sizes += [len(system.head_program(plan, lines, tile)) for tile in range(plan.step_tiles)]
     return sum(-(-size // each) for size in sizes)
 
 
-def _programs(plan: Plan, lines: Lines) -> tuple[list[dict], list[dict], np.ndarray]:
+def _programs(plan: Any, lines: Any) -> tuple[list[dict], list[dict], np.ndarray]:
     """Entries of the manifest, and the programs one after the other."""
     params, line, pieces = plan.params, lines.programs, []
+    system = system_of(params)
 
-    def place(program: list[Instruction]) -> dict[str, int]:
+    def place(program: list) -> dict[str, int]:
         nonlocal line
         data = program_lines(params, program)
         entry = {"line": line, "instructions": len(program)}
@@ -269,35 +269,38 @@ def _programs(plan: Plan, lines: Lines) -> tuple[list[dict], list[dict], np.ndar
         return entry
 
     steps = [
-        {"first": first, "tokens": count} | place(step_program(plan, lines, first, count))
+        {"first": first, "tokens": count} | place(system.step_program(plan, lines, first, count))
         for first, count in _steps(plan)
     ]
-    heads = [place(head_program(plan, lines, tile)) for tile in range(plan.step_tiles)]
+    heads = [place(system.head_program(plan, lines, tile)) for tile in range(plan.step_tiles)]
     _refuse_hazards(plan, lines)
     return steps, heads, np.concatenate(pieces)
 
 
-def _refuse_hazards(plan: Plan, lines: Lines) -> None:
+def _refuse_hazards(plan: Any, lines: Any) -> None:
     """No program's result depends on timing: looked at where the kinds of steps differ."""
-    last = plan.context - 1
-    programs = [step_program(plan, lines, first, 1, layers=2) for first in {0, min(1, last), last}]
+    last, system = plan.context - 1, system_of(plan.params)
+    programs = [
+        system.step_program(plan, lines, first, 1, layers=2) for first in {0, min(1, last), last}
+    ]
     size = min(plan.step_tokens, plan.context)
-    programs.append(step_program(plan, lines, 0, size, layers=2))
-    programs.append(head_program(plan, lines, parts=4))
+    programs.append(system.step_program(plan, lines, 0, size, layers=2))
+    programs.append(system.head_program(plan, lines, parts=4))
     for program in programs:
-        hazard = first_hazard(plan.params, program)
+        hazard = system.first_hazard(plan.params, program)
         if hazard:
             raise CommandError(f"a program of this model depends on timing: {hazard}")
 
 
-def _listing(plan: Plan, lines: Lines) -> str:
+def _listing(plan: Any, lines: Any) -> str:
+    system = system_of(plan.params)
     size, last = min(plan.step_tokens, plan.context), plan.context - 1
     pieces = {
-        f"the first step, {size} tokens": step_program(plan, lines, 0, size),
-        f"a decode step, token {last}": step_program(plan, lines, last, 1),
-        "the head, of the first token tile": head_program(plan, lines),
+        f"the first step, {size} tokens": system.step_program(plan, lines, 0, size),
+        f"a decode step, token {last}": system.step_program(plan, lines, last, 1),
+        "the head, of the first token tile": system.head_program(plan, lines),
     }
     return "\n".join(
-        f"; {name}: {len(program)} instructions\n{disassemble(program)}"
+        f"; {name}: {len(program)} instructions\n{system.disassemble(program)}"
         for name, program in pieces.items()
     )

@@ -18,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
-from tilewright.golden.harmonia_model.lines import Lines
-from tilewright.golden.harmonia_model.plan import Plan
+from tilewright.golden.anda_machine.block import Mantissas
 from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.golden.llm.tokenizer_file import tokenizer_of
-from tilewright.golden.params.harmonia_machine import INSTRUCTION_FIELDS, HarmoniaParams
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.vector import Operation
+from tilewright.studies.compiled.systems import System, system_of
 
 __all__ = ["FORMAT", "ModelFolder", "instruction_set", "open_folder", "sha256"]
 
@@ -39,11 +38,11 @@ def sha256(data: Any) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def instruction_set() -> str:
+def instruction_set(system: System) -> str:
     """The hash of all opcodes, fields and operations: programs of another set mean nothing."""
     fields = {
         opcode.name: [int(opcode), *((f.name, f.bits) for f in declared)]
-        for opcode, declared in INSTRUCTION_FIELDS.items()
+        for opcode, declared in system.fields.items()
     }
     operations = {operation.name: int(operation) for operation in Operation}
     return sha256(json.dumps([fields, operations]).encode())
@@ -57,12 +56,16 @@ class ModelFolder:
     manifest: dict[str, Any]
 
     @cached_property
-    def plan(self) -> Plan:
+    def system(self) -> System:
+        return system_of(resolve(self.manifest["target"]))
+
+    @cached_property
+    def plan(self) -> Any:
         m = self.manifest
-        params = resolve(m["target"])
-        assert isinstance(params, HarmoniaParams)
-        return Plan(
-            params=params,
+        lengths = {"mantissas": Mantissas(**m["mantissas"])} if "mantissas" in m else {}
+        return self.system.plan(
+            params=resolve(m["target"]),
+            **lengths,
             config=LlmShape(**m["shape"]),
             context=m["context"],
             weight_bits=m["weight_bits"],
@@ -70,8 +73,8 @@ class ModelFolder:
         )
 
     @cached_property
-    def lines(self) -> Lines:
-        return Lines(self.plan, self.manifest["program_lines"])
+    def lines(self) -> Any:
+        return self.system.lines(self.plan, self.manifest["program_lines"])
 
     @cached_property
     def embedding(self) -> NDArray[np.float16]:
@@ -132,7 +135,7 @@ def open_folder(path: Path, *, target: str | None = None, check: bool = True) ->
         raise CommandError(f"{file} is no manifest; compile the model again") from None
     if version != FORMAT:
         raise CommandError(f"{file} has format {version}, not {FORMAT}; compile the model again")
-    if manifest.get("instruction_set") != instruction_set():
+    if manifest.get("instruction_set") != instruction_set(system_of(resolve(manifest["target"]))):
         raise CommandError(
             f"{path} has programs of another instruction set; compile the model again"
         )

@@ -8,13 +8,10 @@ import numpy as np
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.llm.tokenizer import Tokenizer
-from tilewright.sim.accelerator import harmonia
 from tilewright.studies.choosing import chosen
 from tilewright.studies.compiled.folder import ModelFolder
 from tilewright.studies.compiled.runner import ProgramRun, Runner
 from tilewright.studies.compiled.timing import LayerTime
-
-UNITS = ("load", "gemm", "vector", "convert", "store")  # counters of their busy cycles
 
 __all__ = ["Cost", "Generation", "Text", "decoded", "encoded", "generate"]
 
@@ -136,7 +133,7 @@ def generate(
     return Generation(
         model=folder.manifest["model"],
         block=folder.manifest["target"],
-        clock_mhz=harmonia(folder.plan.params).clock / 1e6,
+        clock_mhz=runner.clock / 1e6,
         prompt=list(prompt),
         tokens=found,
         text=decoded(folder, found),
@@ -148,7 +145,7 @@ def generate(
 
 def _cost(runner: Runner, runs: Sequence[ProgramRun], tokens: int) -> Cost:
     params = runner.plan.params
-    machine = harmonia(params)
+    machine = runner.system.accelerator(runner.plan)
     total = {name: sum(run.counters[name] for run in runs) for name in runs[0].counters}
     lines = {name: total[f"lines_{name}"] * params.line_bytes for name in ("read", "written")}
     # A sum reads a group of every row's activations and of every column's operands.
@@ -158,7 +155,7 @@ def _cost(runner: Runner, runs: Sequence[ProgramRun], tokens: int) -> Cost:
     joules = {name: watts * busy / machine.clock for name, watts in machine.power.items()}
     joules["buffers"] = busy * each * machine.buffer_pj_per_bit * 1e-12
     joules["memory"] = 8 * sum(lines.values()) * machine.memory_pj_per_bit * 1e-12
-    busy_cycles = {name: total[name] for name in UNITS}
+    busy_cycles = {name: total[name] for name in runner.system.units}
     return Cost(
         programs=len(runs),
         tokens=tokens,

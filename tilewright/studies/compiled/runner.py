@@ -12,13 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
-from tilewright.golden.harmonia_machine.cycles import program_cycles
-from tilewright.golden.harmonia_model.choice import HeadRows, choice_of
-from tilewright.golden.harmonia_model.image import logits_of, put_tokens
-from tilewright.golden.harmonia_model.machine import ModelMachine
 from tilewright.golden.machine.machine import Outcome
 from tilewright.golden.params.machine import Error
-from tilewright.sim.accelerator import harmonia
 from tilewright.studies.compiled.folder import ModelFolder
 
 __all__ = ["LATENCY", "ProgramRun", "Runner", "State"]
@@ -55,15 +50,16 @@ class Runner:
         if latency < 1:
             raise CommandError(f"latency must be at least 1, not {latency}")
         self.folder, self.plan, self.lines = folder, folder.plan, folder.lines
+        self.system = folder.system
         self.latency = latency
         self.position = 0
         self.memory = folder.memory()
-        self.machine = ModelMachine(self.plan, self.lines, self.memory)
+        self.machine = self.system.machine(self.plan, self.lines, self.memory)
         self.runs: list[ProgramRun] = []
         self.outcome: Outcome | None = None  # of the last program
-        self.chooses = HeadRows.of(self.plan) is not None  # or the host does, among the logits
+        self.chooses = self.system.chooses(self.plan)  # or the host does, among the logits
         self.choice: int | None = None  # the likeliest token behind the last ones, by the machine
-        self.clock = harmonia(self.plan.params).clock  # Hz
+        self.clock = self.system.accelerator(self.plan).clock  # Hz
         self.listen: Callable[[ProgramRun], None] = lambda run: None  # hears of every program
 
     def steps(self, count: int) -> Iterator[tuple[int, int]]:
@@ -123,18 +119,19 @@ class Runner:
 
     def _step(self, first: int, tokens: Sequence[int]) -> None:
         vectors = self.folder.embedding[list(tokens)]
-        put_tokens(self.plan, self.lines, self.memory, first, vectors)
+        self.system.put_tokens(self.plan, self.lines, self.memory, first, vectors)
         kind = "decode" if len(tokens) == 1 else "prefill"
         self._start(kind, first, len(tokens), self.folder.steps[first, len(tokens)][0])
         self.position = first + len(tokens)
 
     def _head(self, tile: int) -> NDArray[np.float32]:
         self._start("head", self.position - 1, 1, self.folder.heads[tile][0])
-        return logits_of(self.plan, self.lines, self.memory)
+        logits: NDArray[np.float32] = self.system.logits_of(self.plan, self.lines, self.memory)
+        return logits
 
     def _chosen(self, bank: int) -> int:
         try:
-            return choice_of(self.plan, self.lines, self.memory, bank)
+            return self.system.choice_of(self.plan, self.lines, self.memory, bank)
         except ValueError as error:
             raise CommandError(f"token {self.position}: {error}") from None
 
@@ -147,7 +144,7 @@ class Runner:
                 f" {outcome.instruction} with error {outcome.error.name.lower()};"
                 f" {self.position} tokens are complete"
             )
-        cycles = program_cycles(self.plan.params, outcome, self.latency)
+        cycles = self.system.program_cycles(self.plan.params, outcome, self.latency)
         counters = {c.name.lower(): int(n) for c, n in (outcome.counts | cycles).items()}
         self.runs.append(ProgramRun(kind, first, tokens, counters))
         self.listen(self.runs[-1])

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base.files import write_atomic
-from tilewright.golden.harmonia_machine.cycles import timeline
-from tilewright.golden.harmonia_model.step import layer_parts
 from tilewright.golden.machine.clock import Work
 from tilewright.golden.params.machine import UnitOfWork
 from tilewright.studies.compiled.runner import ProgramRun, Runner
@@ -29,7 +27,8 @@ class LayerTime:
 
 def layer_times(runner: Runner, run: ProgramRun, work: Iterable[Work]) -> list[LayerTime]:
     """Cycles of every layer of a step, of which ``work`` is the timeline."""
-    parts = layer_parts(runner.plan, runner.lines, run.first, run.tokens)
+    parts = runner.system.layer_parts(runner.plan, runner.lines, run.first, run.tokens)
+    period = parts.pop("period", 0)  # of layers that no loop repeats
     names = [name for name in parts if name != "end"]
     starts: list[dict[str, int]] = []
     end, before = run.cycles, -1
@@ -39,10 +38,13 @@ def layer_times(runner: Runner, run: ProgramRun, work: Iterable[Work]) -> list[L
             break
         if w.number < parts[names[0]]:
             continue  # before the loop
-        if w.number < before or not starts:
+        number = w.number
+        if period:
+            number = parts[names[0]] + (number - parts[names[0]]) % period
+        if number < before or not starts:
             starts.append({})
-        before = w.number
-        name = next(n for n in reversed(names) if w.number >= parts[n])
+        before = number
+        name = next(n for n in reversed(names) if number >= parts[n])
         starts[-1].setdefault(name, w.begin)
     times = [layer[name] for layer in starts for name in names] + [end]
     found = []
@@ -98,7 +100,7 @@ class Timing:
         runner = self.runner
         assert runner.outcome is not None
         if self._trace or run.kind != "head":
-            work = timeline(runner.plan.params, runner.outcome, runner.latency)
+            work = runner.system.timeline(runner.plan.params, runner.outcome, runner.latency)
             if run.kind != "head":
                 self.last = run, work
             if self._trace:

@@ -1,0 +1,149 @@
+"""A whole tiny model on the small Anda accelerator: against the engine, and fast against exact."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tilewright.golden.anda_machine.block import Mantissas
+from tilewright.golden.anda_machine.executor import Machine
+from tilewright.golden.anda_machine.hazards import first_hazard
+from tilewright.golden.anda_model.image import constants, logits_of, put_tokens
+from tilewright.golden.anda_model.lines import Lines
+from tilewright.golden.anda_model.machine import ModelMachine
+from tilewright.golden.anda_model.plan import Plan
+from tilewright.golden.anda_model.reference import Reference
+from tilewright.golden.anda_model.step import head_program, layer_parts, step_program
+from tilewright.golden.harmonia_model.quantised import quantised_model
+from tilewright.golden.llm.tiny import tiny_model
+from tilewright.golden.machine.stream import program_lines
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.machine import Error
+
+SMALL, PAPER = AndaParams.preset("small"), AndaParams.preset("paper")
+CLOSE = 0.06  # of the logits' spread: fp16 and approximations beside float32
+
+
+class Setup:
+    """A compiled tiny model, without files."""
+
+    def __init__(self, **options):
+        self.model = tiny_model("llama")
+        self.plan = Plan(params=SMALL, config=self.model.config, context=48, **options)
+        self.lines = Lines(self.plan, 1500)
+        self.quantised, head = quantised_model(self.model, self.plan, group=64)
+        size = SMALL.line_bytes
+        self.image = np.zeros(self.lines.end * size, np.uint8)
+        for _, line, data in constants(self.plan, self.lines, self.quantised, head):
+            self.image[line * size : line * size + len(data)] = data
+
+    def start(self, machine, memory, program):
+        data, start = program_lines(SMALL, program), self.lines.programs * SMALL.line_bytes
+        memory[start : start + len(data)] = data
+        outcome = machine.run_stream(self.lines.programs)
+        assert outcome.error is Error.NONE
+        return outcome
+
+    def step(self, machine, memory, first, token):
+        vectors = self.model.embedding[[token]].astype(np.float16)
+        put_tokens(self.plan, self.lines, memory, first, vectors)
+        return self.start(machine, memory, step_program(self.plan, self.lines, first))
+
+    def head(self, machine, memory):
+        self.start(machine, memory, head_program(self.plan, self.lines))
+        return logits_of(self.plan, self.lines, memory)
+
+
+@pytest.mark.parametrize(
+    "options", [{"weight_bits": 4}, {"weight_bits": 8, "mantissas": Mantissas(9, 7, 8, 10)}]
+)
+def test_logits_follow_the_engine(options):
+    """Choices of the engine in the same formats, but for near ties, and logits close to its."""
+    setup = Setup(**options)
+    memory = setup.image.copy()
+    machine = ModelMachine(setup.plan, setup.lines, memory)
+    reference = Reference(setup.plan, setup.quantised)
+    prompt, token, near = [72, 101, 108], 0, []
+    for first in range(7):
+        token = prompt[first] if first < len(prompt) else token
+        want = reference.feed([token])[-1]
+        setup.step(machine, memory, first, token)
+        logits = setup.head(machine, memory)
+        assert (logits == logits[0]).all()  # every bank has the token
+        near.append(np.sqrt(np.mean((logits[0] - want) ** 2)) / want.std())
+        token = int(want.argmax())
+        # Another choice is a near tie of the engine's own.
+        assert want[token] - want[logits[0].argmax()] < 2 * CLOSE * want.std()
+    assert max(near) < CLOSE
+
+
+def test_fast_machine_is_the_executor():
+    """Every memory, register, counter and line; the cache begins a second tile."""
+    setup = Setup(weight_bits=4)
+    slow, fast = setup.image.copy(), setup.image.copy()
+    machines = Machine(SMALL, slow), ModelMachine(setup.plan, setup.lines, fast)
+    for first, token in enumerate((3, 99, 7)):
+        one, other = (
+            setup.step(machine, memory, first, token)
+            for machine, memory in zip(machines, (slow, fast), strict=True)
+        )
+        assert one.counts == other.counts and one.saturated == other.saturated
+        for machine, memory in zip(machines, (slow, fast), strict=True):
+            setup.head(machine, memory)
+        assert np.array_equal(slow, fast)
+        for name in ("scalars", "activations", "exponents", "weights", "scales"):
+            assert np.array_equal(*(getattr(machine, name) for machine in machines))
+
+
+def test_programs_do_not_depend_on_timing():
+    plan = Setup().plan
+    lines = Lines(plan)
+    for program in (
+        *(step_program(plan, lines, first, layers=2) for first in (0, 1, 47)),
+        head_program(plan, lines),
+    ):
+        assert first_hazard(SMALL, program) is None
+
+
+def test_layers_are_a_loop_where_it_fits():
+    """SmolLM2's layers at the paper's size, and tiny ones that the small memory cannot hold."""
+    shape = replace(
+        tiny_model("llama").config,
+        num_hidden_layers=30,
+        hidden_size=576,
+        intermediate_size=1536,
+        num_attention_heads=9,
+        num_key_value_heads=3,
+        head_dim=64,
+        vocab_size=49152,
+    )
+    for params, config, looped in ((PAPER, shape, True), (SMALL, tiny_model().config, False)):
+        plan = Plan(params=params, config=config, context=64)
+        parts = layer_parts(plan, Lines(plan), 40)
+        program = step_program(plan, Lines(plan), 40)
+        assert any(x.opcode.name == "LOOP" for x in program) == looped
+        assert ("period" in parts) != looped
+        assert parts["projections"] < parts["attention"] < parts["feed-forward"] < parts["end"]
+        assert first_hazard(params, step_program(plan, Lines(plan), 40, layers=2)) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"context": 0}, "context must be 1..256, not 0"),
+        ({"weight_bits": 5}, "weights have 4 or 8 bits, not 5"),
+        ({"mantissas": Mantissas(8, 8, 17, 8)}, "a mantissa has 1..16 bits, not 17"),
+        ({"params": AndaParams.preset("small", regions=2)}, "a model needs 4 regions .*, not 2"),
+    ],
+)
+def test_refusals(change, message):
+    options = {"params": SMALL, "config": tiny_model("llama").config, "context": 16} | change
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        Plan(**options)
+
+
+def test_only_what_the_programs_have():
+    with pytest.raises(ValueError, match=r"^a model of type opt is not supported"):
+        Plan(params=SMALL, config=tiny_model("opt").config, context=16)
+    with pytest.raises(ValueError, match=r"^a step has one token, not 2$"):
+        step_program(Setup().plan, Lines(Setup().plan), 0, 2)

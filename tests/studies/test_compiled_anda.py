@@ -1,0 +1,56 @@
+"""A model compiled for Anda: commands, runs, and a token on the RTL."""
+
+import json
+
+import pytest
+
+from tilewright.base.errors import CommandError
+from tilewright.cli import main
+from tilewright.studies.compiled import Session, compile_model, open_folder
+from tilewright.studies.compiled.compiling import Options
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    path = tmp_path_factory.mktemp("compiled") / "tiny"
+    compile_model("tiny-llama", path, Options(target="anda:small", context=8, weight_bits=4))
+    return path
+
+
+def test_commands(compiled, capsys):
+    assert main(["run", str(compiled), "--prompt", "He", "--tokens", "2", "--layers"]) == 0
+    shown = capsys.readouterr().out
+    assert "tiny-llama-0 on anda:small at 285 MHz" in shown and "ATTENTION" in shown
+    assert main(["run", str(compiled), "--prompt", "He", "--tokens", "2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert shown.startswith(f"He{result['text']}\n")
+    kinds = [p["kind"] for p in result["programs"]]
+    assert kinds == ["decode", "decode", "head", "decode", "head"]
+    assert result["decode"]["bound"] == "gemm"
+
+
+def test_manifest(compiled):
+    manifest = json.loads((compiled / "manifest.json").read_text())
+    assert manifest["mantissas"] == {"qkv": 8, "o": 8, "u": 8, "d": 8}
+    assert manifest["choice"] == "host" and manifest["cache"] == "fp16"
+    assert "dots" in (compiled / "listing.txt").read_text()
+
+
+def test_a_token_on_rtl(compiled):
+    """Memory, counters and cycles of a step through both layers, and of the head, are golden's."""
+    session = Session(open_folder(compiled), "A", rtl=True)
+    assert session.generate(1) == Session(open_folder(compiled), "A").generate(1)
+
+
+def test_refusals(compiled, tmp_path, capsys):
+    with pytest.raises(CommandError, match=r"has programs for anda__.*, not for harmonia"):
+        open_folder(compiled, target="harmonia:small")
+    out = str(tmp_path / "out")
+    for words, message in (
+        (["--target", "deca"], "compile runs on a block harmonia or anda, not deca"),
+        (["--target", "harmonia", "--mantissas", "8,8,8,8"], "--mantissas are those of Anda's"),
+        (["--target", "anda:small", "--mantissas", "8,8"], "mantissas are four numbers such as"),
+        (["--target", "anda:small", "--group", "24"], "--group must be a multiple of 16"),
+    ):
+        assert main(["compile", "tiny-llama", *words, "-o", out]) == 2
+        assert message in capsys.readouterr().err
