@@ -4,7 +4,10 @@ import re
 
 import pytest
 
+from tests.support.benches import run_block, run_changed_block
+from tests.support.mutate import plant
 from tilewright.cli import main
+from tilewright.hw.deca.request_cam import RequestCam
 from tilewright.studies.runs import bench
 
 # block, what to look for in its Verilog (the first place changes), what to put there, the finding
@@ -42,3 +45,21 @@ def test_planted_error_is_found(block, old, new, finding, simulator, monkeypatch
     printed = capsys.readouterr().out
     assert "failed" in printed
     assert re.search(finding, printed), printed
+
+
+@pytest.mark.full
+def test_a_core_that_waits_for_ever_is_found(monkeypatch):
+    """With this request table a tile never ends, though its loader stays busy."""
+    old, new = "matches & self.search", "matches | self.search"
+    plant(monkeypatch, RequestCam, "tilewright.hw.deca.load_unit", old, new)
+    result = run_changed_block("deca:small", cases=20)
+    finding = "no tile moved while memory and registers moved 20000 words: loader 0: "
+    assert any(finding in (test.message or "") for test in result.tests)
+
+
+def test_a_block_that_never_stops_is_found(monkeypatch):
+    original = bench.block_verilog("queue:tiny")
+    text, count = re.subn(r"assign o__valid = .*;", "assign o__valid = 1'h1;", original, count=1)
+    assert count == 1
+    result = run_block("queue:tiny", verilog=text, cases=20)
+    assert re.search(r"o gave over \d+ words", result.failure), result.failure

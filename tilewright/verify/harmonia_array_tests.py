@@ -8,7 +8,7 @@ import cocotb
 import numpy as np
 
 from tilewright.verify import job, stream_bench_of
-from tilewright.verify.stream_tests import compare, prepare
+from tilewright.verify.stream_tests import compare, most_words, prepare
 from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 from tilewright.verify.timed_tests import SETTLE, require_cycles
 
@@ -23,7 +23,8 @@ async def equals_golden(dut: Any) -> None:
     # Last, results that nobody fetches for long while sums keep coming.
     for stall, result_stall in (*zip(asked.stalls, asked.stalls, strict=True), (0.0, 0.9)):
         load, sums = (StreamDriver(dut, n, stall=stall, seed=asked.seed) for n in ("load", "i"))
-        results = StreamMonitor(dut, "o", stall=result_stall, seed=asked.seed)
+        most = most_words(data.wanted["o"])
+        results = StreamMonitor(dut, "o", stall=result_stall, seed=asked.seed, most=most)
         await clock.reset([load, sums, results])
         load.send(data.sent["load"])
         await clock.run(partial(_all_idle, [load]))

@@ -101,7 +101,12 @@ async def run_phase(
     }
     monitors = {
         port.name: StreamMonitor(
-            clock.dut, port.name, stall=phase.stall, seed=seed, patient=phase.patient
+            clock.dut,
+            port.name,
+            stall=phase.stall,
+            seed=seed,
+            patient=phase.patient,
+            most=most_words(data.wanted[port.name]),
         )
         for port in params.outputs
     }
@@ -124,6 +129,11 @@ async def run_phase(
         require_latency(params, drivers, monitors)
     if steady:
         require_interval(params, monitors)
+
+
+def most_words(wanted: list[int]) -> int:
+    """So many that the block will not stop; some too many are for the comparison to show."""
+    return 4 * len(wanted) + 64
 
 
 def _batches(sent: dict[str, list[int]], alone: bool) -> Iterator[dict[str, list[int]]]:

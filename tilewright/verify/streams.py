@@ -111,13 +111,21 @@ class StreamMonitor:
     It is ready with probability 1 - ``stall`` in each cycle; a ``patient`` one is ready only for
     a word that has waited a cycle, which a producer that waits for ready never lets happen. A
     word that is offered and then withdrawn or changed fails the test, unless ``may_withdraw``
-    (set while a unit is told to drop its work).
+    (set while a unit is told to drop its work). More than ``most`` words fail it at once: a unit
+    that never stops giving them would keep the test waiting for the end.
     """
 
     def __init__(
-        self, dut: Any, name: str, *, stall: float = 0.0, seed: int = 0, patient: bool = False
+        self,
+        dut: Any,
+        name: str,
+        *,
+        stall: float = 0.0,
+        seed: int = 0,
+        patient: bool = False,
+        most: int | None = None,
     ):
-        self.name, self.stall, self.patient = name, stall, patient
+        self.name, self.stall, self.patient, self.most = name, stall, patient, most
         self.valid = getattr(dut, f"{name}__valid")
         self.ready = getattr(dut, f"{name}__ready")
         self.payload = getattr(dut, f"{name}__payload")
@@ -147,6 +155,8 @@ class StreamMonitor:
             if self._taking:
                 self.words.append(word)
                 self.given.append(cycle)
+                if self.most is not None and len(self.words) > self.most:
+                    raise AssertionError(f"cycle {cycle}: {self.name} gave over {self.most} words")
                 self._waiting = None
                 moved = True
         elif self._waiting is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.golden.params.block import BlockParams
 from tilewright.verify import job, stream_bench_of
 from tilewright.verify.bench import TimedBench
-from tilewright.verify.stream_tests import Data, compare, prepare
+from tilewright.verify.stream_tests import Data, compare, most_words, prepare
 from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 
 SETTLE = 40  # cycles past the last word, in which nothing more may come
@@ -49,7 +49,14 @@ async def run(
         StreamDriver(clock.dut, p.name, stall=phase.inputs, seed=seed) for p in params.inputs
     ]
     monitors = [
-        StreamMonitor(clock.dut, p.name, stall=phase.outputs, seed=seed, patient=phase.patient)
+        StreamMonitor(
+            clock.dut,
+            p.name,
+            stall=phase.outputs,
+            seed=seed,
+            patient=phase.patient,
+            most=most_words(data.wanted[p.name]),
+        )
         for p in params.outputs
     ]
     await clock.reset([*drivers, *monitors])

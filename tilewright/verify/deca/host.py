@@ -12,13 +12,18 @@ from tilewright.verify.streams import Harness, StreamDriver, StreamMonitor
 __all__ = ["Host"]
 
 WORD = (1 << 64) - 1
+# A core that waits for its tiles moves words on these ports alone, and fewer than so many: tiles
+# have 25 lines at most.
+WAITING_PORTS = ("mem_request", "mem_response", "mmio_request", "mmio_response")
+MOST_WORDS_WAITING = 20_000
 
 
 class Host:
     """Drives every stream of the PE cycle by cycle.
 
     ``stall`` is the probability that the core waits, per cycle and port. What else comes out of
-    the PE and what has been taken by it, ``_came`` and ``_went`` are told.
+    the PE and what has been taken by it, ``_came`` and ``_went`` are told. A PE that only talks to
+    its memory, or is only asked for its status, without end, fails the test.
     """
 
     def __init__(
@@ -38,6 +43,7 @@ class Host:
         self.answers: deque[int] = deque()  # register responses
         self.finished: list[TileJob] = []
         self.lost: list[TileJob] = []  # squashed
+        self._words_waiting = 0  # since anything else moved, or a register was written
 
     async def start(self) -> None:
         """Reset the PE; from now on the clock moves this core."""
@@ -56,6 +62,7 @@ class Host:
                 moved = True
                 self._came(name, monitor.words.pop())
                 monitor.given.pop()
+                self._watch(name)
         word = self.memory.answer(cycle + 1)
         if word is not None:
             self.drivers["mem_response"].send([word])
@@ -63,7 +70,16 @@ class Host:
             if driver.step(cycle):
                 moved = True
                 self._went(name)
+                self._watch(name)
         return moved
+
+    def _watch(self, name: str) -> None:
+        self._words_waiting = self._words_waiting + 1 if name in WAITING_PORTS else 0
+        if self._words_waiting > MOST_WORDS_WAITING:
+            raise AssertionError(
+                f"no tile moved while memory and registers moved {MOST_WORDS_WAITING} words:"
+                f" {self.progress()}"
+            )
 
     def _came(self, name: str, word: int) -> None:
         """Output ``name`` gave ``word``."""
@@ -95,6 +111,8 @@ class Host:
         return answer & WORD, bool(answer >> 64)
 
     def _request(self, address: int, value: int | None) -> None:
+        if value is not None:
+            self._words_waiting = 0
         fields = {"address": address, "write": int(value is not None), "data": value or 0}
         self.drivers["mmio_request"].send([self._word("mmio_request", fields)])
 

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -11,7 +12,7 @@ from tilewright.verify.simulators.find import package_command
 
 __all__ = [
     *("BuildError", "can_include", "cocotb_libraries", "cocotb_module"),
-    *("is_gcc", "run_program"),
+    *("import_path", "is_gcc", "run_program"),
 ]
 
 QUOTED_LINES = 5  # of what a failing tool printed
@@ -42,6 +43,11 @@ def run_program(
         said = "\n  ".join(errors[:QUOTED_LINES]) or "nothing printed"
         name = Path(command[0]).name
         raise BuildError(f"{name} ended with exit code {done.returncode}:\n  {said}")
+
+
+def import_path() -> str:
+    """``$PYTHONPATH`` for a Python that finds what this one finds, whatever folder it runs in."""
+    return os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
 
 
 def can_include(compiler: Path, headers: Sequence[str]) -> bool:

@@ -17,7 +17,12 @@ from tilewright.base.errors import CommandError
 from tilewright.base.files import open_atomic
 from tilewright.verify.simulators.find import Simulator, require_simulator
 from tilewright.verify.simulators.icarus import build_icarus
-from tilewright.verify.simulators.programs import BuildError, cocotb_libraries, cocotb_module
+from tilewright.verify.simulators.programs import (
+    BuildError,
+    cocotb_libraries,
+    cocotb_module,
+    import_path,
+)
 from tilewright.verify.simulators.verilator import build_verilator, can_write_fst, has_inertial_puts
 
 __all__ = ["BenchResult", "SimulationError", "TestResult", "build_simulation", "run_bench"]
@@ -167,7 +172,7 @@ def _environment(
     settings = inherited | {
         "GPI_USERS": f"{library};{module_of_cocotb},initialize",
         "PYGPI_PYTHON_BIN": sys.executable,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "PYTHONPATH": import_path(),
         "TOPLEVEL_LANG": "verilog",
         "COCOTB_TEST_MODULES": module,
         "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
