@@ -1,6 +1,7 @@
 """The contents of a model's image: weights, norms and rotations as lines of external memory."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from tilewright.golden.weights import Weights
 __all__ = ["constants", "logits_of", "put_tokens"]
 
 Bytes = NDArray[np.uint8]
+_PIECE = 1 << 20  # weights of a piece of the head
 
 
 def constants(
@@ -38,13 +40,29 @@ def constants(
             matrix = plan.matrices[name]
             data = _matrix(plan, matrix, layer_matrix(plan, layer, matrix))
             yield f"layers.{number}.{name}", first + lines.matrices[name], data
-    yield "head", lines.head, _matrix(plan, plan.matrices["head"], head)
+    yield from _head_pieces(plan, lines, head)
     yield "final_norm", lines.final_norm, _gain(plan, model.final_norm.gain)
     for name, line, data in zip(
         ("choice.places", "choice.parts"), lines.choice_tables, choice_tables(plan), strict=True
     ):
         yield name, line, data
     yield "rotations", lines.rotation(0), _rotations(plan, model)
+
+
+def _head_pieces(plan: Plan, lines: Lines, head: Weights) -> Iterator[tuple[str, int, Bytes]]:
+    """The head in pieces of some parts each: it is the largest matrix by far."""
+    matrix = plan.matrices["head"]
+    outputs = matrix.part_tiles * plan.params.columns
+    step = max(1, _PIECE // (outputs * matrix.inputs))
+    for first in range(0, matrix.parts, step):
+        count = min(step, matrix.parts - first)
+        rows = slice(first * outputs, (first + count) * outputs)
+        piece = Weights(head.fmt, head.values[rows], head.scales[rows], head.group)
+        if not len(piece.values):
+            return  # what only fills the matrix up stays zero
+        name = "head" if count == matrix.parts else f"head.{first // step}"
+        data = _matrix(plan, replace(matrix, parts=count), piece)
+        yield name, lines.head + first * matrix.part_lines, data
 
 
 def _matrix(plan: Plan, matrix: Matrix, weights: Weights) -> Bytes:

@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 
 from tilewright.golden.bits import decode, encode
 from tilewright.golden.harmonia_model.plan import Matrix, Plan
+from tilewright.golden.llm.lazy import LazyLayers
 from tilewright.golden.llm.model import Layer, Linear, Model
-from tilewright.golden.llm.weights import quantised
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16, IntFormat
-from tilewright.golden.weights import Weights, dequantise
+from tilewright.golden.weights import Weights, dequantise, quantise
 
 __all__ = ["LARGEST_CODE", "codes", "halved", "layer_bias", "layer_matrix", "quantised_model"]
 
 LARGEST_CODE = 7 * 16 + 7  # of a weight of 8 bits
+_PIECE = 1 << 20  # weights that are quantised at a time
+_NOTHING = np.empty((0, 0), np.float32)
 _INT4, _INT8 = IntFormat(bits=4), IntFormat(bits=8)
 
 
@@ -49,34 +51,46 @@ def quantised_model(
     plan: Plan,
     *,
     group: int,
-    method: str = "nearest",
-    calibration: NDArray | None = None,
+    lazy: bool = False,
 ) -> tuple[Model, Weights]:
     """The model whose projections and head are what the image holds, and the head's integers.
 
-    Its embedding and norms stay as they are.
+    Its embedding and norms stay as they are. ``lazy``: layers are quantised when they are asked
+    for, every time, and have integers alone; the head stays as it is.
     """
-    if plan.weight_bits == 4:
-        model = quantised(model, group=group, method=method, calibration=calibration)
-    else:
-        model = replace(model, layers=tuple(_layer(layer, group) for layer in model.layers))
-    if plan.head_bits == 8:
-        head = codes(model.head, group)
-    else:
-        from tilewright.golden.weights import quantise
+    number = len(model.layers)
+    whole = model.layers
 
-        head = quantise(model.head, 4, group)
-    return replace(model, head=dequantise(head).astype(np.float32)), head
+    def quantised_layer(k: int) -> Layer:
+        return _layer(whole[k], plan.weight_bits, group, dequantised=not lazy)
+
+    head = _by_rows(model.head, plan.head_bits, group)
+    if lazy:
+        return replace(model, layers=LazyLayers(number, quantised_layer)), head
+    layers = tuple(quantised_layer(k) for k in range(number))
+    return replace(model, layers=layers, head=dequantise(head).astype(np.float32)), head
 
 
-def _layer(layer: Layer, group: int) -> Layer:
+def _layer(layer: Layer, bits: int, group: int, *, dequantised: bool) -> Layer:
     parts: dict[str, Any] = {}
     for name, linear in layer.linears.items():
-        weights = codes(linear.weight, group)
-        parts[name] = replace(
-            linear, weight=dequantise(weights).astype(np.float32), integers=weights
-        )
+        weights = _by_rows(linear.weight, bits, group)
+        values = dequantise(weights).astype(np.float32) if dequantised else _NOTHING
+        parts[name] = replace(linear, weight=values, integers=weights)
     return replace(layer, **parts)
+
+
+def _by_rows(matrix: NDArray[np.float32], bits: int, group: int) -> Weights:
+    """Integers of a matrix, some of its outputs at a time: the temporaries are several times it."""
+    step = max(1, _PIECE // matrix.shape[1])
+    rows = (matrix[k : k + step] for k in range(0, len(matrix), step))
+    pieces = [codes(part, group) if bits == 8 else quantise(part, 4, group) for part in rows]
+    return Weights(
+        pieces[0].fmt,
+        np.concatenate([piece.values for piece in pieces]),
+        np.concatenate([piece.scales for piece in pieces]),
+        group,
+    )
 
 
 def halved(weights: Weights, group: int) -> Weights:

@@ -4,13 +4,14 @@ Files differ in names only. A tensor that is missing, has another shape than the
 says, or that no part of the model asks for is refused: the result would not be the file's model.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.golden.llm.lazy import LazyLayers
 from tilewright.golden.llm.model import Layer, Linear, Model, ModelError, Norm
 from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.golden.params.llm import LlmShape
@@ -44,20 +45,27 @@ class Tensors:
     def __init__(self, path: Path, readers: Mapping[str, Callable[[], NDArray]]):
         self.path = path
         self._readers = dict(readers)
+        self._left = dict.fromkeys(self._readers)
 
     def __contains__(self, name: str) -> bool:
         return name in self._readers
 
-    def take(self, name: str, *shape: int) -> Floats:
+    def claim(self, name: str, *shape: int) -> Floats:
+        """A tensor that will be taken later; what is returned is empty."""
         if name not in self._readers:
             raise ModelError(f"{self.path}: tensor {name} is missing")
-        values = self._readers.pop(name)()
+        self._left.pop(name, None)
+        return np.empty(0, np.float32)
+
+    def take(self, name: str, *shape: int) -> Floats:
+        self.claim(name)
+        values = self._readers[name]()
         if values.shape != shape:
             raise ModelError(f"{self.path}: tensor {name} has shape {values.shape}, not {shape}")
         return np.ascontiguousarray(values, np.float32)
 
     def finish(self) -> None:
-        for name in self._readers:
+        for name in self._left:
             raise ModelError(f"{self.path}: tensor {name} has no place in this kind of model")
 
 
@@ -70,22 +78,26 @@ def assemble(
     tokenizer: Tokenizer | None,
     rope_factors: Floats | None = None,
     position_offset: int = 0,
+    lazy: bool = False,
 ) -> Model:
     """The model; ``tied``: without a head of its own it uses the embedding.
 
-    The first ``position_offset`` rows of the learned positions stand for nothing.
+    The first ``position_offset`` rows of the learned positions stand for nothing. ``lazy``: layers
+    are read when they are asked for, every time.
     """
     width, inner, keys = config.hidden_size, config.query_width, config.kv_width
 
+    take = tensors.take
+
     def bias(name: str, size: int) -> Floats | None:
-        return tensors.take(f"{name}.bias", size) if f"{name}.bias" in tensors else None
+        return take(f"{name}.bias", size) if f"{name}.bias" in tensors else None
 
     def linear(name: str, outputs: int, inputs: int) -> Linear:
-        weight = tensors.take(f"{name}.weight", outputs, inputs)
+        weight = take(f"{name}.weight", outputs, inputs)
         return Linear(weight, bias(name, outputs))
 
     def norm(name: str) -> Norm:
-        return Norm(tensors.take(f"{name}.weight", width), bias(name, width))
+        return Norm(take(f"{name}.weight", width), bias(name, width))
 
     def layer(index: int) -> Layer:
         prefix = names.layer.format(index)
@@ -112,7 +124,15 @@ def assemble(
     if names.positions is not None:
         rows = config.max_position_embeddings + position_offset
         positions = tensors.take(f"{names.positions}.weight", rows, width)[position_offset:]
-    layers = tuple(layer(k) for k in range(config.num_hidden_layers))
+    layers: Sequence[Layer]
+    if lazy:
+        take = tensors.claim
+        for number in range(config.num_hidden_layers):
+            layer(number)
+        take = tensors.take
+        layers = LazyLayers(config.num_hidden_layers, layer)
+    else:
+        layers = tuple(layer(number) for number in range(config.num_hidden_layers))
     final_norm = norm(names.final_norm)
     tensors.finish()
     name = tensors.path.stem if tensors.path.is_file() else tensors.path.name

@@ -53,17 +53,20 @@ OPT_POSITION_OFFSET = 2  # its table of positions begins with two rows that stan
 _DTYPES = {"F32": np.float32, "F16": np.float16, "F64": np.float64}
 
 
-def read_folder(path: str | Path) -> Model:
+def read_folder(path: str | Path, *, lazy: bool = False) -> Model:
+    """The model of a folder; ``lazy``: layers are read when they are asked for."""
     path = Path(path)
     content = _json(path, "config.json")
     readers = _readers(path)
     try:
-        return _model(path, content, readers)
+        return _model(path, content, readers, lazy=lazy)
     except KeyError as error:
         raise ModelError(f"{path}: config.json has no {error}") from None
 
 
-def _model(path: Path, content: dict[str, Any], readers: dict[str, Callable[[], NDArray]]) -> Model:
+def _model(
+    path: Path, content: dict[str, Any], readers: dict[str, Callable[[], NDArray]], *, lazy: bool
+) -> Model:
     kind = content.get("model_type")
     if kind in ("llama", "mistral", "qwen2"):
         config, rope_factors = _llama(path, content)
@@ -74,6 +77,7 @@ def _model(path: Path, content: dict[str, Any], readers: dict[str, Callable[[], 
             tied=bool(content.get("tie_word_embeddings", False)),
             tokenizer=_tokenizer(path),
             rope_factors=rope_factors,
+            lazy=lazy,
         )
     if kind == "opt":
         return assemble(
@@ -83,6 +87,7 @@ def _model(path: Path, content: dict[str, Any], readers: dict[str, Callable[[], 
             tied=bool(content.get("tie_word_embeddings", True)),
             tokenizer=_tokenizer(path),
             position_offset=OPT_POSITION_OFFSET,
+            lazy=lazy,
         )
     raise ModelError(f"{path}: architecture {kind!r} is not supported; {KNOWN} are")
 

@@ -18,6 +18,7 @@ from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
 from tilewright.golden.params.llm import LlmShape
 
 MAGIC = b"GGUF"
+_ROWS = 2048  # of a tensor that are dequantised at a time
 ROPE_FACTORS = "rope_freqs.weight"
 ARCHITECTURES = ("llama", "qwen2")
 
@@ -38,7 +39,8 @@ NAMES = Names(
 )
 
 
-def read_gguf(path: str | Path) -> Model:
+def read_gguf(path: str | Path, *, lazy: bool = False) -> Model:
+    """The model of a file; ``lazy``: layers are read when they are asked for."""
     path = Path(path)
     fields, tensors = _open(path)
     architecture = fields.get("general.architecture")
@@ -57,6 +59,7 @@ def read_gguf(path: str | Path) -> Model:
         tied=True,
         tokenizer=_tokenizer(path, fields),
         rope_factors=rope_factors,
+        lazy=lazy,
     )
 
 
@@ -121,7 +124,14 @@ def _reader(path: Path, tensor: Any, config: LlmShape) -> Callable[[], NDArray]:
         from gguf.quants import dequantize
 
         try:
-            values = dequantize(np.asarray(tensor.data), tensor.tensor_type)
+            data = np.asarray(tensor.data)
+            # In pieces: an embedding's temporaries would be several times as large as itself.
+            first = dequantize(data[:_ROWS], tensor.tensor_type)
+            values = np.empty((len(data), *first.shape[1:]), first.dtype)
+            values[:_ROWS] = first
+            for start in range(_ROWS, len(data), _ROWS):
+                rows = slice(start, start + _ROWS)
+                values[rows] = dequantize(data[rows], tensor.tensor_type)
         except NotImplementedError:
             kind = tensor.tensor_type.name
             raise ModelError(

@@ -14,16 +14,19 @@ TINY = {f"tiny-{family}": family for family in SHAPES}
 NAMES = (SMOLLM2, *TINY)
 
 
-def load_model(source: str | Path) -> Model:
-    """Read a GGUF file, a Hugging Face folder, ``smollm2``, ``tiny-llama`` or ``tiny-opt``."""
+def load_model(source: str | Path, *, lazy: bool = False) -> Model:
+    """Read a GGUF file, a Hugging Face folder, ``smollm2``, ``tiny-llama`` or ``tiny-opt``.
+
+    ``lazy``: layers of a file are read whenever they are asked for, and none is kept.
+    """
     name = str(source)
     if name in TINY:
         return tiny_model(TINY[name])
     path = smollm2_path() if name == SMOLLM2 else Path(source)
     if path.is_dir():
-        return read_folder(path)
+        return read_folder(path, lazy=lazy)
     if path.is_file():
-        return read_gguf(path)
+        return read_gguf(path, lazy=lazy)
     known = ", ".join(NAMES)
     raise ModelError(f"{path}: no such file or folder, and no model of that name; {known} are")
 

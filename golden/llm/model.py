@@ -5,6 +5,7 @@ Qwen2: the same with biases of queries, keys and values. OPT: layer norm, learne
 biases. Matrices are (outputs, inputs), as files store them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -73,7 +74,7 @@ class Model:
     config: LlmShape
     embedding: NDArray[np.float32]  # (vocab_size, hidden_size)
     positions: NDArray[np.float32] | None  # of OPT: (max_position_embeddings, hidden_size)
-    layers: tuple[Layer, ...]
+    layers: Sequence[Layer]  # a tuple, or layers that are read one at a time
     final_norm: Norm
     head: NDArray[np.float32]  # (vocab_size, hidden_size)
     rope_factors: NDArray[np.float32] | None = None  # (head_dim / 2,): divide the frequencies

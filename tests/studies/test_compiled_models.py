@@ -1,6 +1,8 @@
 """Models of a Hugging Face folder, and recipes, compiled and run."""
 
+import gc
 import json
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +13,9 @@ from tilewright.base.errors import CommandError
 from tilewright.cli import main
 from tilewright.golden.harmonia_model.quantised import quantised_model
 from tilewright.golden.harmonia_model.reference import Reference
-from tilewright.golden.llm.folder import LLAMA
+from tilewright.golden.llm.folder import LLAMA, read_folder
 from tilewright.golden.llm.load import load_model
+from tilewright.golden.llm.model import Layer
 from tilewright.golden.llm.tiny import SHAPES, tiny_model
 from tilewright.studies.compiled import Runner, compile_model, open_folder
 from tilewright.studies.compiled.compiling import Options
@@ -209,3 +212,30 @@ def test_a_recipe_of_another_method(tmp_path, capsys):
     assert "is a recipe of anda; programs of Harmonia need" in capsys.readouterr().err
     assert main([*words, "--recipe", str(path), "--group", "8"]) == 2
     assert "--group is what --recipe says" in capsys.readouterr().err
+
+
+def test_one_layer_is_in_memory_at_a_time(tmp_path, monkeypatch):
+    """A layer is read, quantised, written and given up before the next is read."""
+    source = folder_of(tmp_path / "m", "qwen2")
+    alive, most = weakref.WeakSet(), 0
+    made = Layer.__init__
+
+    def counted(self, *args, **kwargs):
+        nonlocal most
+        made(self, *args, **kwargs)
+        if kwargs["query"].weight.size:  # one that was read
+            alive.add(self)
+            gc.collect()
+            most = max(most, len(alive))
+
+    monkeypatch.setattr(Layer, "__init__", counted)
+    compile_model(source, tmp_path / "out", SMALL)
+    assert most == 1
+    names = ("image.bin", "embedding.npy")
+    files = {name: (tmp_path / "out" / name).read_bytes() for name in names}
+    monkeypatch.undo()
+    whole = "tilewright.golden.llm.load.read_folder"
+    monkeypatch.setattr(whole, lambda path, lazy: read_folder(path))
+    compile_model(source, tmp_path / "whole", SMALL)
+    for name, content in files.items():
+        assert (tmp_path / "whole" / name).read_bytes() == content

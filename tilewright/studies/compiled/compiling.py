@@ -28,6 +28,7 @@ from tilewright.studies.compiled.folder import (
     instruction_set,
     sha256,
 )
+from tilewright.studies.compiled.image_file import ImageFile, save_halves
 from tilewright.studies.compiled.recipes import (
     read_recipe,
     smoothed_model,
@@ -118,7 +119,7 @@ def _read(source: str, options: Options) -> tuple[Model, Options]:
             group=config.weight_group if config.weight_bits else options.group,
         )
     try:
-        model = load_model(source)
+        model = load_model(source, lazy=True)
     except ModelError as error:
         raise CommandError(str(error)) from None
     if recipe is not None and path is not None:
@@ -173,26 +174,17 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
     reserved = _reserve(plan)
     lines = system.lines(plan, reserved)
     tick("weights")
-    quantised, head = quantised_model(model, plan, group=options.group)
-    image = np.memmap(folder / IMAGE, np.uint8, mode="w+", shape=(lines.end * params.line_bytes,))
-    tensors: list[dict[str, Any]] = []
-
-    def put(name: str, line: int, data: np.ndarray) -> None:
-        start = line * params.line_bytes
-        image[start : start + len(data)] = data
-        digest = sha256(np.ascontiguousarray(data))
-        tensors.append({"name": name, "line": line, "bytes": len(data), "sha256": digest})
-
-    for name, line, data in system.constants(plan, lines, quantised, head):
-        tick(name)
-        put(name, line, data)
-    constant_bytes = sum(tensor["bytes"] for tensor in tensors)
-    tick("programs")
-    steps, heads, code = _programs(plan, lines)
-    put("programs", lines.programs, code)
-    put("state", lines.state, image[lines.state * params.line_bytes :])
-    image.flush()
-    np.save(folder / EMBEDDING, model.embedding.astype(np.float16))
+    quantised, head = quantised_model(model, plan, group=options.group, lazy=True)
+    with ImageFile(folder / IMAGE, lines.end, params.line_bytes) as image:
+        for name, line, data in system.constants(plan, lines, quantised, head):
+            tick(name)
+            image.put(name, line, data)
+        constant_bytes = sum(tensor["bytes"] for tensor in image.tensors)
+        tick("programs")
+        steps, heads, code = _programs(plan, lines)
+        image.put("programs", lines.programs, code)
+        image.zeros("state", lines.state)
+    save_halves(folder / EMBEDDING, model.embedding)
     (folder / TOKENIZER).write_text(json.dumps(tokenizer_data(model.tokenizer)))
     (folder / LISTING).write_text(_listing(plan, lines))
     files = (EMBEDDING, TOKENIZER, LISTING)
@@ -227,7 +219,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         "files": {name: sha256((folder / name).read_bytes()) for name in files},
         "steps": steps,
         "heads": heads,
-        "tensors": tensors,
+        "tensors": image.tensors,
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     return (
@@ -237,7 +229,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         plan.context,
         plan.weight_bits,
         plan.head_bits,
-        len(image),
+        image.size,
         constant_bytes,
         len(code),
         len(steps) + len(heads),
