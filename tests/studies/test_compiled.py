@@ -292,7 +292,7 @@ def test_refused_runs(compiled, words, message, capsys):
     [
         (["none.gguf"], "none.gguf: no such file or folder"),
         (["tiny-opt", "--target", "harmonia:small"], "a model of type opt is not supported"),
-        (["tiny-llama", "--target", "anda"], "compile runs on a block harmonia, not anda"),
+        (["tiny-llama", "--target", "deca"], "compile runs on a block harmonia or anda, not deca"),
         (["tiny-llama", "--target", "harmonia:small", "--group", "12"], "--group must be a multip"),
     ],
 )
