@@ -4,7 +4,8 @@ Weights are unpacked once, whenever lines that hold them are first multiplied. B
 same activations are multiplied once. Vector operations are numpy's.
 """
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright.golden import anda
 from tilewright.golden.anda_machine.executor import Machine
 from tilewright.golden.anda_machine.isa import Instruction, groups_of
-from tilewright.golden.anda_machine.layout import block_format
+from tilewright.golden.anda_machine.layout import block_format, from_bytes
 from tilewright.golden.anda_model.lines import Lines
 from tilewright.golden.anda_model.plan import Plan
 from tilewright.golden.harmonia_model.fast_vector import (
@@ -24,6 +25,8 @@ from tilewright.golden.harmonia_model.fast_vector import (
     table,
 )
 from tilewright.golden.machine.instruction import works_on_scalars
+from tilewright.golden.machine.machine import Outcome
+from tilewright.golden.machine.stream import WORD_BYTES
 from tilewright.golden.params.anda_machine import FP16_ROWS, Counter, Memory, group_rows
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.machine import Error, Kind
@@ -34,12 +37,26 @@ __all__ = ["ModelMachine"]
 _ARITHMETIC = (Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY)
 
 
-class _Source(NamedTuple):
-    """Where the weights of a load came from."""
+class _Coming(NamedTuple):
+    """A load of weights or scales that nobody has looked at in the buffer yet."""
 
+    memory: Memory
     row: int
-    line: int
     rows: int
+    line: int
+
+    def overlaps(self, other: "_Coming") -> bool:
+        apart = self.row + self.rows <= other.row or other.row + other.rows <= self.row
+        return self.memory is other.memory and not apart
+
+
+class _Instruction(Instruction):
+    """Words are decoded once."""
+
+    @classmethod
+    @lru_cache(maxsize=1 << 16)
+    def decode(cls, word: int) -> "_Instruction | None":
+        return super().decode(word)
 
 
 class _Unpacked(NamedTuple):
@@ -52,29 +69,67 @@ class _Unpacked(NamedTuple):
 class ModelMachine(Machine):
     """One accelerator with a model's image; lines before ``lines.state`` do not change."""
 
+    INSTRUCTION: ClassVar = _Instruction
+
     def __init__(self, plan: Plan, lines: Lines, external: NDArray[np.uint8]):
-        super().__init__(plan.params, external)
+        super().__init__(plan.params, np.asarray(external))  # not as a memmap, whose slices cost
         self._constant = lines.state
-        self._sources: dict[int, _Source] = {}  # by the first row of the weight buffer
+        self._coming: list[_Coming] = []
         self._weights: dict[tuple[int, int, int], _Unpacked] = {}
+        self._judged: dict[tuple, Error] = {}
+
+    def run_stream(self, line: int) -> Outcome:
+        """Execute the program at ``line``; no program changes its own lines, so none is copied."""
+        each, code = self.params.line_instructions, self.external
+
+        def word(number: int) -> int | Error:
+            place, within = line + number // each, number % each * WORD_BYTES
+            if place >= len(code) or place in self.bad_lines:
+                return Error.BUS
+            return int.from_bytes(code[place, within : within + WORD_BYTES].tobytes(), "little")
+
+        return self._run(word, streamed=True)
+
+    def _check(self, x: Instruction | None) -> Error:
+        """What is right does not depend on a line, so most has been looked at before."""
+        if x is None:
+            return super()._check(x)
+        fields = x.fields
+        key = (x.opcode, self.settings, *(fields[name] for name in fields if name != "line"))
+        known = self._judged.get(key)
+        if known is None:
+            known = self._judged[key] = super()._check(x)
+        return known
+
+    # Weights stay in external memory until somebody looks at their rows.
 
     def settle(self) -> None:
-        """All memories are as the executor leaves them: nothing is put off here."""
+        """Bring what has been put off: buffers are then as the executor leaves them."""
+        coming, self._coming = self._coming, []
+        for load in coming:
+            lines = self.params.lines(load.memory, load.rows)
+            data = self.external[load.line : load.line + lines].reshape(-1)
+            buffer = self.weights if load.memory is Memory.WEIGHTS else self.scales
+            rows = from_bytes(self.params, load.memory, data, load.rows)
+            buffer[load.row : load.row + load.rows] = rows
 
     def _load(self, x: Instruction) -> Error:
-        error = super()._load(x)
-        if x["memory"] == Memory.WEIGHTS:
-            row, rows = x["row"], x["rows"]
-            for first in [
-                s.row for s in self._sources.values() if s.row < row + rows and row < s.row + s.rows
-            ]:
-                del self._sources[first]
-            if (
-                error is Error.NONE
-                and x["line"] + self.params.lines(Memory.WEIGHTS, rows) <= self._constant
-            ):
-                self._sources[row] = _Source(row, x["line"], rows)
-        return error
+        memory = Memory(x["memory"])
+        if memory not in (Memory.WEIGHTS, Memory.SCALES):
+            return super()._load(x)
+        load = _Coming(memory, x["row"], x["rows"], x["line"])
+        lines = self._lines(x)
+        if x["stride"] != 1 or lines is None or lines.stop > self._constant:
+            self.settle()
+            return super()._load(x)
+        same = [c for c in self._coming if c.overlaps(load)]
+        if any((c.row, c.rows) != (load.row, load.rows) for c in same):
+            self.settle()
+        else:
+            self._coming = [c for c in self._coming if c not in same]
+        self._coming.append(load)
+        self._count(Counter.LINES_READ, lines.stop - lines.start)
+        return Error.NONE
 
     def _gemm(self, x: Instruction) -> None:
         p, source = self.params, self.settings.source
@@ -86,6 +141,7 @@ class ModelMachine(Machine):
         same = bool((taken == taken[:, :1]).all() and (exponents == exponents[:, :1]).all())
         # Sums of a group are exact in float32 up to this length.
         if not same or p.group << (source + p.weight_bits - 1) > 1 << FP32.significand_bits:
+            self.settle()
             super()._gemm(x)
             return
         layout = anda.TensorLayout(
@@ -110,19 +166,27 @@ class ModelMachine(Machine):
 
     def _unpacked(self, x: Instruction, tiles: int, groups: int) -> _Unpacked:
         p = self.params
-        source = self._sources.get(x["weights"])
         rows = tiles * groups * p.mxu.weight_beats
-        key = (source.line, rows, groups) if source and rows <= source.rows else None
-        found = self._weights.get(key) if key else None
-        if found is None:
-            values = self._weight_values(self.weights[x["weights"] :][:rows], tiles, groups)
-            scales = self.scales[x["scales"] :][: tiles * groups].reshape(tiles, groups, -1)
-            found = _Unpacked(
-                np.ascontiguousarray(values.T, np.float32).reshape(groups, p.group, -1),
-                scales.swapaxes(0, 1).reshape(groups, -1).view(np.float16).astype(np.float32),
-            )
-            if key:
-                self._weights[key] = found
+        first = {(c.memory, c.row): c for c in self._coming}
+        weights = first.get((Memory.WEIGHTS, x["weights"]))
+        scales = first.get((Memory.SCALES, x["scales"]))
+        key = None
+        if weights and scales and rows <= weights.rows and tiles * groups <= scales.rows:
+            key = (weights.line, rows, groups)
+            found = self._weights.get(key)
+            if found is not None:
+                return found
+        self.settle()
+        if weights and scales and key:
+            self._coming = [weights, scales]  # their rows are there, but also where they came from
+        values = self._weight_values(self.weights[x["weights"] :][:rows], tiles, groups)
+        factors = self.scales[x["scales"] :][: tiles * groups].reshape(tiles, groups, -1)
+        found = _Unpacked(
+            np.ascontiguousarray(values.T, np.float32).reshape(groups, p.group, -1),
+            factors.swapaxes(0, 1).reshape(groups, -1).view(np.float16).astype(np.float32),
+        )
+        if key:
+            self._weights[key] = found
         return found
 
     # Vector operations, on rows as the buffer has them: (words, banks, values of a word).
