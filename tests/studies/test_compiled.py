@@ -264,6 +264,8 @@ def test_what_differs_on_rtl_is_named(compiled, monkeypatch):
             "status": {"error": "none", "instruction": 0},
             "saturated": False,
             "counters": counters,
+            "cycles": 0,
+            "seconds": 0.0,
         }
 
     monkeypatch.setattr("tilewright.studies.compiled.on_rtl.simulate_program", wrong)

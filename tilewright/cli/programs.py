@@ -33,6 +33,13 @@ def add_program(parser: argparse.ArgumentParser, machine: str) -> None:
         help="let the machine fetch the program from external memory, which it always does with"
         " one that is too long for the instruction memory",
     )
+    parser.add_argument(
+        "--host",
+        choices=("cocotb", "native"),
+        default="cocotb",
+        help="memory and host as a cocotb bench, or in C++ within the simulation: slower to build,"
+        " for long programs [cocotb]",
+    )
     add_latency(parser)
     add_simulation(parser, f"{machine}:small")
 

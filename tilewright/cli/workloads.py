@@ -39,7 +39,7 @@ def simulation_of(args: argparse.Namespace) -> "Simulation":
     """Return what the options of :func:`add_simulation` ask for."""
     from tilewright.studies.runs.simulation import Simulation
 
-    return Simulation(args.simulator, args.seed, args.waves)
+    return Simulation(args.simulator, args.seed, args.waves, getattr(args, "host", "cocotb"))
 
 
 def add_latency(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from tilewright.base.errors import CheckError
 from tilewright.studies.compiled.folder import ModelFolder
 from tilewright.studies.compiled.runner import LATENCY, Runner
 from tilewright.studies.runs.program import simulate_program
-from tilewright.studies.runs.simulation import DEFAULT, Simulation
+from tilewright.studies.runs.simulation import NATIVE, Simulation
 
 __all__ = ["RtlRunner"]
 
@@ -20,10 +20,11 @@ class RtlRunner(Runner):
     """
 
     def __init__(
-        self, folder: ModelFolder, *, latency: int = LATENCY, simulation: Simulation = DEFAULT
+        self, folder: ModelFolder, *, latency: int = LATENCY, simulation: Simulation = NATIVE
     ):
         super().__init__(folder, latency=latency)
         self._simulation = simulation
+        self.simulated_cycles, self.simulated_seconds = 0, 0.0  # the host's cycles among them
 
     def _start(self, kind: str, first: int, tokens: int, line: int) -> None:
         before = np.array(self.memory)
@@ -32,6 +33,8 @@ class RtlRunner(Runner):
         got, numbers = simulate_program(
             self.folder.manifest["target"], [], before, self.latency, self._simulation, line
         )
+        self.simulated_cycles += numbers["cycles"]
+        self.simulated_seconds += numbers["seconds"]
         golden = self.runs[-1].counters
         problems = []
         if numbers["status"]["error"] != "none":

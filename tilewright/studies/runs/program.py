@@ -25,10 +25,11 @@ from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.runs.simulation import DEFAULT, Simulation, resolve_block
 from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.native import NativeMemory, build_native, run_native
 
 __all__ = [
     *("LATENCY", "MachineStatus", "ProgramRun"),
-    *("program_on_machine", "run_program", "simulate_program"),
+    *("own_program", "program_on_machine", "run_program", "simulate_program"),
 ]
 
 BENCH = "tilewright.verify.machine.run"
@@ -95,7 +96,7 @@ def program_on_machine(
     if program:
         instructions, content = _read_program(params, program), _read_memory(params, memory)
     else:
-        instructions, content = _own_program(params, simulation.seed)
+        instructions, content = own_program(params, simulation.seed)
     name = str(program) if program else OWN[machine]
     with progress(machine, 1) as tick:
         tick("simulation", steps=0)
@@ -201,8 +202,8 @@ def _read_memory(params: Any, path: Path | None) -> Memory:
     return memory
 
 
-def _own_program(params: Any, seed: int) -> tuple[Program, Memory]:
-    """Return a program of a size that fits the memories, and its external memory."""
+def own_program(params: Any, seed: int) -> tuple[Program, Memory]:
+    """Return a program of the accelerator's own that fits its memories, and its external memory."""
     if params.block == "anda":
         width = 3 * params.group // 2
         rng = np.random.default_rng(seed)
@@ -225,6 +226,8 @@ def simulate_program(
     It runs from the instruction memory, or from ``line`` of the external memory, where it lies
     already; then ``program`` may be empty.
     """
+    if simulation.host == "native":
+        return _simulate_natively(block, program, memory, latency, simulation, line)
     words = [instruction.encode() for instruction in program]
     halves = [[word & ((1 << 64) - 1), word >> 64] for word in words]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
@@ -237,3 +240,35 @@ def simulate_program(
         task = {"folder": name, "latency": latency, "limit": LIMIT, "line": line}
         numbers = simulation.run(block, BENCH, cases=1, stalls=(0.0,), task=task)
         return np.load(folder / "memory.npy"), numbers
+
+
+def _simulate_natively(
+    block: str,
+    program: Program,
+    memory: Memory,
+    latency: int,
+    simulation: Simulation,
+    line: int | None,
+) -> tuple[Memory, dict[str, Any]]:
+    memory = memory.copy()
+    with progress(block, 1) as tick:
+        tick("building the simulation", steps=0)
+        model = build_native(block)
+        tick("simulation", steps=0)
+        run = run_native(
+            model,
+            [program if line is None else line],
+            memory,
+            NativeMemory(latency=latency, seed=simulation.seed),
+            limit=LIMIT,
+            tell=lambda cycles: tick(f"{cycles:,} cycles", steps=0),
+        )
+        tick()
+    (ending,) = run.endings
+    return memory, {
+        "cycles": run.cycles,
+        "seconds": run.seconds,
+        "status": {"error": ending.error.name.lower(), "instruction": ending.instruction},
+        "saturated": ending.saturated,
+        "counters": ending.counters,
+    }

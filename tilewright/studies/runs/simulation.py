@@ -13,7 +13,9 @@ from tilewright.verify.job import DEFAULT_STALLS, Job
 from tilewright.verify.simulators import default_simulator, run_bench
 from tilewright.verify.simulators.verilog import block_verilog
 
-__all__ = ["DEFAULT", "Simulation", "resolve_block"]
+__all__ = ["DEFAULT", "HOSTS", "NATIVE", "Simulation", "resolve_block"]
+
+HOSTS = ("cocotb", "native")
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,15 @@ class Simulation:
     simulator: str | None = None  # "verilator" or "icarus"; by default the first that is found
     seed: int = 1
     waves: Path | None = None  # a .fst or .vcd file that all signals are written to
+    host: str = "cocotb"  # of an accelerator: "cocotb", or "native", which is C++ in the model
+
+    def __post_init__(self) -> None:
+        if self.host not in HOSTS:
+            raise ValueError(f"host must be one of {', '.join(HOSTS)}, not {self.host!r}")
+        if self.host == "native" and self.simulator not in (None, "verilator"):
+            raise CommandError(f"the native host runs with Verilator, not {self.simulator}")
+        if self.host == "native" and self.waves is not None:
+            raise CommandError("the native host writes no waves; take --host cocotb")
 
     def run(
         self,
@@ -57,6 +68,7 @@ class Simulation:
 
 
 DEFAULT = Simulation()
+NATIVE = Simulation(host="native")
 
 
 def resolve_block(block: str, wanted: str, run: str) -> BlockParams:

@@ -13,7 +13,6 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 import cocotb
@@ -24,6 +23,7 @@ from tilewright.verify import job
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.machine.check import require_memory
 from tilewright.verify.machine.host import Host
+from tilewright.verify.machine.weights import stream_of_weights
 from tilewright.verify.machine.workload import gemm_of
 from tilewright.verify.streams import Harness
 
@@ -59,16 +59,6 @@ def _work(params: Any, task: dict[str, Any], seed: int) -> Iterator[tuple[list, 
     if task.get("stream"):
         program, lines = stream_of_weights(params)
         yield [program], rng.integers(0, 256, lines * params.line_bytes, np.uint8)
-
-
-def stream_of_weights(params: Any) -> tuple[list, int]:
-    """A program that fills the memory of weights, and the lines that it reads."""
-    name = "weights" if params.block == "anda" else "operands"
-    system = accelerator_of(params)
-    memory = import_module(f"tilewright.golden.params.{params.block}_machine").Memory[name.upper()]
-    rows = params.depth(memory)
-    program = system.assemble(f"load {name}, row=0, rows={rows}, line=0\nhalt")
-    return program, params.lines(memory, rows)
 
 
 async def _run(

@@ -164,7 +164,7 @@ def _make(
     units = _write_units(objects)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         runtime = [*RUNTIME, WAVE_RUNTIME[waves]] if waves else RUNTIME
-        made = [pool.submit(_runtime_object, verilator, compiler, name) for name in runtime]
+        made = [pool.submit(runtime_object, verilator, compiler, name) for name in runtime]
         commands = [[str(compiler), *flags, "-c", u.name, "-o", f"{u.stem}.o"] for u in units]
         compiled = [pool.submit(run_program, command, objects) for command in commands]
         shared = [future.result() for future in made]
@@ -204,7 +204,7 @@ def _write_units(objects: Path) -> list[Path]:
     return units
 
 
-def _runtime_object(verilator: Simulator, compiler: Path, name: str) -> Path:
+def runtime_object(verilator: Simulator, compiler: Path, name: str) -> Path:
     """One file of Verilator's runtime library, compiled."""
     include = verilator.root / "include"
     # -O2: compiled once, and every access of a bench to a signal goes through it.

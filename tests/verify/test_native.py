@@ -1,0 +1,196 @@
+"""The host in C++: what it does with a program is what golden and the cocotb bench do."""
+
+import numpy as np
+import pytest
+
+from tilewright.base.errors import CheckError, CommandError
+from tilewright.golden.machine.stream import program_lines
+from tilewright.golden.params.machine import Error
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.runs.program import own_program, simulate_program
+from tilewright.studies.runs.simulation import DEFAULT, NATIVE, Simulation
+from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.native import NativeMemory, build_native, run_native
+from tilewright.verify.native.netlist import read_modules
+from tilewright.verify.native.share import share_modules
+
+BLOCKS = ["anda:small", "harmonia:small"]
+LOADED = {"anda": "activations", "harmonia": "fp16"}
+
+
+def golden_of(block, latency=30, bad_lines=frozenset()):
+    """A program of the block's own, the memory before and after it, how it ends, its counters."""
+    params = resolve(block)
+    system = accelerator_of(params)
+    program, memory = own_program(params, 1)
+    wanted = memory.copy()
+    outcome = system.machine(params, wanted, bad_lines).run(program)
+    counters = dict(outcome.counts)
+    if outcome.error is Error.NONE:
+        counters |= system.program_cycles(params, outcome, latency)
+    return program, memory, wanted, outcome, {c.name.lower(): n for c, n in counters.items()}
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("latency", [1, 30])
+def test_a_program_as_golden_has_it(block, latency):
+    """Memory, events, counters and cycles; in instruction memory, then as a stream, no reset."""
+    program, memory, wanted, outcome, counters = golden_of(block, latency)
+    params, got, told = resolve(block), memory.copy(), []
+    model, answers = build_native(block), NativeMemory(latency=latency)
+    run = run_native(model, [program], got, answers, tell=told.append)
+    (ending,) = run.endings
+    assert (ending.error, ending.instruction) == (Error.NONE, outcome.instruction)
+    assert ending.saturated == outcome.saturated
+    assert ending.counters == counters
+    assert np.array_equal(got, wanted)
+    assert told == sorted(told)
+    line = len(memory) // params.line_bytes
+    both = np.concatenate([memory, program_lines(params, program)])
+    machine = accelerator_of(params).machine(params, both.copy())
+    times = [machine.run_stream(line) for _ in range(2)]
+    cycles = [accelerator_of(params).program_cycles(params, o, latency) for o in times]
+    run = run_native(model, [line, line], both, answers)
+    assert [e.counters["cycles"] for e in run.endings] == [
+        c[accelerator_of(params).counter["CYCLES"]] for c in cycles
+    ]
+    assert np.array_equal(both[: len(memory)], machine.external.reshape(-1)[: len(memory)])
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_program_as_the_cocotb_bench_has_it(block):
+    """The same numbers, cycles of the host among them."""
+    program, memory, *_ = golden_of(block)
+    ours, theirs = (
+        simulate_program(block, program, memory, 4, simulation, None)
+        for simulation in (NATIVE, DEFAULT)
+    )
+    assert np.array_equal(ours[0], theirs[0])
+    for name in ("status", "saturated", "counters", "cycles"):
+        assert ours[1][name] == theirs[1][name], name
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_late_answers_in_any_order(block, seed):
+    """What is counted beside time is golden's, and no program is faster; a seed says which."""
+    program, memory, wanted, _, counters = golden_of(block)
+    model, answers = build_native(block), NativeMemory(latency=30, stall=0.3, seed=seed)
+    runs = []
+    for _ in range(2):
+        got = memory.copy()
+        run = run_native(model, [program], got, answers)
+        (ending,) = run.endings
+        assert ending.error is Error.NONE
+        assert np.array_equal(got, wanted)
+        runs.append((run.cycles, ending))
+    assert runs[0] == runs[1]
+    for name in ("instructions", "lines_read", "lines_written", "matrix_busy"):
+        assert ending.counters[name] == counters[name]
+    assert ending.counters["cycles"] > counters["cycles"]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_line_that_answers_with_an_error(block):
+    bad = frozenset({2})
+    program, memory, _, outcome, _ = golden_of(block, bad_lines=bad)
+    assert outcome.error is Error.BUS
+    model, got = build_native(block), memory.copy()
+    run = run_native(model, [program], got, NativeMemory(latency=4, bad_lines=bad))
+    assert (run.endings[0].error, run.endings[0].instruction) == (Error.BUS, outcome.instruction)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_what_does_not_end(block):
+    """A loop without an end, a line that is never answered: one line that says so."""
+    params, memory = resolve(block), np.zeros(64 * resolve(block).line_bytes, np.uint8)
+    system, model = accelerator_of(params), build_native(block)
+    lines = ["loop count=1000000", *("loop count=16000000",) * 2, "add s0, s0, #1"]
+    endless = system.assemble("\n".join([*lines, "end", "end", "end", "halt"]))
+    with pytest.raises(CheckError, match=r"^still busy after 5000 cycles, at instruction \d+$"):
+        run_native(model, [endless], memory, limit=5000)
+    load = system.assemble(f"load {LOADED[params.block]}, row=0, rows=1, line=3\nwait\nhalt")
+    lost = NativeMemory(lost_lines=frozenset({3}))
+    with pytest.raises(CheckError, match=r"^nothing moved for 3000 cycles, at instruction 1$"):
+        run_native(model, [load], memory, lost, patience=3000, watchdog=0)
+    (ending,) = run_native(model, [load], memory, lost, watchdog=1000).endings
+    assert ending.error is Error.WATCHDOG
+
+
+def test_a_channel_that_pauses():
+    """Lines in half of the cycles: the program waits for them and does the same."""
+    program, memory, wanted, _, counters = golden_of("harmonia:small")
+    got, answers = memory.copy(), NativeMemory(latency=30, rate=(1, 2))
+    (ending,) = run_native(build_native("harmonia:small"), [program], got, answers).endings
+    assert np.array_equal(got, wanted)
+    assert ending.counters["cycles"] > counters["cycles"]
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match=r"^latency must be at least 1, not 0$"):
+        NativeMemory(latency=0)
+    with pytest.raises(ValueError, match=r"^stall must be 0\.\.0\.95, not 1$"):
+        NativeMemory(stall=1)
+    with pytest.raises(ValueError, match=r"^host must be one of cocotb, native, not 'none'$"):
+        Simulation(host="none")
+    with pytest.raises(CommandError, match=r"^the native host runs with Verilator, not icarus$"):
+        Simulation("icarus", host="native")
+    with pytest.raises(
+        CommandError, match=r"^the native host writes no waves; take --host cocotb$"
+    ):
+        Simulation(waves="a.fst", host="native")
+
+
+VERILOG = """module top(clk, a, y);
+  input clk;
+  wire clk;
+  input [3:0] a;
+  wire [3:0] a;
+  output [3:0] y;
+  wire [3:0] y;
+  part p0 (
+    .clk(clk)
+  );
+endmodule
+
+module part(clk, a, ready, early, q);
+  input clk;
+  wire clk;
+  input [3:0] a;
+  wire [3:0] a;
+  output ready;
+  wire ready;
+  output early;
+  wire early;
+  output [3:0] q;
+  reg [3:0] q;
+  initial q = 4'd5;
+  wire \\$1 ;
+  reg hidden;
+  assign \\$1  = q == 4'h5;
+  assign ready = \\$1  | a[0];
+  assign early = hidden;
+  always @(posedge clk)
+    q <= a;
+endmodule
+"""
+
+
+def test_outputs_and_what_they_depend_on():
+    part = read_modules(VERILOG)["part"]
+    assert part.is_register("q") and not part.is_register("ready")
+    assert part.cone("ready") == ["ready = \\$1  | a[0]", "\\$1 = q == 4'h5"]
+    assert part.cone("early") is None
+    assert part.initial("q") == "4'd5"
+
+
+def test_only_modules_with_registers_are_shared(monkeypatch):
+    monkeypatch.setattr("tilewright.verify.native.share.LEAST_COPIES", 1)
+    monkeypatch.setattr("tilewright.verify.native.share.LEAST_TEXT", 1)
+    assert share_modules(VERILOG, "top") == (VERILOG, [])
+    fine = VERILOG.replace("  assign early = hidden;\n", "  assign early = ready;\n")
+    stubbed, (shared,) = share_modules(fine, "top")
+    assert shared.copies == 1
+    assert "shared0_rise(copy, {a }, after);" in stubbed
+    assert "registers = {4'd5}" in stubbed
+    assert "q <= a" in shared.verilog and "q <= a" not in stubbed

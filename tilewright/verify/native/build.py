@@ -1,0 +1,144 @@
+"""Verilog of an accelerator and the C++ host to one simulation program, from the cache."""
+
+import os
+import re
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tilewright.base.cache import get_or_make_folder
+from tilewright.golden.params.resolve import resolve
+from tilewright.verify.machine.accelerators import accelerator_of
+from tilewright.verify.native.header import machine_header
+from tilewright.verify.native.share import share_modules
+from tilewright.verify.simulators.find import (
+    Simulator,
+    file_fingerprint,
+    find_compiler,
+    require_simulator,
+)
+from tilewright.verify.simulators.programs import run_program
+from tilewright.verify.simulators.verilator import BASE_FLAGS, runtime_object, with_short_top
+from tilewright.verify.simulators.verilog import block_verilog
+
+__all__ = ["NativeModel", "build_native"]
+
+SOURCES = sorted((Path(__file__).parent / "src").iterdir())
+RUNTIME = ("verilated", "verilated_threads")
+# Nothing is undefined in Verilog that Amaranth writes, so that values of no consequence may be
+# whatever is quickest.
+VERILATOR_FLAGS = (
+    *("--cc", "--no-timing", "-Mdir", "objects"),
+    *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert"),
+    *("--output-split", "20000", "--output-split-cfuncs", "5000"),
+    *("-Wno-lint", "-Wno-UNOPTFLAT"),  # the lint session has its own run, with -Wall
+)
+DEFINES = ("-DVM_TRACE=0", "-DVM_COVERAGE=0", "-DVM_SC=0")
+# Shared modules are little code that runs often. Smaller designs are built soonest without.
+OPTIMIZE, OPTIMIZE_SHARED = "-O1", "-O2"
+LARGE = 1_500_000  # characters of Verilog, stubs and all else
+SLOW = "__Slow"  # in the names of files whose functions run once
+# Memories begin with zeros anyhow; Verilator would unroll these lines for every copy.
+_ZEROS = re.compile(r"^ *\w+\[\d+\] = \d+'h0+;\n", re.MULTILINE)
+_EDGE = "always @(posedge clk)"
+_BOTH_EDGES = "always @(posedge clk, negedge clk)"
+
+
+@dataclass(frozen=True)
+class NativeModel:
+    """A simulation program; ``seconds`` is how long its build took, when it was built."""
+
+    block: str  # as ``tilewright.golden.params.resolve`` reads it
+    program: Path
+    simulator: Simulator
+    seconds: float
+
+
+def build_native(block: str, *, threads: int = 1) -> NativeModel:
+    """The accelerator ``block`` with memory and host; ``threads`` are the model's own."""
+    params: Any = resolve(block)
+    verilator, compiler = require_simulator("verilator"), find_compiler()
+    header = machine_header(params, accelerator_of(params).counter)
+    verilog, top = with_short_top(_ZEROS.sub("", block_verilog(block)), params.slug)
+    verilog, shared = share_modules(verilog, top)
+    texts = [header, *(source.read_text() for source in SOURCES)]
+    large = len(verilog) >= LARGE
+    models = {"top": (top, verilog, OPTIMIZE if large else "-O0")}
+    for module in shared:
+        text = module.verilog.replace(_EDGE, _BOTH_EDGES)
+        models[module.name] = (module.name, text, OPTIMIZE_SHARED if large else "-O0")
+    glue = {module.name: module.glue for module in shared}
+    threading = ("--threads", str(threads), "--threads-dpi", "all") if threads > 1 else ()
+    ingredients = [
+        *(word for model in models.values() for word in model),
+        *(*texts, *glue.values(), *VERILATOR_FLAGS, *threading, *BASE_FLAGS, *DEFINES),
+        *(verilator.fingerprint, file_fingerprint(compiler)),
+    ]
+    tools = (verilator, compiler)
+    make = partial(_make, tools=tools, models=models, header=header, glue=glue, threading=threading)
+    folder = get_or_make_folder("sim", ingredients, make)
+    seconds = float((folder / "seconds").read_text())
+    return NativeModel(block, folder / "sim", verilator, seconds)
+
+
+def _make(
+    folder: Path,
+    *,
+    tools: tuple[Simulator, Path],
+    models: dict[str, tuple[str, str, str]],
+    header: str,
+    glue: dict[str, str],
+    threading: tuple[str, ...],
+) -> None:
+    start = time.perf_counter()
+    (verilator, compiler), objects = tools, folder / "objects"
+    for name, (top, text, _) in models.items():
+        (folder / f"{name}.v").write_text(text)
+        words = ["--prefix", f"V{name}", "--top-module", top, f"{name}.v"]
+        if name == "top":
+            words += threading
+        environment = {"VERILATOR_ROOT": str(verilator.root)}
+        run_program([verilator.path, *VERILATOR_FLAGS, *words], folder, environment)
+    for source in SOURCES:
+        shutil.copy(source, objects)
+    (objects / "machine.h").write_text(header)
+    for name, text in glue.items():
+        (objects / f"{name}_glue.cpp").write_text(text)
+    include = [f"-I{verilator.root}/include", f"-I{verilator.root}/include/vltstd", "-I."]
+    sources = sorted(objects.glob("*.cpp"), key=lambda s: -s.stat().st_size)
+    commands: list[list[str | Path]] = [
+        [
+            *(compiler, *BASE_FLAGS, *DEFINES, *include, _level(source.name, models)),
+            *("-c", source.name, "-o", f"{source.stem}.o"),
+        ]
+        for source in sources
+    ]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runtime = [pool.submit(runtime_object, verilator, compiler, name) for name in RUNTIME]
+        compiled = [pool.submit(run_program, command, objects) for command in commands]
+        made = [future.result() for future in runtime]
+        for future in compiled:
+            future.result()
+    link: list[str | Path] = [
+        compiler,
+        "-o",
+        "../sim",
+        *(f"{s.stem}.o" for s in sources),
+        *made,
+        "-pthread",
+    ]
+    run_program(link, objects)
+    shutil.rmtree(objects)
+    (folder / "seconds").write_text(f"{time.perf_counter() - start:.1f}")
+
+
+def _level(source: str, models: dict[str, tuple[str, str, str]]) -> str:
+    """How far the compiler optimises a file."""
+    if SLOW in source:
+        return "-O0"
+    model = re.match("V(top|shared[0-9]+)", source)
+    return models[model[1]][2] if model else OPTIMIZE_SHARED
