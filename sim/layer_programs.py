@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.golden.anda_machine.attention import attention_program as anda_attention_program
 from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaGemm
 from tilewright.golden.harmonia_machine.decode_attention import CachedHead, decode_attention
 from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
 from tilewright.golden.harmonia_machine.isa import Instruction
 from tilewright.golden.harmonia_machine.layer_work import LayerWork, beside
 from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaGemm
+from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.programs import gemm_programs
@@ -29,7 +31,7 @@ from tilewright.sim.schedule import AnyParams, ProgramTime, program_time
 from tilewright.sim.workload import Gemm
 
 __all__ = [
-    *("decode_attention_time", "extrapolated", "layer_glue", "prompt_attention"),
+    *("anda_attention", "decode_attention_time", "extrapolated", "layer_glue", "prompt_attention"),
     *("beside_products", "streamed_gemm_time", "unsupported"),
 ]
 
@@ -306,5 +308,45 @@ def _decoded(
         if heads <= few + 2:
             return time(heads)
         return extrapolated(time(few), time(few + 2), (heads - few) // 2 - 1)
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=256)
+def anda_attention(
+    params: AndaParams,
+    heads: int,
+    kv_heads: int,
+    tokens: int,
+    channels: int,
+    latency: int,
+    *,
+    prompt: bool,
+) -> ProgramTime | None:
+    """Attention of one sequence in one layer in fp16 on Anda's vector lanes; None if impossible.
+
+    A prompt is a program for every head of keys and values; for one more token all heads are one
+    program, in which, behind the first ones, each takes as long as the one before it.
+    """
+    sharing = heads // kv_heads
+
+    def time(count: int) -> ProgramTime:
+        program = anda_attention_program(
+            params,
+            heads=count * sharing,
+            kv_heads=count,
+            head_dim=channels,
+            context=tokens,
+            tokens=tokens if prompt else 1,
+        )
+        return program_time(params, program, latency)
+
+    try:
+        if prompt:
+            return time(1).times(kv_heads)
+        few = ENOUGH + 1 - (ENOUGH + 1 - kv_heads) % 2
+        if kv_heads <= few + 2:
+            return time(kv_heads)
+        return extrapolated(time(few), time(few + 2), (kv_heads - few) // 2 - 1)
     except ValueError:
         return None

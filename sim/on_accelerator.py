@@ -59,7 +59,7 @@ def step_on_accelerator(
                 f" {1e3 * formula / machine.clock:.4g} ms"
             )
     if reason:
-        remarks.append(f"formula only: {reason}")
+        remarks.append(f"{'formula only' if kind == 'formula' else 'in part programs'}: {reason}")
     weights, cache = (
         acc.stored_weights(model, machine.weight_bits),
         cache_bytes(model, step.batch, machine.cache_bits),

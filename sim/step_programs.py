@@ -25,11 +25,13 @@ from typing import Any, Literal
 
 from tilewright.base.cache import content_key, get_or_make, sources_of
 from tilewright.golden.harmonia.precision import cache_size
+from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import HarmoniaParams, Operand
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.accelerator import Accelerator, run
 from tilewright.sim.compiled_steps import compiled_plan, compiled_steps, compiled_time
 from tilewright.sim.layer_programs import (
+    anda_attention,
     beside_products,
     decode_attention_time,
     layer_glue,
@@ -82,9 +84,12 @@ class StepTime:
 
     @property
     def kind(self) -> Kind:
-        """``mixed`` where the formula stands for some parts alone."""
+        """``mixed`` where some parts have no programs."""
         kinds = {part.kind for part in self.parts.values()}
-        return kinds.pop() if len(kinds) == 1 else "mixed"
+        if len(kinds) > 1:
+            return "mixed"
+        (kind,) = kinds
+        return "mixed" if kind == "programs" and self.missing else kind
 
 
 NO_PROGRAMS = ProgramTime(0, 0, 0, 0, 0, 0, 0, 0)
@@ -121,23 +126,22 @@ def step_time(
 
     found = get_or_make(("composed layers", *asked, _sources()), make)
     times = {name: ProgramTime(**time) for name, time in found.items()}
-    return _mixed(times, bounds, model)
+    return _mixed(times, bounds)
 
 
 def _formulas(bounds: dict[str, float]) -> dict[str, PartTime]:
     return {name: PartTime(cycles=v, bound=v, kind="formula") for name, v in bounds.items()}
 
 
-def _mixed(times: dict[str, ProgramTime], bounds: dict[str, float], model: LlmShape) -> StepTime:
+def _mixed(times: dict[str, ProgramTime], bounds: dict[str, float]) -> StepTime:
     """Programs where there are some, the formula for the other products."""
     found = _with_programs(times, bounds)
     left = {name: value for name, value in bounds.items() if name not in times}
-    if not left:
-        return found
+    reasons = [f"{', '.join(left)}: no program for so long a context"] if left else []
+    if "norms" not in times:
+        reasons.append("norms, rotation and SiLU have no programs and are not counted")
     return StepTime(
-        parts=found.parts | _formulas(left),
-        programs=found.programs,
-        missing=f"{', '.join(left)} of {model.name}: no programs for this accelerator or length",
+        parts=found.parts | _formulas(left), programs=found.programs, missing="; ".join(reasons)
     )
 
 
@@ -153,6 +157,9 @@ def _composed(
     last = head(model, step.heads)
     length = lengths.get(last.module, lengths["qkv"])
     found["head"] = streamed_gemm_time(params, last, latency=latency, length=length, result=0)
+    attended = _attention(params, model, step, latency)
+    if attended is not None:
+        found["attention"] = attended.times(layers)
     if not isinstance(params, HarmoniaParams):
         return found
     for name, time in layer_glue(params, model, step.rows, latency).items():
@@ -162,25 +169,27 @@ def _composed(
         if product in also:  # what the work takes more than the product alone
             more = also[product].times(layers).plus(found[product], -1)
             found[work] = more if work not in also else more.plus(also[work], layers)
-    attended = _attention(params, model, step, latency)
-    if attended is not None:
-        found["attention"] = attended.times(layers)
     return found
 
 
-def _attention(
-    params: HarmoniaParams, model: LlmShape, step: Pass, latency: int
-) -> ProgramTime | None:
+def _attention(params: AnyParams, model: LlmShape, step: Pass, latency: int) -> ProgramTime | None:
     """Return one layer's attention of all sequences; None where there is no program."""
     heads, total = model.num_key_value_heads, NO_PROGRAMS
     sharing = model.num_attention_heads // heads
     for sequences, tokens in step.batch.groups:
-        if step.prompt:
+        found: ProgramTime | None
+        if isinstance(params, AndaParams):
+            both = (model.num_attention_heads, heads)
+            size = (tokens, model.head_dim, latency)
+            one = anda_attention(params, *both, *size, prompt=step.prompt)
+            found = None if one is None else one.times(sequences)
+        elif step.prompt:
             one = prompt_attention(params, sharing, tokens, model.head_dim, latency)
             found = None if one is None else one.times(heads * sequences)
         else:
-            size = (sharing, tokens, model.head_dim, heads, sequences)
-            found = decode_attention_time(params, *size, latency)
+            found = decode_attention_time(
+                params, sharing, tokens, model.head_dim, heads, sequences, latency
+            )
         if found is None:
             return None
         total = total + found

@@ -6,6 +6,7 @@ here once. A *tensor* is one token tile in the activation buffer.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -234,7 +235,7 @@ class Builder(BaseBuilder[Instruction]):
             b=b_field,
             destination=into.row if isinstance(into, Tensor) else into.number,
             elements=tensors[0].elements if tensors else 0,
-            scale=int(encode(FP16, scale)),
+            scale=_half(scale),
             results=0,
             step=0,
             pitch=0,
@@ -264,7 +265,7 @@ class Builder(BaseBuilder[Instruction]):
             b=b,
             destination=into,
             elements=elements,
-            scale=int(encode(FP16, scale)),
+            scale=_half(scale),
             results=results,
             step=step,
             pitch=pitch,
@@ -325,6 +326,12 @@ class Builder(BaseBuilder[Instruction]):
         self.apply(Operation.MULTIPLY, x, variance, into=y)
 
 
+@lru_cache(maxsize=256)  # long programs repeat a few constants
+def _half(value: float) -> int:
+    """The fp16 pattern of a constant."""
+    return int(encode(FP16, value))
+
+
 def _encoded(operand: Operand) -> tuple[int, int]:
     """Kind and field of an operand."""
     if isinstance(operand, Tensor):
@@ -333,4 +340,4 @@ def _encoded(operand: Operand) -> tuple[int, int]:
         return int(Kind.TENSOR), operand.row
     if isinstance(operand, Scalar):
         return int(Kind.SCALAR), operand.number
-    return int(Kind.IMMEDIATE), int(encode(FP16, operand))
+    return int(Kind.IMMEDIATE), _half(operand)

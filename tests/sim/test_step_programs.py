@@ -6,16 +6,19 @@ from dataclasses import replace
 import pytest
 
 from tilewright.cli import main
+from tilewright.golden.anda_machine.attention import attention_program
 from tilewright.golden.harmonia_machine.decode_attention import CachedHead, decode_attention
 from tilewright.golden.harmonia_machine.layer_work import LayerWork
 from tilewright.golden.harmonia_model.head import head_program
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.step import step_program
+from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim.compiled_steps import compiled_plan, compiled_steps, compiled_time
 from tilewright.sim.layer_programs import (
     _product,
+    anda_attention,
     decode_attention_time,
     layer_glue,
     streamed_gemm_time,
@@ -164,9 +167,21 @@ def test_layers_larger_than_the_memories_are_programs():
 
 def test_formulas_that_stand_for_programs_are_named():
     anda = step_time(resolve("anda"), LLAMA, one(1024))
-    assert anda.kind == "mixed" and anda.parts["attention"].kind == "formula"
-    assert anda.parts["q"].kind == "programs" and "attention" in anda.missing
+    assert anda.kind == "mixed" and "norms, rotation and SiLU" in anda.missing
+    assert {part.kind for part in anda.parts.values()} == {"programs"}
+    long = step_time(HarmoniaParams(), LLAMA, one(100_000))
+    assert long.kind == "mixed" and long.parts["attention"].kind == "formula"
+    assert long.missing == "attention: no program for so long a context"
     for model in ("opt-6.7b", "mixtral-8x7b"):
         found = step_time(HarmoniaParams(), resolve_model(model), one(64))
         assert found.kind == "formula" and found.missing.startswith("no programs for")
         assert found.cycles == found.bound
+
+
+@pytest.mark.parametrize("heads", [(12, 12), (22, 11)])
+def test_few_heads_of_anda_tell_how_long_many_take(heads):
+    params = AndaParams()
+    found = anda_attention(params, *heads, 300, 64, 30, prompt=False)
+    both = dict(zip(("heads", "kv_heads"), heads, strict=True))
+    program = attention_program(params, **both, head_dim=64, context=300)
+    assert found == program_time(params, program, 30)

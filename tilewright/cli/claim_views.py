@@ -16,6 +16,7 @@ from tilewright.sim.claims import papers
 from tilewright.sim.classes import Summary, class_counts, headline, summary
 from tilewright.sim.contradictions import contradictions
 from tilewright.sim.coverage import coverage, reasons
+from tilewright.sim.layer_residuals import layer_residuals
 from tilewright.sim.what_if import moved_by, parse, what_if
 
 __all__ = ["VIEWS"]
@@ -92,8 +93,15 @@ def _sensitivity(args: argparse.Namespace) -> None:
 
 
 def _programs(args: argparse.Namespace) -> None:
-    found = programs.residuals()
-    _show(found, model_tables.program_table(found), args)
+    """Whole layers, then projections alone behind several memory ports."""
+    layers, products = layer_residuals(), programs.residuals()
+    if args.json:
+        print_json({"layers": layers, "projections": products})
+        return
+    show = print_csv if args.csv else print_table
+    show(*model_tables.layer_table(layers))
+    print()
+    show(*model_tables.program_table(products))
 
 
 def _update_record(args: argparse.Namespace) -> None:

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 
 from tilewright.cli.claim_tables import Table
+from tilewright.sim.layer_residuals import LayerResidual
 from tilewright.sim.programs import ProgramResidual
 from tilewright.sim.scoreboard import Residual, Sensitivity
 
-__all__ = ["program_table", "residual_table", "sensitivity_table"]
+__all__ = ["layer_table", "program_table", "residual_table", "sensitivity_table"]
 
 
 def residual_table(rows: Iterable[Residual]) -> Table:
@@ -46,6 +47,28 @@ def program_table(rows: Iterable[ProgramResidual]) -> Table:
             f"{r.program_cycles / 1e6:.3f}",
             f"{r.formula_deviation_percent:+.1f}%",
             f"{r.programs_over_formula:.2f}",
+        )
+        for r in rows
+    ]
+
+
+def layer_table(rows: Iterable[LayerResidual]) -> Table:
+    """Show one accelerator and kind of step a row."""
+    header = (
+        *("BLOCK", "STEP", "BATCH", "CONTEXT", "FROM", "ONE LAYER, MILLION CYCLES"),
+        *("BOUND", "PROGRAMS OVER THE BOUND", "ATTENTION ALONE"),
+    )
+    return header, [
+        (
+            r.block,
+            r.phase,
+            r.batch,
+            r.context,
+            r.kind,
+            f"{r.program_cycles / 1e6:.3f}",
+            f"{r.bound_cycles / 1e6:.3f}",
+            f"{r.programs_over_bound:.2f}",
+            f"{r.attention_over_bound:.2f}",
         )
         for r in rows
     ]
