@@ -26,7 +26,7 @@ from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaG
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.params.llm import LlmShape
-from tilewright.sim.programs import gemm_programs
+from tilewright.sim.programs import fastest, gemm_programs
 from tilewright.sim.schedule import AnyParams, ProgramTime, program_time
 from tilewright.sim.workload import Gemm
 
@@ -65,8 +65,9 @@ def streamed_gemm_time(
     """
     size = (product.rows, product.inner, product.outer)
     left = length if result is None else result
-    times = [_product(params, *size, length, left, latency, flow) for flow in Dataflow]
-    return min(times, key=lambda time: time.cycles)
+    return fastest(
+        Dataflow, lambda flow, large: _product(params, *size, length, left, latency, flow, large)
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -79,9 +80,10 @@ def _product(
     result: int,
     latency: int,
     flow: Dataflow,
+    large_blocks: bool = False,
 ) -> ProgramTime:
     product = Gemm(name="product", module="other", rows=rows, inner=inner, outer=outer)
-    whole = gemm_programs(params, product, flow, length)
+    whole = gemm_programs(params, product, flow, length, large_blocks=large_blocks)
     if isinstance(whole, AndaGemm):
         whole = replace(whole, result=result)
     outside, size = _outer(whole)

@@ -8,7 +8,7 @@ not enough, is not counted. :func:`as_built` is the formula of ``tilewright.sim.
 the same port and buffers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -33,7 +33,7 @@ from tilewright.golden.params.machine import Error
 from tilewright.golden.weights import Weights
 from tilewright.sim.accelerator import Accelerator, Port, anda, harmonia, run
 from tilewright.sim.models import resolve_model
-from tilewright.sim.schedule import AnyParams, Counts, ProgramTime, trace
+from tilewright.sim.schedule import AnyParams, Counts, ProgramTime, program_time, trace
 from tilewright.sim.target import LATENCY
 from tilewright.sim.workload import Gemm, linear
 
@@ -43,15 +43,42 @@ __all__ = [
 ]
 
 
+PORT_BOUND = 0.8  # of the cycles of a product, with a load in them
+
+
 def gemm_programs(
-    params: AnyParams, product: Gemm, flow: Dataflow, length: int = 8
+    params: AnyParams,
+    product: Gemm,
+    flow: Dataflow,
+    length: int = 8,
+    *,
+    large_blocks: bool = False,
 ) -> AndaGemm | HarmoniaGemm:
     """One of ``product``'s repetitions, cut for the accelerator; ``length`` is Anda's mantissa."""
-    size = {"tokens": product.rows, "inputs": product.inner, "outputs": product.outer}
+    size: dict[str, Any] = {
+        "tokens": product.rows,
+        "inputs": product.inner,
+        "outputs": product.outer,
+        "large_blocks": large_blocks,
+    }
     if isinstance(params, AndaParams):
         stay = flow is Dataflow.COLUMN_MAJOR
         return any_gemm(params=params, **size, mantissa=length, result=length, weights_stay=stay)
     return HarmoniaGemm(params=params, **size, dataflow=flow)
+
+
+def fastest(
+    flows: Iterable[Dataflow], time: Callable[[Dataflow, bool], ProgramTime]
+) -> ProgramTime:
+    """Return the least of a product's times by order and by whether blocks are large.
+
+    Large blocks are tried where the port has work in nearly all cycles: what they cost is that it
+    has none at times.
+    """
+    best = min((time(flow, False) for flow in flows), key=lambda found: found.cycles)
+    if best.load < PORT_BOUND * best.cycles:
+        return best
+    return min(best, *(time(flow, True) for flow in flows), key=lambda found: found.cycles)
 
 
 def gemm_time(
@@ -62,24 +89,34 @@ def gemm_time(
     latency: int = LATENCY,
     flow: Dataflow | None = None,
 ) -> ProgramTime:
-    """One of ``product``'s repetitions, in the faster of the two orders unless told which."""
-    flows = Dataflow if flow is None else (flow,)
-    return min(
-        (
-            _time(params, product.rows, product.inner, product.outer, length, latency, f)
-            for f in flows
-        ),
-        key=lambda time: time.cycles,
+    """One of ``product``'s repetitions, in the faster of the two orders unless told which.
+
+    Where the port is the bound, in larger blocks if that is faster.
+    """
+    size = (product.rows, product.inner, product.outer)
+    return fastest(
+        Dataflow if flow is None else (flow,),
+        lambda f, large: _time(params, *size, length, latency, f, large),
     )
 
 
 @lru_cache(maxsize=1024)
 def _time(
-    params: AnyParams, rows: int, inner: int, outer: int, length: int, latency: int, flow: Dataflow
+    params: AnyParams,
+    rows: int,
+    inner: int,
+    outer: int,
+    length: int,
+    latency: int,
+    flow: Dataflow,
+    large_blocks: bool,
 ) -> ProgramTime:
     product = Gemm(name="product", module="other", rows=rows, inner=inner, outer=outer)
-    programs = gemm_programs(params, product, flow, length).programs()
-    return ProgramTime.of([program_counters(params, program, latency) for program in programs])
+    gemm = gemm_programs(params, product, flow, length, large_blocks=large_blocks)
+    first, *others = (
+        program_time(params, program, latency, streamed=False) for program in gemm.programs()
+    )
+    return sum(others, first)
 
 
 def attention_time(

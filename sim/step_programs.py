@@ -262,7 +262,9 @@ def formula_bounds(
                 one = harmonia_attention(params, model, step.queries(tokens), tokens, seen)
                 total += layers * sequences * model.num_key_value_heads * one
         else:
-            total += sum(time.cycles for time in run(machine, products))
+            cycles = sum(time.cycles for time in run(machine, products))
+            # A token of a prompt meets those before it: half of the square that the papers count.
+            total += cycles * (tokens + 1) / (2 * tokens) if step.prompt else cycles
     found["attention"] = total
     (last,) = run(machine, [head(model, step.heads)])
     return found | {"head": last.cycles}

@@ -79,6 +79,9 @@ class TiledGemm:
 
     Results have ``result`` mantissa bits, or are fp16 where it is 0. With ``weights_stay`` every
     part of the weights comes once and the activations pass; else it is the other way round.
+
+    With ``large_blocks`` activations and results have one place: they do not move while gemms run,
+    but more token tiles share the weights that pass, which pays where the port is slow.
     """
 
     params: AndaParams
@@ -88,6 +91,7 @@ class TiledGemm:
     mantissa: int
     result: int = 0
     weights_stay: bool = False
+    large_blocks: bool = False
 
     def __post_init__(self) -> None:
         p = self.params
@@ -151,7 +155,7 @@ class TiledGemm:
         p, tiles = self.params, -(-self.tokens // self.params.rows)
         results = self._part_outputs // p.group * group_rows(self.result)
         most = min(tiles, p.instructions - OTHERS - 2)
-        for fit in range(most, 0, -1):
+        for fit in range(0 if self.large_blocks else most, 0, -1):
             sources = 1 if fit == tiles else 2
             found = places(
                 p.activation_rows,

@@ -58,13 +58,18 @@ class _Move(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TiledGemm:
-    """``tokens`` rows of ``inputs`` values in block floating point, times INT4 weights."""
+    """``tokens`` rows of ``inputs`` values in block floating point, times INT4 weights.
+
+    With ``large_blocks`` activations have one place: nothing of the next block comes meanwhile, but
+    twice as many token tiles share the weights that pass, which pays where the port is slow.
+    """
 
     params: HarmoniaParams
     tokens: int
     inputs: int
     outputs: int
     dataflow: Dataflow = Dataflow.ROW_MAJOR
+    large_blocks: bool = False
 
     def __post_init__(self) -> None:
         p = self.params
@@ -94,7 +99,7 @@ class TiledGemm:
         results = max(1, p.halves_rows // 2 // p.tile_words)
         if tiles <= min(most, results) and tiles * self.groups <= p.activation_rows:
             return tiles, [0, 0]
-        for fit in range(min(most, results), 0, -1):
+        for fit in range(0 if self.large_blocks else min(most, results), 0, -1):
             found = places(p.activation_rows, region, (fit * self.groups, 2))
             if found:
                 return fit, found[0]

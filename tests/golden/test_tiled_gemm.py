@@ -54,12 +54,12 @@ def execute(machine, hazard, params, tiled, memory):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("stay", [False, True])
-def test_a_tiled_product_of_anda_is_the_product(shape, stay):
+@pytest.mark.parametrize("large", [False, True])
+def test_a_tiled_product_of_anda_is_the_product(shape, stay, large):
     tokens, inputs, outputs = shape
     values, weights = operands(shape, ANDA.group)
-    tiled = AndaGemm(
-        params=ANDA, tokens=tokens, inputs=inputs, outputs=outputs, mantissa=5, weights_stay=stay
-    )
+    size = {"params": ANDA, "tokens": tokens, "inputs": inputs, "outputs": outputs}
+    tiled = AndaGemm(**size, mantissa=5, weights_stay=stay, large_blocks=large)
     memory = tiled.memory(values, weights)
     machine = anda_executor.Machine(ANDA, memory)
     execute(machine, anda_hazard, ANDA, tiled, memory)
@@ -143,12 +143,12 @@ def test_any_gemm_takes_parts_of_whole_groups_where_it_can():
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dataflow", Dataflow)
-def test_a_tiled_product_of_harmonia_is_that_of_its_instruction(shape, dataflow):
+@pytest.mark.parametrize("large", [False, True])
+def test_a_tiled_product_of_harmonia_is_that_of_its_instruction(shape, dataflow, large):
     tokens, inputs, outputs = shape
     values, weights = operands(shape, HARMONIA.group)
-    tiled = HarmoniaGemm(
-        params=HARMONIA, tokens=tokens, inputs=inputs, outputs=outputs, dataflow=dataflow
-    )
+    size = {"params": HARMONIA, "tokens": tokens, "inputs": inputs, "outputs": outputs}
+    tiled = HarmoniaGemm(**size, dataflow=dataflow, large_blocks=large)
     memory = tiled.memory(values, weights)
     machine = harmonia_executor.Machine(HARMONIA, memory)
     execute(machine, harmonia_hazard, HARMONIA, tiled, memory)

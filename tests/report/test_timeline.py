@@ -1,11 +1,12 @@
 """The drawing of units: lanes of those that work, as long as they do, within its cycles."""
 
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 from tilewright.golden.harmonia_machine.assembler import assemble
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.machine import UnitOfWork
-from tilewright.report.timeline import draw
+from tilewright.report.timeline import decoder_layer, draw
 from tilewright.sim.programs import program_timeline
 
 PROGRAM = """
@@ -34,3 +35,14 @@ def test_a_program_as_lanes():
     ]
     later = draw(work, range(store.begin, end), "the end")
     assert "instruction 2" in later and "instruction 0" not in later
+
+
+def test_the_documented_picture_is_a_whole_layer():
+    """All units work in it, and the page has the picture as it is drawn."""
+    work, cycles = decoder_layer()
+    inside = [w for w in work if w.begin < cycles.stop and w.end > cycles.start]
+    assert {w.unit for w in inside} == set(UnitOfWork)
+    text = (Path(__file__).parents[2] / "docs" / "harmonia-timeline.svg").read_text()
+    assert draw(work, cycles, ET.fromstring(text)[0].text) == text
+    page = (Path(__file__).parents[2] / "docs" / "harmonia-system.md").read_text()
+    assert f"{len(cycles):,} cycles of a layer" in " ".join(page.split())

@@ -15,6 +15,7 @@ from tilewright.golden.params.harmonia_machine import Counter, Dataflow, Harmoni
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim.accelerator import run
 from tilewright.sim.programs import (
+    _time,
     as_built,
     attention_time,
     gemm_programs,
@@ -50,9 +51,10 @@ def gemm(shape):
     return Gemm(name="p", module="o", rows=rows, inner=inner, outer=outer)
 
 
-def options(params, shape, flow):
+def options(params, shape, flow, large=False):
     """The options of golden's ``TiledGemm``."""
     size = dict(zip(("tokens", "inputs", "outputs"), shape, strict=True))
+    size["large_blocks"] = large
     if params.block == "anda":
         stay = flow is Dataflow.COLUMN_MAJOR
         return size | {"mantissa": LENGTH, "result": LENGTH, "weights_stay": stay}
@@ -60,8 +62,13 @@ def options(params, shape, flow):
 
 
 def verilog_cycles(spec, shapes, latency, attention=False):
-    """Cycles of every shape in both dataflows, then of a head of attention."""
-    asked = [options(resolve(spec), shape, flow) for shape in shapes for flow in Dataflow]
+    """Cycles of every shape in both dataflows and sizes of blocks, then of a head of attention."""
+    asked = [
+        options(resolve(spec), shape, flow, large)
+        for shape in shapes
+        for flow in Dataflow
+        for large in (False, True)
+    ]
     task = {"latency": latency, "gemms": asked, "attention": attention}
     return verilog_numbers(spec, task)["program_cycles"]
 
@@ -83,9 +90,10 @@ def verilog_numbers(spec, task):
 def model_cycles(spec, shapes, latency):
     params = resolve(spec)
     return [
-        gemm_time(params, gemm(shape), length=LENGTH, latency=latency, flow=flow).cycles
+        _time(params, *shape, LENGTH, latency, flow, large).cycles
         for shape in shapes
         for flow in Dataflow
+        for large in (False, True)
     ]
 
 
@@ -163,6 +171,18 @@ def test_the_faster_order_is_taken():
     assert gemm_time(params, product).cycles == min(both) < max(both)
 
 
+def test_large_blocks_are_taken_where_the_port_is_slow():
+    """They pass the weights less often; behind a fast port they would wait for activations."""
+    shape = (512, 4096, 1024)
+    for spec, best in ((f"harmonia,{NARROW}", True), ("harmonia", False)):
+        params = resolve(spec)
+        both = [
+            min(_time(params, *shape, 8, 30, flow, large).cycles for flow in Dataflow)
+            for large in (False, True)
+        ]
+        assert gemm_time(params, gemm(shape)).cycles == min(both) == both[best]
+
+
 def test_the_longest_projections_of_known_models():
     """28,672 inputs of Llama-2-70B, 36,864 of OPT-66B: near the array's own cycles."""
     for inputs in (28672, 36864):
@@ -187,7 +207,7 @@ def test_the_documented_programs_are_ours():
     for row in program_table(found)[1]:
         assert f"| {' | '.join(str(value) for value in row)} |" in text
     off = [abs(row.formula_deviation_percent) for row in found]
-    assert max(off) < 21 and sum(off) / len(off) < 5
+    assert max(off) < 15 and sum(off) / len(off) < 5
 
 
 def test_the_formula_has_the_ports_rate():

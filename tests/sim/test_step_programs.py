@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tilewright.cli import main
+from tilewright.cli.model_tables import layer_table
 from tilewright.golden.anda_machine.attention import attention_program
 from tilewright.golden.harmonia_machine.decode_attention import CachedHead, decode_attention
 from tilewright.golden.harmonia_machine.layer_work import LayerWork
@@ -23,6 +25,7 @@ from tilewright.sim.layer_programs import (
     layer_glue,
     streamed_gemm_time,
 )
+from tilewright.sim.layer_residuals import layer_residuals
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.programs import gemm_programs
@@ -185,3 +188,16 @@ def test_few_heads_of_anda_tell_how_long_many_take(heads):
     both = dict(zip(("heads", "kv_heads"), heads, strict=True))
     program = attention_program(params, **both, head_dim=64, context=300)
     assert found == program_time(params, program, 30)
+
+
+def test_the_documented_layers_are_ours():
+    """Docs have the table of ``tilewright claims --programs``; Harmonia stays near its bound."""
+    found = layer_residuals()
+    text = (Path(__file__).parents[2] / "docs" / "model.md").read_text()
+    for row in layer_table(found)[1]:
+        assert f"| {' | '.join(str(value) for value in row)} |" in text
+    for row in found:
+        if row.block != "anda":
+            assert row.kind == "programs" and 1 < row.programs_over_bound <= 1.25
+        else:
+            assert row.kind == "mixed" and row.missing

@@ -2,27 +2,29 @@
 
     python -m tilewright.report.timeline docs/harmonia-timeline.svg
 
-The program is a head of attention of Llama-2-7B on Harmonia, a prompt of 1,024 tokens; when its
-instructions begin and end says the cycle model that benches hold against the RTL, cycle for cycle.
+The program is that of a decoded token of SmolLM2 on Harmonia, as ``tilewright compile`` writes it,
+and the cycles are those of one of its layers; when instructions begin and end says the cycle model
+that benches hold against the RTL, cycle for cycle.
 """
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from tilewright.base.files import write_atomic
-from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
+from tilewright.golden.harmonia_model.lines import Lines
+from tilewright.golden.harmonia_model.step import layer_parts, step_program
 from tilewright.golden.machine.clock import Work
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.machine import UnitOfWork
-from tilewright.sim.programs import program_timeline
+from tilewright.sim.compiled_steps import compiled_plan
+from tilewright.sim.models import resolve_model
+from tilewright.sim.schedule import program_time
+from tilewright.sim.target import LATENCY
 
-__all__ = ["draw", "head_of_attention"]
+__all__ = ["decoder_layer", "draw"]
 
-TOKENS = 1024
-CYCLES = range(90_000, 96_000)  # of the drawing: half of the prompt is done
+MODEL, TOKENS = "smollm2-135m", 256
 COLOURS = {
     "LOAD": "#4c78a8",
     "STORE": "#72b7b2",
@@ -33,12 +35,18 @@ COLOURS = {
 LEFT, TOP, LANE, PIXELS = 90, 14, 30, 900
 
 
-def head_of_attention() -> list[Work]:
-    """The work of all units for a prompt, with the accelerator of the paper's size."""
-    params = HarmoniaParams()
-    nothing = np.zeros((1, TOKENS, params.channels), np.uint16)
-    found = grouped_attention(params, nothing, nothing[0], nothing[0], prompt=TOKENS)
-    return program_timeline(params, found.builder.program)
+def decoder_layer() -> tuple[list[Work], range]:
+    """The work of all units for three layers of a decoded token, and the cycles of the second."""
+    plan = compiled_plan(HarmoniaParams(), resolve_model(MODEL), TOKENS)
+    assert plan is not None
+    lines, step = Lines(plan), (TOKENS - 1, 1)
+    work: list[Work] = []
+    program = step_program(plan, lines, *step, layers=3)
+    program_time(plan.params, program, LATENCY, listen=work.append)
+    parts = layer_parts(plan, lines, *step)
+    inside = [w for w in work if parts["projections"] <= w.number < parts["end"]]
+    begins = [w.begin for w in inside if w.number == inside[0].number]
+    return work, range(begins[1], begins[2])
 
 
 def draw(work: Sequence[Work], cycles: range, title: str) -> str:
@@ -76,8 +84,8 @@ def draw(work: Sequence[Work], cycles: range, title: str) -> str:
 
 def main(path: str) -> None:
     """Write the drawing."""
-    title = f"Units of Harmonia in a head of attention, a prompt of {TOKENS:,} tokens"
-    write_atomic(Path(path), draw(head_of_attention(), CYCLES, title))
+    title = f"Units of Harmonia in a layer of SmolLM2, a token decoded at {TOKENS}"
+    write_atomic(Path(path), draw(*decoder_layer(), title))
 
 
 if __name__ == "__main__":
