@@ -31,8 +31,8 @@ from tilewright.sim.schedule import AnyParams, ProgramTime, program_time
 from tilewright.sim.workload import Gemm
 
 __all__ = [
-    *("anda_attention", "decode_attention_time", "extrapolated", "layer_glue", "prompt_attention"),
-    *("beside_products", "streamed_gemm_time", "unsupported"),
+    *("anda_attention", "decode_attention_time", "extrapolated", "layer_glue", "norm_time"),
+    *("beside_products", "prompt_attention", "streamed_gemm_time", "unsupported"),
 ]
 
 ENOUGH = 5  # blocks of a product, or token tiles of other work, to know what one more takes
@@ -135,9 +135,6 @@ def layer_glue(
 ) -> dict[str, ProgramTime]:
     """Norms, rotation, SiLU and conversions of one layer."""
 
-    def norms(work: LayerWork, count: int) -> None:
-        work.norm(count, model.hidden_size, source=0, gain=FAR, results=2 * FAR, added=3 * FAR)
-
     def rotation(work: LayerWork, count: int) -> None:
         _rotate(work, model, count)
 
@@ -148,11 +145,20 @@ def layer_glue(
         work.activations(count, model.query_width, source=0, results=FAR)
 
     return {
-        "norms": _work(params, norms, tokens, latency).times(2),
+        "norms": norm_time(params, model, tokens, latency).times(2),
         "rotation": _work(params, rotation, tokens, latency),
         "conversions": _work(params, conversions, tokens, latency),
         "silu": _work(params, silu, tokens, latency),
     }
+
+
+def norm_time(params: HarmoniaParams, model: LlmShape, tokens: int, latency: int) -> ProgramTime:
+    """A norm, with the residual sum before it."""
+
+    def norm(work: LayerWork, count: int) -> None:
+        work.norm(count, model.hidden_size, source=0, gain=FAR, results=2 * FAR, added=3 * FAR)
+
+    return _work(params, norm, tokens, latency)
 
 
 def _rotate(work: LayerWork, model: LlmShape, tokens: int) -> None:
@@ -182,7 +188,7 @@ def beside_products(
     def product(work: LayerWork, count: int) -> None:
         work.multiplied(count, inner, a=0, b=FAR, results=2 * FAR)
 
-    found = {}
+    found: dict[str, ProgramTime] = {}
     rotated = _beside(
         params, tokens, width, model.kv_width, lambda x: _rotate(x, model, tokens), latency
     )

@@ -35,6 +35,7 @@ from tilewright.sim.layer_programs import (
     beside_products,
     decode_attention_time,
     layer_glue,
+    norm_time,
     prompt_attention,
     streamed_gemm_time,
     unsupported,
@@ -149,7 +150,7 @@ def _composed(
     params: AnyParams, model: LlmShape, step: Pass, latency: int, lengths: dict[str, int]
 ) -> dict[str, ProgramTime]:
     """Cycles of all layers and of the head, by program."""
-    layers, found = model.num_hidden_layers, {}
+    layers, found = model.num_hidden_layers, dict[str, ProgramTime]()
     for product in linear(model, step.rows):
         length = lengths[product.module]
         time = streamed_gemm_time(params, product, latency=latency, length=length, result=0)
@@ -162,12 +163,13 @@ def _composed(
         found["attention"] = attended.times(layers)
     if not isinstance(params, HarmoniaParams):
         return found
+    found["head"] += norm_time(params, model, step.heads, latency)
     for name, time in layer_glue(params, model, step.rows, latency).items():
         found[name] = time.times(layers)
     also = beside_products(params, model, step.rows, latency)
-    for product, work in (("v", "rotation"), ("up", "silu")):
-        if product in also:  # what the work takes more than the product alone
-            more = also[product].times(layers).plus(found[product], -1)
+    for name, work in (("v", "rotation"), ("up", "silu")):
+        if name in also:  # what the work takes more than the product alone
+            more = also[name].times(layers).plus(found[name], -1)
             found[work] = more if work not in also else more.plus(also[work], layers)
     return found
 
