@@ -1,5 +1,6 @@
 """Passes of whole models: the cycles are those of the programs that would run."""
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -120,14 +121,16 @@ def test_few_blocks_tell_how_long_a_product_takes(spec, shape):
     """In both orders, every instruction, against what is added up."""
     params, (rows, inner, outer) = resolve(spec), shape
     product = Gemm(name="p", module="o", rows=rows, inner=inner, outer=outer)
-    whole = [
-        program_time(params, gemm_programs(params, product, flow, 6).program(), 30)
-        for flow in Dataflow
-    ]
-    found = [_product(params, rows, inner, outer, 6, 6, 30, flow) for flow in Dataflow]
+    kinds = list(itertools.product(Dataflow, (False, True)))
+    whole = []
+    for flow, large in kinds:
+        gemm = gemm_programs(params, product, flow, 6, large_blocks=large)
+        whole.append(program_time(params, gemm.program(), 30))
+    found = [_product(params, rows, inner, outer, 6, 6, 30, *kind) for kind in kinds]
     assert found == whole
     fastest = streamed_gemm_time(params, product, latency=30, length=6)
-    assert fastest.cycles == min(time.cycles for time in whole)
+    least = min(time.cycles for time in whole)
+    assert least <= fastest.cycles <= 1.02 * least
 
 
 @pytest.mark.parametrize("tokens", [100, 121])
