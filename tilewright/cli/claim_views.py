@@ -10,13 +10,13 @@ from tilewright.base.files import write_atomic
 from tilewright.cli import claim_tables as tables
 from tilewright.cli import model_tables
 from tilewright.cli.contradiction_table import contradiction_table
+from tilewright.cli.program_view import show_programs
 from tilewright.golden.params.names import unknown
-from tilewright.sim import programs, scoreboard
+from tilewright.sim import scoreboard
 from tilewright.sim.claims import papers
 from tilewright.sim.classes import Summary, class_counts, headline, summary
 from tilewright.sim.contradictions import contradictions
 from tilewright.sim.coverage import coverage, reasons
-from tilewright.sim.layer_residuals import layer_residuals
 from tilewright.sim.what_if import moved_by, parse, what_if
 
 __all__ = ["VIEWS"]
@@ -92,18 +92,6 @@ def _sensitivity(args: argparse.Namespace) -> None:
     _show(found, model_tables.sensitivity_table(found), args)
 
 
-def _programs(args: argparse.Namespace) -> None:
-    """Whole layers, then projections alone behind several memory ports."""
-    layers, products = layer_residuals(), programs.residuals()
-    if args.json:
-        print_json({"layers": layers, "projections": products})
-        return
-    show = print_csv if args.csv else print_table
-    show(*model_tables.layer_table(layers))
-    print()
-    show(*model_tables.program_table(products))
-
-
 def _update_record(args: argparse.Namespace) -> None:
     found = scoreboard.record(scoreboard.evaluate())
     write_atomic(scoreboard.RECORD, json.dumps(found, indent=2) + "\n")
@@ -123,6 +111,6 @@ VIEWS: dict[str, Callable[[argparse.Namespace], None]] = {
     "contradictions": _contradictions,
     "residuals": _residuals,
     "sensitivity": _sensitivity,
-    "programs": _programs,
+    "programs": show_programs,
     "update-record": _update_record,
 }
