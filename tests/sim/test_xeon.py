@@ -69,6 +69,25 @@ def test_more_rows_take_no_less_time(engine, inner):
     assert max(drops) < 1 / 6
 
 
+@pytest.mark.parametrize("engine", ["software", "deca"])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_product_has_no_cliff_between_one_and_512_rows(system, engine):
+    """A fault that was: 0.36 ms with 63 rows and 1.19 ms with 64, by software."""
+    scheme = resolve_weight_scheme("mxfp4")
+    times = [
+        gemm(
+            SYSTEMS[system],
+            engine,
+            scheme,
+            Gemm(name="up", module="u", rows=rows, inner=8192, outer=28672),
+        ).seconds
+        for rows in range(1, 513)
+    ]
+    assert times == sorted(times)
+    rates = [rows / seconds for rows, seconds in enumerate(times, 1)]
+    assert all(after > 0.95 * before for before, after in pairwise(rates))
+
+
 def test_long_prompts_come_near_the_peak():
     """Two by two tile registers and one operand in the L1: two thirds of the matrix unit."""
     for engine in ("software", "deca"):
