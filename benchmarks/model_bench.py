@@ -107,7 +107,7 @@ def run(peers: dict[str, list[str]]) -> list[Result]:
                 ("llama-3.1-8b", "", sweep_of("llama-3.1-8b")),
                 ("deepseek-v3", "", sweep_of("deepseek-v3")),
                 ("deepseek-v3", "prefill", sweep_of("deepseek-v3", phase="prefill")),
-                ("llama-3.1-8b", "on harmonia", sweep_of("llama-3.1-8b", system="harmonia")),
+                ("llama-3.1-8b", "on fp-fp", sweep_of("llama-3.1-8b", system="fp-fp")),
             )
         ),
     ]

@@ -104,13 +104,19 @@ def _surface(found: Diagram) -> Markup:
 
 def _answers(rows: Sequence[Mapping[str, Any]]) -> Markup:
     columns = (
-        *("system", "engine", "scheme", "latency_ms", "tokens_per_second"),
+        *("system", "engine", "scheme", "latency_ms", "kind", "formula_ms", "tokens_per_second"),
         *("joules_per_token", "tokens_per_second_per_mm2", "bound"),
     )
-    head = ("System", "Engine", "Scheme", "ms", "Tokens/s", "J/token", "Tokens/s/mm²", "Bound")
+    head = (
+        *("System", "Engine", "Scheme", "ms", "Kind", "Formula, ms", "Tokens/s"),
+        *("J/token", "Tokens/s/mm²", "Bound"),
+    )
     return section(
         "A language model",
-        paragraph(f"A token of {MODEL} at a context of 1024."),
+        paragraph(
+            f"A token of {MODEL} at a context of 1024. Accelerators for which we write programs take"
+            " the cycles of these; beside them is the formula, which is all that others have."
+        ),
         table(
             head,
             [tuple("" if row[name] is None else row[name] for name in columns) for row in rows],
