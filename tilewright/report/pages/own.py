@@ -114,8 +114,8 @@ def _answers(rows: Sequence[Mapping[str, Any]]) -> Markup:
     return section(
         "A language model",
         paragraph(
-            f"A token of {MODEL} at a context of 1024. Accelerators for which we write programs take"
-            " the cycles of these; beside them is the formula, which is all that others have."
+            f"A token of {MODEL} at a context of 1024. Accelerators that have programs take their"
+            " cycles; beside them is the formula, which is all that others have."
         ),
         table(
             head,
