@@ -51,5 +51,5 @@ def _values(patterns: Patterns) -> NDArray[np.float32]:
 
 def _patterns(values: NDArray) -> Patterns:
     found: Patterns = values.astype(np.float16).view(np.uint16)
-    found[(found & 0x7FFF) > (FP16.infinity_bits or 0)] = FP16.nan_bits
+    found[(found & 0x7FFF) > (FP16.infinity_bits or 0)] = FP16.nan_bits or 0
     return found

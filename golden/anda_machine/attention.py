@@ -5,7 +5,7 @@ the work: :mod:`tilewright.golden.anda_machine.attention_writer`.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,12 +192,7 @@ class Attention:
                     self._load_queries(b, turn, head, tile)
                 cached = self.cached(head // self._share)
                 writer.attend(cached, self._queries(turn, tile), scale=scale)
-                following = turn + 2
-                writer.then(
-                    lambda turn=turn, head=head, tile=tile, following=following: self._finish(
-                        b, turn, head, tile, following
-                    )
-                )
+                writer.then(partial(self._finish, b, turn, head, tile))
                 turn += 1
         writer.flush()
         b.emit(Opcode.HALT)
@@ -215,11 +210,11 @@ class Attention:
         cycles = self.cycles(latency)[Counter.CYCLES]
         return self.multiplications / (self.params.vector.lanes * cycles)
 
-    def _finish(self, b: Builder, turn: int, head: int, tile: int, following: int) -> None:
+    def _finish(self, b: Builder, turn: int, head: int, tile: int) -> None:
         """Results go out, and the queries after the next come in."""
         for k in range(self._together):
             self._store(b, self._result_row(turn, k), self._result_line(head + k, tile))
-        sets = self.heads // self._together
+        sets, following = self.heads // self._together, turn + 2
         if following < self._tiles * sets:
             next_tile, number = divmod(following, sets)
             self._load_queries(b, following, number * self._together, next_tile)

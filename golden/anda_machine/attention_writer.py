@@ -454,12 +454,12 @@ class AttentionWriter:
             b.apply(Operation.DOT, tops, sums, into=total)
             b.apply(Operation.RECIPROCAL, total, into=total)
             b.apply(Operation.MULTIPLY, tops, total, into=tops)
-            into = query.result if query.bank is None else room.spare
+            result = query.result if query.bank is None else room.spare
             b.attend(
                 Operation.WEIGH,
                 row,
                 tops.row,
-                into=into,
+                into=result,
                 elements=rows,
                 results=room.words,
                 pitch=rows,

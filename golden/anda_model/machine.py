@@ -4,8 +4,7 @@ Weights are unpacked once, whenever lines that hold them are first multiplied. B
 same activations are multiplied once. Vector operations are numpy's.
 """
 
-from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,10 +52,14 @@ class _Coming(NamedTuple):
 class _Instruction(Instruction):
     """Words are decoded once."""
 
+    KNOWN: ClassVar[dict[int, Any]] = {}
+
     @classmethod
-    @lru_cache(maxsize=1 << 16)
-    def decode(cls, word: int) -> "_Instruction | None":
-        return super().decode(word)
+    def decode(cls, word: int) -> Self | None:
+        if word not in cls.KNOWN:
+            cls.KNOWN[word] = super().decode(word)
+        found: Self | None = cls.KNOWN[word]
+        return found
 
 
 class _Unpacked(NamedTuple):

@@ -251,7 +251,7 @@ class Row(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         values, totals, largest = list(self.values), list(self.totals), list(self.largest)
-        of_tree = SUMS
+        of_tree: tuple[Operation, ...] = SUMS
         if self.attends:
             of_tree = (*SUMS, Operation.DOTS)
             own = self.operations[0] == Operation.WEIGH
