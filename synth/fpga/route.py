@@ -1,0 +1,200 @@
+"""A block placed and routed on an FPGA, from its parameters to the clock that it holds.
+
+Yosys maps the block with registers around it (:mod:`tilewright.synth.fpga.harness`) to the family's
+cells: memories to block RAM, products to the multipliers of the DSP slices. nextpnr packs, places
+and routes it, driven by a target clock; the seed is fixed, so the same versions give the same
+result.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.base.cache import get_or_make
+from tilewright.golden.params.block import BlockParams
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.fpga.devices import DEFAULT_DEVICE, PINS, Device, find_device
+from tilewright.synth.fpga.harness import GIVEN, TAKEN, TOP, harness_verilog
+from tilewright.synth.fpga.report import RoutedReport, read_report
+from tilewright.synth.yosys import SynthesisError, yosys_files
+
+__all__ = ["DEFAULT_SEED", "TARGET_MHZ", "Placement", "place_and_route"]
+
+DEFAULT_SEED = 1
+TARGET_MHZ = 100.0  # what placement strives for; a block that is slower is placed all the same
+_NETLIST, _REPORT = "netlist.json", "report.json"
+
+# The tool's own entry point, in a process of its own: it ends the process, and prints as it goes.
+_CHILD = "import sys, {module} as tool; sys.exit(tool.run_{run}(sys.argv[1:]))"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A block on one device.
+
+    Counts are of the block alone; ``harness_registers`` are the registers around it. ``luts`` and
+    ``carries`` are cells of the mapped netlist, ``report.uses`` what is taken of the device with
+    all that packing added, the harness included.
+    """
+
+    spec: str
+    params: BlockParams
+    rtlil: str
+    device: Device
+    speed_grade: str
+    seed: int
+    target_mhz: float
+    cells: dict[str, int]  # of the mapped netlist with the harness, by kind
+    harness_registers: int
+    report: RoutedReport
+
+    @property
+    def mhz(self) -> float:
+        """The highest clock of the routed design."""
+        return self.report.mhz
+
+    @property
+    def luts(self) -> int:
+        return self._count(self.device.family.lut)
+
+    @property
+    def carries(self) -> int:
+        return self._count(self.device.family.carry)
+
+    @property
+    def registers(self) -> int:
+        return self._count(self.device.family.register) - self.harness_registers
+
+    @property
+    def block_rams(self) -> int:
+        return self._count(self.device.family.block_ram)
+
+    @property
+    def lut_rams(self) -> int:
+        return self._count(self.device.family.lut_ram)
+
+    @property
+    def multipliers(self) -> int:
+        return self._count(self.device.family.multiplier)
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the device's LUTs that are taken, packing included."""
+        return self.report.uses[self.device.family.slot].share if self._has_slots else 0.0
+
+    @property
+    def _has_slots(self) -> bool:
+        return self.device.family.slot in self.report.uses
+
+    def _count(self, kinds: Iterable[str]) -> int:
+        return sum(self.cells.get(kind, 0) for kind in kinds)
+
+
+def place_and_route(
+    spec: str,
+    device: str = DEFAULT_DEVICE,
+    *,
+    speed_grade: str | None = None,
+    seed: int = DEFAULT_SEED,
+    target_mhz: float = TARGET_MHZ,
+    watch: Callable[[str], None] = lambda doing: None,
+) -> Placement:
+    """Place and route the block ``spec``; by default in the device's slowest speed grade.
+
+    ``watch`` is told what is done next. Raises ``MissingNextpnrError`` where the tool's package is
+    not installed, and ``SynthesisError`` where the block does not fit.
+    """
+    chosen = find_device(device)
+    grade = chosen.slowest if speed_grade is None else speed_grade
+    options = [*chosen.options, *chosen.speed_options(grade), "--seed", str(seed)]
+    options += ["--freq", f"{target_mhz:g}"]
+    params = resolve(spec)
+    chosen.family.require()
+    watch(f"{spec}: mapping")
+    rtlil = to_rtlil(params)
+    netlist = _map(rtlil, params.slug, chosen)
+    module = json.loads(netlist)["modules"][TOP]
+    kinds = {name: cell["type"] for name, cell in module["cells"].items()}
+    watch(f"{spec}: place and route")
+    report = _route(netlist, chosen, options)
+    return Placement(
+        spec=spec,
+        params=params,
+        rtlil=rtlil,
+        device=chosen,
+        speed_grade=grade,
+        seed=seed,
+        target_mhz=target_mhz,
+        cells=dict(sorted(Counter(k for k in kinds.values() if k != "$scopeinfo").items())),
+        harness_registers=_harness_registers(module, chosen),
+        report=read_report(report, kinds),
+    )
+
+
+def _map(rtlil: str, module: str, device: Device) -> str:
+    """The netlist in the device's cells, as the JSON that nextpnr reads."""
+    commands = [
+        "read_verilog harness.v",
+        "read_rtlil top.il",
+        f"{device.family.synthesis} -top {TOP}",
+        "attrmap -remove src",  # places in files of this machine
+        f"write_json {_NETLIST}",
+    ]
+    files = {"harness.v": harness_verilog(rtlil, module), "top.il": rtlil}
+    return yosys_files(commands, files, (_NETLIST,))[_NETLIST]
+
+
+def _harness_registers(module: dict[str, Any], device: Device) -> int:
+    """Registers whose outputs are those of the harness."""
+    names = (module["netnames"].get(name, {"bits": []}) for name in (GIVEN, TAKEN))
+    bits = {bit for name in names for bit in name["bits"]}
+    return sum(
+        any(net in bits for net in cell["connections"]["Q"])
+        for cell in module["cells"].values()
+        if cell["type"] in device.family.register
+    )
+
+
+def _route(netlist: str, device: Device, options: Sequence[str]) -> dict[str, Any]:
+    """The report of nextpnr, from the cache where the same netlist was routed before."""
+
+    def make() -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+            folder = Path(name)
+            (folder / _NETLIST).write_text(netlist)
+            if device.pins is not None:
+                (folder / PINS).write_text(device.pins)
+            _run_nextpnr(device, [*options, "--json", _NETLIST, "--report", _REPORT], folder)
+            report: dict[str, Any] = json.loads((folder / _REPORT).read_text())
+            return report
+
+    tool = f"{device.family.package} {device.family.nextpnr_version}"
+    pins = () if device.pins is None else (device.pins,)
+    found: dict[str, Any] = get_or_make((tool, netlist, *options, *pins), make)
+    return found
+
+
+def _run_nextpnr(device: Device, options: Sequence[str], folder: Path) -> None:
+    module = device.family.module
+    child = _CHILD.format(module=module, run=module.removeprefix("yowasp_"))
+    done = subprocess.run(
+        [sys.executable, "-c", child, "--timing-allow-fail", "--quiet", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        cwd=folder,
+        check=False,
+    )
+    if done.returncode:
+        errors = [line for line in done.stdout.splitlines() if line.startswith("ERROR: ")]
+        last = done.stdout.strip().splitlines()[-1:] or ["nothing printed"]
+        reason = (errors or last)[0].removeprefix("ERROR: ")
+        raise SynthesisError(f"nextpnr on {device.name}: {reason}")

@@ -1,0 +1,62 @@
+"""The committed records of blocks on FPGAs: fresh, consistent, and of every family."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.fpga.devices import DEVICES
+from tilewright.synth.fpga.record import (
+    FPGA_RECORDS,
+    fpga_record_path,
+    fpga_table,
+    load_fpga_records,
+    stale_fpga_records,
+)
+
+ALL = load_fpga_records()
+PAGE = Path(__file__).parents[3] / "docs" / "physical.md"
+
+
+def test_no_record_is_stale():
+    assert not stale_fpga_records(), "renew with `tilewright fpga --update-records`"
+
+
+def test_every_family_has_a_record():
+    families = {DEVICES[record["device"]].family.package for record in ALL.values()}
+    assert families == {device.family.package for device in DEVICES.values()}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_record_stands_for_its_block(name):
+    record = ALL[name]
+    params, device = resolve(record["spec"]), DEVICES[record["device"]]
+    assert FPGA_RECORDS / name == fpga_record_path(params, device)
+    assert record["parameters"] == params.as_dict()
+    assert record["speed_grade"] == device.slowest
+    value = {metric: entry["value"] for metric, entry in record["metrics"].items()}
+    slots = record["uses_by_kind"][device.family.slot]
+    assert value["utilisation"] == round(slots["used"] / slots["available"], 4)
+    kinds = record["cells_by_kind"]
+    registers = sum(kinds.get(kind, 0) for kind in device.family.register)
+    assert value["registers"] + record["harness_registers"] == registers
+    path = record["longest_path"]
+    delay = path["logic_ns"] + path["routing_ns"]
+    assert value["frequency"] == pytest.approx(1e3 / delay, rel=0.01)
+
+
+def test_the_table_has_every_record():
+    lines = fpga_table(ALL.values()).splitlines()
+    assert len(lines) == len(ALL) + 2
+    for line, record in zip(lines[2:], ALL.values(), strict=True):
+        assert line.startswith(f"| `{record['spec']}` | {record['device']} |")
+        assert line.endswith(f" {record['metrics']['frequency']['value']:.1f} |")
+    assert "<!-- generated: fpga -->" in PAGE.read_text()
+
+
+def test_another_flow_makes_a_record_stale(tmp_path):
+    name, record = next(iter(ALL.items()))
+    (tmp_path / name).write_text(json.dumps(record | {"flow_sha256": "0"}))
+    command = f"tilewright fpga {record['spec']} --device {record['device']} --update-records"
+    assert stale_fpga_records(tmp_path) == {name: command}
