@@ -31,7 +31,9 @@ class _Format(HarmoniaFormat):
     window: int
     offsets: int
 
-    def attend(self, layer: int, q: Floats, k: Floats, v: Floats) -> Floats:
+    def attend(
+        self, layer: int, q: Floats, k: Floats, v: Floats, window: int | None = None
+    ) -> Floats:
         shifted = k.copy()
         for head in shifted:
             seen = head[: self.window].astype(np.float16).view(np.uint16)
@@ -39,7 +41,7 @@ class _Format(HarmoniaFormat):
             chosen = np.flatnonzero(offset)
             exact = head[:, chosen].astype(np.float16).astype(np.float64)
             head[:, chosen] = (exact - offset[chosen]).astype(np.float16)
-        return super().attend(layer, q, shifted, v)
+        return super().attend(layer, q, shifted, v, window)
 
 
 class Reference:

@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.llm.lazy import LazyLayers
-from tilewright.golden.llm.model import Layer, Linear, Model, ModelError, Norm
+from tilewright.golden.llm.model import Gemma, Layer, Linear, Model, ModelError, Norm
 from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.golden.params.llm import LlmShape
 
 Floats = NDArray[np.float32]
+GEMMA_PERIOD = 6  # of as many layers of Gemma 3 the last one sees the whole context
+GEMMA_WINDOW_THETA = 10000.0  # base of the rotary embedding in layers with a window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,11 @@ class Names:
     down: str
     gate: str | None = None
     positions: str | None = None
+    # Of Gemma 3.
+    query_norm: str = ""
+    key_norm: str = ""
+    after_attention: str = ""
+    after_feed: str = ""
 
 
 class Tensors:
@@ -96,8 +103,19 @@ def assemble(
         weight = take(f"{name}.weight", outputs, inputs)
         return Linear(weight, bias(name, outputs))
 
-    def norm(name: str) -> Norm:
-        return Norm(take(f"{name}.weight", width), bias(name, width))
+    def norm(name: str, size: int = width) -> Norm:
+        return Norm(take(f"{name}.weight", size), bias(name, size))
+
+    def gemma(prefix: str, index: int) -> Gemma:
+        whole = (index + 1) % GEMMA_PERIOD == 0
+        return Gemma(
+            query_norm=norm(prefix + names.query_norm, config.head_dim),
+            key_norm=norm(prefix + names.key_norm, config.head_dim),
+            after_attention=norm(prefix + names.after_attention),
+            after_feed=norm(prefix + names.after_feed),
+            window=None if whole else config.sliding_window,
+            rope_theta=config.rope_theta if whole else GEMMA_WINDOW_THETA,
+        )
 
     def layer(index: int) -> Layer:
         prefix = names.layer.format(index)
@@ -114,6 +132,7 @@ def assemble(
             gate=gate,
             up=linear(prefix + names.up, config.intermediate_size, width),
             down=linear(prefix + names.down, width, config.intermediate_size),
+            gemma=gemma(prefix, index) if config.model_type == "gemma3_text" else None,
         )
 
     embedding = tensors.take(f"{names.embedding}.weight", config.vocab_size, width)

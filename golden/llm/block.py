@@ -56,10 +56,12 @@ class _Recorder(Format):
             self.seen[site] = _fp16(values)
         return values
 
-    def attend(self, layer: int, q: Floats, k: Floats, v: Floats) -> Floats:
+    def attend(
+        self, layer: int, q: Floats, k: Floats, v: Floats, window: int | None = None
+    ) -> Floats:
         if layer == self._layer:
             self.attention = Attention(_fp16(q), _fp16(k), _fp16(v))
-        return super().attend(layer, q, k, v)
+        return super().attend(layer, q, k, v, window)
 
 
 def captured(

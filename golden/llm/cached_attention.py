@@ -100,14 +100,16 @@ def attend(
     k: Floats,
     v: Floats,
     convert_weights: Callable[[Floats], Floats],
+    window: int | None = None,
 ) -> Floats:
     """Causal attention of q (heads, T, C), converted already, with k and v (key heads, S, C).
 
     ``convert_weights`` converts softmax's results (heads, queries, tokens) as ``Site.P``, in place,
     for some of the queries and all tokens up to the last of them. What it returns is used up; k
-    and v are left as they are.
+    and v are left as they are. With a ``window``, a query gives weight to that many of the last
+    tokens alone; the cache itself is that of a layer without one.
     """
-    return _attend(fmt, q, _Keys(fmt, k), _Values(fmt, v), convert_weights)
+    return _attend(fmt, q, _Keys(fmt, k), _Values(fmt, v), convert_weights, window)
 
 
 def attend_with_exact_values(fmt: CacheFormat, q: Floats, k: Floats, v: Floats) -> Floats:
@@ -121,6 +123,7 @@ def _attend(
     keys: "_Keys",
     values: "_Values | _ExactValues",
     convert_weights: Callable[[Floats], Floats],
+    window: int | None = None,
 ) -> Floats:
     heads, count, channels = q.shape
     start = keys.tokens - count
@@ -132,7 +135,7 @@ def _attend(
         rows = slice(low - start, high - start)
         flat = np.ascontiguousarray(queries[:, :, rows]).reshape(keys.heads, -1, channels)
         scores = keys.scores(flat, low, high).reshape(heads, -1, high)
-        weights = convert_weights(softmax(scores)).reshape(keys.heads, -1, high)
+        weights = convert_weights(softmax(scores, window)).reshape(keys.heads, -1, high)
         result[:, :, rows] = values.weighted(weights, low, high)
     return result.reshape(heads, count, channels)
 

@@ -17,6 +17,7 @@ from tilewright.golden.params.block import require
 
 WINDOW = 1024  # tokens of a sequence whose perplexity is measured
 _HEAD_ROWS = 256  # tokens whose logits are held at a time: 50 MB at a vocabulary of 49152
+_GELU = np.float32(np.sqrt(2 / np.pi))
 _PIECE = 1 << 15  # elements of an elementwise piece, which stays in a core's cache
 
 Progress = Callable[[int, int], None]  # windows done, windows in all
@@ -55,9 +56,9 @@ class Session:
         """Logits (tokens, vocabulary) of the next tokens."""
         ids = _checked(self.model, tokens, self.position)
         x = embed(self.model, ids, self.position)
-        rotation = _rotation(self.model, self.position, len(ids))
+        rotations = _rotations(self.model, self.position, len(ids))
         for index, cache in enumerate(self._caches):
-            x = _layer(self.model, index, x, rotation, cache, self.fmt)
+            x = _layer(self.model, index, x, rotations[index], cache, self.fmt)
         self.position += len(ids)
         return _normed(self.model, x, self.model.final_norm) @ self.model.head.T
 
@@ -86,7 +87,7 @@ class Evaluation:
         self.sequences = ids[: len(ids) // window * window].reshape(-1, window)
         for sequence in self.sequences:
             _checked(model, sequence, 0)
-        self._rotation = _rotation(model, 0, window)
+        self._rotations = _rotations(model, 0, window)
         self._prefixes: dict[int, list[Floats]] = {}  # layer -> its input in every window
 
     def perplexity(self, fmt: Format = PLAIN, progress: Progress | None = None) -> float:
@@ -119,12 +120,14 @@ class Evaluation:
         return self._prefixes[layer]
 
     def _forward(self, index: int, x: Floats, fmt: Format) -> Floats:
-        return _layer(self.model, index, x, self._rotation, None, fmt)
+        return _layer(self.model, index, x, self._rotations[index], None, fmt)
 
 
 def embed(model: Model, tokens: NDArray[np.int64], first: int) -> Floats:
     """What the first layer receives, for tokens at positions ``first`` on."""
     x = model.embedding[tokens]
+    if model.config.model_type == "gemma3_text":
+        x *= np.float32(np.sqrt(model.config.hidden_size))
     if model.positions is not None:
         x = x + model.positions[first : first + len(tokens)]
     return x
@@ -167,22 +170,28 @@ def _layer(
         _heads(model, fmt.multiply(Site.A_QKV, index, normed, linear))
         for linear in (layer.query, layer.key, layer.value)
     )
+    extra = layer.gemma
+    if extra is not None:
+        q, k = _normed(model, q, extra.query_norm), _normed(model, k, extra.key_norm)
     if rotation is not None:
         q, k = _rotated(q, *rotation), _rotated(k, *rotation)
     q *= np.float32(1 / np.sqrt(model.config.head_dim))
     if cache is not None:
         k, v = cache.append(k, v)
-    attended = fmt.attend(index, q, k, v).swapaxes(0, 1).reshape(len(x), -1)
+    window = None if extra is None else extra.window
+    attended = fmt.attend(index, q, k, v, window).swapaxes(0, 1).reshape(len(x), -1)
     attended = fmt.activation(Site.A_O, index, attended)
-    x = fmt.multiply(Site.A_O, index, attended, layer.output) + x
+    added = fmt.multiply(Site.A_O, index, attended, layer.output)
+    x = (added if extra is None else _normed(model, added, extra.after_attention)) + x
     normed = fmt.activation(Site.A_U, index, _normed(model, x, layer.feed_norm))
     inner = _inner(fmt, index, layer, normed)
-    x += fmt.multiply(Site.A_D, index, fmt.activation(Site.A_D, index, inner), layer.down)
+    added = fmt.multiply(Site.A_D, index, fmt.activation(Site.A_D, index, inner), layer.down)
+    x += added if extra is None else _normed(model, added, extra.after_feed)
     return x
 
 
 def _inner(fmt: Format, index: int, layer: Layer, normed: Floats) -> Floats:
-    """Inner activations of the feed-forward part: ReLU(up), or SiLU(gate) * up."""
+    """Inner activations of the feed-forward part: ReLU(up), SiLU(gate) * up, or GELU for SiLU."""
 
     def product(linear: Linear) -> Floats:
         return fmt.multiply(Site.A_U, index, normed, linear)
@@ -195,6 +204,9 @@ def _inner(fmt: Format, index: int, layer: Layer, normed: Floats) -> Floats:
 
     def work(piece: slice) -> None:
         g = flat[piece]
+        if layer.gemma is not None:  # GELU by its formula with tanh
+            g *= 0.5 * (1 + np.tanh(_GELU * (g + np.float32(0.044715) * g**3))) * factor[piece]
+            return
         with np.errstate(over="ignore"):  # e^-g beyond float32's range: the result is -0
             power = np.exp(-g)
         power += 1
@@ -206,8 +218,9 @@ def _inner(fmt: Format, index: int, layer: Layer, normed: Floats) -> Floats:
 
 
 def _normed(model: Model, x: Floats, norm: Norm) -> Floats:
-    centred = x if norm.bias is None else x - x.mean(axis=1, keepdims=True)
-    square = np.einsum("tc,tc->t", centred, centred)[:, np.newaxis] / np.float32(x.shape[1])
+    centred = x if norm.bias is None else x - x.mean(axis=-1, keepdims=True)
+    square = np.einsum("...c,...c->...", centred, centred)[..., np.newaxis]
+    square /= np.float32(x.shape[-1])
     result = centred / np.sqrt(square + np.float32(model.config.norm_eps))
     result *= norm.gain
     if norm.bias is not None:
@@ -221,12 +234,21 @@ def _heads(model: Model, x: Floats) -> Floats:
     return np.ascontiguousarray(grid.swapaxes(0, 1))
 
 
-def _rotation(model: Model, first: int, count: int) -> tuple[Floats, Floats] | None:
+def _rotations(model: Model, first: int, count: int) -> list[tuple[Floats, Floats] | None]:
+    """Of each layer; layers with one base share theirs."""
+    if model.config.model_type != "gemma3_text":
+        return [_rotation(model, model.config.rope_theta, first, count)] * len(model.layers)
+    bases = [layer.gemma.rope_theta for layer in model.layers if layer.gemma is not None]
+    made = {base: _rotation(model, base, first, count) for base in set(bases)}
+    return [made[base] for base in bases]
+
+
+def _rotation(model: Model, base: float, first: int, count: int) -> tuple[Floats, Floats] | None:
     """Cosines and sines (count, C/2) of the rotary embedding; None where there is none."""
     config = model.config
     if not config.rotary:
         return None
-    frequency = config.rope_theta ** -(np.arange(0, config.head_dim, 2) / config.head_dim)
+    frequency = base ** -(np.arange(0, config.head_dim, 2) / config.head_dim)
     if model.rope_factors is not None:
         frequency = frequency / model.rope_factors
     angle = np.arange(first, first + count)[:, np.newaxis] * frequency

@@ -87,13 +87,16 @@ class HarmoniaFormat(Format):
     def activation(self, site: Site, layer: int, values: Floats) -> Floats:
         return _converted(site, values, self.group, self.lengths[site])
 
-    def attend(self, layer: int, q: Floats, k: Floats, v: Floats) -> Floats:
+    def attend(
+        self, layer: int, q: Floats, k: Floats, v: Floats, window: int | None = None
+    ) -> Floats:
         return attend(
             self.cache,
             self.activation(Site.Q, layer, q),
             k,
             v,
             lambda weights: self.activation(Site.P, layer, weights),
+            window,
         )
 
 

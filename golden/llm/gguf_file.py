@@ -1,8 +1,9 @@
-"""LLaMA and Qwen2 models in GGUF files, through the optional ``gguf`` package, as float32.
+"""LLaMA, Qwen2 and Gemma 3 models in GGUF files, through the optional ``gguf`` package, as float32.
 
 A file of LLaMA stores the channels of a rotary pair next to each other, c and c + 1; here they are
-c and c + C/2, so the rows of the query and key projections are put back in order. A file of Qwen2
-has them as they are here.
+c and c + C/2, so the rows of the query and key projections are put back in order. Files of Qwen2
+and Gemma 3 have them as they are here; the gains of Gemma's norms have the 1 in them that its
+folders leave out.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.llm.assemble import Names, Tensors, assemble
+from tilewright.golden.llm.assemble import GEMMA_PERIOD, Names, Tensors, assemble
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
 from tilewright.golden.params.llm import LlmShape
@@ -20,7 +21,7 @@ from tilewright.golden.params.llm import LlmShape
 MAGIC = b"GGUF"
 _ROWS = 2048  # of a tensor that are dequantised at a time
 ROPE_FACTORS = "rope_freqs.weight"
-ARCHITECTURES = ("llama", "qwen2")
+ARCHITECTURES = {"llama": "llama", "qwen2": "qwen2", "gemma3": "gemma3_text"}  # to model_type
 
 NAMES = Names(
     embedding="token_embd",
@@ -36,6 +37,10 @@ NAMES = Names(
     gate="ffn_gate",
     up="ffn_up",
     down="ffn_down",
+    query_norm="attn_q_norm",
+    key_norm="attn_k_norm",
+    after_attention="post_attention_norm",
+    after_feed="post_ffw_norm",
 )
 
 
@@ -47,7 +52,7 @@ def read_gguf(path: str | Path, *, lazy: bool = False) -> Model:
     if architecture not in ARCHITECTURES:
         raise ModelError(
             f"{path}: architecture {architecture!r} is not supported; of GGUF files,"
-            f" {' and '.join(ARCHITECTURES)} are"
+            f" {', '.join(ARCHITECTURES)} are"
         )
     config = _config(path, architecture, fields, tensors)
     readers = {t.name: _reader(path, t, config) for t in tensors.values()}
@@ -93,6 +98,7 @@ def _config(path: Path, kind: str, fields: dict[str, Any], tensors: dict[str, An
     scaling = fields.get(f"{kind}.rope.scaling.type", "none")
     if scaling != "none":
         raise ModelError(f"{path}: rotary scaling {scaling!r} is not supported")
+    layers = number("block_count")
     width, heads = number("embedding_length"), number("attention.head_count")
     channels = number("attention.key_length", width // heads)
     rotary = number("rope.dimension_count", channels)
@@ -104,8 +110,8 @@ def _config(path: Path, kind: str, fields: dict[str, Any], tensors: dict[str, An
     if embedding is None:
         raise ModelError(f"{path}: tensor {NAMES.embedding}.weight is missing")
     return LlmShape(
-        model_type=kind,
-        num_hidden_layers=number("block_count"),
+        model_type=ARCHITECTURES[kind],
+        num_hidden_layers=layers,
         hidden_size=width,
         intermediate_size=number("feed_forward_length"),
         num_attention_heads=heads,
@@ -116,7 +122,14 @@ def _config(path: Path, kind: str, fields: dict[str, Any], tensors: dict[str, An
         norm_eps=number("attention.layer_norm_rms_epsilon"),
         rope_theta=number("rope.freq_base", 10000.0),
         query_bias=kind == "qwen2",
+        **(_gemma(number("attention.sliding_window"), layers) if kind == "gemma3" else {}),
     )
+
+
+def _gemma(window: int, layers: int) -> dict[str, Any]:
+    """What Gemma 3's shape has beside LLaMA's."""
+    sliding = {"sliding_window": window, "sliding_layers": layers - layers // GEMMA_PERIOD}
+    return {**sliding, "layer_norms": 4, "query_norm": "head"}
 
 
 def _reader(path: Path, tensor: Any, config: LlmShape) -> Callable[[], NDArray]:

@@ -14,10 +14,11 @@ TINY = {f"tiny-{family}": family for family in SHAPES}
 NAMES = (SMOLLM2, *TINY)
 
 
-def load_model(source: str | Path, *, lazy: bool = False) -> Model:
+def load_model(source: str | Path, *, lazy: bool = False, gemma: bool = False) -> Model:
     """Read a GGUF file, a Hugging Face folder, ``smollm2``, ``tiny-llama`` or ``tiny-opt``.
 
-    ``lazy``: layers of a file are read whenever they are asked for, and none is kept.
+    ``lazy``: layers of a file are read whenever they are asked for, and none is kept. A model of
+    Gemma is refused unless ``gemma`` says that its norms and windows are looked after.
     """
     name = str(source)
     if name in TINY:
@@ -26,7 +27,13 @@ def load_model(source: str | Path, *, lazy: bool = False) -> Model:
     if path.is_dir():
         return read_folder(path, lazy=lazy)
     if path.is_file():
-        return read_gguf(path, lazy=lazy)
+        model = read_gguf(path, lazy=lazy)
+        if model.config.model_type == "gemma3_text" and not gemma:
+            raise ModelError(
+                f"{path}: norms and windows of Gemma are not supported here;"
+                " load_model(path, gemma=True) and tilewright.torch have them"
+            )
+        return model
     known = ", ".join(NAMES)
     raise ModelError(f"{path}: no such file or folder, and no model of that name; {known} are")
 

@@ -1,8 +1,10 @@
 """A decoder-only language model: its weights, beside its shape.
 
-Three families. LLaMA: RMS norm, rotary embedding, grouped-query attention, SwiGLU, no biases.
-Qwen2: the same with biases of queries, keys and values. OPT: layer norm, learned positions, ReLU,
-biases. Matrices are (outputs, inputs), as files store them.
+Four families. LLaMA: RMS norm, rotary embedding, grouped-query attention, SwiGLU, no biases.
+Qwen2: the same with biases of queries, keys and values. Gemma 3: norms of queries and keys and
+behind both parts of a layer, GELU for SiLU, embeddings scaled, most layers with a sliding window.
+OPT: layer norm, learned positions, ReLU, biases. Matrices are (outputs, inputs), as files store
+them.
 """
 
 from collections.abc import Sequence
@@ -46,6 +48,18 @@ class Norm:
 
 
 @dataclass(frozen=True, eq=False)
+class Gemma:
+    """What a layer of Gemma 3 has beside the parts of LLaMA's."""
+
+    query_norm: Norm  # of each head's channels, before the rotary embedding
+    key_norm: Norm
+    after_attention: Norm  # before the residual is added
+    after_feed: Norm
+    window: int | None  # tokens that a query sees, its own among them; None: all
+    rope_theta: float
+
+
+@dataclass(frozen=True, eq=False)
 class Layer:
     """One decoder layer; ``gate`` is None in OPT, whose ``up`` and ``down`` are fc1 and fc2."""
 
@@ -58,6 +72,7 @@ class Layer:
     gate: Linear | None
     up: Linear
     down: Linear
+    gemma: Gemma | None = None
 
     @property
     def linears(self) -> dict[str, Linear]:

@@ -77,11 +77,14 @@ class Format:
         """
         return linear(values)
 
-    def attend(self, layer: int, q: Floats, k: Floats, v: Floats) -> Floats:
+    def attend(
+        self, layer: int, q: Floats, k: Floats, v: Floats, window: int | None = None
+    ) -> Floats:
         """Causal attention, (heads, T, C), of q (heads, T, C) with 1/sqrt(C) in it.
 
         k and v are (key heads, S, C) and must not be changed; q is the last T of the S tokens.
-        Head h of q meets key head h // (heads / key heads).
+        Head h of q meets key head h // (heads / key heads). With a ``window``, a query sees that
+        many of the last tokens, its own among them.
         """
         heads, tokens, channels = q.shape
         key_heads, seen, _ = k.shape
@@ -89,7 +92,7 @@ class Format:
         k = self.activation(Site.K, layer, k.copy())
         v = self.activation(Site.V, layer, v.swapaxes(1, 2).copy())
         scores = q.reshape(key_heads, -1, channels) @ k.swapaxes(1, 2)
-        p = self.activation(Site.P, layer, softmax(scores.reshape(heads, tokens, seen)))
+        p = self.activation(Site.P, layer, softmax(scores.reshape(heads, tokens, seen), window))
         result = p.reshape(key_heads, -1, seen) @ v.swapaxes(1, 2)
         return result.reshape(heads, tokens, channels)
 
@@ -97,8 +100,11 @@ class Format:
 PLAIN = Format()
 
 
-def softmax(scores: Floats) -> Floats:
-    """Causal, over the last axis, in place; row t sees all but the last T - 1 - t of it."""
+def softmax(scores: Floats, window: int | None = None) -> Floats:
+    """Causal, over the last axis, in place; row t sees all but the last T - 1 - t of it.
+
+    With a ``window``, it sees that many of them at most, the newest.
+    """
     tokens, seen = scores.shape[-2:]
     rows = scores.reshape(-1, seen)
     last = np.arange(seen - tokens, seen)  # the newest position that each token sees
@@ -107,7 +113,10 @@ def softmax(scores: Floats) -> Floats:
         whole = rows[piece]
         limit = last[np.arange(len(rows))[piece] % tokens]
         part = whole[:, : reach(piece, tokens, seen)]
-        np.copyto(part, -np.inf, where=np.arange(part.shape[1]) > limit[:, np.newaxis])
+        token = np.arange(part.shape[1])
+        np.copyto(part, -np.inf, where=token > limit[:, np.newaxis])
+        if window is not None:
+            np.copyto(part, -np.inf, where=token <= limit[:, np.newaxis] - window)
         part -= part.max(axis=1, keepdims=True)
         np.exp(part, out=part)
         whole[:, part.shape[1] :] = 0

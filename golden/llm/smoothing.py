@@ -48,9 +48,11 @@ class _Recorder(Format):
     def __init__(self) -> None:
         self.seen: dict[int, list[tuple[Floats, Floats, Floats]]] = {}
 
-    def attend(self, layer: int, q: Floats, k: Floats, v: Floats) -> Floats:
+    def attend(
+        self, layer: int, q: Floats, k: Floats, v: Floats, window: int | None = None
+    ) -> Floats:
         self.seen.setdefault(layer, []).append((q.copy(), k.copy(), v.copy()))
-        return super().attend(layer, q, k, v)
+        return super().attend(layer, q, k, v, window)
 
 
 def learn_scales(

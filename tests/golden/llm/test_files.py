@@ -163,7 +163,7 @@ def test_what_is_no_gguf_is_refused(tmp_path, content):
     [
         (
             {"architecture": "phi3"},
-            r"architecture 'phi3' is not supported; of GGUF files, llama and qwen2 are$",
+            r"architecture 'phi3' is not supported; of GGUF files, llama, qwen2, gemma3 are$",
         ),
         ({"fields": [("add_expert_count", 8)]}, "a mixture of 8 experts is not supported$"),
         (
