@@ -12,7 +12,8 @@ def interval(right: int, count: int) -> tuple[float, float]:
     share = right / count
     centre = (share + Z * Z / (2 * count)) / (1 + Z * Z / count)
     reach = Z / (1 + Z * Z / count) * sqrt(share * (1 - share) / count + (Z / (2 * count)) ** 2)
-    return max(0.0, centre - reach), min(1.0, centre + reach)
+    low, high = centre - reach, centre + reach
+    return (low if right else 0.0), (high if right < count else 1.0)  # without rounding
 
 
 def changed_interval(gained: int, lost: int, count: int) -> tuple[float, float]:
