@@ -1,9 +1,12 @@
 """The records of models of other families and of a GPU: what pages say about them holds."""
 
+import json
+
 import pytest
 
 from tests.docs.pages import ROOT
 from tilewright.studies.accuracy.model_tables import (
+    CPU_BITS,
     conversion_rows,
     gpu_record,
     model_name,
@@ -91,6 +94,34 @@ def test_gemma_shows_what_the_page_says():
     assert 0.2 < bare < 0.3
     assert windows < bare / 3
     assert offsets < windows * 0.7
+
+
+def test_tasks_show_what_the_page_says():
+    found = model_records()["smollm2-135m"]["zero_shot"]
+    rows = {(row["format"], row["task"]): row for row in found["rows"]}
+    tasks = list(dict.fromkeys(task for _, task in rows))
+    assert len(tasks) == 7
+    mild = ("Anda 8/8/8/8", "Harmonia, 8 bits", "Harmonia, windows, offsets")
+    few = [rows[name, task] for name in mild for task in tasks]
+    assert all(abs(row["change"]) <= 0.02 for row in few)
+    beyond = {(r["format"], r["task"]) for r in few if r["change_low"] > 0 or r["change_high"] < 0}
+    assert beyond == {(mild[1], "boolq"), (mild[2], "boolq"), (mild[1], "lambada")}
+    short, cache = "Anda 6/6/6/6", "Harmonia, 4-bit cache"
+    for name, task in ((short, "hellaswag"), *((n, t) for n in (short, cache) for t in tasks[-2:])):
+        assert rows[name, task]["change_high"] < 0
+    for row in found["noise"]:  # questions that turn by noise are fewer than those by the format
+        if row["format"] == short:
+            turned = rows[short, row["task"]]
+            assert row["gained"] + row["lost"] < (turned["gained"] + turned["lost"]) / 5
+        else:
+            assert (row["format"], row["gained"], row["lost"]) == ("plain", 0, 0)
+
+
+def test_bits_on_a_processor():
+    record = json.loads(CPU_BITS.read_text())
+    assert (record["device"], record["bits"][-1]["groups"]) == ("cpu", 10_000_000)
+    assert {row["differ"] for row in record["bits"]} == {0}
+    assert len(record["bits"]) == len(gpu_record()["bits"]) - 1  # a compiled one is the GPU's
 
 
 def test_gpu_record_has_the_golden_bits_and_keeps_the_limits():

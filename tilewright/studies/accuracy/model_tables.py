@@ -11,11 +11,12 @@ from typing import Any
 from tilewright.studies.accuracy.records import RECORDS
 
 __all__ = [
-    *("GPU_RECORD", "conversion_rows", "gpu_record", "model_name", "model_records"),
+    *("CPU_BITS", "GPU_RECORD", "conversion_rows", "gpu_record", "model_name", "model_records"),
     *("noise_rows", "perplexity_rows", "sizes_text", "task_formats", "task_rows", "time_rows"),
 ]
 
 GPU_RECORD = Path(__file__).parents[1] / "records" / "torch_gpu.json"
+CPU_BITS = GPU_RECORD.with_name("torch_cpu.json")  # the comparison of bits alone
 TITLES = {
     "smollm2-135m": "SmolLM2 135M",
     "gemma-3-270m": "Gemma 3 270M",

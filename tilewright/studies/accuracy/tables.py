@@ -14,7 +14,9 @@ from tilewright.studies.accuracy.model_tables import (
     conversion_rows,
     gpu_record,
     model_records,
+    noise_rows,
     perplexity_rows,
+    task_rows,
     time_rows,
 )
 from tilewright.studies.accuracy.records import load_record
@@ -58,6 +60,8 @@ def tables() -> dict[str, list[list[str]]]:
         "frontier": _frontier_rows(frontier),
         "speed": _speed_rows(_record("speed")),
         "models": perplexity_rows(model_records()),
+        "tasks": task_rows(model_records()),
+        "noise of the tasks": noise_rows(model_records()),
     }
 
 
