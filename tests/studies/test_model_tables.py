@@ -96,6 +96,21 @@ def test_gemma_shows_what_the_page_says():
     assert offsets < windows * 0.7
 
 
+def test_qwen_shows_what_the_page_says():
+    records = model_records()
+    assert list(records) == ["smollm2-135m", "gemma-3-270m", "qwen2.5-coder-1.5b"]
+    found = records["qwen2.5-coder-1.5b"]["perplexity"]
+    change = {row["format"]: row["change"] for row in found["perplexities"]}
+    assert abs(change["Anda 8/8/8/8"]) < 0.012 and abs(change["Harmonia, 8 bits"]) < 0.012
+    assert 0.04 < change["Anda 6/6/6/6"] < 0.11
+    assert 0.385 < change["Anda 4/4/4/4"] < 0.395
+    bare, windows, offsets = (
+        change[f"Harmonia, {name}"] for name in ("4-bit cache", "windows", "windows, offsets")
+    )
+    assert bare > 10 and 0.35 < windows < 0.45 and 0.14 < offsets < 0.15
+    assert {row["format"] for row in found["noise_floor"]} == {"plain", "Anda 6/6/6/6"}
+
+
 def test_tasks_show_what_the_page_says():
     found = model_records()["smollm2-135m"]["zero_shot"]
     rows = {(row["format"], row["task"]): row for row in found["rows"]}
