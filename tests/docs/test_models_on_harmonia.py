@@ -1,0 +1,34 @@
+"""Figures of the page about models on the hardware are those of the committed record."""
+
+from pathlib import Path
+
+from tilewright.studies.compiled.record import NAME
+from tilewright.studies.measured import load_measured
+
+PAGE = " ".join((Path(__file__).parents[2] / "docs" / "models-on-harmonia.md").read_text().split())
+RECORD = load_measured(NAME)
+
+
+def test_perplexities():
+    found = RECORD["agreement"]["perplexity"]
+    assert f"is {found['engine, 4 bits, a scale for 32']:.1f} with a scale for 32 weights" in PAGE
+    assert f"{found['engine, 8 bits']:.1f} at 8 bits" in PAGE
+    assert f"where full precision has {found['full precision']:.1f}" in PAGE
+    said = f"is {found['machine, 8 bits']:.3f} on the machine and {found['engine, 8 bits']:.3f} by"
+    assert said in PAGE
+
+
+def test_agreement():
+    found = RECORD["agreement"]
+    error = found["logit_error"]
+    assert f"SmolLM2, greedy, {found['tokens']} tokens" in PAGE
+    assert f"{found['equal']} of them are the engine's" in PAGE
+    assert f"{100 * error['least']:.0f} to {100 * error['most']:.0f}% of their standard" in PAGE
+
+
+def test_cycles():
+    rows = {(row["phase"], row["context"]): row for row in RECORD["cycles"]["rows"]}
+    most = max(abs(row["run"] / row["predicted"] - 1) for row in rows.values())
+    assert most == 0, "the page says that both are the same"
+    assert "every row is the same number of cycles" in PAGE
+    assert f"{rows['decode', 16]['run'] / 1e3:.0f} thousand for a token" in PAGE
