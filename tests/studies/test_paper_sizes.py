@@ -1,13 +1,18 @@
-"""Programs at the papers' sizes: slices of them on the Verilog."""
+"""Programs at the papers' sizes: slices of them on the Verilog, and the record."""
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from tilewright.base.errors import CheckError
+from tilewright.studies.measured import load_measured
 from tilewright.studies.runs import paper_sizes
-from tilewright.studies.runs.paper_sizes import CASES, _prompt, _token, run_case
+from tilewright.studies.runs.paper_sizes import CASES, RECORD, _prompt, _token, run_case
+
+PAGE = (Path(__file__).parents[2] / "docs" / "harmonia-system.md").read_text()
+MEASURED = {run["name"]: run for run in load_measured(RECORD)["runs"]}
 
 
 @pytest.mark.parametrize(
@@ -36,3 +41,29 @@ def test_what_is_not_goldens_is_refused(monkeypatch):
     monkeypatch.setattr(paper_sizes, "run_native", lost)
     with pytest.raises(CheckError, match=r"^small: memory is not golden's$"):
         run_case("small", paper_sizes.Case("harmonia:small", paper_sizes._stream))
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_the_record_shows(name):
+    """A stream has nine tenths of HBM2's rate; what golden can time takes golden's cycles."""
+    run = MEASURED[name]
+    if "stream" in name:
+        assert run["gigabytes_per_second"] >= 0.9 * 256
+    if not CASES[name].from_hbm2:
+        assert run["counters"]["cycles"] == run["golden_cycles"]
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_page_shows_the_record(name):
+    block, _, program = name.partition(": ")
+    counters = MEASURED[name]["counters"]
+    row = f"| {block} | {program} | {counters['cycles']:,} |"
+    assert row in PAGE, row
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", CASES)
+def test_the_record_on_the_verilog(name):
+    """A case without a record is compared with golden alone."""
+    found = run_case(name, CASES[name])
+    assert found.counters == MEASURED.get(name, {"counters": found.counters})["counters"]
