@@ -14,7 +14,7 @@ from tilewright.golden.llm.engine import logits
 from tilewright.golden.llm.folder import LLAMA, OPT
 from tilewright.golden.llm.gguf_file import NAMES as GGUF_NAMES
 from tilewright.golden.llm.load import load_model
-from tilewright.golden.llm.model import ModelError
+from tilewright.golden.llm.model import Gemma, ModelError, Norm
 from tilewright.golden.llm.tiny import tiny_model
 
 TOKENS = np.random.default_rng(0).integers(0, 128, 30)
@@ -109,6 +109,60 @@ def test_qwen2_has_biases_and_rotary_pairs_as_they_are(tmp_path):
     unbiased = replace(model.layers[0].query, bias=None)
     assert not np.array_equal(
         logits(model.with_linears(0, query=unbiased), TOKENS), logits(model, TOKENS)
+    )
+
+
+def gemma_model(layers=7, window=8):
+    """Six layers of seven look back eight tokens."""
+    rng = np.random.default_rng(1)
+    shape = replace(
+        tiny_model("llama").config,
+        model_type="gemma3_text",
+        num_hidden_layers=layers,
+        sliding_window=window,
+        sliding_layers=layers - 1,
+        layer_norms=4,
+        query_norm="head",
+        rope_theta=1e6,
+    )
+    model = tiny_model(config=shape)
+
+    def norm(size):
+        return Norm((1 + 0.2 * rng.standard_normal(size)).astype(np.float32))
+
+    parts = [
+        Gemma(
+            query_norm=norm(shape.head_dim),
+            key_norm=norm(shape.head_dim),
+            after_attention=norm(shape.hidden_size),
+            after_feed=norm(shape.hidden_size),
+            window=None if k == 5 else window,
+            rope_theta=1e6 if k == 5 else 1e4,
+        )
+        for k in range(layers)
+    ]
+    pairs = zip(model.layers, parts, strict=True)
+    return replace(model, layers=tuple(replace(layer, gemma=part) for layer, part in pairs))
+
+
+def test_gemma_has_windows_and_norms_and_is_refused_where_nobody_asked_for_it(tmp_path):
+    model = gemma_model()
+    tensors = named_tensors(model, GGUF_NAMES)
+    for k, layer in enumerate(model.layers):
+        for part in ("query_norm", "key_norm", "after_attention", "after_feed"):
+            gain = getattr(layer.gemma, part).gain
+            tensors[f"blk.{k}.{getattr(GGUF_NAMES, part)}.weight"] = gain
+    fields = [("add_sliding_window", 8)]
+    file = write_gguf(
+        tmp_path / "m.gguf", model, architecture="gemma3", tensors=tensors, fields=fields
+    )
+    for lazy in (False, True):
+        read = load_model(file, gemma=True, lazy=lazy)
+        assert read.config == replace(model.config, norm_eps=read.config.norm_eps)
+        assert [layer.gemma.window for layer in read.layers] == [8] * 5 + [None, 8]
+        assert np.array_equal(logits(read, TOKENS), logits(model, TOKENS))
+    refused(
+        file, r"norms and windows of Gemma are not supported here; load_model\(path, gemma=True"
     )
 
 
