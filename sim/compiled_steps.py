@@ -1,25 +1,32 @@
-"""Steps of a model whose layers fit Harmonia's memories: cycles of the programs that run them.
+"""Steps of a model whose layers fit an accelerator's memories: cycles of the programs they are.
 
-The programs are those that ``tilewright compile`` writes (``tilewright.golden.harmonia_model``),
-for one sequence; ``tilewright run`` executes them, and its cycles are these. A step is one loop
-over the layers, and every layer but the first two begins in the same state of all units as the one
-before it: three layers tell how long any number takes.
+The programs are those that ``tilewright compile`` writes (``tilewright.golden.harmonia_model``,
+``tilewright.golden.anda_model``), for one sequence; ``tilewright run`` executes them, and its
+cycles are these. A step is one loop over the layers, and every layer but the first two begins in
+the same state of all units as the one before it: three layers tell how long any number takes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from tilewright.golden.anda_machine.block import Mantissas
+from tilewright.golden.anda_model import lines as anda_lines
+from tilewright.golden.anda_model import plan as anda_plans
+from tilewright.golden.anda_model import step as anda_step
 from tilewright.golden.harmonia_machine.isa import Instruction
 from tilewright.golden.harmonia_model.head import head_program
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import Plan
 from tilewright.golden.harmonia_model.step import layer_parts, step_program
 from tilewright.golden.machine.clock import Work
+from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.schedule import ProgramTime, program_time
 
-__all__ = ["compiled_plan", "compiled_steps", "compiled_time"]
+__all__ = [
+    *("anda_compiled_time", "anda_plan", "compiled_plan", "compiled_steps", "compiled_time"),
+]
 
 ENOUGH_LAYERS = 3  # to know what one more takes
 PROGRAM_LINES = 1 << 16  # of external memory; how many there are changes no cycle
@@ -124,3 +131,34 @@ def _repeated(
         load, store, gemm, vector, convert = units
         found[name] = ProgramTime(0, cycles, 0, load, store, gemm, vector, convert)
     return found
+
+
+# Anda: a token at a time.
+
+
+def anda_plan(
+    params: AndaParams, model: LlmShape, context: int, lengths: Mapping[str, int]
+) -> anda_plans.Plan | None:
+    """Return the plan of a model with 4-bit weights on Anda; None where it cannot be compiled."""
+    mantissas = Mantissas(*(lengths[module] for module in ("qkv", "o", "u", "d")))
+    size = {"context": context, "weight_bits": 4, "head_bits": 4}
+    try:
+        return anda_plans.Plan(params=params, config=model, mantissas=mantissas, **size)
+    except ValueError:
+        return None
+
+
+def anda_compiled_time(plan: anda_plans.Plan, latency: int) -> dict[str, ProgramTime]:
+    """Cycles of the last token of the context through all layers, and of the head."""
+    lines, layers = anda_lines.Lines(plan, PROGRAM_LINES), plan.config.num_hidden_layers
+
+    def time(count: int) -> ProgramTime:
+        program = anda_step.step_program(plan, lines, plan.context - 1, layers=count)
+        return program_time(plan.params, program, latency)
+
+    few = time(min(layers, ENOUGH_LAYERS))
+    if layers > ENOUGH_LAYERS:
+        one = time(ENOUGH_LAYERS + 1).plus(few, -1)
+        few = few.plus(one, layers - ENOUGH_LAYERS)
+    head = program_time(plan.params, anda_step.head_program(plan, lines), latency)
+    return {"layers": few, "head": head}

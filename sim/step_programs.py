@@ -29,7 +29,13 @@ from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import HarmoniaParams, Operand
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.accelerator import Accelerator, run
-from tilewright.sim.compiled_steps import compiled_plan, compiled_steps, compiled_time
+from tilewright.sim.compiled_steps import (
+    anda_compiled_time,
+    anda_plan,
+    compiled_plan,
+    compiled_steps,
+    compiled_time,
+)
 from tilewright.sim.layer_programs import (
     anda_attention,
     beside_products,
@@ -114,6 +120,11 @@ def step_time(
         compiled = _compiled(params, model, step, latency)
         if compiled is not None:
             return _with_programs(compiled, _joined(bounds))
+    else:
+        compiled = _anda_compiled(params, model, step, latency, machine.lengths)
+        if compiled is not None:
+            rest = sum(value for name, value in bounds.items() if name != "head")
+            return _with_programs(compiled, {"layers": rest, "head": bounds["head"]})
     reason = unsupported(model, step.batch.longest)
     if step.new not in (None, 1):
         reason = "no programs for several new tokens of a sequence"
@@ -227,6 +238,25 @@ def _compiled(
 
     asked = map(repr, (params, model, plan.context, step.prompt, latency))
     found = get_or_make(("compiled steps", *asked, _sources()), make)
+    return {name: ProgramTime(**time) for name, time in found.items()}
+
+
+def _anda_compiled(
+    params: AndaParams, model: LlmShape, step: Pass, latency: int, lengths: dict[str, int]
+) -> dict[str, ProgramTime] | None:
+    """Return the cycles of one more token of one sequence; None where there is no such program."""
+    batch = step.batch
+    if batch.sequences != 1 or batch.longest > LONGEST_COMPILED or step.new != 1:
+        return None
+    plan = anda_plan(params, model, batch.longest, lengths)
+    if plan is None:
+        return None
+
+    def make() -> dict[str, Any]:
+        return {name: vars(time) for name, time in anda_compiled_time(plan, latency).items()}
+
+    asked = map(repr, (params, model, plan.context, sorted(lengths.items()), latency))
+    found = get_or_make(("compiled steps of anda", *asked, _sources()), make)
     return {name: ProgramTime(**time) for name, time in found.items()}
 
 

@@ -10,6 +10,8 @@ import pytest
 from tilewright.cli import main
 from tilewright.cli.model_tables import layer_table
 from tilewright.golden.anda_machine.attention import attention_program
+from tilewright.golden.anda_model import lines as anda_lines
+from tilewright.golden.anda_model import step as anda_step
 from tilewright.golden.harmonia_machine.decode_attention import CachedHead, decode_attention
 from tilewright.golden.harmonia_machine.layer_work import LayerWork
 from tilewright.golden.harmonia_model.head import head_program
@@ -18,7 +20,7 @@ from tilewright.golden.harmonia_model.step import step_program
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.params.resolve import resolve
-from tilewright.sim.compiled_steps import compiled_plan, compiled_steps, compiled_time
+from tilewright.sim.compiled_steps import anda_plan, compiled_plan, compiled_steps, compiled_time
 from tilewright.sim.layer_programs import (
     _product,
     anda_attention,
@@ -204,3 +206,14 @@ def test_the_documented_layers_are_ours():
             assert row.kind == "programs" and 1 < row.programs_over_bound <= 1.25
         else:
             assert row.kind == "mixed" and row.missing
+
+
+def test_a_token_on_anda_takes_what_its_programs_take():
+    """SmolLM2's layers fit: norms, rotation and SiLU are in the program."""
+    params, lengths = AndaParams(), {"qkv": 7, "o": 7, "u": 6, "d": 5}
+    found = step_time(params, SMOLLM2, one(40), lengths=lengths)
+    assert found.kind == "programs" and list(found.parts) == ["layers", "head"]
+    plan = anda_plan(params, SMOLLM2, 40, lengths)
+    whole = anda_step.step_program(plan, anda_lines.Lines(plan), 39)
+    assert found.parts["layers"].cycles == program_time(params, whole, 30).cycles
+    assert found.ratio > 1
