@@ -49,11 +49,12 @@ from tilewright.sim.layer_programs import (
 from tilewright.sim.programs import as_built
 from tilewright.sim.schedule import AnyParams, ProgramTime
 from tilewright.sim.target import LATENCY
-from tilewright.sim.workload import Pass, attention, head, linear
+from tilewright.sim.workload import Batch, Pass, attention, head, linear
 
 __all__ = ["Kind", "PartTime", "StepTime", "step_time"]
 
 Kind = Literal["programs", "mixed", "formula"]
+KEY_TILE = 16  # tokens
 LONGEST_COMPILED = 4096  # tokens; a longer cache of one layer is not kept on chip
 
 
@@ -130,6 +131,7 @@ def step_time(
         reason = "no programs for several new tokens of a sequence"
     if reason:
         return StepTime(parts=_formulas(bounds), programs=NO_PROGRAMS, missing=reason)
+    step = _whole_tiles(step)
     asked = map(repr, (params, model, step, latency, sorted(machine.lengths.items())))
 
     def make() -> dict[str, Any]:
@@ -139,6 +141,17 @@ def step_time(
     found = get_or_make(("composed layers", *asked, _sources()), make)
     times = {name: ProgramTime(**time) for name, time in found.items()}
     return _mixed(times, bounds)
+
+
+def _whole_tiles(step: Pass) -> Pass:
+    """Return a step that decodes with contexts of whole tiles, in which the array takes keys.
+
+    Tokens one behind the other then have the same programs, and are not counted one by one.
+    """
+    if step.prompt:
+        return step
+    groups = [(n, ceil(tokens / KEY_TILE) * KEY_TILE) for n, tokens in step.batch.groups]
+    return Pass(Batch(tuple(groups)), step.new)
 
 
 def _formulas(bounds: dict[str, float]) -> dict[str, PartTime]:
@@ -248,7 +261,8 @@ def _anda_compiled(
     batch = step.batch
     if batch.sequences != 1 or batch.longest > LONGEST_COMPILED or step.new != 1:
         return None
-    plan = anda_plan(params, model, batch.longest, lengths)
+    context = min(_whole_tiles(step).batch.longest, model.max_position_embeddings)
+    plan = anda_plan(params, model, max(context, batch.longest), lengths)
     if plan is None:
         return None
 

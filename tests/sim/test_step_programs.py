@@ -213,7 +213,7 @@ def test_a_token_on_anda_takes_what_its_programs_take():
     params, lengths = AndaParams(), {"qkv": 7, "o": 7, "u": 6, "d": 5}
     found = step_time(params, SMOLLM2, one(40), lengths=lengths)
     assert found.kind == "programs" and list(found.parts) == ["layers", "head"]
-    plan = anda_plan(params, SMOLLM2, 40, lengths)
-    whole = anda_step.step_program(plan, anda_lines.Lines(plan), 39)
+    plan = anda_plan(params, SMOLLM2, 48, lengths)  # whole tiles of keys
+    whole = anda_step.step_program(plan, anda_lines.Lines(plan), 47)
     assert found.parts["layers"].cycles == program_time(params, whole, 30).cycles
     assert found.ratio > 1
