@@ -67,8 +67,9 @@ def test_devices_that_share_layers_halve_what_grows_with_weights(system, phase):
         answer(model, system, tensor=t, phase=phase, settings=NEARLY_FREE if t > 1 else None)
         for t in (1, 2)
     )
-    for name in ("gate", "down", "head"):
-        assert two.ms_by_part[name] == pytest.approx(one.ms_by_part[name] / 2, rel=0.03)
+    # The head begins with a norm, which both devices compute.
+    for name, near in (("gate", 0.03), ("down", 0.03), ("head", 0.1)):
+        assert two.ms_by_part[name] == pytest.approx(one.ms_by_part[name] / 2, rel=near)
     assert two.ms_by_part["link"] < 1e-3 * two.latency_ms
     assert sum(two.ms_by_part.values()) == pytest.approx(two.latency_ms)
     assert two.memory_bytes.weights == pytest.approx(one.memory_bytes.weights, rel=1e-3)
