@@ -134,7 +134,7 @@ def _prompt(params: Any, rng: np.random.Generator, *, tokens: int) -> Work:
 def _token(params: Any, rng: np.random.Generator, *, tokens: int) -> Work:
     cache = KvCache(params.cache, params.channels)
     cache.append(*(heavy_tailed(rng, tokens, params.channels) for _ in range(2)))
-    queries = heavy_tailed(rng, 4, params.channels)
+    queries = heavy_tailed(rng, min(4, params.rows), params.channels)
     return _streamed(params, streamed_attention(params, queries, cache).builder)
 
 
