@@ -110,12 +110,10 @@ def _make(
         (objects / f"{name}_glue.cpp").write_text(text)
     include = [f"-I{verilator.root}/include", f"-I{verilator.root}/include/vltstd", "-I."]
     sources = sorted(objects.glob("*.cpp"), key=lambda s: -s.stat().st_size)
+    flags = [*BASE_FLAGS, *DEFINES, *include]
     commands: list[list[str | Path]] = [
-        [
-            *(compiler, *BASE_FLAGS, *DEFINES, *include, _level(source.name, models)),
-            *("-c", source.name, "-o", f"{source.stem}.o"),
-        ]
-        for source in sources
+        [compiler, *flags, _level(s.name, models), "-c", s.name, "-o", f"{s.stem}.o"]
+        for s in sources
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         runtime = [pool.submit(runtime_object, verilator, compiler, name) for name in RUNTIME]
