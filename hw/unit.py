@@ -8,9 +8,15 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.block import BlockParams, Field, Port
 
-__all__ = ["Unit", "field_shape", "payload_layout", "unit_signature", "word_layout"]
+__all__ = ["UNNAMED", "Unit", "field_shape", "payload_layout", "unit_signature", "word_layout"]
 
 P = TypeVar("P", bound=BlockParams)
+
+# Amaranth reads the name of a signal off the code of the line that makes it. Where a comprehension
+# uses one of several that are made in a line, Python 3.11 compiles that line so that no name is
+# found, and later versions so that one is. This is what the signal is called without: the RTLIL,
+# and with it the netlists that are recorded, is the same under every version.
+UNNAMED = "$signal"
 
 
 def field_shape(field: Field) -> Shape | data.ArrayLayout:

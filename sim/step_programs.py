@@ -18,7 +18,8 @@ query sees, or the transfer of the cache, whichever is longer. Where there are n
 formula is the answer, and says so.
 """
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
 from typing import Any, Literal
@@ -100,6 +101,7 @@ class StepTime:
         return "mixed" if kind == "programs" and self.missing else kind
 
 
+SHORTER = "attention over fewer keys"
 NO_PROGRAMS = ProgramTime(0, 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -159,15 +161,20 @@ def _formulas(bounds: dict[str, float]) -> dict[str, PartTime]:
 
 
 def _mixed(times: dict[str, ProgramTime], bounds: dict[str, float]) -> StepTime:
-    """Programs where there are some, the formula for the other products."""
+    """Programs where there are some, the formula for the other products.
+
+    Attention over more keys takes no less time than over those of the longest program that fits.
+    """
+    shorter = times.pop(SHORTER, NO_PROGRAMS)
     found = _with_programs(times, bounds)
     left = {name: value for name, value in bounds.items() if name not in times}
     reasons = [f"{', '.join(left)}: no program for so long a context"] if left else []
     if "norms" not in times:
         reasons.append("norms, rotation and SiLU have no programs and are not counted")
-    return StepTime(
-        parts=found.parts | _formulas(left), programs=found.programs, missing="; ".join(reasons)
-    )
+    parts = found.parts | _formulas(left)
+    if shorter.cycles > left.get("attention", shorter.cycles):
+        parts["attention"] = replace(parts["attention"], cycles=shorter.cycles)
+    return StepTime(parts=parts, programs=found.programs, missing="; ".join(reasons))
 
 
 def _composed(
@@ -187,6 +194,8 @@ def _composed(
         found["attention"] = attended.times(layers)
     if not isinstance(params, HarmoniaParams):
         return found
+    if attended is None and not step.prompt:
+        found[SHORTER] = _longest_attention(params, model, step, latency).times(layers)
     found["head"] += norm_time(params, model, step.heads, latency)
     for name, time in layer_glue(params, model, step.rows, latency).items():
         found[name] = time.times(layers)
@@ -196,6 +205,23 @@ def _composed(
             more = also[name].times(layers).plus(found[name], -1)
             found[work] = more if work not in also else more.plus(also[work], layers)
     return found
+
+
+def _longest_attention(
+    params: HarmoniaParams, model: LlmShape, step: Pass, latency: int
+) -> ProgramTime:
+    """Return one layer's attention with as many tokens of each sequence as there are programs for.
+
+    Nothing where not even one tile of keys fits.
+    """
+
+    def time(tiles: int) -> ProgramTime | None:
+        groups = [(n, min(tokens, tiles * KEY_TILE)) for n, tokens in step.batch.groups]
+        return _attention(params, model, Pass(Batch(tuple(groups)), step.new), latency)
+
+    tiles = range(1, ceil(step.batch.longest / KEY_TILE) + 1)
+    fitting = bisect_left(tiles, True, key=lambda count: time(count) is None)
+    return (time(tiles[fitting - 1]) if fitting else None) or NO_PROGRAMS
 
 
 def _attention(params: AnyParams, model: LlmShape, step: Pass, latency: int) -> ProgramTime | None:

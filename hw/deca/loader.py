@@ -29,7 +29,7 @@ from tilewright.hw.deca.used_bits import used_codes, used_scales
 from tilewright.hw.deca.window import Window
 from tilewright.hw.stream.line_queue import LineQueue
 from tilewright.hw.stream.register_slice import RegisterSlice
-from tilewright.hw.unit import word_layout
+from tilewright.hw.unit import UNNAMED, word_layout
 
 __all__ = ["Loader"]
 
@@ -215,7 +215,7 @@ class Loader(wiring.Component):
         slice_ = RegisterSlice(word_layout(p.lanes + 1))
         m.submodules.mask_slice = ResetInserter(self.drop)(slice_)
         position = Signal(range(p.line_bytes))
-        cut_valid, cut = Signal(), Signal(reader.cut_layout, reset_less=True)
+        cut_valid, cut = Signal(), Signal(reader.cut_layout, reset_less=True, name=UNNAMED)
         fields, behind = cut_at(reader.cut_layout, position, Const(p.lanes // 8))
         with m.If(~cut_valid | reader.take):
             m.d.sync += [cut[n].eq(v) for n, v in fields.items()]

@@ -32,7 +32,8 @@ class DecaPE(Unit[DecaParams]):
 
     def __init__(self, params: DecaParams, *, foretold: bool = False):
         super().__init__(params)
-        self.hint = observation(params).create() if foretold else None
+        # A name of its own, for Python's versions differ in whether one can be read off this line.
+        self.hint = observation(params).create(path=("$signature",)) if foretold else None
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -9,7 +9,7 @@ from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS, Har
 from tilewright.hw.arith.float_unpack import finite_value, split, wire
 from tilewright.hw.arith.max_tree import larger
 from tilewright.hw.sram import Sram
-from tilewright.hw.unit import Unit
+from tilewright.hw.unit import UNNAMED, Unit
 
 __all__ = ["Converter"]
 
@@ -216,7 +216,7 @@ class Converter(Unit[HarmoniaConverterParams]):
         patterns = [words.read_data.word_select(k, FP16.bits) for k in range(p.lanes)]
         if p.width == 1:
             return patterns
-        part, gives_part = Signal(self._part_bits), Signal()
+        part, gives_part = Signal(self._part_bits), Signal(name=UNNAMED)
         with m.If(read):
             m.d.sync += [part.eq(place[: self._part_bits]), gives_part.eq(is_spatial)]
         chosen = words.read_data.word_select(part, p.rows * FP16.bits)

@@ -124,7 +124,7 @@ def test_prediction_is_the_lowest_roof():
 def test_ports_and_the_way_through_memory():
     rates = dict.fromkeys(INSTRUCTIONS, 2.0**34)
     one_port = {"vdpbf16ps": 2.0**32, "vpermw": 2.0**33}
-    reload = {"one row of x": 3e8}
+    reload = {"one_row": 3e8}
     roofs = Roofs(4, 100e9, rates | one_port, 1e9, reload=reload)
     # 16 products take 2^-28 s of the first port, 16 permutations half of that of the second one.
     both = Counter({"vdpbf16ps": 16, "vpermw": 16})
@@ -132,11 +132,11 @@ def test_ports_and_the_way_through_memory():
     # 128 additions take 2^-27 s of both ports together: more than the others leave free.
     crowded = predict(roofs, 50, both + Counter({"vpadd": 128}), weighted=True)
     assert crowded.vector == 1 / (2**-28 * 0.75 + 2**-27)
-    tiles = predict(roofs, 50, both, weighted=True, reload="one row of x")
+    tiles = predict(roofs, 50, both, weighted=True, reload="one_row")
     assert tiles.rate == 2**28 and tiles.reload == 3e8
-    assert predict(roofs, 50, Counter(), weighted=True, reload="one row of x").bound == "reload"
+    assert predict(roofs, 50, Counter(), weighted=True, reload="one_row").bound == "reload"
     # 16 expansions and 16 masks are loaded through the same ports.
-    more = predict(roofs, 50, Counter(vpexpandw=16), weighted=True, reload="one row of x", loads=16)
+    more = predict(roofs, 50, Counter(vpexpandw=16), weighted=True, reload="one_row", loads=16)
     assert more.reload == 1 / (1 / 3e8 + 2**-29)
 
 

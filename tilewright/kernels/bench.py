@@ -350,7 +350,7 @@ def measure_schemes(plan: Plan, roofs: Roofs) -> list[Row]:
         # A mask for each row, a scale for each row, and a line of each stream ahead.
         loads = 16 * config.sparse + 16 * bool(config.scale_bytes)
         counts = deca_instructions(part.scheme)
-        entered = [Surface("DECA tiles", deca, counts, "x from L2", loads)]
+        entered = [Surface("DECA tiles", deca, counts, "from_l2", loads)]
         if config.code_bits <= 8:
             coded = pack_codes(part)
             ours = Ours(copies_of(plan, CodedMatrix(repeated(coded, times))), roofs.threads)
@@ -363,7 +363,7 @@ def measure_schemes(plan: Plan, roofs: Roofs) -> list[Row]:
                         f"look-up, {order.value} order",
                         ours.with_order(order),
                         counts,
-                        "one row of x" if tile else None,
+                        "one_row" if tile else None,
                         loads,
                     )
                 )
@@ -376,7 +376,7 @@ def measure_schemes(plan: Plan, roofs: Roofs) -> list[Row]:
                 f"SparAMX, {order.value} order",
                 packed.with_order(order),
                 tile_instructions(WeightFormat(), order),
-                "one row of x" if order is Order.TILE else None,
+                "one_row" if order is Order.TILE else None,
                 # Masks; in registers also activations and a prefetch with every row.
                 16 if order is Order.TILE else 48,
             )

@@ -39,7 +39,7 @@ SECOND_PORT = frozenset(
 EXPANSIONS = frozenset({"vpexpandw", "vpexpandb"})
 # How a tile that was expanded reaches the matrix unit, and what of x is loaded with it: kinds of
 # `operations` in src/amx.cpp.
-RELOADS = {"one row of x": -4, "x from L1": -5, "x from L2": -6}
+RELOADS = {"one_row": -4, "from_l1": -5, "from_l2": -6}
 
 
 @dataclass(frozen=True)

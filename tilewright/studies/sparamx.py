@@ -438,8 +438,8 @@ def _roofs(record: Record) -> str:
         " the port that it needs, lets loads and stores run beside them, adds the start and the end"
         f" of a call ({1e6 * roofs['call_seconds']:.0f} us), and has one resource more: a tile that"
         " is stored row by row, loaded again and multiplied"
-        f" ({roofs['reload']['one row of x'] / 1e6:.0f} M/s with one row of activations,"
-        f" {roofs['reload']['x from L2'] / 1e6:.0f} M/s with 16 from the second-level cache)."
+        f" ({roofs['reload']['one_row'] / 1e6:.0f} M/s with one row of activations,"
+        f" {roofs['reload']['from_l2'] / 1e6:.0f} M/s with 16 from the second-level cache)."
         " Batch 1."
     )
 

@@ -1,5 +1,6 @@
 """A real model on the hardware: its text, what it cost, and what its cycles are held against."""
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -137,7 +138,8 @@ def _timeline(shown: dict[str, Any]) -> Markup:
         for number, unit, begin, end, opcode in shown["work"]
     ]
     title = f"Units of Harmonia in layer {shown['layer']} of token {shown['token']}"
-    svg = draw(work, range(shown["begin"], shown["end"]), title)
+    # Inside a page an SVG needs no namespace; a page names no other place.
+    svg = re.sub(r' xmlns="[^"]*"', "", draw(work, range(shown["begin"], shown["end"]), title))
     return section(
         "One layer on the clock",
         figure(Markup(svg), f"{title}; --trace FILE writes such a timeline of a whole run."),

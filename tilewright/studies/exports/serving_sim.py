@@ -1,9 +1,9 @@
 """A model on a system as a profile bundle of LLMServingSim 2: one table for each kind of kernel.
 
 Times are microseconds of one layer, or of the whole model for the output head. What our model has
-as one time for all small kernels of a layer stands at ``act_fn``, which a layer runs once; norms,
-rotations and the sampler, of which it says nothing, take none. Mixed passes are the sum of their
-prompt and their tokens.
+as one time for all small kernels of a layer stands at ``act_fn``, which a layer runs once. So do
+norms, rotations and conversions where an accelerator's programs have times for them; elsewhere they
+take none, nor does the sampler. Mixed passes are the sum of their prompt and their tokens.
 """
 
 import csv
@@ -25,7 +25,7 @@ PROJECTIONS = {
     "qkv_proj": ("q", "k", "v"),
     "o_proj": ("o",),
     "gate_up_proj": ("gate", "up"),
-    "act_fn": ("small kernels",),
+    "act_fn": ("small kernels", "norms", "rotation", "conversions", "silu"),
     "down_proj": ("down",),
 }
 NOTHING = ("embedding", "layernorm", "qk_norm", "rotary_emb", "final_layernorm")

@@ -2,7 +2,7 @@
 
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import prod
 from pathlib import Path
 from typing import IO
@@ -31,10 +31,13 @@ def open_tensors(path: Path) -> Iterator[Tensors]:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
         raise CommandError(f"{path}: no .npz file, or a truncated one: {error}") from None
-    with archive:
-        members = [m for m in archive.namelist() if m.endswith(".npy")]
+    with ExitStack() as stack:
+        stack.enter_context(archive)
         try:
-            yield {m.removesuffix(".npy"): _Member(archive, m).tensor() for m in members}
+            members = [_Member(archive, m) for m in archive.namelist() if m.endswith(".npy")]
+            for member in members:
+                stack.callback(member.close)  # an open member keeps the archive's file open
+            yield {tensor.name: tensor for tensor in (member.tensor() for member in members)}
         except zipfile.BadZipFile as error:
             raise CommandError(f"{path}: damaged: {error}") from None
 
@@ -77,9 +80,14 @@ class _Member:
             yield self._read(count)
             left -= count
 
-    def _restart(self) -> None:
+    def close(self) -> None:
+        """Forget where it was read."""
         if self._stream is not None:
             self._stream.close()
+            self._stream = None
+
+    def _restart(self) -> None:
+        self.close()
         self._stream, self._row = self._archive.open(self._member), 0
         self._header(self._stream)
 

@@ -184,7 +184,7 @@ class _Writer:
 
     def _vector(self) -> None:
         p, choose = self.params, self.choose
-        operation = choose.choice(list(Operation))
+        operation = choose.choice(p.vector.operations)
         elements = choose.randint(1, 4 * p.group)
         words = -(-elements // p.word_values)
         # Tensors in places of their own; the same one twice is allowed.
