@@ -1,3 +1,9 @@
 """What every test may use: options for parts of long runs and for their outcomes."""
 
+from hypothesis import settings
+
 pytest_plugins = ["tests.support.campaign"]
+
+# No test measures time: a busy machine may take as long as it needs for an example.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")

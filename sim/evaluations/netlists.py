@@ -16,10 +16,10 @@ DECA_PARTS = {"buffers": r"tout\d.*|loader\d\.(load_unit|\w+_queue)", "lut": r"p
 ANDA_PARTS = {
     "mxu": ("matrix", "matrix_feeder"),
     "compressor": ("collector",),
-    "vector": ("vector", "vector_feeder"),
+    "vector": ("vector", "vector_feeder", "vector_writer"),
     "activation_buffer": ("activations",),
     "weight_buffer": ("weights",),
-    "others": ("", "controller", "dma", "registers"),
+    "others": ("", "controller", "fetcher", "loader", "registers", "storer", "watchdog"),
 }
 ANDA_PE = "anda_apu__buffered_false"  # its weights wait outside
 MACRO = re.compile(r"sram_(?P<entries>\d+)x(?P<bits>\d+)_(?P<reads>\d+)r(?P<writes>\d+)w")

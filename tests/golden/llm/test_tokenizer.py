@@ -58,7 +58,7 @@ def test_words_of_llama3():
     assert list(split("qwen2", text)) == words
 
 
-@settings(max_examples=30, deadline=None)  # patterns with all letters of Unicode take their time
+@settings(max_examples=30)  # patterns with all letters of Unicode take their time
 @given(st.text(), st.sampled_from(sorted(PATTERNS)))
 def test_words_are_the_text(text, splitting):
     assert "".join(split(splitting, text)) == text

@@ -14,10 +14,10 @@ POSITION = 12
 PARTS = {
     "mxu": ("matrix", "matrix_feeder"),
     "compressor": ("collector",),
-    "vector": ("vector", "vector_feeder"),
+    "vector": ("vector", "vector_feeder", "vector_writer"),
     "activation_buffer": ("activations",),
     "weight_buffer": ("weights",),
-    "others": ("controller", "registers", "loader", "storer", "dma", ""),
+    "others": ("controller", "fetcher", "registers", "loader", "storer", "watchdog", ""),
 }
 PAPER_NODE = 16  # nm
 

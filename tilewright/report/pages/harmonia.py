@@ -17,7 +17,7 @@ PARTS = {
     "vector": ("vector",),
     "activation_buffer": ("activations",),
     "fp16_buffer": ("halves",),
-    "others": ("controller", "registers", "loader", "storer", "dma", ""),
+    "others": ("controller", "fetcher", "registers", "loader", "storer", "watchdog", ""),
 }
 PAPER_NODE = 28  # nm
 
