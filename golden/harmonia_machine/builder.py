@@ -190,6 +190,35 @@ class Builder(BaseBuilder[Instruction]):
             total=total,
         )
 
+    def work(
+        self,
+        operation: Operation,
+        destination: int,
+        a: int,
+        b: int = 0,
+        *,
+        elements: int,
+        kind: Kind = Kind.TENSOR,
+        a_kind: Kind = Kind.TENSOR,
+        scale: int = ONE,
+        destination_index: int = 0,
+    ) -> None:
+        """Write a vector operation; ``b`` is a row, a scalar register or an fp16 constant."""
+        self.emit(
+            Opcode.VECTOR,
+            operation=int(operation),
+            a_kind=int(a_kind),
+            b_kind=int(kind),
+            a=a,
+            b=b,
+            destination=destination,
+            elements=elements,
+            scale=scale,
+            causal_limit=0,
+            total=0,
+            destination_index=destination_index,
+        )
+
     def scalar_vector(self, operation: Operation, destination: int, a: int, b: int = 0) -> None:
         """An operation of scalar registers alone."""
         self.emit(

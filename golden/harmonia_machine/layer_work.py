@@ -17,7 +17,6 @@ from typing import NamedTuple, TypeAlias
 from tilewright.golden.bits import encode
 from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.isa import Instruction, groups_of, words_of
-from tilewright.golden.machine.assembly import ONE
 from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia_machine import Conversion, HarmoniaParams, Memory, Opcode
@@ -87,33 +86,6 @@ class LayerWork(Builder):
     def keep(self, row: int, line: int, elements: int) -> None:
         """Store a chunk."""
         self.store(Memory.FP16, row, words_of(self.params, elements), line)
-
-    def work(
-        self,
-        operation: Operation,
-        destination: int,
-        a: int,
-        b: int = 0,
-        *,
-        elements: int,
-        kind: Kind = Kind.TENSOR,
-        a_kind: Kind = Kind.TENSOR,
-        scale: int = ONE,
-    ) -> None:
-        """Write a vector operation; ``b`` is a row, a scalar register or an fp16 constant."""
-        self.emit(
-            Opcode.VECTOR,
-            operation=int(operation),
-            a_kind=int(a_kind),
-            b_kind=int(kind),
-            a=a,
-            b=b,
-            destination=destination,
-            elements=elements,
-            scale=scale,
-            causal_limit=0,
-            total=0,
-        )
 
     def _pipeline(self, pieces: Sequence[_Piece]) -> None:
         """Pieces of work one behind the other, each unit on another of them.

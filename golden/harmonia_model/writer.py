@@ -5,7 +5,6 @@ from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.isa import Settings, groups_of
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import LAYER_INDEX, Matrix, Plan
-from tilewright.golden.machine.assembly import ONE
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode, Operand
 from tilewright.golden.params.machine import Kind
@@ -51,36 +50,6 @@ class Writer(Builder):
 
     def keep(self, memory: Memory, row: int, rows: int, line: int, index: int = 0) -> None:
         self.emit(Opcode.STORE, memory=int(memory), row=row, rows=rows, line=line, line_index=index)
-
-    # Elementwise work; b is a tensor's row, or an immediate or scalar register as ``kind`` says.
-
-    def work(
-        self,
-        operation: Operation,
-        destination: int,
-        a: int,
-        b: int = 0,
-        *,
-        elements: int,
-        kind: Kind = Kind.TENSOR,
-        a_kind: Kind = Kind.TENSOR,
-        scale: int = ONE,
-        destination_index: int = 0,
-    ) -> None:
-        self.emit(
-            Opcode.VECTOR,
-            operation=int(operation),
-            a_kind=int(a_kind),
-            b_kind=int(kind),
-            a=a,
-            b=b,
-            destination=destination,
-            elements=elements,
-            scale=scale,
-            causal_limit=0,
-            total=0,
-            destination_index=destination_index,
-        )
 
     def norm(self, source: int, gain: int, destination: int, elements: int) -> None:
         """Write a root mean square norm; the gain's row holds it times the root of NORM_SHARE."""

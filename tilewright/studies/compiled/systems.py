@@ -65,11 +65,12 @@ def _harmonia() -> System:
     from tilewright.golden.params.harmonia_machine import INSTRUCTION_FIELDS
     from tilewright.sim.accelerator import harmonia
 
-    names = ("choice", "head", "image", "lines", "plan", "quantised", "step", "writer")
+    parts = ("choice", "head", "image", "lines", "plan", "quantised", "step", "writer")
+    names = [*(f"harmonia_model.{part}" for part in parts), "harmonia_machine.builder"]
     return System(
         name="harmonia",
         fields=INSTRUCTION_FIELDS,
-        sources=tuple(f"tilewright.golden.harmonia_model.{name}" for name in names),
+        sources=tuple(f"tilewright.golden.{name}" for name in names),
         plan=Plan,
         lines=Lines,
         constants=image.constants,
