@@ -17,7 +17,14 @@ from tilewright.base.cache import (
 )
 
 
-def test_results_are_cached_whole_or_not_at_all():
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A cache of the test's own: in the user's, other processes write at the same time."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "tilewright" / "built"
+
+
+def test_results_are_cached_whole_or_not_at_all(folder):
     made = []
 
     def make():
@@ -36,7 +43,7 @@ def test_results_are_cached_whole_or_not_at_all():
     assert not [p for p in path.parent.iterdir() if p.suffix != ".gz"]
 
 
-def test_unused_results_go():
+def test_unused_results_go(folder):
     for key in ("old", "used"):
         store(key, [key])
         long_ago = time.time() - cache.UNUSED_SECONDS - 1
@@ -56,12 +63,6 @@ def test_a_failing_write_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=r"^no space$"):
         write_whole(tmp_path / "x", b"content")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "tilewright" / "built"
 
 
 def write_marker(folder):
