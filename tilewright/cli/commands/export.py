@@ -1,30 +1,71 @@
-"""``tilewright export``: our systems in the forms of other tools."""
+"""``tilewright export``: our systems and blocks in the forms of other tools."""
 
 import argparse
 from pathlib import Path
 
+from tilewright.base.clock import clock_period
 from tilewright.base.console import print_json
 from tilewright.base.errors import CommandError
 from tilewright.base.files import write_atomic
 from tilewright.cli.targets import add_target_arguments, target_of
 
 NAME = "export"
-HELP = "write a system for LLMServingSim, ZigZag, Stream or accelforge"
+HELP = "write a system for LLMServingSim, ZigZag, Stream or accelforge, or a block for a chip flow"
 EXAMPLE = "tilewright export serving-sim --model llama-3.1-8b --system spr-hbm --out perf"
+MORE_EXAMPLES = (
+    "tilewright export anda_apu --flow orfs --out build/anda_apu",
+    "tilewright export harmonia_pe --flow librelane --clock 40MHz --out build/harmonia_pe",
+    "tilewright export deca --flow siliconcompiler --tech asap7 --clock 500 --out build/deca",
+)
 TOOLS = ("serving-sim", "zigzag", "stream", "accelforge")
+FLOWS = ("orfs", "librelane", "siliconcompiler", "fusesoc")
+_OF_SYSTEMS = ("system", "settings", "engine", "scheme", "block", "latency", "model", "kv")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("tool", choices=TOOLS, help="whose form it has")
+    parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
+    parser.add_argument(
+        "subject", metavar="TOOL|BLOCK", help=f"{', '.join(TOOLS)}; or with --flow, a block"
+    )
     add_target_arguments(parser)
     parser.add_argument("--model", metavar="MODEL", help="of serving-sim: its times are of a model")
     parser.add_argument("--kv", metavar="F", help="of serving-sim: format of keys and values")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write to")
+    parser.add_argument("--flow", choices=FLOWS, help="that takes a block to a layout")
+    text = "of a block: asap7 or sky130hd [the first that the flow takes]"
+    parser.add_argument("--tech", metavar="T", help=text)
+    text = "of a block, as 800 (ps), 0.8ns or 1250MHz [its synthesis record's delay, and a quarter]"
+    parser.add_argument("--clock", metavar="CLOCK", type=clock_period, help=text)
 
 
 def run(args: argparse.Namespace) -> int:
+    written = _export_block(args) if args.flow else _export_system(args)
+    paths = [str(path) for path in written]
+    print_json(paths) if args.json else print("\n".join(paths))
+    return 0
+
+
+def _export_block(args: argparse.Namespace) -> list[Path]:
+    from tilewright.studies.handover import export_block
+
+    for option in _OF_SYSTEMS:
+        if getattr(args, option) is not None:
+            name = "set" if option == "settings" else option
+            raise CommandError(f"--{name} is of a system; --flow takes a block")
+    return export_block(args.subject, args.flow, args.out, technology=args.tech, period=args.clock)
+
+
+def _export_system(args: argparse.Namespace) -> list[Path]:
+    if args.subject not in TOOLS:
+        known = ", ".join(TOOLS)
+        raise CommandError(
+            f"{args.subject!r} is none of {known}; a block goes with --flow {'|'.join(FLOWS)}"
+        )
+    for option in ("tech", "clock"):
+        if getattr(args, option) is not None:
+            raise CommandError(f"--{option} is of a block, which goes with --flow")
     target = target_of(args)
-    if args.tool == "serving-sim":
+    if args.subject == "serving-sim":
         from tilewright.sim.models import resolve_model
         from tilewright.studies.exports.serving_sim import serving_sim_files
 
@@ -39,13 +80,11 @@ def run(args: argparse.Namespace) -> int:
 
         for option in ("model", "kv"):
             if getattr(args, option) is not None:
-                raise CommandError(f"--{option} is of serving-sim, not of {args.tool}")
+                raise CommandError(f"--{option} is of serving-sim, not of {args.subject}")
         if target.server is not None:
-            raise CommandError(f"{args.tool} takes accelerators; {target.system} is a server")
+            raise CommandError(f"{args.subject} takes accelerators; {target.system} is a server")
         write = {"zigzag": zigzag_files, "stream": stream_files, "accelforge": accelforge_files}
-        files = write[args.tool](target.accelerator(args.scheme))
+        files = write[args.subject](target.accelerator(args.scheme))
     for name, text in files.items():
         write_atomic(args.out / name, text)
-    written = [str(args.out / name) for name in files]
-    print_json(written) if args.json else print("\n".join(written))
-    return 0
+    return [args.out / name for name in files]

@@ -1,0 +1,1 @@
+"""Blocks handed over to flows that place and route them, with all that those flows read."""
