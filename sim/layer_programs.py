@@ -26,6 +26,7 @@ from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaG
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.params.llm import LlmShape
+from tilewright.sim.kept_times import kept
 from tilewright.sim.programs import fastest, gemm_programs
 from tilewright.sim.schedule import AnyParams, ProgramTime, program_time
 from tilewright.sim.workload import Gemm
@@ -250,7 +251,7 @@ def _work(
 # Attention.
 
 
-@lru_cache(maxsize=64)
+@kept
 def prompt_attention(
     params: HarmoniaParams, sharing: int, tokens: int, channels: int, latency: int
 ) -> ProgramTime | None:
@@ -288,7 +289,7 @@ def decode_attention_time(
     return total
 
 
-@lru_cache(maxsize=1024)
+@kept
 def _decoded(
     params: HarmoniaParams,
     sharing: int,
@@ -320,7 +321,7 @@ def _decoded(
         return None
 
 
-@lru_cache(maxsize=256)
+@kept
 def anda_attention(
     params: AndaParams,
     heads: int,

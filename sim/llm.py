@@ -10,7 +10,7 @@ from tilewright.sim import xeon
 from tilewright.sim.area import silicon_mm2
 from tilewright.sim.cost import Cost
 from tilewright.sim.models import resolve_model
-from tilewright.sim.on_accelerator import step_on_accelerator
+from tilewright.sim.on_accelerator import steps_on_accelerator
 from tilewright.sim.on_server import step_on_server, steps_on_server
 from tilewright.sim.scale_out import scaled_out
 from tilewright.sim.step import Step
@@ -156,10 +156,12 @@ def answer_passes(
     if target.server is not None and target.parallel.devices == 1:
         steps = steps_on_server(model, target, scheme, works, kv)
     else:
-        on_device = step_on_accelerator if target.server is None else step_on_server
+        if target.server is None:
+            run = steps_on_accelerator(target, scheme, kv)
+        else:
 
-        def run(shape: LlmShape, part: Pass) -> Step:
-            return on_device(shape, target, scheme, part, kv)
+            def run(shape: LlmShape, part: Pass) -> Step:
+                return step_on_server(shape, target, scheme, part, kv)
 
         steps = [scaled_out(run, model, work, target.parallel) for work in works]
     area = silicon_mm2(target)

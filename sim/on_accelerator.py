@@ -6,6 +6,8 @@ of another bandwidth than the port's are formulas alone. Energy is the formula's
 while the array is busy, and energies of bits from buffers and memory.
 """
 
+from collections.abc import Callable, Sequence
+
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.block import require
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
@@ -15,23 +17,39 @@ from tilewright.sim.inputs import measured
 from tilewright.sim.kv_format import cache_bytes
 from tilewright.sim.step import Step, add_by_name
 from tilewright.sim.target import Target
-from tilewright.sim.workload import Pass, work
+from tilewright.sim.workload import Gemm, Pass, work
 
-__all__ = ["step_on_accelerator"]
+__all__ = ["steps_on_accelerator"]
 
 
-def step_on_accelerator(
-    model: LlmShape,
-    target: Target,
-    scheme: str | None,
-    step: Pass,
-    kv: str | None,
-) -> Step:
-    """Return what ``step`` takes on one accelerator."""
+def steps_on_accelerator(
+    target: Target, scheme: str | None, kv: str | None
+) -> Callable[[LlmShape, Pass], Step]:
+    """Return what says how long a pass takes on one accelerator; what passes share is kept."""
     machine = target.accelerator(scheme)
     own = machine.cache_format
     require(kv in (None, own), f"{target.system} keeps keys and values in {own}; leave {kv!r} out")
-    times = acc.run(machine, work(model, step))
+    known: dict[Gemm, acc.GemmTime] = {}
+
+    def step(model: LlmShape, part: Pass) -> Step:
+        times = []
+        for product in work(model, part):
+            if product not in known:
+                (known[product],) = acc.run(machine, [product])
+            times.append(known[product])
+        return _step(target, machine, model, part, times)
+
+    return step
+
+
+def _step(
+    target: Target,
+    machine: acc.Accelerator,
+    model: LlmShape,
+    step: Pass,
+    times: Sequence[acc.GemmTime],
+) -> Step:
+    """Return what ``step`` takes; ``times`` are those of its products by the formula."""
     cycles = formula = sum(t.cycles for t in times)
     share = {
         "compute": sum(t.compute for t in times) / cycles,
@@ -67,7 +85,7 @@ def step_on_accelerator(
     lengths = "/".join(str(length) for length in machine.lengths.values())
     return Step(
         scheme=machine.scheme or (lengths if machine.name in ("anda", "harmonia") else "fp16"),
-        kv_format=own,
+        kv_format=machine.cache_format,
         seconds=cycles / machine.clock,
         formula_seconds=formula / machine.clock,
         kind=kind,

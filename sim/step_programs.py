@@ -20,16 +20,17 @@ formula is the answer, and says so.
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from math import ceil
 from typing import Any, Literal
 
-from tilewright.base.cache import content_key, get_or_make, sources_of
+from tilewright.base.cache import get_or_make
 from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import HarmoniaParams, Operand
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.accelerator import Accelerator, run
+from tilewright.sim.calibration import cached
 from tilewright.sim.compiled_steps import (
     anda_compiled_time,
     anda_plan,
@@ -37,6 +38,7 @@ from tilewright.sim.compiled_steps import (
     compiled_steps,
     compiled_time,
 )
+from tilewright.sim.kept_times import kept, sources
 from tilewright.sim.layer_programs import (
     anda_attention,
     beside_products,
@@ -50,11 +52,12 @@ from tilewright.sim.layer_programs import (
 from tilewright.sim.programs import as_built
 from tilewright.sim.schedule import AnyParams, ProgramTime
 from tilewright.sim.target import LATENCY
-from tilewright.sim.workload import Batch, Pass, attention, head, linear
+from tilewright.sim.workload import LONGEST_CONTEXT, Batch, Pass, attention, head, linear
 
 __all__ = ["Kind", "PartTime", "StepTime", "step_time"]
 
 Kind = Literal["programs", "mixed", "formula"]
+Lengths = tuple[tuple[str, int], ...]  # of mantissas, by module
 KEY_TILE = 16  # tokens
 LONGEST_COMPILED = 4096  # tokens; a longer cache of one layer is not kept on chip
 
@@ -117,8 +120,8 @@ def step_time(
 
     ``latency`` is that of the external memory; ``lengths`` are Anda's mantissas by module.
     """
-    machine = as_built(params, latency=latency).with_lengths(lengths or {})
-    bounds = formula_bounds(params, machine, model, step)
+    machine = _machine(params, latency, _ordered(lengths or {}))
+    bounds = formula_bounds(params, latency, machine, model, step)
     if isinstance(params, HarmoniaParams):
         compiled = _compiled(params, model, step, latency)
         if compiled is not None:
@@ -133,16 +136,11 @@ def step_time(
         reason = "no programs for several new tokens of a sequence"
     if reason:
         return StepTime(parts=_formulas(bounds), programs=NO_PROGRAMS, missing=reason)
-    step = _whole_tiles(step)
-    asked = map(repr, (params, model, step, latency, sorted(machine.lengths.items())))
+    return _mixed(_composed(params, model, _whole_tiles(step), latency, machine.lengths), bounds)
 
-    def make() -> dict[str, Any]:
-        times = _composed(params, model, step, latency, machine.lengths)
-        return {name: vars(time) for name, time in times.items()}
 
-    found = get_or_make(("composed layers", *asked, _sources()), make)
-    times = {name: ProgramTime(**time) for name, time in found.items()}
-    return _mixed(times, bounds)
+def _ordered(lengths: dict[str, int]) -> Lengths:
+    return tuple(sorted(lengths.items()))
 
 
 def _whole_tiles(step: Pass) -> Pass:
@@ -181,25 +179,41 @@ def _composed(
     params: AnyParams, model: LlmShape, step: Pass, latency: int, lengths: dict[str, int]
 ) -> dict[str, ProgramTime]:
     """Cycles of all layers and of the head, by program."""
-    layers, found = model.num_hidden_layers, dict[str, ProgramTime]()
-    for product in linear(model, step.rows):
-        length = lengths[product.module]
-        time = streamed_gemm_time(params, product, latency=latency, length=length, result=0)
-        found[product.name] = time.times(layers)
-    last = head(model, step.heads)
-    length = lengths.get(last.module, lengths["qkv"])
-    found["head"] = streamed_gemm_time(params, last, latency=latency, length=length, result=0)
-    attended = _attention(params, model, step, latency)
+    tile = params.rows  # programs are those of whole token tiles
+    rows, heads = (-(-count // tile) * tile for count in (step.rows, step.heads))
+    found = dict(_beside_attention(params, model, rows, heads, latency, _ordered(lengths)))
+    attended, layers = _attention(params, model, step, latency), model.num_hidden_layers
     if attended is not None:
         found["attention"] = attended.times(layers)
+    elif isinstance(params, HarmoniaParams) and not step.prompt:
+        found[SHORTER] = _longest_attention(params, model, step, latency).times(layers)
+    return found
+
+
+@kept
+def _beside_attention(
+    params: AnyParams,
+    model: LlmShape,
+    rows: int,
+    heads: int,
+    latency: int,
+    lengths: Lengths,
+) -> dict[str, ProgramTime]:
+    """Cycles of all that a pass of so many tokens, and so many of the head, has but attention."""
+    layers, found, length_of = model.num_hidden_layers, dict[str, ProgramTime](), dict(lengths)
+    for product in linear(model, rows):
+        length = length_of[product.module]
+        time = streamed_gemm_time(params, product, latency=latency, length=length, result=0)
+        found[product.name] = time.times(layers)
+    last = head(model, heads)
+    length = length_of.get(last.module, length_of["qkv"])
+    found["head"] = streamed_gemm_time(params, last, latency=latency, length=length, result=0)
     if not isinstance(params, HarmoniaParams):
         return found
-    if attended is None and not step.prompt:
-        found[SHORTER] = _longest_attention(params, model, step, latency).times(layers)
-    found["head"] += norm_time(params, model, step.heads, latency)
-    for name, time in layer_glue(params, model, step.rows, latency).items():
+    found["head"] += norm_time(params, model, heads, latency)
+    for name, time in layer_glue(params, model, rows, latency).items():
         found[name] = time.times(layers)
-    also = beside_products(params, model, step.rows, latency)
+    also = beside_products(params, model, rows, latency)
     for name, work in (("v", "rotation"), ("up", "silu")):
         if name in also:  # what the work takes more than the product alone
             more = also[name].times(layers).plus(found[name], -1)
@@ -214,14 +228,29 @@ def _longest_attention(
 
     Nothing where not even one tile of keys fits.
     """
+    tiles = _most_key_tiles(params, model, latency)
+    if not tiles:
+        return NO_PROGRAMS
+    groups = [(n, min(tokens, tiles * KEY_TILE)) for n, tokens in step.batch.groups]
+    shorter = Pass(Batch(tuple(groups)), step.new)
+    return _attention(params, model, shorter, latency) or NO_PROGRAMS
 
-    def time(tiles: int) -> ProgramTime | None:
-        groups = [(n, min(tokens, tiles * KEY_TILE)) for n, tokens in step.batch.groups]
-        return _attention(params, model, Pass(Batch(tuple(groups)), step.new), latency)
 
-    tiles = range(1, ceil(step.batch.longest / KEY_TILE) + 1)
-    fitting = bisect_left(tiles, True, key=lambda count: time(count) is None)
-    return (time(tiles[fitting - 1]) if fitting else None) or NO_PROGRAMS
+@lru_cache(maxsize=64)
+def _most_key_tiles(params: HarmoniaParams, model: LlmShape, latency: int) -> int:
+    """Tiles of keys with which there are programs for any number of sequences.
+
+    One alone needs the most room: of several, each stands a token behind the next.
+    """
+
+    def impossible(tiles: int) -> bool:
+        one = Pass(Batch(((1, tiles * KEY_TILE),)))
+        return _attention(params, model, one, latency) is None
+
+    most = 1
+    while most * KEY_TILE < LONGEST_CONTEXT and not impossible(most):
+        most *= 2
+    return bisect_left(range(1, most + 1), True, key=impossible)
 
 
 def _attention(params: AnyParams, model: LlmShape, step: Pass, latency: int) -> ProgramTime | None:
@@ -276,7 +305,7 @@ def _compiled(
         return {name: vars(time) for name, time in found.items()}
 
     asked = map(repr, (params, model, plan.context, step.prompt, latency))
-    found = get_or_make(("compiled steps", *asked, _sources()), make)
+    found = get_or_make(("compiled steps", *asked, sources()), make)
     return {name: ProgramTime(**time) for name, time in found.items()}
 
 
@@ -296,14 +325,8 @@ def _anda_compiled(
         return {name: vars(time) for name, time in anda_compiled_time(plan, latency).items()}
 
     asked = map(repr, (params, model, plan.context, sorted(lengths.items()), latency))
-    found = get_or_make(("compiled steps of anda", *asked, _sources()), make)
+    found = get_or_make(("compiled steps of anda", *asked, sources()), make)
     return {name: ProgramTime(**time) for name, time in found.items()}
-
-
-@cache
-def _sources() -> str:
-    """What the programs and their cycles are made from."""
-    return content_key(sources_of("tilewright.golden", __name__))
 
 
 def _joined(bounds: dict[str, float]) -> dict[str, float]:
@@ -319,14 +342,18 @@ def _joined(bounds: dict[str, float]) -> dict[str, float]:
 # Bounds.
 
 
+@cached(16)
+def _machine(params: AnyParams, latency: int, lengths: Lengths) -> Accelerator:
+    return as_built(params, latency=latency).with_lengths(dict(lengths))
+
+
 def formula_bounds(
-    params: AnyParams, machine: Accelerator, model: LlmShape, step: Pass
+    params: AnyParams, latency: int, machine: Accelerator, model: LlmShape, step: Pass
 ) -> dict[str, float]:
     """Return cycles of the formula by product, of all layers; those of attention are one part."""
-    found: dict[str, float] = {}
-    for time in run(machine, linear(model, step.rows)):
-        found[time.gemm.name] = found.get(time.gemm.name, 0.0) + time.cycles
-    total = 0.0
+    named = _ordered(machine.lengths)
+    found = dict(_product_bounds(params, latency, named, model, step.rows, step.heads))
+    last, total = found.pop("head"), 0.0
     for sequences, tokens in step.batch.groups:
         products = attention(model, sequences, step.queries(tokens), tokens)
         if isinstance(params, HarmoniaParams) and model.latent is None:
@@ -337,11 +364,21 @@ def formula_bounds(
             cycles = sum(time.cycles for time in run(machine, products))
             # A token of a prompt meets those before it: half of the square that the papers count.
             total += cycles * (tokens + 1) / (2 * tokens) if step.prompt else cycles
-    found["attention"] = total
-    (last,) = run(machine, [head(model, step.heads)])
-    return found | {"head": last.cycles}
+    return found | {"attention": total, "head": last}
 
 
+@cached(4096)
+def _product_bounds(
+    params: AnyParams, latency: int, lengths: Lengths, model: LlmShape, rows: int, heads: int
+) -> dict[str, float]:
+    """Return cycles of the formula of all products with weights; many steps have the same."""
+    machine, found = _machine(params, latency, lengths), dict[str, float]()
+    for time in run(machine, [*linear(model, rows), head(model, heads)]):
+        found[time.gemm.name] = found.get(time.gemm.name, 0.0) + time.cycles
+    return found
+
+
+@lru_cache(maxsize=4096)
 def harmonia_attention(
     params: HarmoniaParams, model: LlmShape, queries: int, tokens: int, window: int
 ) -> float:

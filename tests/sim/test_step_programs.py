@@ -21,6 +21,7 @@ from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.sim.compiled_steps import anda_plan, compiled_plan, compiled_steps, compiled_time
+from tilewright.sim.kept_times import kept
 from tilewright.sim.layer_programs import (
     _product,
     anda_attention,
@@ -32,8 +33,10 @@ from tilewright.sim.layer_residuals import layer_residuals
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.programs import gemm_programs
-from tilewright.sim.schedule import program_time
+from tilewright.sim.schedule import ProgramTime, program_time
+from tilewright.sim.serving import Question, ask
 from tilewright.sim.step_programs import step_time
+from tilewright.sim.sweep import points_of, sweep
 from tilewright.sim.workload import Batch, Gemm, Pass
 
 SMOLLM2 = resolve_model("smollm2-135m")
@@ -217,3 +220,50 @@ def test_a_token_on_anda_takes_what_its_programs_take():
     whole = anda_step.step_program(plan, anda_lines.Lines(plan), 47)
     assert found.parts["layers"].cycles == program_time(params, whole, 30).cycles
     assert found.ratio > 1
+
+
+@pytest.mark.parametrize("spec", ["harmonia", "anda", "harmonia,memory_channels=1,line_bytes=64"])
+def test_programs_are_those_of_whole_token_tiles(spec):
+    """So that steps of a sweep share them: no program has another length within a tile."""
+    params = resolve(spec)
+    tile = params.rows
+    for inner, outer in ((576, 1536), (11008, 300)):
+        for tiles in (1, 3):
+            times = {
+                streamed_gemm_time(
+                    params,
+                    Gemm(name="p", module="o", rows=rows, inner=inner, outer=outer),
+                    latency=30,
+                    length=6,
+                )
+                for rows in ((tiles - 1) * tile + 1, tiles * tile - 3, tiles * tile)
+            }
+            assert len(times) == 1
+
+
+def test_every_point_of_a_sweep_is_the_answer_to_its_question():
+    """Batches on both sides of a token tile, contexts on both sides of what has programs."""
+    question = Question(model="llama-3.2-1b", system="harmonia")
+    axes = {"batch": (1, 8, 9), "context": (30, 33, 6000)}
+    found = sweep(question, axes)
+    for row, point in zip(found, points_of(question, axes), strict=True):
+        assert row == ask(replace(question, **point))
+    assert {row.kind for row in found} == {"programs", "mixed"}
+
+
+def test_times_are_kept_by_all_that_decides_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = []
+
+    @kept
+    def time(rows, *, latency):
+        made.append(rows)
+        return None if rows > 2 else ProgramTime(1, rows, latency, 0, 0, 0, 0, 0)
+
+    assert time(1, latency=30) == ProgramTime(1, 1, 30, 0, 0, 0, 0, 0) == time(1, latency=30)
+    assert time(2, latency=30).cycles == 2 and time(1, latency=40).control == 40
+    assert time(3, latency=30) is None
+    assert made == [1, 2, 1, 3]
+    # Another process finds them too.
+    again = kept(time.__wrapped__)
+    assert again(2, latency=30).cycles == 2 and made == [1, 2, 1, 3]
