@@ -15,7 +15,9 @@ __all__ = [
     "Netlist",
     "gate_of_each",
     "in_signal_order",
+    "net_names",
     "no_cell_for",
+    "pins_of",
     "read_netlist",
 ]
 
@@ -107,7 +109,7 @@ def read_netlist(
     if unknown:
         raise no_cell_for(unknown, technology)
     instances = [
-        Instance(name, cells[c["type"]], _pins(cells[c["type"]], c["connections"]))
+        Instance(name, cells[c["type"]], pins_of(cells[c["type"]], c["connections"]))
         for name, c in module["cells"].items()
     ]
     ports = module["ports"]
@@ -116,11 +118,11 @@ def read_netlist(
         inputs={n: p["bits"] for n, p in ports.items() if p["direction"] == "input"},
         outputs={n: p["bits"] for n, p in ports.items() if p["direction"] == "output"},
         instances=instances,
-        net_names=_net_names(module),
+        net_names=net_names(module),
     )
 
 
-def _pins(cell: Cell, connections: dict[str, list[Net]]) -> dict[str, Net]:
+def pins_of(cell: Cell, connections: dict[str, list[Net]]) -> dict[str, Net]:
     """Pin to net; the bits of a bus, which only macros have, are pins of their own."""
     if not cell.memory_bits:
         return {pin: nets[0] for pin, nets in connections.items()}
@@ -137,7 +139,7 @@ def no_cell_for(kinds: Sequence[str], technology: Technology) -> SynthesisError:
     return SynthesisError(f"{technology.name} has no cell for {wanted}")
 
 
-def _net_names(module: dict[str, Any]) -> dict[Net, str]:
+def net_names(module: dict[str, Any]) -> dict[Net, str]:
     """One readable name per net: a port's before a signal's, then the shortest."""
     candidates: list[tuple[bool, int, str, list[Net]]] = [
         (name not in module["ports"], len(name), name, entry["bits"])

@@ -18,11 +18,18 @@ from tilewright.synth.flow import Synthesis
 from tilewright.synth.jobs import Job, JobResult, prove
 from tilewright.synth.record import record_text
 from tilewright.synth.system import system_path
+from tilewright.synth.system_clock import clock_path
 from tilewright.synth.technology import Technology
 from tilewright.verify.netlist import bench_netlist
 from tilewright.verify.simulators import BenchResult, MissingToolError
 
-__all__ = ["prove_or_bench", "store_deviation", "store_result", "store_system"]
+__all__ = [
+    "prove_or_bench",
+    "store_deviation",
+    "store_result",
+    "store_system",
+    "store_system_clock",
+]
 
 COUNTED = ("cases", "cycles")  # of a bench; its seconds differ from run to run
 
@@ -66,6 +73,13 @@ def store_system(block: str, technology: Technology, record: dict[str, Any]) -> 
     if technology.liberty:
         raise ValueError("records are of the project's technologies")
     write_atomic(system_path(block, technology), record_text(record))
+
+
+def store_system_clock(block: str, technology: Technology, record: dict[str, Any]) -> None:
+    """Write the clock of a whole accelerator into ``synth/records/system/clock``."""
+    if technology.liberty:
+        raise ValueError("records are of the project's technologies")
+    write_atomic(clock_path(block, technology), record_text(record))
 
 
 def store_deviation(technology: str, result: dict[str, Any]) -> None:

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="of these, only what has no up-to-date record, or with --prove no verdict",
     )
-    text = "only the area of each part, every module by itself: for whole accelerators"
+    text = "the area of each part, or with --clock the clock of the whole: for accelerators"
     parser.add_argument("--system", action="store_true", help=text)
     parser.add_argument(
         "--energy",
