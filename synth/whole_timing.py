@@ -146,7 +146,7 @@ def _allowed(design: Expanded, technology: Technology) -> _Floats:
 
 
 def _loads(design: Expanded, technology: Technology) -> _Floats:
-    loads = np.bincount(design.pin_net, weights=design.pin_load, minlength=design.nets)
+    loads = np.bincount(design.pin_net, design.pin_load, design.nets).astype(np.float64)
     for nets in design.outputs.values():
         np.add.at(loads, nets, technology.output_load)
     return loads
