@@ -27,7 +27,7 @@ LAYERS = {
     "golden/llm": {GOLDEN, "numpy", "gguf"},  # gguf: an optional extra
     "hw": {HW, PARAMS, "amaranth"},
     "sim": {SIM, GOLDEN, CACHE, "numpy"},
-    "synth": {SYNTH, HW, PARAMS, CACHE, "amaranth", "pyosys"},
+    "synth": {SYNTH, HW, PARAMS, CACHE, "amaranth", "numpy", "pyosys"},
     # PyTorch, Transformers and safetensors come with an optional extra.
     "tilewright/kernels": {KERNELS, GOLDEN, "numpy", "torch", "transformers", "safetensors"},
     "tilewright/torch": {"tilewright.torch", GOLDEN, "numpy", "torch", "transformers", "triton"},
