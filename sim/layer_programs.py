@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.golden.anda_machine.attention import attention_program as anda_attention_program
+from tilewright.golden.anda_machine.attention import Attention as AndaAttention
 from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaGemm
 from tilewright.golden.harmonia_machine.decode_attention import CachedHead, decode_attention
 from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
@@ -99,6 +99,14 @@ def _product(
 def extrapolated(fewer: ProgramTime, few: ProgramTime, more: int) -> ProgramTime:
     """Return ``few`` and so many repetitions more, each as what ``few`` has beside ``fewer``."""
     return replace(few.plus(few.plus(fewer, -1), more), programs=1)
+
+
+def quadratic(a: ProgramTime, b: ProgramTime, c: ProgramTime, more: int) -> ProgramTime:
+    """Return the time so many terms behind ``c`` of a series whose second differences are equal."""
+    step = c.plus(b, -1)
+    grows = step.plus(b.plus(a, -1), -1)
+    found = c.plus(step, more).plus(grows, more * (more + 1) // 2)
+    return replace(found, programs=c.programs)
 
 
 def _outer(gemm: AndaGemm | HarmoniaGemm) -> tuple[int, int]:
@@ -339,20 +347,29 @@ def anda_attention(
     """
     sharing = heads // kv_heads
 
-    def time(count: int) -> ProgramTime:
-        program = anda_attention_program(
-            params,
+    def attended(count: int, context: int) -> AndaAttention:
+        return AndaAttention(
+            params=params,
             heads=count * sharing,
             kv_heads=count,
             head_dim=channels,
-            context=tokens,
-            tokens=tokens if prompt else 1,
+            context=context,
+            tokens=context if prompt else 1,
         )
-        return program_time(params, program, latency)
+
+    def time(count: int, context: int = tokens) -> ProgramTime:
+        return program_time(params, attended(count, context).program(), latency)
 
     try:
         if prompt:
-            return time(1).times(kv_heads)
+            room = attended(1, tokens).prompt_room
+            period = room.period(sharing) * params.rows if room is not None else tokens
+            rest, periods = tokens % period, tokens // period
+            if periods < 4:
+                return time(1).times(kv_heads)
+            # Every period takes longer than the one before it by what another one's keys take.
+            a, b, c = (time(1, rest + k * period) for k in (1, 2, 3))
+            return quadratic(a, b, c, periods - 3).times(kv_heads)
         few = ENOUGH + 1 - (ENOUGH + 1 - kv_heads) % 2
         if kv_heads <= few + 2:
             return time(kv_heads)

@@ -1,7 +1,9 @@
 """Attention of a decoded token, or of the tokens of a prompt, as one program for the vector lanes.
 
 Queries come from external memory and results go there; K and V stream from it. How the lanes share
-the work: :mod:`tilewright.golden.anda_machine.attention_writer`.
+the work of a token: :mod:`tilewright.golden.anda_machine.attention_writer`; that of a prompt:
+:mod:`tilewright.golden.anda_machine.prompt_attention`. Where a line of the memory port holds
+several rows, the queries of a prompt are worked on one by one as that of a token is.
 """
 
 from dataclasses import dataclass
@@ -21,6 +23,13 @@ from tilewright.golden.anda_machine.builder import Builder
 from tilewright.golden.anda_machine.cycles import program_cycles
 from tilewright.golden.anda_machine.isa import Formats, Instruction
 from tilewright.golden.anda_machine.layout import fp16_rows, fp16_values, from_bytes, to_bytes
+from tilewright.golden.anda_machine.prompt_attention import (
+    PromptConstants,
+    PromptItem,
+    PromptRoom,
+    PromptWriter,
+    queries_in_banks,
+)
 from tilewright.golden.machine.loops import Fetch
 from tilewright.golden.machine.machine import Outcome, Step
 from tilewright.golden.params.anda_machine import FP16_ROWS, AndaParams, Counter, Memory, Opcode
@@ -156,8 +165,17 @@ class Attention:
     def _constants(self) -> int:
         return self.cached(self.kv_heads).keys
 
+    @cached_property
+    def _in_banks(self) -> bool:
+        """Whether every bank has a query of its own."""
+        return self.tokens > 1 and queries_in_banks(self.params)
+
+    @cached_property
+    def _constant_data(self) -> Constants | PromptConstants:
+        return PromptConstants(self.params) if self._in_banks else Constants(self.params)
+
     def _result_line(self, head: int, tile: int) -> int:
-        first = self._constants + Constants(self.params).lines
+        first = self._constants + self._constant_data.lines
         return first + (tile * self.heads + head) * self._result_lines
 
     @cached_property
@@ -166,6 +184,8 @@ class Attention:
 
     @cached_property
     def _scratch_queries(self) -> int:
+        if self._in_banks:
+            return 0
         return self._share if self.tokens == 1 else self.params.rows
 
     @cached_property
@@ -180,11 +200,23 @@ class Attention:
         seen = sum(range(self.context - self.tokens + 1, self.context + 1))
         return 2 * self.heads * self.head_dim * seen
 
+    @cached_property
+    def prompt_room(self) -> PromptRoom | None:
+        """Where a prompt's tensors are; None where its queries are worked on one by one."""
+        if not self._in_banks:
+            return None
+        return PromptRoom(params=self.params, head_dim=self.head_dim, longest=self._key_tiles)
+
     def program(self) -> list[Instruction]:
         """The instructions, of any number."""
         b = Builder(self.params)
-        writer = AttentionWriter(b, self.room, self._constants, self._scratch)
         scale = self.head_dim**-0.5
+        if self.prompt_room is not None:
+            heads = ((self.cached(k), self._prompt_items(k)) for k in range(self.kv_heads))
+            PromptWriter(b, self.prompt_room, self._constants, scale).write(heads)
+            b.emit(Opcode.HALT)
+            return b.program
+        writer = AttentionWriter(b, self.room, self._constants, self._scratch)
         turn = 0
         for tile in range(self._tiles):
             for head in range(0, self.heads, self._together):
@@ -197,6 +229,16 @@ class Attention:
         writer.flush()
         b.emit(Opcode.HALT)
         return b.program
+
+    def _prompt_items(self, kv_head: int) -> list[PromptItem]:
+        """Tiles of queries of the heads that share keys and values, tile by tile."""
+        before = (self.context - self.tokens) // self.params.rows
+        heads = range(kv_head * self._share, (kv_head + 1) * self._share)
+        return [
+            PromptItem(self._query_line(h, t), self._result_line(h, t), before + t + 1)
+            for t in range(self._tiles)
+            for h in heads
+        ]
 
     def cycles(self, latency: int) -> dict[Counter, int]:
         """Counters of the program as it streams, without running it; see ``program_cycles``."""
@@ -292,7 +334,7 @@ class Attention:
         for head in range(self.kv_heads):
             for line, values in zip(self.cached(head), (k[head], v[head]), strict=True):
                 put(line, to_bytes(p, Memory.ACTIVATIONS, cache_rows(p, values)))
-        put(self._constants, Constants(p).data())
+        put(self._constants, self._constant_data.data())
         return memory.reshape(-1)
 
     def results(self, memory: NDArray[np.uint8]) -> NDArray[np.uint16]:

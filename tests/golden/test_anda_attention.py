@@ -1,5 +1,7 @@
 """Attention on Anda's vector lanes: the golden machine against softmax in float64, and its rate."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,7 @@ from tilewright.golden.params.vector import Operation
 from tilewright.golden.vectors import operands
 
 SMALL, PAPER = AndaParams.preset("small"), AndaParams.preset("paper")
+BANKED = replace(SMALL, rows=16, line_bytes=32)  # a query in every bank, as at the paper's size
 LATENCY = 43  # 150 ns at 285 MHz
 
 
@@ -53,6 +56,9 @@ def run(work, rng):
         (PAPER, {"heads": 2, "kv_heads": 2, "head_dim": 128, "context": 16}),
         (PAPER, {"heads": 1, "kv_heads": 1, "head_dim": 80, "context": 1111}),
         (PAPER, {"heads": 1, "kv_heads": 1, "head_dim": 64, "context": 33, "tokens": 17}),
+        (BANKED, {"heads": 2, "kv_heads": 2, "head_dim": 16, "context": 70, "tokens": 6}),
+        (BANKED, {"heads": 3, "kv_heads": 1, "head_dim": 16, "context": 117, "tokens": 117}),
+        (BANKED, {"heads": 1, "kv_heads": 1, "head_dim": 16, "context": 600, "tokens": 600}),
     ],
     ids=lambda x: "" if isinstance(x, AndaParams) else ",".join(map(str, x.values())),
 )
@@ -74,6 +80,14 @@ def test_a_long_context_uses_the_lanes():
     assert 0.5 < rates[1, 1024] < rates[1, 4096]
     assert rates[1, 4096] >= 0.7 and rates[4, 4096] >= 0.8
     assert lines[4, 4096] < 1.1 * lines[1, 4096]
+
+
+@pytest.mark.parametrize(("heads", "least"), [(1, 0.88), (4, 0.9)])
+def test_a_prompt_uses_the_lanes(heads, least):
+    """512 tokens: queries in banks of their own need no merging; the longer, the better."""
+    work = Attention(params=PAPER, heads=heads, kv_heads=1, head_dim=128, context=512, tokens=512)
+    assert least < work.utilisation(LATENCY) < 1
+    assert work.prompt_room is not None and work.prompt_room.period(heads) == 32
 
 
 @pytest.mark.full

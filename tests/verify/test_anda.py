@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.benches import names_of, run_on_both, run_passing, simulate
 from tilewright.cli import main
+from tilewright.golden.anda_machine.prompt_attention import queries_in_banks
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.vector import VectorParams
 
@@ -151,6 +152,14 @@ def test_the_other_simulator_sees_the_same_cycles():
 @pytest.mark.parametrize("block", ["anda:small,group=32", "anda:small,rows=4,columns=4,group=32"])
 def test_other_sizes(block):
     run_passing(block, cases=500)
+
+
+@pytest.mark.full
+def test_a_prompt_with_a_query_in_every_bank():
+    """Lines of the memory port are rows here, as at the paper's size."""
+    block = "anda:small,rows=16,line_bytes=32"
+    assert queries_in_banks(resolve(block))
+    run_passing(block, cases=1, only="attention_on_lanes")
 
 
 @pytest.mark.full

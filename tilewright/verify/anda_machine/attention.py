@@ -12,12 +12,21 @@ import numpy as np
 
 from tilewright.golden.anda_machine.attention import Attention
 from tilewright.golden.anda_machine.block import heavy_tailed
+from tilewright.golden.anda_machine.prompt_attention import queries_in_banks
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.verify import job
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.streams import Harness
 
 __all__ = ["attention_on_lanes"]
+
+
+def _prompts(params: AndaParams) -> list[tuple[float, dict[str, int]]]:
+    """Several blocks and parts of keys, where every bank has a query of its own."""
+    if not queries_in_banks(params):
+        return []
+    tokens = 5 * params.rows - 1
+    return [(0.0, {"heads": 2, "kv_heads": 1, "context": tokens, "tokens": tokens})]
 
 
 @cocotb.test
@@ -29,6 +38,7 @@ async def attention_on_lanes(dut: Any) -> None:
         (0.0, {"heads": 1, "kv_heads": 1, "context": 1}),
         (0.0, {"heads": 2, "kv_heads": 1, "context": 20 * params.rows + 1}),
         (0.0, {"heads": 2, "kv_heads": 1, "context": params.rows + 3, "tokens": 3}),
+        *_prompts(params),
         (asked.stalls[-1], {"heads": 2, "kv_heads": 2, "context": 3 * params.rows - 1}),
     ]
     for number, (stall, sizes) in enumerate(cases):
