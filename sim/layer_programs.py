@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 
 from tilewright.golden.anda_machine.attention import Attention as AndaAttention
+from tilewright.golden.anda_machine.deep_gemm import DeepGemm
+from tilewright.golden.anda_machine.layer_work import LayerWork as AndaWork
 from tilewright.golden.anda_machine.tiled_gemm import TiledGemm as AndaGemm
 from tilewright.golden.harmonia_machine.decode_attention import CachedHead, decode_attention
 from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
 from tilewright.golden.harmonia_machine.isa import Instruction
 from tilewright.golden.harmonia_machine.layer_work import LayerWork, beside
 from tilewright.golden.harmonia_machine.tiled_gemm import TiledGemm as HarmoniaGemm
-from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.anda_machine import FP16_ROWS, AndaParams
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.kept_times import kept
@@ -32,6 +34,7 @@ from tilewright.sim.schedule import AnyParams, ProgramTime, program_time
 from tilewright.sim.workload import Gemm
 
 __all__ = [
+    *("anda_glue", "anda_norm_time", "decoded_glue", "quadratic"),
     *("anda_attention", "decode_attention_time", "extrapolated", "layer_glue", "norm_time"),
     *("beside_products", "prompt_attention", "streamed_gemm_time", "unsupported"),
 ]
@@ -241,7 +244,7 @@ class _Unchecked(LayerWork):
 def _work(
     params: HarmoniaParams, write: Callable[[LayerWork, int], None], tokens: int, latency: int
 ) -> ProgramTime:
-    """Cycles of work on so many tokens; behind the first token tiles all take as long."""
+    """Cycles of work on so many tokens."""
 
     def time(tiles: int) -> ProgramTime:
         work = _Unchecked(params)
@@ -249,11 +252,153 @@ def _work(
         return program_time(params, work.program, latency)
 
     # Token tiles share the regions of the memories in turn, and come to the same place again.
-    turn, tiles = params.regions, -(-tokens // params.rows)
+    return _of_tiles(time, -(-tokens // params.rows), params.regions)
+
+
+def _of_tiles(time: Callable[[int], ProgramTime], tiles: int, turn: int) -> ProgramTime:
+    """Return the time of so many tiles; behind the first ones each ``turn`` takes as long."""
     first = ENOUGH + (tiles - ENOUGH) % turn
     if tiles <= first + turn:
         return time(tiles)
     return extrapolated(time(first), time(first + turn), (tiles - first) // turn - 1)
+
+
+# The same on Anda.
+
+
+def anda_glue(
+    params: AndaParams,
+    model: LlmShape,
+    tokens: int,
+    lengths: dict[str, int],
+    latency: int,
+    prompt: bool,
+) -> dict[str, ProgramTime]:
+    """Norms, rotation and SiLU of one layer; of a prompt what goes to the cache, and conversions.
+
+    For decoded tokens, these are :func:`decoded_glue`.
+    """
+    channels, heads = model.head_dim, (model.num_attention_heads, model.num_key_value_heads)
+    width, inner = model.hidden_size, model.intermediate_size
+    places = [k << 24 for k in range(heads[1])]
+
+    def time(outputs: int, inputs: int, write: Callable[[AndaWork, int], None]) -> ProgramTime:
+        return _anda_work(params, write, tokens, latency, _side_by_side(params, inputs, outputs))
+
+    def queries(work: AndaWork, count: int) -> None:
+        work.rotate(count, heads[0], channels, source=0, table=FAR)
+
+    def keys(work: AndaWork, count: int) -> None:
+        cache = places if prompt else None
+        work.rotate(count, heads[1], channels, source=0, table=FAR, cache=cache)
+
+    def values(work: AndaWork, count: int) -> None:
+        work.place(count, channels, source=FAR, cache=places)
+
+    def silu(work: AndaWork, count: int) -> None:
+        files = {"gate": 0, "up": FAR, "results": 2 * FAR}
+        work.gated(count, inner, mantissa=lengths["d"], **files)
+
+    def attended(work: AndaWork, count: int) -> None:
+        work.activations(count, model.query_width, mantissa=lengths["o"], source=0, results=FAR)
+
+    norms = [anda_norm_time(params, model, tokens, lengths[m], latency) for m in ("qkv", "u")]
+    found = {
+        "norms": norms[0] + norms[1],
+        "rotation": time(model.query_width, width, queries) + time(model.kv_width, width, keys),
+    }
+    if prompt:
+        found["cache"] = time(model.kv_width, width, values)
+        found["conversions"] = time(model.query_width, width, attended)
+    return found | {"silu": time(inner, width, silu)}
+
+
+def anda_norm_time(
+    params: AndaParams, model: LlmShape, tokens: int, mantissa: int, latency: int
+) -> ProgramTime:
+    """A norm, with the residual sum before it."""
+    lines = {"source": 0, "gain": FAR, "results": 2 * FAR, "added": 3 * FAR}
+
+    def norm(work: AndaWork, count: int) -> None:
+        work.norm(count, model.hidden_size, mantissa=mantissa, **lines)
+
+    run = _side_by_side(params, model.intermediate_size, model.hidden_size)
+    return _anda_work(params, norm, tokens, latency, run)
+
+
+def decoded_glue(
+    params: AndaParams, model: LlmShape, sequences: int, mantissa: int, latency: int
+) -> dict[str, ProgramTime]:
+    """A decoded token of each sequence: queries to all banks, keys and values to the cache.
+
+    Behind attention, results of all sequences come into token tiles. Queries are then loaded from
+    rows of all banks, which takes as long as from words for every bank.
+    """
+    full, rest = divmod(sequences, params.rows)
+    size = model.head_dim, model.num_attention_heads, model.num_key_value_heads
+    total: dict[str, ProgramTime] = {}
+    for banks, times in ((params.rows, full), (rest, 1)):
+        if not banks or not times:
+            continue
+        for name, time in _banks(params, *size, banks, mantissa, latency).items():
+            more = time.times(times)
+            total[name] = total[name] + more if name in total else more
+    return total
+
+
+@kept
+def _banks(
+    params: AndaParams,
+    channels: int,
+    heads: int,
+    kv_heads: int,
+    banks: int,
+    mantissa: int,
+    latency: int,
+) -> dict[str, ProgramTime]:
+    """Tokens of a token tile with so many."""
+
+    def lines(count: int) -> list[list[int]]:
+        return [[(h * banks + k) << 16 for k in range(banks)] for h in range(count)]
+
+    def time(work: AndaWork) -> ProgramTime:
+        return program_time(params, work.program, latency)
+
+    spread, append, gather = (AndaWork(params) for _ in range(3))
+    spread.spread(channels, source=0, ones=FAR, results=lines(heads))
+    places = list(range(banks))
+    append.append(channels, source=0, ones=FAR, cache=lines(kv_heads), places=places)
+    place, width = {"mantissa": mantissa, "results": 2 * FAR}, heads * channels
+    if banks == 1:
+        gather.activations(1, width, source=0, **place)
+    else:
+        gather.gather(width, sources=[k << 24 for k in places], ones=FAR, **place)
+    return {"cache": time(spread) + time(append).times(2), "conversions": time(gather)}
+
+
+def _anda_work(
+    params: AndaParams,
+    write: Callable[[AndaWork, int], None],
+    tokens: int,
+    latency: int,
+    run: int,
+) -> ProgramTime:
+    def time(tiles: int) -> ProgramTime:
+        work = AndaWork(params, run)
+        write(work, tiles * params.rows)
+        return program_time(params, work.program, latency)
+
+    return _of_tiles(time, -(-tokens // params.rows), 2)  # pieces have two places in turn
+
+
+def _side_by_side(params: AndaParams, inputs: int, outputs: int) -> int:
+    """Rows of a product's results that lie side by side: those of a part."""
+    product = Gemm(name="product", module="other", rows=params.rows, inner=inputs, outer=outputs)
+    gemm = gemm_programs(params, product, Dataflow.ROW_MAJOR)
+    if isinstance(gemm, DeepGemm):
+        return FP16_ROWS
+    assert isinstance(gemm, AndaGemm)
+    return -(-gemm.parts[0] // params.group) * FP16_ROWS
 
 
 # Attention.

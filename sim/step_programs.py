@@ -19,6 +19,7 @@ formula is the answer, and says so.
 """
 
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
@@ -41,8 +42,11 @@ from tilewright.sim.compiled_steps import (
 from tilewright.sim.kept_times import kept, sources
 from tilewright.sim.layer_programs import (
     anda_attention,
+    anda_glue,
+    anda_norm_time,
     beside_products,
     decode_attention_time,
+    decoded_glue,
     layer_glue,
     norm_time,
     prompt_attention,
@@ -181,8 +185,12 @@ def _composed(
     """Cycles of all layers and of the head, by program."""
     tile = params.rows  # programs are those of whole token tiles
     rows, heads = (-(-count // tile) * tile for count in (step.rows, step.heads))
-    found = dict(_beside_attention(params, model, rows, heads, latency, _ordered(lengths)))
-    attended, layers = _attention(params, model, step, latency), model.num_hidden_layers
+    prompt, layers = step.prompt and isinstance(params, AndaParams), model.num_hidden_layers
+    found = dict(_beside_attention(params, model, rows, heads, latency, _ordered(lengths), prompt))
+    if isinstance(params, AndaParams) and not prompt and "norms" in found:
+        for name, time in decoded_glue(params, model, step.rows, lengths["o"], latency).items():
+            found[name] = time.times(layers)
+    attended = _attention(params, model, step, latency)
     if attended is not None:
         found["attention"] = attended.times(layers)
     elif isinstance(params, HarmoniaParams) and not step.prompt:
@@ -198,8 +206,12 @@ def _beside_attention(
     heads: int,
     latency: int,
     lengths: Lengths,
+    prompt: bool,
 ) -> dict[str, ProgramTime]:
-    """Cycles of all that a pass of so many tokens, and so many of the head, has but attention."""
+    """Cycles of all that a pass of so many tokens, and so many of the head, has but attention.
+
+    Whether it is a ``prompt`` makes a difference on Anda alone.
+    """
     layers, found, length_of = model.num_hidden_layers, dict[str, ProgramTime](), dict(lengths)
     for product in linear(model, rows):
         length = length_of[product.module]
@@ -208,7 +220,12 @@ def _beside_attention(
     last = head(model, heads)
     length = length_of.get(last.module, length_of["qkv"])
     found["head"] = streamed_gemm_time(params, last, latency=latency, length=length, result=0)
-    if not isinstance(params, HarmoniaParams):
+    if isinstance(params, AndaParams):
+        with suppress(ValueError):  # of other sizes than the paper's some do not fit
+            norm = anda_norm_time(params, model, heads, length, latency)
+            between = anda_glue(params, model, rows, length_of, latency, prompt)
+            found["head"] += norm
+            found |= {name: time.times(layers) for name, time in between.items()}
         return found
     found["head"] += norm_time(params, model, heads, latency)
     for name, time in layer_glue(params, model, rows, latency).items():

@@ -13,6 +13,7 @@ attention leaves in every bank comes back into its own (:meth:`LayerWork.append`
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -46,6 +47,7 @@ class _Piece(NamedTuple):
     loads: list[Write]
     work: list[Write]
     stores: list[Write]
+    apart: bool = False  # what the piece in the same place loads leaves alone what this one stores
 
 
 def bank_constants(params: AndaParams) -> NDArray[np.uint8]:
@@ -156,6 +158,9 @@ class LayerWork:
         padded = [none, none, *pieces, none, none]
         for before, piece, following in zip(padded, padded[1:], padded[2:], strict=False):
             moves, done = [*before.stores, *following.loads], 0
+            if before.apart:
+                pairs = zip_longest(before.stores, following.loads)
+                moves = [write for pair in pairs for write in pair if write is not None]
             for k, write in enumerate(piece.work, 1):
                 write()
                 share = len(moves) * k // len(piece.work)
@@ -409,7 +414,7 @@ class LayerWork:
             work: list[Write] = []
             stores: list[Write] = []
             for bank, line in enumerate(to):
-                kept = other + 1 + p.rows + bank * each
+                kept = other + max(1 + p.rows, FP16_ROWS) + bank * each
                 new = kept if places is None else row + words * p.rows + bank * each
                 one = other if places is None else other + 1 + places[bank]
                 # A row of zeros in all banks but one, times the bank's own words.
@@ -417,9 +422,10 @@ class LayerWork:
                 if places is not None:
                     loads.append(partial(self._load, kept, words, line))
                     old, token = Tensor(kept, channels), Tensor(new, channels)
-                    work.append(partial(self.b.apply, Operation.ADD, old, token, into=old))
-                stores.append(partial(self._keep, kept, words, line))
-            pieces.append(_Piece(loads, work, stores))
+                    work.append(partial(self.b.apply, Operation.ADD, token, old, into=token))
+                # From another region than the next tiles come to.
+                stores.append(partial(self._keep, new, words, line))
+            pieces.append(_Piece(loads, work, stores, apart=True))
         self._pipeline(pieces)
 
     def _weigh(self, row: int, one: int, into: int, words: int) -> None:

@@ -133,7 +133,7 @@ def test_norm(params, tokens, elements, run):
 
 def test_rotation_into_the_cache():
     rng, space, work = np.random.default_rng(2), Memories(), LayerWork(SMALL)
-    tokens, heads, channels = 4, 3, 32
+    tokens, heads, channels = 10, 3, 32
     x = halves(rng, tokens, heads * channels)
     angles = rng.uniform(-1, 1, (tokens, channels // 2))
     cosines = np.tile(np.cos(angles), (1, 2 * heads)).astype(np.float16).view(np.uint16)
@@ -163,7 +163,7 @@ def test_rotation_into_the_cache():
 
 def test_values_of_a_prompt_go_to_the_cache():
     rng, space, work = np.random.default_rng(3), Memories(), LayerWork(SMALL, 16)
-    tokens, heads, channels = 6, 2, 48
+    tokens, heads, channels = 10, 2, 48
     x = halves(rng, tokens, heads * channels)
     source = space.tensor(x)
     size = tokens // SMALL.rows * SMALL.lines(Memory.ACTIVATIONS, channels)
@@ -178,7 +178,7 @@ def test_values_of_a_prompt_go_to_the_cache():
 def test_decoded_tokens_change_their_banks():
     """Queries go into every bank, keys into that of their position, results back into their own."""
     rng, space = np.random.default_rng(4), Memories()
-    heads, channels = 3, 16
+    heads, channels = 5, 16
     x = halves(rng, SMALL.rows, heads * channels)
     source, ones = space.tensor(x), space.place(bank_constants(SMALL))
     lines = SMALL.lines(Memory.ACTIVATIONS, channels)
@@ -218,10 +218,10 @@ def test_decoded_tokens_change_their_banks():
 @pytest.mark.parametrize("elements", [16, 100])
 def test_gated(elements):
     rng, space, work = np.random.default_rng(5), Memories(), LayerWork(SMALL, 16)
-    tokens = 4
+    tokens = 8
     gate, up = (halves(rng, tokens, elements) for _ in range(2))
     lines = space.tensor(gate), space.tensor(up)
-    results = space.reserve(work.activation_lines(elements, MANTISSA) * 2)
+    results = space.reserve(work.activation_lines(elements, MANTISSA) * 4)
     work.gated(tokens, elements, mantissa=MANTISSA, gate=lines[0], up=lines[1], results=results)
     memory = space.run(work)
     one, minus = np.uint16(fp16(1.0)), np.uint16(fp16(-1.0))
@@ -236,10 +236,10 @@ def test_gated(elements):
 
 def test_results_of_a_prompt_are_compressed():
     rng, space, work = np.random.default_rng(6), Memories(), LayerWork(SMALL)
-    x = halves(rng, 4, 100)
+    x = halves(rng, 8, 100)
     source = space.tensor(x)
-    results = space.reserve(work.activation_lines(100, MANTISSA) * 2)
-    work.activations(4, 100, mantissa=MANTISSA, source=source, results=results)
+    results = space.reserve(work.activation_lines(100, MANTISSA) * 4)
+    work.activations(8, 100, mantissa=MANTISSA, source=source, results=results)
     assert_activations(space.run(work), results, x)
 
 

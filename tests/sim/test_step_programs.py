@@ -177,9 +177,6 @@ def test_layers_larger_than_the_memories_are_programs():
 
 
 def test_formulas_that_stand_for_programs_are_named():
-    anda = step_time(resolve("anda"), LLAMA, one(1024))
-    assert anda.kind == "mixed" and "norms, rotation and SiLU" in anda.missing
-    assert {part.kind for part in anda.parts.values()} == {"programs"}
     long = step_time(HarmoniaParams(), LLAMA, one(100_000))
     assert long.kind == "mixed" and long.parts["attention"].kind == "formula"
     assert long.missing == "attention: no program for so long a context"
@@ -187,6 +184,25 @@ def test_formulas_that_stand_for_programs_are_named():
         found = step_time(HarmoniaParams(), resolve_model(model), one(64))
         assert found.kind == "formula" and found.missing.startswith("no programs for")
         assert found.cycles == found.bound
+
+
+def test_layers_larger_than_the_memories_are_programs_of_anda():
+    for step in (one(1024), one(1024, sequences=17), one(100, prompt=True)):
+        found = step_time(AndaParams(), LLAMA, step)
+        assert found.kind == "programs" and not found.missing
+        names = {"norms", "q", "k", "v", "rotation", "cache", "attention", "conversions", "o"}
+        assert names | {"gate", "up", "silu", "down", "head"} == set(found.parts)
+        assert found.parts["norms"].bound == 0 < found.parts["norms"].cycles
+
+
+@pytest.mark.parametrize(("sharing", "channels", "tokens"), [(1, 128, 2100), (3, 64, 2048)])
+def test_short_prompts_of_anda_tell_how_long_long_ones_take(sharing, channels, tokens):
+    params = AndaParams()
+    found = anda_attention(params, sharing, 1, tokens, channels, 30, prompt=True)
+    program = attention_program(
+        params, heads=sharing, kv_heads=1, head_dim=channels, context=tokens, tokens=tokens
+    )
+    assert found == program_time(params, program, 30)
 
 
 @pytest.mark.parametrize("heads", [(12, 12), (22, 11)])
@@ -205,10 +221,9 @@ def test_the_documented_layers_are_ours():
     for row in layer_table(found)[1]:
         assert f"| {' | '.join(str(value) for value in row)} |" in text
     for row in found:
-        if row.block != "anda":
-            assert row.kind == "programs" and 1 < row.programs_over_bound <= 1.25
-        else:
-            assert row.kind == "mixed" and row.missing
+        assert row.kind == "programs" and not row.missing
+        most = 1.32 if (row.block, row.batch) == ("anda", 16) else 1.25
+        assert 1 < row.programs_over_bound <= most
 
 
 def test_a_token_on_anda_takes_what_its_programs_take():
