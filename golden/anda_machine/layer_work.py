@@ -274,7 +274,7 @@ class LayerWork:
         x, rows = Tensor(row, self._elements(chunk, elements)), groups * FP16_ROWS
         factors = gain + p.lines(Memory.BROADCAST, first * FP16_ROWS)
         offset = p.lines(Memory.ACTIVATIONS, first * FP16_ROWS)
-        loads = [
+        loads: list[Write] = [
             partial(self._load, row, rows, line + offset),
             partial(self._move, Opcode.LOAD, Memory.BROADCAST, other, rows, factors),
         ]
