@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.llm import LlmShape
@@ -15,6 +16,7 @@ from tilewright.sim.on_server import step_on_server, steps_on_server
 from tilewright.sim.scale_out import scaled_out
 from tilewright.sim.step import Step
 from tilewright.sim.target import Target, resolve_target, system_names
+from tilewright.sim.turns import in_turn
 from tilewright.sim.workload import Batch, Pass
 
 __all__ = [
@@ -53,6 +55,7 @@ class LlmResult:
     tensor: int  # devices that share each layer
     pipeline: int  # groups of devices with layers of their own
     batch: int
+    pass_batch: int  # sequences of one pass: fewer than the batch where they take turns
     context: int  # of the longest sequence
     contexts: tuple[tuple[int, int], ...]  # sequences, and tokens of each of them
     new_tokens: float  # of a sequence, on average
@@ -120,7 +123,10 @@ def answer_on(
 ) -> LlmResult:
     """Return the same for a target that is already resolved."""
     sequences = batch if isinstance(batch, Batch) else Batch(((batch, context),))
-    return answer_pass(target, model, step_of(sequences, phase), scheme=scheme, kv=kv)
+    (found,) = answer_passes(
+        target, model, [step_of(sequences, phase)], scheme=scheme, kv=kv, turns=True
+    )
+    return found
 
 
 def step_of(batch: Batch, phase: str) -> Pass:
@@ -149,21 +155,32 @@ def answer_passes(
     *,
     scheme: str | None = None,
     kv: str | None = None,
+    turns: bool = False,
 ) -> list[LlmResult]:
-    """Return the results of many passes; those on one socket of a server are computed together."""
+    """Return the results of many passes; those on one socket of a server are computed together.
+
+    With ``turns`` sequences of an accelerator may take turns (:mod:`tilewright.sim.turns`).
+    """
     if not works:
         return []
     if target.server is not None and target.parallel.devices == 1:
         steps = steps_on_server(model, target, scheme, works, kv)
+    elif target.server is not None:
+
+        def on_sockets(shape: LlmShape, part: Pass) -> Step:
+            return step_on_server(shape, target, scheme, part, kv)
+
+        steps = [scaled_out(on_sockets, model, work, target.parallel) for work in works]
     else:
-        if target.server is None:
-            run = steps_on_accelerator(target, scheme, kv)
-        else:
+        run = steps_on_accelerator(target, scheme, kv)
+        rows = target.accelerator(scheme).rows * target.parallel.pipeline
 
-            def run(shape: LlmShape, part: Pass) -> Step:
-                return step_on_server(shape, target, scheme, part, kv)
+        @cache
+        def one(work: Pass) -> Step:
+            return scaled_out(run, model, work, target.parallel)
 
-        steps = [scaled_out(run, model, work, target.parallel) for work in works]
+        spread = model.experts is not None
+        steps = [in_turn(one, work, rows, spread=spread) if turns else one(work) for work in works]
     area = silicon_mm2(target)
     return [
         _result(target, model, work, step, area) for work, step in zip(works, steps, strict=True)
@@ -189,6 +206,7 @@ def _result(
         tensor=target.parallel.tensor,
         pipeline=target.parallel.pipeline,
         batch=sequences.sequences,
+        pass_batch=step.pass_batch or sequences.sequences,
         context=sequences.longest,
         contexts=sequences.groups,
         new_tokens=tokens / sequences.sequences,

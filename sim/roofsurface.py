@@ -147,6 +147,7 @@ class KernelResult:
     scheme: str
     matrix_ops_per_byte: float
     matrix_ops_per_vector_op: float | None  # none where nothing is decompressed
+    macs_per_byte: float  # of weights, for all rows
     tera_fma_per_second: float
     roofline_tera_fma_per_second: float  # where decompression costs nothing
     bound: str  # one of DOMAINS
@@ -162,6 +163,8 @@ class ArrayResult:
 
     system: str
     macs_per_byte: float  # of weights
+    bytes_per_second: float  # of its memory
+    peak_tera_fma_per_second: float
     tera_fma_per_second: float
     roofline_tera_fma_per_second: float  # where all of the array works
     bound: str  # MEM or MTX
@@ -185,6 +188,8 @@ def on_array(machine: Accelerator, rows: int = 16) -> ArrayResult:
     return ArrayResult(
         system=machine.name,
         macs_per_byte=per_byte,
+        bytes_per_second=machine.bandwidth,
+        peak_tera_fma_per_second=peak / 1e12,
         tera_fma_per_second=min(memory, matrix) / 1e12,
         roofline_tera_fma_per_second=min(memory, peak) / 1e12,
         bound="MEM" if memory < matrix else "MTX",
@@ -215,6 +220,7 @@ def diagram(
             scheme=point.name,
             matrix_ops_per_byte=point.memory,
             matrix_ops_per_vector_op=point.vector if isfinite(point.vector) else None,
+            macs_per_byte=rows * TILE_FMA / scheme.tile_bytes,
             tera_fma_per_second=float(surface.fma(point.memory, point.vector, rows)) / 1e12,
             roofline_tera_fma_per_second=float(surface.roofline(point.memory, rows)) / 1e12,
             bound=surface.bound(point),

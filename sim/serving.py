@@ -116,6 +116,7 @@ def ask_steps(questions: Sequence[Question]) -> list[LlmResult | GenerationResul
         [step_of(_sequences(q), _phase(q)) for q in questions],
         scheme=first.scheme,
         kv=first.kv,
+        turns=True,
     )
     return [_finished(*pair) for pair in zip(questions, found, strict=True)]
 
@@ -269,7 +270,7 @@ def generate(
     sampled = _sampled(tokens - 1, model, prompts)
     if speculation is None:
         works = [Pass(prompts.longer(more)) for more in sampled]
-        steps = answer_passes(target, model, works, scheme=scheme, kv=kv)
+        steps = answer_passes(target, model, works, scheme=scheme, kv=kv, turns=True)
     else:
         steps = [
             speculate(target, model, prompts.longer(more), speculation, scheme=scheme, kv=kv)

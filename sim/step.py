@@ -15,6 +15,7 @@ class Step:
     seconds: float
     formula_seconds: float | None = None  # of an accelerator: the bound beside ``seconds``
     kind: str = ""  # of an accelerator: ``seconds`` are those of "programs" or of a "formula"
+    pass_batch: int | None = None  # sequences of a pass, where they take turns
     utilisation: dict[str, float]
     bound: str
     ms_by_part: dict[str, float]

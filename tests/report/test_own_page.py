@@ -87,12 +87,31 @@ def test_roofsurface_has_accelerators_beside_kernels(capsys):
     assert "ACCELERATOR" in text and "mx_accelerator" in text
 
 
+def test_accelerators_are_drawn_beside_the_regions(capsys, tmp_path):
+    """A roofline each, ours and the user's, among the kernels of the server."""
+    plot = tmp_path / "surface.svg"
+    words = ("--with", "anda", "--with", OWN[0], "--rows", "70", "--plot", str(plot))
+    code, text, _ = run(capsys, "roofsurface", *words)
+    drawn = plot.read_text()
+    assert code == 0 and "ACCELERATOR" in text
+    for name in ("anda", "mx_accelerator", "bf8_30%", "multiply-adds per byte of weights"):
+        assert f"<!-- {name} -->" in drawn
+    code, text, _ = run(capsys, "roofsurface", *words[:-2], "--json")
+    found = json.loads(text)
+    for row in (*found["kernels"], *found["accelerators"]):
+        assert row["tera_fma_per_second"] <= row["roofline_tera_fma_per_second"] * (1 + 1e-9)
+    for row in found["accelerators"]:
+        roof = min(
+            row["macs_per_byte"] * row["bytes_per_second"] / 1e12, row["peak_tera_fma_per_second"]
+        )
+        assert row["roofline_tera_fma_per_second"] == pytest.approx(roof)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--with", "spr-ddr"), "spr-ddr is a server; name it with --system"),
         (("--with", "anda", "--explore"), "--with does not go with --explore"),
-        (("--with", "anda", "--plot", "x.svg"), "--plot has regions of a server alone"),
     ],
 )
 def test_what_roofsurface_refuses_beside(capsys, words, message):

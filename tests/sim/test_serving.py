@@ -6,14 +6,14 @@ from itertools import pairwise
 import pytest
 
 from tilewright.sim import serving
-from tilewright.sim.accelerator import ACCELERATORS
 from tilewright.sim.calibration import constant
 from tilewright.sim.cost import Prices
-from tilewright.sim.llm import answer
+from tilewright.sim.llm import answer, answer_on, answer_pass, step_of
 from tilewright.sim.models import resolve_model
 from tilewright.sim.server import _met
 from tilewright.sim.serving import GenerationResult, Question, ask
 from tilewright.sim.sweep import parse_axis, points_of, question_at, row_of, sweep
+from tilewright.sim.target import resolve_target
 from tilewright.sim.workload import Batch
 from tilewright.sim.xeon import SYSTEMS
 
@@ -343,27 +343,66 @@ def test_batches_never_fall_off_a_cliff(model, system, engine):
     assert all(after > 0.95 * before for before, after in pairwise(rates))
 
 
+def never_falls(question, batches):
+    """Time grows with the batch, and from n to n + 1 throughput falls by 5% at most."""
+    found = {row.batch: row for row in sweep(question, {"batch": batches})}
+    times = [row.latency_ms for row in found.values()]
+    assert times == sorted(times)
+    pairs = [(found[n], found[n + 1]) for n in found if n + 1 in found]
+    assert pairs
+    assert all(after.tokens_per_second > 0.95 * before.tokens_per_second for before, after in pairs)
+    return list(found.values())
+
+
 @pytest.mark.parametrize("system", ["anda", "harmonia", "fp-fp"])
 @pytest.mark.parametrize("model", MODELS)
-def test_an_array_takes_no_less_time_for_more_and_whole_rows_cost_alike(model, system):
-    """One sequence more than the rows of an array is another pass of it, as in its RTL.
+def test_batches_on_an_array_never_fall_off_a_cliff(model, system):
+    """One sequence more than the rows of an array would be another pass: they take turns.
 
-    So throughput falls there, and nowhere else where all products have as many rows. By formula,
-    which answers where the memory is not the port's; programs would take a second each.
+    By formula, which answers where the memory is not the port's.
     """
-    rows = ACCELERATORS[system]().rows
     question = Question(model=model, system=system, context=512, settings={"bandwidth": "300GB/s"})
-    found = sweep(question, {"batch": range(1, 257)})
+    found = never_falls(question, range(1, 513))
     assert {row.kind for row in found} == {"formula"}
-    times = [row.latency_ms for row in found]
-    assert times == sorted(times)
-    shape = resolve_model(model)
-    if shape.experts is None and shape.latent is None:
-        for before, after in pairwise(found):
-            fuller = before.batch % rows == 0
-            assert fuller or after.tokens_per_second > 0.95 * before.tokens_per_second
-        whole = [row.tokens_per_second for row in found if row.batch % rows == 0]
-        assert all(after > 0.95 * before for before, after in pairwise(whole))
+
+
+@pytest.mark.parametrize("system", ["anda", "harmonia"])
+def test_batches_of_programs_never_fall_off_a_cliff(system):
+    """Around whole token tiles, and from a compiled token to layers that are composed."""
+    batches = (1, 2, 3, 7, 8, 9, 10, 15, 16, 17, 18, 24, 25, 32, 33)
+    found = never_falls(Question(model="smollm2-135m", system=system, context=100), batches)
+    assert "formula" not in {row.kind for row in found}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("context", [64, 1024, 8192])
+@pytest.mark.parametrize("system", ["anda", "harmonia"])
+@pytest.mark.parametrize("model", ["smollm2-135m", "llama-3.2-1b", "llama-2-7b"])
+def test_no_batch_of_programs_falls_off_a_cliff(model, system, context):
+    """Every batch up to 512."""
+    question = Question(model=model, system=system, context=context)
+    assert "formula" not in {row.kind for row in never_falls(question, range(1, 513))}
+
+
+def test_sequences_take_turns_where_that_gives_more_tokens():
+    """Nine sequences on eight rows: eight at a time, and every number is that of 9/8 passes."""
+    model = resolve_model("llama-3.2-1b")
+    target = resolve_target("harmonia", settings={"bandwidth": "300GB/s"})
+    eight, nine = (answer_on(target, model, batch=batch, context=300) for batch in (8, 9))
+    assert (eight.pass_batch, nine.pass_batch) == (8, 8)
+    assert nine.tokens_per_second == pytest.approx(eight.tokens_per_second)
+    assert nine.latency_ms == pytest.approx(9 / 8 * eight.latency_ms)
+    assert nine.joules_per_token == pytest.approx(eight.joules_per_token)
+    assert sum(nine.ms_by_part.values()) == pytest.approx(nine.latency_ms)
+    assert nine.memory_bytes.cache == pytest.approx(9 / 8 * eight.memory_bytes.cache)
+    # What a pass of all takes is said, and is what an export of single passes has.
+    whole = answer_pass(target, model, step_of(Batch(((9, 300),)), "decode"))
+    assert whole.pass_batch == 9 and whole.latency_ms > 1.5 * eight.latency_ms
+    assert f"in turn: {whole.latency_ms:.4g} ms if all" in nine.remarks[0]
+    # Of sequences of several lengths all are in each pass, and so are prompts.
+    mixed = answer_on(target, model, batch=Batch(((5, 300), (4, 100))))
+    assert mixed.pass_batch == 9
+    assert answer_on(target, model, batch=9, context=64, phase="prefill").pass_batch == 9
 
 
 def test_an_answer_that_rests_on_fitted_constants_says_so():

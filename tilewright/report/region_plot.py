@@ -1,4 +1,8 @@
-"""The bounding region diagram of the Roof-Surface as a file of its own."""
+"""The bounding region diagram of the Roof-Surface as a file of its own.
+
+Accelerators have no vector domain and no place in it: they stand in a panel of their own, a
+roofline each, with the server's kernels among them.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,7 @@ COLOURS = ("tab:blue", "tab:orange", "tab:green")
 
 
 def plot_regions(found: Diagram, path: Path) -> None:
-    """Draw which domain bounds where, and the kernels that decompress something."""
+    """Draw which domain bounds where, the kernels that decompress something, and accelerators."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -27,9 +31,10 @@ def plot_regions(found: Diagram, path: Path) -> None:
     corner = found.borders["mem_mtx_x"], found.borders["vec_mtx_y"]
     top = max(high[1], 1.5 * corner[1])
     right = max(high[0], 1.5 * corner[0])
-    figure = Figure(figsize=(7, 5), layout="constrained")  # inches
+    panels = 2 if found.accelerators else 1
+    figure = Figure(figsize=(7 * panels, 5), layout="constrained")  # inches
     FigureCanvasAgg(figure)
-    axes: Any = figure.subplots()
+    axes, *beside = figure.subplots(1, panels, squeeze=False)[0]
     slope = found.borders["mem_vec_slope"]
     line = [(v, min(slope * v, corner[1])) for v in (low[0], corner[1] / slope, corner[0], right)]
     line = sorted(line)
@@ -61,4 +66,31 @@ def plot_regions(found: Diagram, path: Path) -> None:
         ylabel="matrix operations per vector operation",
     )
     axes.legend(fontsize=7)
+    for panel in beside:
+        _draw_accelerators(panel, found)
     save_plot(figure, path)
+
+
+def _draw_accelerators(axes: Any, found: Diagram) -> None:
+    """A roofline each, with the point of this batch on or, where PEs are idle, below it."""
+    places = [row.macs_per_byte for row in found.kernels]
+    places += [row.macs_per_byte for row in found.accelerators]
+    low, high = min(places) / 4, max(places) * 4
+    for row in found.accelerators:
+        per_byte = row.bytes_per_second / 1e12
+        knee = min(max(row.peak_tera_fma_per_second / per_byte, low), high)
+        x = [low, knee, high]
+        roof = [min(per_byte * value, row.peak_tera_fma_per_second) for value in x]
+        (line,) = axes.plot(x, roof, linewidth=1, label=row.system)
+        axes.plot([row.macs_per_byte], [row.tera_fma_per_second], "o", color=line.get_color())
+    for kernel in found.kernels:
+        at = kernel.macs_per_byte, kernel.tera_fma_per_second
+        axes.plot(*([value] for value in at), ".", color="grey")
+        axes.annotate(kernel.scheme, at, (4, 3), textcoords="offset points", fontsize=6)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="multiply-adds per byte of weights",
+        ylabel="tera multiply-adds a second",
+    )
+    axes.legend(fontsize=7)

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an accelerator beside it, by its name or as a TOML file of your own; repeatable",
     )
     parser.add_argument(
-        "--plot", metavar="FILE", type=Path, help="draw the regions (SVG, PNG, PDF)"
+        "--plot", metavar="FILE", type=Path, help="draw regions and accelerators (SVG, PNG, PDF)"
     )
     parser.add_argument(
         "--explore", action="store_true", help="every size of a DECA, and the smallest that does"
@@ -81,8 +81,6 @@ def run(args: argparse.Namespace) -> int:
         beside=[_accelerator(name) for name in args.beside],
     )
     if args.plot is not None:
-        if args.beside:
-            raise CommandError("--plot has regions of a server alone; leave --with out")
         from tilewright.report.region_plot import plot_regions
 
         plot_regions(found, args.plot)
