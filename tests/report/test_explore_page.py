@@ -12,6 +12,7 @@ from tilewright.report.page import Context
 from tilewright.report.pages.explore import BATCHES, COLUMNS, build
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
+from tilewright.sim.whole_models import measured_models
 from tilewright.synth.record import RECORDS
 
 
@@ -46,6 +47,16 @@ def test_without_scripts_the_first_point_is_shown_and_sliders_rest(page):
     for c, value in enumerate(first):
         assert f'<span id="cell-1-{c}">{value}</span>' in page.body
     assert page.body.count(" disabled>") == 4
+
+
+def test_measured_models_stand_beside_what_is_predicted(page):
+    for row in measured_models():
+        assert f"{row.measured_ms:.1f}" in page.body
+        for ms in (row.ours_ms, row.roofline_ms, row.viewer_ms):
+            assert f"{ms:.1f} ({row.percent(ms):+.0f}%)" in page.body
+    assert [row["measured_ms"] for row in page.data["measured"]] == [
+        row.measured_ms for row in measured_models()
+    ]
 
 
 def test_a_browser_shows_what_is_chosen(page, tmp_path):

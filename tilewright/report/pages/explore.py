@@ -1,11 +1,15 @@
 """A model on a server with and without a DECA, with sliders for what matters most."""
 
-from tilewright.report.html import code, join, note, paragraph, section
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from tilewright.report.html import Markup, code, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
 from tilewright.report.sliders import slider_section
 from tilewright.sim.llm import LlmResult
 from tilewright.sim.serving import Question
 from tilewright.sim.sweep import sweep
+from tilewright.sim.whole_models import MeasuredModel, measured_models
 
 TITLE = "Explore"
 POSITION = 7
@@ -63,10 +67,45 @@ def build(context: Context) -> Page:
             "and the like; what the model rests on is said there.",
         ),
     )
+    measured = measured_models()
     return Page(
         summary=f"Sliders for batch, context, bandwidth, density: {MODEL} with a DECA and without.",
-        body=join([body]),
-        data={"axes": axes, "columns": COLUMNS, "points": dict(zip(ENGINES, points, strict=True))},
+        body=join([body, _measured(measured)]),
+        data={
+            "axes": axes,
+            "columns": COLUMNS,
+            "points": dict(zip(ENGINES, points, strict=True)),
+            "measured": [asdict(row) for row in measured],
+        },
+    )
+
+
+def _measured(found: Sequence[MeasuredModel]) -> Markup:
+    """Steps that were measured, and what is predicted for them."""
+    rows = [
+        (
+            row.model,
+            row.batch,
+            f"{row.measured_ms:.1f}",
+            *(
+                f"{ms:.1f} ({row.percent(ms):+.0f}%)"
+                for ms in (row.ours_ms, row.roofline_ms, row.viewer_ms)
+            ),
+        )
+        for row in found
+    ]
+    return section(
+        "Beside what was measured",
+        paragraph(
+            "Llama 3 8B decodes on a processor with AMX: milliseconds of a step, measured, and as"
+            " predicted by this model, by a roofline of its products and by LLM-Viewer's formula."
+            " Nothing was fitted to these steps. Stock bf16 is PyTorch's own, the others are our"
+            " kernels, of which that of mxfp4 decodes by look-up, unlike the papers' software.",
+        ),
+        table(
+            ("model", "batch", "measured", "predicted", "roofline", "LLM-Viewer's formula"), rows
+        ),
+        note("Source:", code("python -m benchmarks.whole_model_bench"), "and docs/model.md."),
     )
 
 
