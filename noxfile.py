@@ -102,25 +102,19 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.host_bench")
 
 
-@nox.session
+@nox.session(python="3.12")  # which two of them need
 def peers(session: nox.Session) -> None:
-    """Exports are read by the tools that they are for: Python 3.12 or later, which two need.
+    """Exports are read by the tools that they are for, and rooflines are those of other tools.
 
-    LLMServingSim, which is no package, where LLMSERVINGSIM names a checkout of it.
+    Two are no packages: LLMServingSim where LLMSERVINGSIM names a checkout of it, and LLM-Viewer
+    where LLMVIEWER does.
     """
     install(session, "test")
     session.install("zigzag-dse", "stream-dse", "accelforge", "pandas")
     session.install("six")  # ZigZag imports it without saying so
+    tests = ("tests/studies/test_exports_load.py", "tests/sim/test_whole_models.py")
     # Warnings of theirs are no errors of ours.
-    session.run("pytest", "-W", "default", "tests/studies/test_exports_load.py", *session.posargs)
-
-
-@nox.session
-def flows(session: nox.Session) -> None:
-    """Blocks handed over to chip flows are read by those flows' own readers."""
-    install(session, "test")
-    session.install("librelane", "siliconcompiler", "fusesoc", "klayout")
-    session.run("pytest", "-W", "default", "tests/synth/handover", *session.posargs)
+    session.run("pytest", "-W", "default", *tests, *session.posargs)
 
 
 @nox.session

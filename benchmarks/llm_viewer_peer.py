@@ -1,9 +1,8 @@
-"""``python benchmarks/llm_viewer_peer.py BITS BATCH CONTEXT OPERATIONS BANDWIDTH FOLDER SHAPE``.
+"""``python benchmarks/llm_viewer_peer.py BITS BATCH CONTEXT OPERATIONS BANDWIDTH SHAPE``.
 
-The milliseconds of a decoded token that LLM-Viewer gives, of which FOLDER is a checkout, for a
-model like Llama with the fields of SHAPE, on a system of so many operations and bytes a second.
-Run by
-``benchmarks.whole_model_bench``; nothing of Tilewright is needed.
+The milliseconds of a decoded token that LLM-Viewer gives, of which a checkout is in PYTHONPATH, for
+a model like Llama with the fields of SHAPE, on a system of so many operations and bytes a second.
+Run by ``benchmarks.whole_model_bench``; nothing of Tilewright is needed.
 """
 
 import contextlib
@@ -26,8 +25,7 @@ def without_transformers(shape: dict[str, int]) -> ModuleType:
 
 def main() -> None:
     """Print the latency that LLM-Viewer gives."""
-    bits, batch, context, rate, bandwidth, folder, shape = sys.argv[1:]
-    sys.path.insert(0, folder)
+    bits, batch, context, rate, bandwidth, shape = sys.argv[1:]
     sys.modules["transformers"] = without_transformers(json.loads(shape))
     from hardwares.hardware_params import hardware_params
     from model_analyzer import ModelAnalyzer

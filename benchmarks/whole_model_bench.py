@@ -9,6 +9,7 @@ LLM-Viewer itself, of which FOLDER is a checkout.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from dataclasses import asdict
@@ -36,24 +37,32 @@ SHAPE = (
 def ask_genz(row: MeasuredModel, python: str) -> float | None:
     """Return what GenZ says on the same rate and bandwidth, where it has the format."""
     bits = GENZ_BITS.get(row.model)
-    return None if bits is None else _ask([python, "-W", "ignore"], "genz_peer", row, bits)
+    return None if bits is None else _ask(python, "genz_peer", row, bits)
 
 
 def ask_viewer(row: MeasuredModel, folder: str) -> float:
     """Return what LLM-Viewer says on the same rate and bandwidth."""
     bits = 8 * resolve_weight_scheme(SCHEMES[row.model]).bytes_of(1)
     shape = json.dumps({name: getattr(MODEL, name) for name in SHAPE})
-    return _ask([sys.executable], "llm_viewer_peer", row, str(bits), folder, shape)
+    return _ask(sys.executable, "llm_viewer_peer", row, str(bits), shape, path=folder)
 
 
-def _ask(python: list[str], peer: str, row: MeasuredModel, bits: str, *words: str) -> float:
+def _ask(
+    python: str, peer: str, row: MeasuredModel, bits: str, *words: str, path: str = ""
+) -> float:
     roofs = record()["roofs"]
     rate, bandwidth = 2 * roofs["matrix"] * TILE_MACS, roofs["read_bytes"]
     numbers = (bits, row.batch, CONTEXT, rate, bandwidth)
     file = str(Path(__file__).with_name(f"{peer}.py"))
-    command = [*python, file, *map(str, numbers), *words]
-    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return float(printed.split()[-1])
+    command = [python, "-W", "ignore", file, *map(str, numbers), *words]
+    found = subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | ({"PYTHONPATH": path} if path else {}),
+    )
+    return float(found.stdout.split()[-1])
 
 
 def main() -> None:

@@ -50,6 +50,23 @@ def test_a_bundle_adds_up_to_a_step(system):
     assert {"embedding", "layernorm", "qkv_proj", "o_proj", "down_proj", "act_fn"} <= layers
 
 
+def test_experts_of_a_bundle_are_a_table_by_how_many_were_chosen():
+    """One token chooses two: router and experts are those of a step; more experts take longer."""
+    model = resolve_model("mixtral-8x7b")
+    files = serving_sim_files(resolve_target("spr-hbm"), model)
+    folder = "spr-hbm/mixtral-8x7b/bf16/tp1"
+    rows = list(csv.DictReader(files[f"{folder}/moe.csv"].splitlines()))
+    times = {
+        (int(row["tokens"]), int(row["activated_experts"])): float(row["time_us"]) for row in rows
+    }
+    parts = answer(model, "spr-hbm", context=1).ms_by_part
+    own = sum(ms for name, ms in parts.items() if name.startswith("expert ") or name == "router")
+    assert times[1, 2] == pytest.approx(1e3 * own / model.num_hidden_layers, rel=1e-4)
+    assert (1, 4) not in times and times[16, 2] < times[16, 4] < times[16, 8]
+    layers = {row["layer"] for row in csv.DictReader(files[f"{folder}/dense.csv"].splitlines())}
+    assert "rotary_emb" in layers and not layers & {"gate_up_proj", "act_fn", "down_proj"}
+
+
 def test_prompts_of_a_bundle_are_those_of_passes():
     files = serving_sim_files(resolve_target("spr-hbm"), MODEL)
     rows = csv.DictReader(files["spr-hbm/llama-3.2-1b/bf16/tp1/attention.csv"].splitlines())
@@ -130,8 +147,13 @@ def test_the_command_writes_files(capsys, tmp_path):
         (("zigzag", "--model", "opt-125m"), "--model is of serving-sim, not of zigzag"),
         (("accelforge",), "accelforge takes accelerators; spr-hbm is a server"),
         (
-            ("serving-sim", "--model", "mixtral-8x7b"),
-            "mixtral-8x7b has experts or latent attention, which no bundle of ours has tables for",
+            ("serving-sim", "--model", "deepseek-v2-lite"),
+            "deepseek-v2-lite has latent attention, for which LLMServingSim 2 has no architecture",
+        ),
+        (
+            ("serving-sim", "--model", "gpt-oss-20b"),
+            "gpt-oss-20b is a gpt_oss; of experts LLMServingSim 2 has the architectures mixtral,"
+            " phimoe, qwen3_moe, with experts in every layer and none shared",
         ),
     ],
 )

@@ -1,21 +1,25 @@
 """A model on a system as a profile bundle of LLMServingSim 2: one table for each kind of kernel.
 
 Times are microseconds of one layer, or of the whole model for the output head. What our model has
-as one time for all small kernels of a layer stands at ``act_fn``, which a layer runs once. So do
-norms, rotations and conversions where an accelerator's programs have times for them; elsewhere they
-take none, nor does the sampler. Mixed passes are the sum of their prompt and their tokens.
+as one time for all small kernels of a layer stands at ``rotary_emb``, which a layer runs once. So
+do norms, rotations and conversions where an accelerator's programs have times for them; elsewhere
+they take none, nor does the sampler. Mixed passes are the sum of their prompt and their tokens.
+
+Experts are a table by tokens and by how many experts these chose, router included. LLMServingSim
+has architectures whose layers all have experts, none shared, and none with latent attention.
 """
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tilewright.golden.params.block import require
-from tilewright.golden.params.llm import LlmShape
+from tilewright.golden.params.llm import Experts, LlmShape
 from tilewright.sim.llm import LlmResult, answer_pass
 from tilewright.sim.target import Target
-from tilewright.sim.workload import Batch, Pass
+from tilewright.sim.workload import EXPERT, Batch, Pass
 
 __all__ = ["serving_sim_files"]
 
@@ -24,28 +28,35 @@ ATTENTION = ("attention", "cache", "scores", "values")
 PROJECTIONS = {
     "qkv_proj": ("q", "k", "v"),
     "o_proj": ("o",),
-    "gate_up_proj": ("gate", "up"),
-    "act_fn": ("small kernels", "norms", "rotation", "conversions", "silu"),
-    "down_proj": ("down",),
+    "rotary_emb": ("small kernels", "norms", "rotation", "conversions", "silu"),
 }
-NOTHING = ("embedding", "layernorm", "qk_norm", "rotary_emb", "final_layernorm")
+FEED_FORWARD = {"gate_up_proj": ("gate", "up"), "act_fn": (), "down_proj": ("down",)}
+EXPERTS = ("router", *(EXPERT + name for name in ("gate", "up", "down")))
+NOTHING = ("embedding", "layernorm", "qk_norm", "final_layernorm")
+WITH_EXPERTS = ("mixtral", "phimoe", "qwen3_moe")  # architectures that LLMServingSim has
+
+
+@dataclass(frozen=True)
+class _Chosen(Experts):
+    """Experts of which so many are chosen, whatever the tokens."""
+
+    distinct: int = 1
+
+    def expected_distinct(self, tokens: int) -> float:
+        return float(self.distinct)
 
 
 def serving_sim_files(
     target: Target, model: LlmShape, *, scheme: str | None = None, kv: str | None = None
 ) -> dict[str, str]:
     """Return the files of a bundle by their path below ``profiler/perf``."""
-    require(
-        model.experts is None and model.latent is None,
-        f"{model.name} has experts or latent attention, which no bundle of ours has tables for",
-    )
+    _check(model)
     parallel = target.parallel
     require(parallel.devices == 1, "a bundle is that of one device; leave tensor and pipeline out")
 
-    def run(sequences: int, tokens: int, new: int | None) -> LlmResult:
-        return answer_pass(
-            target, model, Pass(Batch(((sequences, tokens),)), new), scheme=scheme, kv=kv
-        )
+    def run(sequences: int, tokens: int, new: int | None, shape: LlmShape = model) -> LlmResult:
+        work = Pass(Batch(((sequences, tokens),)), new)
+        return answer_pass(target, shape, work, scheme=scheme, kv=kv)
 
     folder = f"{target.system}/{model.name}/bf16"
     meta = {
@@ -65,10 +76,11 @@ def serving_sim_files(
     layers = model.num_hidden_layers
     rows = {rows: run(rows, 1, 1) for rows in _doubling(1, MOST_TOKENS)}
     few = [count for count in rows if count <= MOST_SEQUENCES]
-    return {
+    parts = PROJECTIONS | (FEED_FORWARD if model.experts is None else {})
+    files = {
         f"{folder}/meta.yaml": json.dumps(meta, indent=2) + "\n",
         f"{folder}/tp1/dense.csv": _csv(
-            ("layer", "tokens", "time_us"), _dense(rows.items(), layers)
+            ("layer", "tokens", "time_us"), _dense(rows.items(), layers, parts)
         ),
         f"{folder}/tp1/per_sequence.csv": _csv(
             ("layer", "sequences", "time_us"),
@@ -82,23 +94,55 @@ def serving_sim_files(
             _attention(run, layers),
         ),
     }
+    if model.experts is not None:
+        header = ("tokens", "activated_experts", "time_us")
+        files[f"{folder}/tp1/moe.csv"] = _csv(header, _experts(run, model, model.experts))
+    return files
+
+
+def _check(model: LlmShape) -> None:
+    """Refuse what LLMServingSim has no architecture for."""
+    e = model.experts
+    require(
+        model.latent is None,
+        f"{model.name} has latent attention, for which LLMServingSim 2 has no architecture",
+    )
+    require(
+        e is None
+        or (model.model_type in WITH_EXPERTS and not e.shared_width and not model.dense_layers),
+        f"{model.name} is a {model.model_type}; of experts LLMServingSim 2 has the architectures"
+        f" {', '.join(WITH_EXPERTS)}, with experts in every layer and none shared",
+    )
+
+
+def _experts(
+    run: Callable[..., LlmResult], model: LlmShape, experts: Experts
+) -> Iterator[tuple[int | float, ...]]:
+    """Every number of tokens with every number of experts that they can have chosen."""
+    counts = sorted({*_doubling(experts.per_token, experts.count), experts.count})
+    for distinct in counts:
+        shape = replace(model, experts=_Chosen(**vars(experts), distinct=distinct))
+        for tokens in _doubling(1, MOST_TOKENS):
+            if distinct <= tokens * experts.per_token:
+                found = run(tokens, 1, 1, shape)
+                yield tokens, distinct, _us(found, EXPERTS) / experts.layers
 
 
 def _us(found: LlmResult, parts: Sequence[str]) -> float:
     return 1e3 * sum(found.ms_by_part.get(part, 0.0) for part in parts)
 
 
-def _dense(rows: Iterable[tuple[int, LlmResult]], layers: int) -> Iterator[tuple[str, int, float]]:
+def _dense(
+    rows: Iterable[tuple[int, LlmResult]], layers: int, parts_of: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, int, float]]:
     found = list(rows)
     for name in NOTHING:
         yield from ((name, tokens, 0.0) for tokens, _ in found)
-    for name, parts in PROJECTIONS.items():
+    for name, parts in parts_of.items():
         yield from ((name, tokens, _us(result, parts) / layers) for tokens, result in found)
 
 
-def _attention(
-    run: Callable[[int, int, int | None], LlmResult], layers: int
-) -> Iterator[tuple[int | float, ...]]:
+def _attention(run: Callable[..., LlmResult], layers: int) -> Iterator[tuple[int | float, ...]]:
     """Every chunk of a prompt after every history, alone and beside sequences that decode."""
     chunks: dict[tuple[int, int], float] = {(0, 0): 0.0}
     for chunk in _doubling(16, MOST_TOKENS, 4):
