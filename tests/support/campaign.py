@@ -70,11 +70,19 @@ def shards(names, count: int, seconds=None) -> list[set[str]]:
 
 
 class Recorder:
-    """Keeps the outcome of every test and writes them when the run ends."""
+    """Keeps the outcome of every test and writes them after each: a run that is cut short leaves
+    what it had.
+
+    Commit and sources are those of the start: what changes later was not tested.
+    """
 
     def __init__(self, path: Path, shard: str, root: Path):
         self.path, self.shard, self.root = path, shard, root
         self.tests: dict[str, Outcome] = {}
+        self.sources: dict[str, str] = {}
+        self.commit = self._git("rev-parse", "HEAD")
+        self.changed = self._is_changed()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
 
     def pytest_runtest_logreport(self, report):
         before = self.tests.get(report.nodeid, Outcome("skipped", 0.0))
@@ -85,20 +93,30 @@ class Recorder:
             worst = "passed"
         seconds = round(before.seconds + report.duration, 2)
         self.tests[report.nodeid] = Outcome(worst, seconds)
+        file = report.nodeid.partition("::")[0]
+        if file not in self.sources:
+            self.sources[file] = sources_key(file, self.root)
+        if report.when == "teardown":
+            self.write()
 
     def pytest_sessionfinish(self):
-        files = sorted({name.partition("::")[0] for name in self.tests})
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.changed = self.changed or self._is_changed()
+        self.write()
+
+    def write(self):
         Run(
-            commit=self._git("rev-parse", "HEAD"),
-            changed=bool(self._git("status", "--porcelain", "--untracked-files=no")),
+            commit=self.commit,
+            changed=self.changed,
             date=datetime.now(UTC).date().isoformat(),
             machine=platform.machine(),
             python=platform.python_version(),
             shard=self.shard,
-            sources={file: sources_key(file, self.root) for file in files},
+            sources=dict(sorted(self.sources.items())),
             tests=dict(sorted(self.tests.items())),
         ).write(self.path)
+
+    def _is_changed(self) -> bool:
+        return bool(self._git("status", "--porcelain", "--untracked-files=no"))
 
     def _git(self, *arguments: str) -> str:
         command = ["git", "-C", str(self.root), *arguments]

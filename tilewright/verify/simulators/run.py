@@ -105,12 +105,14 @@ def run_bench(
     waves: Path | None = None,
     optimize: str = "-O0",
     environment: Mapping[str, str] | None = None,
+    limit: float | None = None,
 ) -> BenchResult:
     """Run the cocotb tests of Python module ``module`` on the Verilog module ``top``.
 
     ``job`` reaches the bench as ``tilewright.verify.job``. ``waves`` is written whether the tests
     pass or not, in the format that its ending names (``wave_format``). A failing test is a
-    result; no result at all is a :class:`SimulationError`.
+    result; no result at all is a :class:`SimulationError`. A simulation that has not ended after
+    ``limit`` seconds is stopped with a ``TimeoutError``.
     """
     if isinstance(simulator, str):
         simulator = require_simulator(simulator)
@@ -122,15 +124,19 @@ def run_bench(
         command = _command(simulator, program, suffix)
         start = time.perf_counter()
         with (folder / "log").open("w") as log:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env=setting | dict(environment or {}),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
+            try:
+                done = subprocess.run(
+                    command,
+                    cwd=folder,
+                    env=setting | dict(environment or {}),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    check=False,
+                    timeout=limit,
+                )
+            except subprocess.TimeoutExpired:
+                raise TimeoutError(f"no end after {limit:.0f} seconds") from None
         seconds = time.perf_counter() - start
         text = (folder / "log").read_text(errors="replace")
         tests = _read_results(folder / "results.xml", module, done.returncode, text)

@@ -1,0 +1,116 @@
+"""A campaign over the blocks, kept as a record that it can be resumed from."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.base.files import write_atomic
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.mutations.judge import Mutant, Subject, Verdict, judge
+from tilewright.studies.mutations.operators import sample
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.record import sha256
+
+__all__ = ["RECORD", "Campaign", "OfBlock", "Score", "load_campaign", "run_block", "scores"]
+
+RECORD = Path(__file__).parents[1] / "records" / "mutations.json"
+MOST_DRAWN = 2000  # places tried for the mutants of a block
+COMMAND = "python -m tilewright.studies.mutations"
+
+
+@dataclass(frozen=True)
+class OfBlock:
+    """The mutants of one block, in the order of the sample."""
+
+    rtlil_sha256: str  # of the block without an error
+    drawn: int  # places tried, those that leave the Verilog as it is among them
+    mutants: tuple[Mutant, ...]
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """By block, as it was asked for."""
+
+    blocks: dict[str, OfBlock]
+
+    def write(self, path: Path = RECORD) -> None:
+        """Write it as JSON, at once or not at all."""
+        data = {"command": COMMAND, "blocks": {k: asdict(v) for k, v in self.blocks.items()}}
+        write_atomic(path, json.dumps(data, indent=1) + "\n")
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of one block."""
+
+    block: str
+    mutants: int
+    found: int
+    equivalent: int
+    survived: int
+
+    @property
+    def share(self) -> float:
+        """Found ones among those that are not proved equivalent."""
+        return self.found / max(self.mutants - self.equivalent, 1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        return asdict(self) | {"share": round(self.share, 3)}
+
+
+def load_campaign(path: Path = RECORD) -> Campaign:
+    """Read a campaign; one that was never run is empty."""
+    if not path.exists():
+        return Campaign({})
+    try:
+        blocks = json.loads(path.read_text())["blocks"]
+        return Campaign({block: _of_block(**found) for block, found in blocks.items()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no record of mutations: {error!r}") from None
+
+
+def _of_block(rtlil_sha256: str, drawn: int, mutants: list[dict[str, str]]) -> OfBlock:
+    return OfBlock(rtlil_sha256, drawn, tuple(Mutant(**mutant) for mutant in mutants))
+
+
+def scores(campaign: Campaign) -> list[Score]:
+    """Return one line a block."""
+    return [_score(block, found.mutants) for block, found in sorted(campaign.blocks.items())]
+
+
+def _score(block: str, mutants: Iterable[Mutant]) -> Score:
+    verdicts = [Verdict(mutant.verdict) for mutant in mutants]
+    return Score(
+        block=block,
+        mutants=len(verdicts),
+        found=sum(verdict.is_found for verdict in verdicts),
+        equivalent=verdicts.count(Verdict.EQUIVALENT),
+        survived=verdicts.count(Verdict.SURVIVED),
+    )
+
+
+def run_block(
+    block: str,
+    count: int,
+    before: OfBlock | None,
+    prepare: Callable[[str, str], Subject],
+    keep: Callable[[OfBlock], None],
+) -> OfBlock:
+    """Judge ``count`` mutants of ``block``, going on from ``before`` where the RTL is the same.
+
+    ``prepare`` measures the block without an error; ``keep`` is called after every mutant.
+    """
+    rtlil = to_rtlil(resolve(block))
+    key = sha256(rtlil)
+    found = before if before and before.rtlil_sha256 == key else OfBlock(key, 0, ())
+    sites = iter(sample(rtlil, found.drawn + MOST_DRAWN, block)[found.drawn :])
+    subject = prepare(block, rtlil) if len(found.mutants) < count else None
+    while subject and len(found.mutants) < count and (site := next(sites, None)):
+        mutant = judge(subject, site)
+        mutants = (*found.mutants, mutant) if mutant else found.mutants
+        found = OfBlock(key, found.drawn + 1, mutants)
+        keep(found)
+    return found

@@ -1,0 +1,135 @@
+"""Whether the bench of a block finds one error in its RTL, and whether the error is one at all."""
+
+import re
+import tempfile
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.mutations.operators import Site, apply_to
+from tilewright.synth.emit import verilog_from_rtlil
+from tilewright.synth.yosys import SynthesisError, run_yosys
+from tilewright.verify import cocotb_tests
+from tilewright.verify.job import DEFAULT_STALLS, Job
+from tilewright.verify.simulators import SimulationError, run_bench
+from tilewright.verify.simulators.programs import BuildError
+
+__all__ = ["Mutant", "Subject", "Verdict", "is_equivalent", "judge"]
+
+PROOF_SECONDS = 60
+
+
+class Verdict(StrEnum):
+    """What became of a mutant."""
+
+    FOUND = "found"  # a check of the bench failed
+    NO_END = "found: no end"  # the simulation took many times as long as that of the block
+    REFUSED = "found: refused"  # no simulator takes it, such as a loop without a register
+    EQUIVALENT = "equivalent"  # proved: it does what the block does
+    SURVIVED = "survived"
+
+    @property
+    def is_found(self) -> bool:
+        return self.value.startswith("found")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One error and its verdict."""
+
+    kind: str
+    where: str
+    change: str
+    verdict: str
+    finding: str  # what the bench said, or nothing
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A block, its RTLIL, and how its bench is run on mutants."""
+
+    block: str
+    rtlil: str
+    verilog: str  # of it
+    simulator: str
+    cases: tuple[int, ...]  # tried in turn: most errors show in the few cases of the first
+    limit: float  # seconds of one simulation
+    stalls: tuple[float, ...] = DEFAULT_STALLS
+
+
+def judge(subject: Subject, site: Site) -> Mutant | None:
+    """Run the bench on the mutant; look for a proof where nothing is found.
+
+    None where the change is in logic that nothing uses, so that the Verilog is the same.
+    """
+    text = apply_to(subject.rtlil, site)
+    try:
+        verilog = verilog_from_rtlil(text)
+    except SynthesisError as error:
+        finding = _line(str(error))
+        return Mutant(site.kind, site.where, site.change, Verdict.REFUSED.value, finding)
+    if verilog == subject.verilog:
+        return None
+    verdict, finding = _bench(subject, verilog)
+    if verdict is Verdict.SURVIVED and is_equivalent(subject.block, subject.rtlil, text):
+        verdict = Verdict.EQUIVALENT
+    return Mutant(site.kind, site.where, site.change, verdict.value, finding)
+
+
+def _bench(subject: Subject, verilog: str) -> tuple[Verdict, str]:
+    params = resolve(subject.block)
+    try:
+        for cases in subject.cases:
+            result = run_bench(
+                verilog,
+                params.slug,
+                cocotb_tests(params),
+                simulator=subject.simulator,
+                job=Job(subject.block, cases, stalls=subject.stalls).as_dict(),
+                limit=subject.limit,
+            )
+            if not result.passed:
+                return Verdict.FOUND, _line(result.failure)
+    except TimeoutError as error:
+        return Verdict.NO_END, _line(str(error))
+    except (BuildError, SimulationError) as error:
+        return Verdict.REFUSED, _line(str(error))
+    return Verdict.SURVIVED, ""
+
+
+def _line(text: str | None) -> str:
+    """The first line, without what differs from run to run: paths and addresses."""
+    first = (text or "").strip().partition("\n")[0]
+    return re.sub(r"(?:/[\w.-]+){2,}", "...", first)[:160]
+
+
+def is_equivalent(block: str, rtlil: str, mutant: str) -> bool:
+    """Whether Yosys proves that both do the same in every cycle from power-up on.
+
+    First from register to register, which keep their names: next states and outputs are the same
+    for all inputs and all states. What that leaves open is tried by induction over a few cycles, so
+    that states which cannot be reached do not count. A proof that takes too long is none.
+    """
+    name = resolve(block).slug
+    limit = f"-timeout {PROOF_SECONDS}"
+    miter = "miter -equiv -flatten -make_outputs -ignore_gold_x gold gate both"
+    solve = {
+        "expose -evert-dff gold gate": f"sat {limit} -verify -prove trigger 0 both",
+        "": f"sat -tempinduct -maxsteps 6 {limit} -verify -prove trigger 0 both",
+    }
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
+        folder = Path(place)
+        for side, text in (("gold", rtlil), ("gate", mutant)):
+            (folder / f"{side}.il").write_text(text)
+            flat = ["hierarchy -auto-top", "proc", "flatten", "memory", "opt_clean -purge"]
+            rename = [f"rename {name} {side}", f"write_rtlil {side}.flat.il"]
+            run_yosys([f"read_rtlil {side}.il", *flat, *rename], folder)
+        for cut, proof in solve.items():
+            read = ["read_rtlil gold.flat.il", "read_rtlil gate.flat.il", cut, miter]
+            try:
+                run_yosys([*filter(None, read), "opt -full", proof], folder)
+                return True
+            except SynthesisError:  # -verify: no proof is an error
+                continue
+    return False
