@@ -22,26 +22,28 @@ from tilewright.studies.mutations.campaign import (
     scores,
 )
 from tilewright.studies.mutations.judge import Subject
-from tilewright.synth.emit import verilog_from_rtlil
+from tilewright.synth.emit import to_rtlil, verilog_from_rtlil
 from tilewright.verify import bench_of, cocotb_tests
 from tilewright.verify.bench import StreamBench
 from tilewright.verify.job import DEFAULT_STALLS, Job
 from tilewright.verify.simulators import run_bench
-from tilewright.verify.simulators.find import SIMULATORS
 
-FEW, ORDINARY = 60, 1000  # cases: of the first try, and as many as `tilewright simulate` runs
+FEW, ORDINARY = 30, 1000  # cases: of the first try, and as many as `tilewright simulate` runs
+# Bytes of RTLIL up to which Icarus Verilog, which builds in no time, is done sooner.
+SMALL = 150_000
 # Their benches draw whole programs or tiles: this many show what hundreds do, in a minute.
 OF_MACHINES = 40
 PATIENCE = 20  # times the seconds of the block without an error
 
 
 def default_blocks() -> list[str]:
-    """Every block in the smallest of its presets, those of a few seconds first."""
+    """Every block in the smallest of its presets, small ones first, whole accelerators last."""
     named = []
     for name, cls in BLOCKS.items():
         small = [p for p in ("small", "tiny") if p in cls.PRESETS] or [next(iter(cls.PRESETS))]
         named.append(f"{name}:{small[0]}")
-    return sorted(named, key=lambda block: (is_machine(block), block))
+    units = {block: len(to_rtlil(resolve(block))) for block in named if not is_machine(block)}
+    return [*sorted(units, key=lambda block: units[block]), *filter(is_machine, named)]
 
 
 def is_machine(block: str) -> bool:
@@ -50,22 +52,19 @@ def is_machine(block: str) -> bool:
 
 
 def prepare(block: str, rtlil: str) -> Subject:
-    """Measure the block without an error on both simulators; the quicker one judges."""
+    """Measure the block without an error, on the simulator that is likely to be done sooner."""
     params, verilog = resolve(block), verilog_from_rtlil(rtlil)
     large = is_machine(block)
     cases = (OF_MACHINES,) if large else (FEW, ORDINARY)
     stalls = (0.0,) if large else DEFAULT_STALLS
-    took = {}
-    for simulator in ("verilator",) if large else SIMULATORS:
-        start = time.perf_counter()
-        job = Job(block, cases[0], stalls=stalls).as_dict()
-        result = run_bench(verilog, params.slug, cocotb_tests(params), simulator=simulator, job=job)
-        if not result.passed:
-            raise SystemExit(f"{block} fails its bench without an error: {result.failure}")
-        took[simulator] = time.perf_counter() - start
-    best = min(took, key=lambda simulator: took[simulator])
-    limit = max(60.0, PATIENCE * took[best])
-    return Subject(block, rtlil, verilog, best, cases, limit, stalls)
+    simulator = "icarus" if len(rtlil) <= SMALL else "verilator"
+    start = time.perf_counter()
+    job = Job(block, cases[0], stalls=stalls).as_dict()
+    result = run_bench(verilog, params.slug, cocotb_tests(params), simulator=simulator, job=job)
+    if not result.passed:
+        raise SystemExit(f"{block} fails its bench without an error: {result.failure}")
+    limit = max(60.0, PATIENCE * (time.perf_counter() - start))
+    return Subject(block, rtlil, verilog, simulator, cases, limit, stalls)
 
 
 def main() -> None:
