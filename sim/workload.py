@@ -287,14 +287,15 @@ def _rows(path: Path, table: "csv.DictReader[str]") -> Iterator[Gemm]:
     given = table.fieldnames or ()
     other = [column for column in given if column not in (*wanted, "count")]
     missing = [column for column in wanted if column not in given]
+    named = " ".join(", ".join(given).split())[:200]  # one line, whatever a quoted cell holds
     require(bool(given), f"{path} is empty; its first line names columns: {', '.join(wanted)}")
     require(
         not missing,
-        f"{path}: no column {', '.join(missing)}; its first line names {', '.join(given)}",
+        f"{path}: no column {', '.join(missing)}; its first line names {named}",
     )
     require(
         not other and len(set(given)) == len(given),
-        f"{path}: columns are {', '.join(wanted)} and count, each once, not {', '.join(given)}",
+        f"{path}: columns are {', '.join(wanted)} and count, each once, not {named}",
     )
     empty = True
     for row in table:

@@ -297,7 +297,10 @@ def _arcs(timing: Group, target: str, scale: LibertyScale) -> Iterator[Arc]:
     }
     if len(tables) < 4:  # an arc that only ever rises or falls, as of a clear
         return
-    sense = "*" if edge else _SENSE[timing.attributes.get("timing_sense", "non_unate")]
+    stated = timing.attributes.get("timing_sense", "non_unate")
+    if stated not in _SENSE:
+        raise SynthesisError(f"timing_sense {stated[:40]!r} is none of {', '.join(_SENSE)}")
+    sense = "*" if edge else _SENSE[stated]
     rise = Edge(tables["cell_rise"], tables["rise_transition"])
     fall = Edge(tables["cell_fall"], tables["fall_transition"])
     for source in timing.attributes.get("related_pin", "").split():
@@ -307,7 +310,7 @@ def _arcs(timing: Group, target: str, scale: LibertyScale) -> Iterator[Arc]:
 def read_table(group: Group, scale: LibertyScale) -> Table:
     template = scale.templates.get(group.names[0] if group.names else "", {})
     axes = [_numbers(group.attributes.get(k, template.get(k, ""))) for k in ("index_1", "index_2")]
-    values = _numbers(group.attributes["values"])
+    values = _numbers(group.attributes.get("values", ""))
     kinds = [template.get(k, "") for k in ("variable_1", "variable_2")]
     slews, loads = axes
     by_load_first = kinds[0] == "total_output_net_capacitance"
@@ -316,6 +319,10 @@ def read_table(group: Group, scale: LibertyScale) -> Table:
     slews, loads = slews or (0.0,), loads or (0.0,)
     if len(values) == 1:
         slews, loads = (0.0,), (0.0,)
+    if len(values) < len(slews) * len(loads):
+        raise SynthesisError(
+            f"a table {group.kind} has {len(values)} values; {len(slews)} x {len(loads)} are needed"
+        )
     rows = tuple(
         tuple(
             values[j * len(slews) + i if by_load_first else i * len(loads) + j] * scale.time
@@ -329,7 +336,10 @@ def read_table(group: Group, scale: LibertyScale) -> Table:
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    return tuple(float(number) for number in re.findall(r"[-+\d.eE]+", text))
+    try:
+        return tuple(float(number) for number in re.findall(r"[-+\d.eE]+", text))
+    except ValueError:
+        raise SynthesisError(f"{text[:40]!r} is no list of numbers") from None
 
 
 def read_setup(

@@ -30,11 +30,15 @@ class Variants:
         return dict(item.split("=", 1) for item in spec.split(",")[1:])
 
 
+MOST_VALUES = 100_000  # of a range: more than any sweep ends with
+LONGEST = 18  # digits of a number
+
+
 def parse_axis(text: str) -> Axis:
     """``name=a,b,c``; ``a..b`` among the values stands for all whole numbers of that range."""
     name, equals, values = text.partition("=")
     parts = values.split(",")
-    if not name or not equals or not all(parts):
+    if not name.isidentifier() or not equals or not all(parts):
         raise CommandError(f"--vary takes NAME=VALUE,VALUE,..., not {text!r}")
     found = [value for part in parts for value in _range(part)]
     if len(set(found)) < len(found):
@@ -48,6 +52,8 @@ def _range(text: str) -> list[str]:
         return [text]
     if not (low.isdecimal() and high.isdecimal() and int(low) <= int(high)):
         raise CommandError(f"a range is LOW..HIGH of whole numbers, not {text!r}")
+    if len(high) > LONGEST or int(high) - int(low) >= MOST_VALUES:
+        raise CommandError(f"a range has at most {MOST_VALUES} values, unlike {text[:40]!r}")
     return [str(k) for k in range(int(low), int(high) + 1)]
 
 
