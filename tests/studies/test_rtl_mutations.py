@@ -1,0 +1,93 @@
+"""Automatic errors in RTL: where they are put, how they are judged, and what the record says."""
+
+import pytest
+
+from tilewright.golden.params.resolve import BLOCKS, resolve
+from tilewright.studies.mutations import (
+    KINDS,
+    Mutant,
+    Verdict,
+    apply_to,
+    load_campaign,
+    sample,
+    scores,
+    sites_of,
+)
+from tilewright.studies.mutations.campaign import Campaign, OfBlock, run_block
+from tilewright.studies.mutations.judge import Subject, is_equivalent, judge
+from tilewright.synth.emit import to_rtlil, verilog_from_rtlil
+
+BLOCK = "queue:tiny"
+RTLIL = to_rtlil(resolve(BLOCK))
+SITES = list(sites_of(RTLIL))
+
+
+def subject(limit=60.0):
+    return Subject(BLOCK, RTLIL, verilog_from_rtlil(RTLIL), "icarus", (30,), limit)
+
+
+def test_a_small_block_has_sites_of_every_kind():
+    assert {site.kind for site in SITES} == set(KINDS)
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda site: f"{site.kind}, {site.change}")
+def test_only_the_named_lines_change(site):
+    before, after = RTLIL.split("\n"), apply_to(RTLIL, site).split("\n")
+    changed = [k for k, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+    assert changed == sorted(number for number, _ in site.lines)
+
+
+def test_samples_are_the_same_and_have_every_kind():
+    chosen = sample(RTLIL, len(KINDS), BLOCK)
+    assert chosen == sample(RTLIL, len(KINDS), BLOCK)
+    assert {site.kind for site in chosen} == set(KINDS)
+    assert len(set(sample(RTLIL, 1000, BLOCK))) == len(SITES)
+
+
+def of_change(change):
+    return next(site for site in SITES if site.change == change)
+
+
+def test_a_wrong_reset_value_is_found():
+    mutant = judge(subject(), of_change("\\read__addr: 1'0 to 1'1"))
+    assert mutant.verdict == Verdict.FOUND.value and "case 1: got 0x" in mutant.finding
+
+
+def test_a_change_that_makes_no_difference_is_proved():
+    """The other address of two counts as zero either way: its increment overflows."""
+    same = of_change("\\write__addr [0] at 0")
+    assert is_equivalent(BLOCK, RTLIL, apply_to(RTLIL, same))
+    assert not is_equivalent(BLOCK, RTLIL, apply_to(RTLIL, of_change("$eq to $ne")))
+
+
+def test_a_simulation_without_an_end_is_stopped():
+    mutant = judge(subject(limit=0.01), of_change("$eq to $ne"))
+    assert mutant.verdict == Verdict.NO_END.value
+
+
+def test_a_campaign_goes_on_where_it_stopped(tmp_path):
+    first = run_block(BLOCK, 1, None, lambda block, text: subject(), lambda found: None)
+    kept = []
+    again = run_block(BLOCK, 1, first, lambda block, text: pytest.fail("run again"), kept.append)
+    assert again == first and kept == []
+    Campaign({BLOCK: first}).write(tmp_path / "record.json")
+    assert load_campaign(tmp_path / "record.json").blocks == {BLOCK: first}
+
+
+def test_scores_leave_equivalents_out():
+    verdicts = ("found", "found: no end", "equivalent", "survived")
+    mutants = tuple(Mutant("bit stuck", "a", "b", verdict, "") for verdict in verdicts)
+    (score,) = scores(Campaign({BLOCK: OfBlock("", 4, mutants)}))
+    assert (score.mutants, score.found, score.equivalent, score.survived) == (4, 2, 1, 1)
+    assert score.share == pytest.approx(2 / 3)
+
+
+def test_a_file_that_is_no_record_is_refused(tmp_path):
+    (tmp_path / "record.json").write_text("[]")
+    with pytest.raises(ValueError, match="no record of mutations"):
+        load_campaign(tmp_path / "record.json")
+
+
+def test_the_record_is_of_blocks_that_exist():
+    for block in load_campaign().blocks:
+        assert resolve(block).block in BLOCKS
