@@ -79,20 +79,23 @@ class Recorder:
     def __init__(self, path: Path, shard: str, root: Path):
         self.path, self.shard, self.root = path, shard, root
         self.tests: dict[str, Outcome] = {}
+        self.seconds: dict[str, float] = {}
         self.sources: dict[str, str] = {}
         self.commit = self._git("rev-parse", "HEAD")
         self.changed = self._is_changed()
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
     def pytest_runtest_logreport(self, report):
-        before = self.tests.get(report.nodeid, Outcome("skipped", 0.0))
-        worst = before.outcome
+        name = report.nodeid
+        self.seconds[name] = self.seconds.get(name, 0.0) + report.duration
+        known = self.tests.get(name)
+        outcome = known.outcome if known else None
         if report.failed:
-            worst = "failed"
-        elif report.when == "call" and report.passed and worst != "failed":
-            worst = "passed"
-        seconds = round(before.seconds + report.duration, 2)
-        self.tests[report.nodeid] = Outcome(worst, seconds)
+            outcome = "failed"
+        elif report.skipped or report.when == "call":
+            outcome = outcome or report.outcome
+        if outcome:  # a test that was stopped before its end has none
+            self.tests[name] = Outcome(outcome, round(self.seconds[name], 2))
         file = report.nodeid.partition("::")[0]
         if file not in self.sources:
             self.sources[file] = sources_key(file, self.root)
