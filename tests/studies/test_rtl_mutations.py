@@ -14,7 +14,7 @@ from tilewright.studies.mutations import (
     sites_of,
 )
 from tilewright.studies.mutations.campaign import Campaign, OfBlock, run_block
-from tilewright.studies.mutations.judge import Subject, is_equivalent, judge
+from tilewright.studies.mutations.judging import Subject, is_equivalent, judge
 from tilewright.synth.emit import to_rtlil, verilog_from_rtlil
 
 BLOCK = "queue:tiny"

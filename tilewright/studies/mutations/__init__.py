@@ -6,7 +6,7 @@ checks too little or the change makes no difference; Yosys is asked for a proof 
 """
 
 from tilewright.studies.mutations.campaign import Campaign, Score, load_campaign, scores
-from tilewright.studies.mutations.judge import Mutant, Verdict, judge
+from tilewright.studies.mutations.judging import Mutant, Verdict, judge
 from tilewright.studies.mutations.operators import KINDS, Site, apply_to, sample, sites_of
 
 __all__ = [

@@ -21,7 +21,7 @@ from tilewright.studies.mutations.campaign import (
     run_block,
     scores,
 )
-from tilewright.studies.mutations.judge import Subject
+from tilewright.studies.mutations.judging import Subject
 from tilewright.synth.emit import to_rtlil, verilog_from_rtlil
 from tilewright.verify import bench_of, cocotb_tests
 from tilewright.verify.bench import StreamBench
@@ -40,8 +40,9 @@ def default_blocks() -> list[str]:
     """Every block in the smallest of its presets, small ones first, whole accelerators last."""
     named = []
     for name, cls in BLOCKS.items():
-        small = [p for p in ("small", "tiny") if p in cls.PRESETS] or [next(iter(cls.PRESETS))]
-        named.append(f"{name}:{small[0]}")
+        presets = list(cls.PRESETS)
+        small = [preset for preset in ("small", "tiny") if preset in presets]
+        named.append(f"{name}:{(small or presets)[0]}")
     units = {block: len(to_rtlil(resolve(block))) for block in named if not is_machine(block)}
     return [*sorted(units, key=lambda block: units[block]), *filter(is_machine, named)]
 

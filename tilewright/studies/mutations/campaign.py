@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.base.files import write_atomic
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.mutations.judge import Mutant, Subject, Verdict, judge
+from tilewright.studies.mutations.judging import Mutant, Subject, Verdict, judge
 from tilewright.studies.mutations.operators import sample
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.record import sha256
