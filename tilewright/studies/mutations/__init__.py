@@ -2,7 +2,7 @@
 
 A mutant is the RTLIL of a block with one place changed. A bench that passes on a mutant either
 checks too little or the change makes no difference; Yosys is asked for a proof of the latter.
-``python -m tilewright.studies.mutations`` runs a campaign and keeps it as a record.
+``python -m tilewright.cli.mutation_campaign`` runs a campaign and keeps it as a record.
 """
 
 from tilewright.studies.mutations.campaign import Campaign, Score, load_campaign, scores

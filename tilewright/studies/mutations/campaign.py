@@ -17,7 +17,7 @@ __all__ = ["RECORD", "Campaign", "OfBlock", "Score", "load_campaign", "run_block
 
 RECORD = Path(__file__).parents[1] / "records" / "mutations.json"
 MOST_DRAWN = 2000  # places tried for the mutants of a block
-COMMAND = "python -m tilewright.studies.mutations"
+COMMAND = "python -m tilewright.cli.mutation_campaign"
 
 
 @dataclass(frozen=True)
