@@ -215,9 +215,20 @@ def test_a_model_in_every_format(folder, toy_tasks):
         subject, toy_tasks, count=3, tasks=["toy", "last"], formats=formats[:2], together=64
     )
     rows = [(row["format"], row["task"]) for row in answers["rows"]]
-    assert rows == [(name, task) for name in formats[:2] for task in ("toy", "last")]
+    assert rows == [(name, task) for task in ("toy", "last") for name in formats[:2]]
     for row in answers["rows"]:
         assert row["low"] <= row["accuracy"] <= row["high"]
         assert row["change_low"] < row["change"] < row["change_high"]
     assert {row["format"] for row in answers["noise"]} == set(formats[:2])
+    asked = []
+    more = measure_tasks(
+        *(subject, toy_tasks),
+        count=3,
+        tasks=["last", "toy"],
+        formats=formats[:2],
+        known={**answers, "rows": answers["rows"][:2]},
+        tick=asked.append,
+    )
+    assert {each.split(":")[0] for each in asked} == {"last"}  # the other task is known
+    assert sorted(map(str, more["rows"])) == sorted(map(str, answers["rows"]))
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

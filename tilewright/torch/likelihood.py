@@ -7,6 +7,7 @@ A model of Transformers with a format in it also goes as it is into other harnes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
@@ -25,19 +26,25 @@ class Likelihood(NamedTuple):
 
 
 def token_losses(
-    model: Any, ids: Sequence[int] | torch.Tensor
+    model: Any, ids: Sequence[int] | torch.Tensor, *, last: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Negative log-likelihoods of a sequence's tokens but the first; which ones were likeliest.
 
     ``model`` is called with ``input_ids`` and gives ``logits``, as models of Transformers do.
     ``ids`` may be several sequences of one length, (batch, tokens), as the results are then.
+    ``last`` asks for that many tokens at the end alone: a model that takes ``logits_to_keep``
+    then computes no other logits, which with a large vocabulary is most of a small model's work.
     """
     tokens = torch.as_tensor(ids, dtype=torch.long, device=next(model.parameters()).device)
     batch = tokens.reshape(-1, tokens.shape[-1])
+    count = batch.shape[1] - 1 if last is None else last
+    asked: dict[str, Any] = {"input_ids": batch, "use_cache": False}
+    if last is not None and "logits_to_keep" in signature(model.forward).parameters:
+        asked["logits_to_keep"] = count + 1
     with torch.inference_mode():
-        logits = model(input_ids=batch, use_cache=False).logits[:, :-1].flatten(0, 1)
-        losses, hits = _losses(logits, batch[:, 1:].flatten())
-    shape = (*tokens.shape[:-1], tokens.shape[-1] - 1)
+        logits = model(**asked).logits[:, -count - 1 : -1].flatten(0, 1)
+        losses, hits = _losses(logits, batch[:, -count:].flatten())
+    shape = (*tokens.shape[:-1], count)
     return losses.double().cpu().reshape(shape), hits.cpu().reshape(shape)
 
 
@@ -100,13 +107,16 @@ def loglikelihoods(
     results: dict[int, Likelihood] = {}
     for batch in _batches([len(ids) for ids, _ in asked], together):
         width = max(len(asked[k][0]) for k in batch)
+        begin = min(len(asked[k][0]) - asked[k][1] for k in batch)  # of the first continuation
         # What fills up a request comes after it, where a causal model does not see it.
         losses, hits = token_losses(
-            model, [asked[k][0] + [asked[k][0][-1]] * (width - len(asked[k][0])) for k in batch]
+            model,
+            [asked[k][0] + [asked[k][0][-1]] * (width - len(asked[k][0])) for k in batch],
+            last=width - begin,
         )
         for row, number in enumerate(batch):
             ids, length = asked[number]
-            part = slice(len(ids) - 1 - length, len(ids) - 1)
+            part = slice(len(ids) - length - begin, len(ids) - begin)
             results[number] = Likelihood(
                 -float(losses[row, part].sum()), bool(hits[row, part].all()), length
             )

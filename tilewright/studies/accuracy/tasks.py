@@ -89,6 +89,7 @@ def measure_tasks(
     formats: Iterable[str] = TASK_FORMATS,
     noise: Iterable[str] = TASK_NOISE,
     together: int | None = None,
+    known: dict[str, Any] | None = None,
     keep: Callable[[dict[str, Any]], None] = lambda _: None,
     tick: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
@@ -96,60 +97,77 @@ def measure_tasks(
 
     The noise is the number of questions that a format decides otherwise when the embeddings alone
     are changed by at most 2^-22 of themselves. ``together`` is that of ``loglikelihoods``; ``keep``
-    gets the result as far as it is known after each format.
+    gets the result as far as it is known after each task; what ``known``, such a result, has of
+    the same number of questions of a task is not asked again.
     """
-    read = [read_task(folder, name, count) for name in tasks]
     subject = replace(subject, encode=cache(subject.encode))  # every format asks the same
+    formats = list(dict.fromkeys(["plain", *formats]))
+    noise = [name for name in noise if name in formats]
     result: dict[str, Any] = {"seed": SEED, "rows": [], "noise": []}
-    found: dict[str, list[list[bool]]] = {}
-    for name in dict.fromkeys(["plain", *formats]):
-        tick(name)
-        found[name] = _answers(subject, name, read, together)
-        for task, right, plain in zip(read, found[name], found["plain"], strict=True):
-            result["rows"].append(_row(task, name, right, plain))
+    for task in (read_task(folder, name, count) for name in tasks):
+        rows, moved = _known(known, task)
+        if {row["format"] for row in rows} < set(formats):
+            rows, moved = [], []
+            plain: list[bool] = []
+            found: dict[str, list[bool]] = {}
+            for name in formats:
+                tick(f"{task.name}: {name}")
+                found[name] = _answers(subject, name, task, together)
+                plain = plain or found[name]
+                rows.append(_row(task, name, found[name], plain))
+            with disturbed(subject.model):
+                for name in noise:
+                    tick(f"{task.name}: {name}, disturbed")
+                    right = _answers(subject, name, task, together)
+                    moved.append(_noise_row(task, name, right, found[name]))
+        result["rows"] += rows
+        result["noise"] += moved
         keep(result)
-    with disturbed(subject.model):
-        for name in (name for name in noise if name in found):
-            tick(f"{name}, disturbed")
-            moved = _answers(subject, name, read, together)
-            for task, right, before in zip(read, moved, found[name], strict=True):
-                result["noise"].append(_noise_row(task, name, right, before))
-            keep(result)
     return result
 
 
-def _answers(
-    subject: ModelText, name: str, tasks: list[Task], together: int | None
-) -> list[list[bool]]:
-    """Of each task, which of its questions a format answers right."""
+def _known(
+    known: dict[str, Any] | None, task: Task
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows of a task and those of its noise that an earlier result has."""
+    if known is None or known["seed"] != SEED:
+        return [], []
+    rows, noise = (
+        [
+            row
+            for row in known[part]
+            if row["task"] == task.name and row["questions"] == len(task.questions)
+        ]
+        for part in ("rows", "noise")
+    )
+    return rows, noise
+
+
+def _answers(subject: ModelText, name: str, task: Task, together: int | None) -> list[bool]:
+    """Which questions of a task a format answers right."""
     from tilewright.torch import loglikelihoods, quantize_, restore_
 
+    pairs = [
+        pair
+        for question in task.questions
+        for pair in zip(question.contexts, question.continuations, strict=True)
+    ]
     config = FORMATS[name]
     if config is not None:
         quantize_(subject.model, config)
     try:
-        answers = []
-        for task in tasks:
-            pairs = [
-                pair
-                for question in task.questions
-                for pair in zip(question.contexts, question.continuations, strict=True)
-            ]
-            found = iter(
-                loglikelihoods(
-                    subject.model, subject.encode, pairs, first=subject.start, together=together
-                )
+        found = iter(
+            loglikelihoods(
+                subject.model, subject.encode, pairs, first=subject.start, together=together
             )
-            answers.append(
-                [
-                    _right(task.score, question, [next(found) for _ in question.continuations])
-                    for question in task.questions
-                ]
-            )
-        return answers
+        )
     finally:
         if config is not None:
             restore_(subject.model)
+    return [
+        _right(task.score, question, [next(found) for _ in question.continuations])
+        for question in task.questions
+    ]
 
 
 def _right(score: str, question: Question, found: list[Any]) -> bool:
