@@ -3,6 +3,7 @@
 import gzip
 import json
 from importlib.util import find_spec
+from shutil import copy
 
 import pytest
 
@@ -11,14 +12,25 @@ if find_spec("torch") is None or find_spec("transformers") is None:
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen2Config
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+)
 
 from tilewright.cli import main
 from tilewright.golden.llm.cached_attention import CacheFormat
 from tilewright.golden.llm.formats import AndaFormat, BlockSites, HarmoniaFormat
 from tilewright.golden.llm.sites import PLAIN, Site
 from tilewright.studies.accuracy import tasks
-from tilewright.studies.accuracy.folder_subject import config_of
+from tilewright.studies.accuracy.folder_subject import (
+    cache_recipe,
+    config_of,
+    open_folder,
+    smoothed_folder,
+)
 from tilewright.studies.accuracy.models import FORMATS, ModelText, measure_model
 from tilewright.studies.accuracy.tasks import Question, measure_tasks, read_task
 from tilewright.torch import AndaConfig, Recipe, loglikelihoods, perplexity, quantize_
@@ -73,15 +85,78 @@ def test_search_gives_a_recipe(folder, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == result
 
 
-def test_kv_on_a_folder(folder, capsys):
-    command = ["kv", str(folder), *OPTIONS, "--weights", "file", "--lengths", "2", "--json"]
+@pytest.mark.parametrize("weights", ["file", "nearest"])
+def test_kv_on_a_folder(folder, weights, tmp_path, capsys):
+    recipe, log = tmp_path / "recipe.toml", tmp_path / "log.json"
+    command = ["kv", str(folder), *OPTIONS, "--weights", weights, "--lengths", "2", "--json"]
+    command += ["--steps", "2", "--recipe", str(recipe), "--tolerance", "0.5", "--log", str(log)]
     assert main(command) == 0
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["variants"]}
-    assert not any("factors" in name for name in rows)
+    out, remarks = capsys.readouterr()
+    rows = {row["name"]: row for row in json.loads(out)["variants"]}
     assert rows["4 bits"]["cache_bytes"] < rows["8 bits"]["cache_bytes"]
-    assert rows["8 bits"]["perplexity"] == pytest.approx(
-        rows["full precision"]["perplexity"], rel=0.02
+    plain = rows["full precision"]["perplexity"]
+    assert rows["8 bits"]["perplexity"] == pytest.approx(plain, rel=0.02)
+    # The recipe has the smallest one within the tolerance, and is of the folder's own weights.
+    kept = [row for row in rows.values() if row["perplexity"] <= 1.5 * plain]
+    best = min(kept, key=lambda row: (row["cache_bytes"], row["perplexity"]))
+    assert f"recipe.toml has {best['name']}" in remarks
+    found = Recipe.load(recipe)
+    assert found.config.weight_bits == (4 if weights == "nearest" else None)
+    assert bool(found.smoothing) == ("factors" in best["name"])
+    quantize_(AutoModelForCausalLM.from_pretrained(folder), found)
+    before = log.read_text()
+    assert main(command) == 0  # again, with nothing left to measure
+    assert log.read_text() == before and capsys.readouterr().out == out
+
+
+def test_factors_of_a_folder_are_those_of_its_model(folder, tmp_path, capsys):
+    """A row with factors is what the recipe gives on the same text."""
+    recipe = tmp_path / "recipe.json"
+    command = ["kv", str(folder), *OPTIONS, "--weights", "file", "--lengths", "--json"]
+    assert main([*command, "--steps", "3", "--recipe", str(recipe), "--tolerance", "9"]) == 2
+    capsys.readouterr()
+    subject = open_folder(str(folder), device="cpu", tokens=256, window=128)
+    smooth = smoothed_folder(subject, steps=3)
+    made = cache_recipe(subject, HarmoniaFormat(), smooth)
+    made.save(recipe)
+    wanted = subject.measure("x", HarmoniaFormat(), validation=True, model=lambda: smooth)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    quantize_(model, Recipe.load(recipe))
+    ids = subject.validation.sequences.reshape(-1).tolist()
+    assert perplexity(model, ids, 128) == wanted
+    assert wanted != subject.measure("y", HarmoniaFormat(), validation=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--recipe", "x.toml"], "--recipe needs --device"),
+        (["--tolerance", "0.1"], "--tolerance needs --recipe"),
+        (["--device", "cpu", "--recipe", "x", "--tolerance", "-1"], "tolerance must be 0.."),
+    ],
+)
+def test_options_of_a_cache_recipe(options, text, capsys):
+    assert main(["kv", "tiny-llama", *options]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_gemma_has_no_factors(tmp_path, folder, capsys):
+    torch.manual_seed(0)
+    config = Gemma3TextConfig(
+        **{"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "head_dim": 32},
+        **{"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 128},
+        **{"max_position_embeddings": 256, "sliding_window": 64},
     )
+    Gemma3ForCausalLM(config).save_pretrained(tmp_path)
+    for file in folder.glob("token*"):
+        copy(file, tmp_path)
+    command = [str(tmp_path), *OPTIONS, "--weights", "file", "--json"]
+    assert main(["kv", *command, "--lengths"]) == 0
+    out, remarks = capsys.readouterr()
+    assert "no factors pass the norms of queries and keys" in remarks
+    names = [row["name"] for row in json.loads(out)["variants"]]
+    assert "4 bits, windows, offsets" in names and not any("factors" in name for name in names)
+    assert main(["search", *command, "--iterations", "2", "--tolerance", "0.5"]) == 0
 
 
 @pytest.mark.parametrize(

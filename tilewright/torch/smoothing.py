@@ -22,7 +22,7 @@ from tilewright.torch.linear import FormatLinear, convert_linear
 from tilewright.torch.quantize import ModuleError, _attentions, recipe_of
 from tilewright.torch.recipe import Factors, Recipe
 
-__all__ = ["apply_factors", "learn_factors", "smooth_"]
+__all__ = ["apply_factors", "factors_fit", "learn_factors", "smooth_"]
 
 RECORDER = "tilewright_recorder"
 STEPS = 200
@@ -141,6 +141,15 @@ def _give_rows(linear: torch.nn.Linear, rows: torch.Tensor) -> None:
 
 def _is_rotary(model: Any) -> bool:
     return any("rotary" in name for name, _ in model.named_modules())
+
+
+def factors_fit(model: Any) -> bool:
+    """Whether the attention of a model can have factors."""
+    try:
+        _require_plain(_attentions(model))
+    except ModuleError:
+        return False
+    return True
 
 
 def _require_plain(attentions: Mapping[str, Any]) -> None:

@@ -1,9 +1,16 @@
 """``tilewright kv``: what shortening the KV cache costs a model."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.console import print_json, print_table, progress, remark
+from tilewright.base.console import print_json, print_table, progress
+from tilewright.cli.cache_recipes import (
+    check_recipe,
+    learner,
+    save_cache_recipe,
+    with_factors_that_fit,
+)
 from tilewright.cli.subject import add_subject_arguments, open_from, update_records
 
 if TYPE_CHECKING:
@@ -32,6 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="steps of learning a layer's factors [200]",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of that learning [0]")
+    parser.add_argument(
+        "--recipe",
+        type=Path,
+        metavar="FILE",
+        help="write the smallest cache within --tolerance here; needs --device",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="T",
+        help="largest loss of perplexity for --recipe, as a share [0.01]",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,13 +60,15 @@ def run(args: argparse.Namespace) -> int:
     for length in args.lengths:
         require(1 <= length <= 8, f"--lengths must be 1..8, not {length}")
     require(args.steps >= 0, f"--steps must be at least 0, not {args.steps}")
+    check_recipe(args)
     subject = open_from(args)
-    wanted = variants(args.lengths)
-    if args.device is not None:
-        remark("tilewright: with --device no factors are learned; their rows are left out")
-        wanted = [variant for variant in wanted if not variant.smooth]
+    wanted = with_factors_that_fit(args, subject, variants(args.lengths))
+    learn = learner(args, subject)
     with progress("cache", len(wanted) + len(subject.model.layers)) as tick:
-        result = compare_caches(subject, wanted, steps=args.steps, seed=args.seed, tick=tick)
+        result = compare_caches(
+            subject, wanted, steps=args.steps, seed=args.seed, smooth=learn, tick=tick
+        )
+    save_cache_recipe(args, subject, wanted, result, learn)
     if args.json:
         print_json(result)
     else:

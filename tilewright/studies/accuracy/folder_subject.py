@@ -5,11 +5,11 @@ Unlike the engines of this project, which know a few families, this takes every 
 puts it and comes onto the GPU layer by layer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from tilewright.golden.llm.sites import LINEAR_SITES, PLAIN, Format
 from tilewright.golden.llm.text import default_text, digest, read_text
 from tilewright.golden.params.block import require
 from tilewright.sim.models import resolve_model
+from tilewright.studies.accuracy.harmonia import LEARNING_SEQUENCES, LEARNING_TOKENS
 from tilewright.studies.accuracy.subject import (
     DEFAULT_TEXT,
     WEIGHT_BITS,
@@ -29,15 +30,18 @@ from tilewright.studies.accuracy.subject import (
     Subject,
     windows_of,
 )
-from tilewright.torch.config import AndaConfig, Config, HarmoniaConfig
+from tilewright.torch.config import AndaConfig, HarmoniaConfig
 from tilewright.torch.recipe import Recipe
 
-__all__ = ["DEVICES", "FolderEvaluation", "config_of", "open_folder", "recipe_for"]
+__all__ = [
+    *("DEVICES", "FolderEvaluation", "Smoothed", "cache_recipe", "config_of", "open_folder"),
+    *("recipe_for", "smoothed_folder", "takes_factors"),
+]
 
 DEVICES = ("cpu", "cuda")
 
 
-def config_of(fmt: Format) -> Config | None:
+def config_of(fmt: Format) -> AndaConfig | HarmoniaConfig | None:
     """What ``quantize_`` takes for a format of the golden engine; weights are left as they are."""
     if fmt is PLAIN:
         return None
@@ -64,23 +68,32 @@ def config_of(fmt: Format) -> Config | None:
     raise ValueError(f"no form of {type(fmt).__name__} for models of Transformers")
 
 
+class Smoothed(NamedTuple):
+    """A model of Transformers, and the factors that its keys get with a format."""
+
+    model: Any
+    factors: Mapping[str, list[list[float]]]
+
+
 class FolderEvaluation:
     """Perplexity of a model of Transformers on one text, for one format after the other."""
 
-    def __init__(self, model: Any, sequences: NDArray[np.int64]):
-        self.model = model
-        self.sequences = sequences
+    def __init__(self, model: Any, tokens: NDArray[np.int64], window: int):
+        self.model, self.factors = model if isinstance(model, Smoothed) else (model, None)
+        self.sequences = tokens[: len(tokens) // window * window].reshape(-1, window)
 
     def perplexity(
         self, fmt: Format = PLAIN, progress: Callable[[int, int], None] | None = None
     ) -> float:
         """``progress`` is called after every window."""
-        from tilewright.torch import perplexity, quantize_, restore_
+        from tilewright.torch import perplexity, quantize_, restore_, smooth_
 
         config = config_of(fmt)
         if config is not None:
             quantize_(self.model, config)
         try:
+            if self.factors is not None:
+                smooth_(self.model, self.factors)
             ids = self.sequences.reshape(-1).tolist()
             return perplexity(self.model, ids, self.sequences.shape[1], progress)
         finally:
@@ -123,7 +136,7 @@ def open_folder(
     words = default_text() if text is None else read_text(text)
     ids = np.array(tokenizer.encode(words, add_special_tokens=False), np.int64)
     first, second = windows_of(len(ids), tokens, window)
-    grid = ids[: (first + second) * window].reshape(-1, window)
+    held = ids[first * window : (first + second) * window]
     # The studies ask a subject's model for its shape alone.
     stand_in = cast(Any, SimpleNamespace(config=shape, layers=(), name=shape.name))
     return Subject(
@@ -133,8 +146,8 @@ def open_folder(
         window=window,
         weights=weights,
         engine=cast(Any, FolderEvaluation),
-        calibration=cast(Any, FolderEvaluation(model, grid[:first])),
-        validation=cast(Any, FolderEvaluation(model, grid[first:])) if second else None,
+        calibration=cast(Any, FolderEvaluation(model, ids[: first * window], window)),
+        validation=cast(Any, FolderEvaluation(model, held, window)) if second else None,
         identity=Identity(
             model=shape.name,
             model_digest=_digest(model),
@@ -148,21 +161,62 @@ def open_folder(
     )
 
 
+def takes_factors(subject: Subject) -> bool:
+    """Whether factors fit the model's attention: none pass the norm of a query or a key."""
+    from tilewright.torch.smoothing import factors_fit
+
+    return factors_fit(_model_of(subject))
+
+
+def smoothed_folder(
+    subject: Subject,
+    *,
+    steps: int,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Smoothed:
+    """The model with factors that were learned on its calibration text."""
+    from tilewright.torch import learn_factors
+
+    length = min(LEARNING_TOKENS, subject.window)
+    sequences = subject.calibration.sequences[:LEARNING_SEQUENCES, :length].tolist()
+    model = _model_of(subject)
+    factors = learn_factors(model, sequences, steps=steps, seed=seed, progress=progress)
+    return Smoothed(model, factors)
+
+
 def recipe_for(subject: Subject, lengths: Sequence[int]) -> Recipe:
     """The recipe that puts these lengths, and the subject's weights, into its model."""
+    qkv, o, u, d = lengths
+    return _recipe(subject, AndaConfig(qkv, o, u, d, weight_bits=None, pad=True))
+
+
+def cache_recipe(subject: Subject, fmt: HarmoniaFormat, factors: Smoothed | None = None) -> Recipe:
+    """The recipe of a form of Harmonia's cache, with the factors that it was measured with."""
+    config = config_of(fmt)
+    assert config is not None  # only full precision has none
+    made = _recipe(subject, config)
+    return made if factors is None else replace(made, smoothing=dict(factors.factors))
+
+
+def _recipe(subject: Subject, config: AndaConfig | HarmoniaConfig) -> Recipe:
     from tilewright.torch.quantize import quantize_, restore_
 
-    evaluation = subject.calibration
-    if not isinstance(evaluation, FolderEvaluation):
-        raise CommandError("a recipe is of a model of Transformers: give --device")
-    qkv, o, u, d = lengths
-    config = AndaConfig(
-        qkv, o, u, d, weight_bits=WEIGHT_BITS if subject.weights == "nearest" else None, pad=True
-    )
+    model = _model_of(subject)
     # The model's weights are rounded already: the recipe is for the model as its folder has it.
-    recipe = quantize_(evaluation.model, replace(config, weight_bits=None))
-    restore_(evaluation.model)
-    return replace(recipe, config=config)
+    recipe = quantize_(model, config)
+    restore_(model)
+    if subject.weights != "nearest":
+        return recipe
+    return replace(
+        recipe, config=replace(config, weight_bits=WEIGHT_BITS, weight_group=WEIGHT_GROUP)
+    )
+
+
+def _model_of(subject: Subject) -> Any:
+    if not isinstance(subject.calibration, FolderEvaluation):
+        raise CommandError("a recipe is of a model of Transformers: give --device")
+    return subject.calibration.model
 
 
 def _loaded(models: Any, tokenizers: Any, source: str, device: str) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ from tilewright.studies.accuracy.subject import Identity, Subject, quantise
 
 __all__ = [
     *("CACHE_TOKENS", "CacheResult", "CacheVariant", "Variant", "cache_bytes", "compare_caches"),
-    *("folded", "measure", "smoothed", "table", "variants"),
+    *("folded", "measure", "smallest", "smoothed", "table", "takes_factors", "variants"),
 ]
 
 CACHE_TOKENS = 4096  # for which a cache's size is told, as in the paper
@@ -85,6 +85,18 @@ def variants(lengths: Sequence[int] = range(ACTIVATION_BITS, 0, -1)) -> list[Var
     ]
 
 
+def takes_factors(subject: Subject) -> bool:
+    """Whether factors fit the golden engine's model: none pass the norm of a query or a key."""
+    return not subject.model.config.query_norm
+
+
+def smallest(result: CacheResult, tolerance: float) -> CacheVariant | None:
+    """The variant of the smallest cache whose loss of perplexity is within ``tolerance``."""
+    plain, *rest = result.variants
+    kept = [each for each in rest if each.perplexity <= plain.perplexity * (1 + tolerance)]
+    return min(kept, key=lambda each: (each.cache_bytes, each.perplexity), default=None)
+
+
 def smoothed(
     subject: Subject,
     *,
@@ -150,16 +162,18 @@ def compare_caches(
     *,
     steps: int = LEARNING_STEPS,
     seed: int = 0,
+    smooth: Callable[[], Any] | None = None,
     tick: Callable[[str], None] = lambda _: None,
 ) -> CacheResult:
     """Measure the variants ``wanted``; factors are learned in ``steps`` steps from ``seed``.
 
-    ``tick`` is told what comes next: a layer whose factors are learned, or a variant.
+    ``smooth`` gives the model with its factors, if not that of the golden engine. ``tick`` is told
+    what comes next: a layer whose factors are learned, or a variant.
     """
     require(subject.validation is not None, "the text has one window only: none is for validation")
 
     @cache  # and never called if the log has all that needs it
-    def smooth() -> Model:
+    def golden() -> Model:
         learned = smoothed(
             subject,
             steps=steps,
@@ -168,14 +182,26 @@ def compare_caches(
         )
         return folded(subject, learned)
 
-    rows = table(subject, wanted, smooth, tick, f", steps {steps}, seed {seed}")
+    rows = table(subject, wanted, smooth or golden, tick, f", steps {steps}, seed {seed}")
     return CacheResult(subject.identity, CACHE_TOKENS, tuple(rows))
 
 
 def cache_bytes(model: Model, fmt: HarmoniaFormat | None, tokens: int = CACHE_TOKENS) -> float:
-    """Bytes of the keys and values of one sequence of ``tokens`` in all layers."""
+    """Bytes of the keys and values of one sequence of ``tokens`` in all layers.
+
+    Layers that look back a window of tokens keep those alone.
+    """
     config = model.config
-    heads = config.num_hidden_layers * config.num_key_value_heads
-    if fmt is None:
-        return heads * 2 * tokens * config.head_dim * FP16.bits / 8
-    return heads * fmt.cache.size(tokens, config.head_dim).bits / 8
+    kept = {tokens: config.num_hidden_layers}
+    if config.sliding_window is not None:
+        kept = {tokens: config.num_hidden_layers - config.sliding_layers}
+        window = min(tokens, config.sliding_window)
+        kept[window] = kept.get(window, 0) + config.sliding_layers
+    total = 0.0
+    for count, layers in kept.items():
+        if fmt is None:
+            bits = 2 * count * config.head_dim * FP16.bits
+        else:
+            bits = fmt.cache.size(count, config.head_dim).bits
+        total += layers * config.num_key_value_heads * bits / 8
+    return total

@@ -28,7 +28,7 @@ from tilewright.studies.accuracy.evaluations import Evaluations
 
 __all__ = [
     *("ENGINES", "WEIGHTS", "Identity", "Subject"),
-    *("engine_class", "open_subject", "windows_of"),
+    *("engine_class", "engine_for", "open_subject", "windows_of"),
 ]
 
 DEFAULT_TEXT = f"prose of the Python {sys.version_info.major}.{sys.version_info.minor} reference"
@@ -123,10 +123,11 @@ def open_subject(
     """A model by name or path, with ``tokens`` of text for calibration and as many to validate."""
     if weights not in WEIGHTS:
         raise ValueError(unknown("weights", weights, WEIGHTS))
-    chosen = engine_class(engine)
+    engine_class(engine)  # refused before a file is read
     require(window >= 2, f"window must be at least 2 tokens, not {window}")
     require(tokens >= window, f"{tokens} tokens are fewer than a window of {window}")
     original = _load(source)
+    chosen = engine_for(original, engine)
     words = default_text() if text is None else read_text(text)
     ids = _encoded(original, words)
     first, second = windows_of(len(ids), tokens, window)
@@ -188,11 +189,23 @@ def engine_class(name: str) -> type[Evaluation]:
     return TorchEvaluation
 
 
+def engine_for(model: Model, name: str) -> type[Evaluation]:
+    """The engine called ``name`` if it has the model's family; Gemma is computed by numpy."""
+    if model.config.model_type == "gemma3_text":
+        if name == "torch":
+            raise CommandError(
+                f"{model.name}: the engine torch has no Gemma; give --engine numpy, or a Hugging"
+                " Face folder and --device"
+            )
+        return Evaluation
+    return engine_class(name)
+
+
 def _load(source: str) -> Model:
     if source not in NAMES and not Path(source).exists():
         more = "or the path of a GGUF file or of a Hugging Face folder"
         raise ValueError(unknown("model", source, NAMES, more))
-    return load_model(source)
+    return load_model(source, gemma=True)
 
 
 def _encoded(model: Model, text: str) -> NDArray[np.int64]:
