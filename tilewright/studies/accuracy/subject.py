@@ -25,6 +25,7 @@ from tilewright.golden.llm.weights import quantised
 from tilewright.golden.params.block import require
 from tilewright.golden.params.names import unknown
 from tilewright.studies.accuracy.evaluations import Evaluations
+from tilewright.studies.accuracy.packaged import PACKAGED, packaged_path
 
 __all__ = [
     *("ENGINES", "WEIGHTS", "Identity", "Subject"),
@@ -202,9 +203,11 @@ def engine_for(model: Model, name: str) -> type[Evaluation]:
 
 
 def _load(source: str) -> Model:
+    if source in PACKAGED:
+        return load_model(packaged_path(source), gemma=True)
     if source not in NAMES and not Path(source).exists():
         more = "or the path of a GGUF file or of a Hugging Face folder"
-        raise ValueError(unknown("model", source, NAMES, more))
+        raise ValueError(unknown("model", source, (*NAMES, *PACKAGED), more))
     return load_model(source, gemma=True)
 
 
