@@ -64,14 +64,15 @@ def _matrix(plan: Plan, lines: Lines, matrix: Matrix, weights: Weights) -> Bytes
     p = plan.params
     size = lines.part(matrix, 1)[0] * p.line_bytes
     data = np.zeros((matrix.parts, size), np.uint8)
-    whole = halved(weights, p.group)
     for part in range(matrix.parts):
         first = part * matrix.part_tiles * matrix.columns
         outputs = slice(first, first + matrix.part_tiles * matrix.columns)
         if not matrix.tiles_of(part):
             continue
-        chosen = Weights(whole.fmt, whole.values[outputs], whole.scales[outputs], whole.group)
-        rows, scales = weight_rows(p, chosen)
+        chosen = Weights(
+            weights.fmt, weights.values[outputs], weights.scales[outputs], weights.group
+        )
+        rows, scales = weight_rows(p, halved(chosen, p.group))
         for line, memory, content in zip(
             lines.part(matrix, 0), (Memory.WEIGHTS, Memory.SCALES), (rows, scales), strict=True
         ):

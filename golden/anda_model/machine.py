@@ -4,7 +4,7 @@ Weights are unpacked once, whenever lines that hold them are first multiplied. B
 same activations are multiplied once. Vector operations are numpy's.
 """
 
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,8 @@ from tilewright.golden.harmonia_model.fast_vector import (
     reduced,
     table,
 )
+from tilewright.golden.machine.compiled import CompiledMachine, DecodedOnce
 from tilewright.golden.machine.instruction import works_on_scalars
-from tilewright.golden.machine.machine import Outcome
-from tilewright.golden.machine.stream import WORD_BYTES
 from tilewright.golden.params.anda_machine import FP16_ROWS, Counter, Memory, group_rows
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.machine import Error, Kind
@@ -49,17 +48,8 @@ class _Coming(NamedTuple):
         return self.memory is other.memory and not apart
 
 
-class _Instruction(Instruction):
-    """Words are decoded once."""
-
+class _Instruction(DecodedOnce, Instruction):
     KNOWN: ClassVar[dict[int, Any]] = {}
-
-    @classmethod
-    def decode(cls, word: int) -> Self | None:
-        if word not in cls.KNOWN:
-            cls.KNOWN[word] = super().decode(word)
-        found: Self | None = cls.KNOWN[word]
-        return found
 
 
 class _Unpacked(NamedTuple):
@@ -69,7 +59,7 @@ class _Unpacked(NamedTuple):
     scales: NDArray[np.float32]
 
 
-class ModelMachine(Machine):
+class ModelMachine(CompiledMachine, Machine):
     """One accelerator with a model's image; lines before ``lines.state`` do not change."""
 
     INSTRUCTION: ClassVar = _Instruction
@@ -80,18 +70,6 @@ class ModelMachine(Machine):
         self._coming: list[_Coming] = []
         self._weights: dict[tuple[int, int, int], _Unpacked] = {}
         self._judged: dict[tuple, Error] = {}
-
-    def run_stream(self, line: int) -> Outcome:
-        """Execute the program at ``line``; no program changes its own lines, so none is copied."""
-        each, code = self.params.line_instructions, self.external
-
-        def word(number: int) -> int | Error:
-            place, within = line + number // each, number % each * WORD_BYTES
-            if place >= len(code) or place in self.bad_lines:
-                return Error.BUS
-            return int.from_bytes(code[place, within : within + WORD_BYTES].tobytes(), "little")
-
-        return self._run(word, streamed=True)
 
     def _check(self, x: Instruction | None) -> Error:
         """What is right does not depend on a line, so most has been looked at before."""

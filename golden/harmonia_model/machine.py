@@ -8,7 +8,7 @@ else differs: memories, counters and traces are those of
 """
 
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,8 @@ from tilewright.golden.harmonia_model.fast_vector import (
 )
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import Plan
+from tilewright.golden.machine.compiled import CompiledMachine, DecodedOnce
 from tilewright.golden.machine.instruction import works_on_scalars
-from tilewright.golden.machine.machine import Outcome
-from tilewright.golden.machine.stream import WORD_BYTES
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
 from tilewright.golden.params.harmonia_machine import (
@@ -50,17 +49,8 @@ _SIMPLE = (*FUNCTIONS, Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY)
 _EXPONENT_MASK = np.uint8((1 << FP16.exponent_bits) - 1)
 
 
-class _Instruction(Instruction):
-    """Words are decoded once."""
-
+class _Instruction(DecodedOnce, Instruction):
     KNOWN: ClassVar[dict[int, Any]] = {}
-
-    @classmethod
-    def decode(cls, word: int) -> Self | None:
-        if word not in cls.KNOWN:
-            cls.KNOWN[word] = super().decode(word)
-        found: Self | None = cls.KNOWN[word]
-        return found
 
 
 class _Coming(NamedTuple):
@@ -77,7 +67,7 @@ class _Unpacked(NamedTuple):
     scales: Floats  # (groups, 1, columns)
 
 
-class ModelMachine(Machine):
+class ModelMachine(CompiledMachine, Machine):
     """The accelerator of a plan on a model's image."""
 
     INSTRUCTION: ClassVar = _Instruction
@@ -92,19 +82,6 @@ class ModelMachine(Machine):
         self._values: dict[tuple, Floats] = {}  # of activations, as they are now
         self._offsets: dict[bytes, NDArray[np.uint16]] = {}  # that windows have taught
         self._judged: dict[tuple[int, ...], Error] = {}
-
-    def run_stream(self, line: int) -> Outcome:
-        """Execute the program at ``line``; no program changes its own lines, so none is copied."""
-        each, code = self.params.line_instructions, self.external
-
-        def word(number: int) -> int | Error:
-            place, within = line + number // each, number % each * WORD_BYTES
-            if place >= len(code) or place in self.bad_lines:
-                return Error.BUS
-            return int.from_bytes(code[place, within : within + WORD_BYTES].tobytes(), "little")
-
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._run(word, streamed=True)
 
     def _check(self, x: Instruction | None) -> Error:
         """What is right does not depend on a line, so most has been looked at before."""

@@ -82,15 +82,16 @@ def _layer(layer: Layer, bits: int, group: int, *, dequantised: bool) -> Layer:
 
 def _by_rows(matrix: NDArray[np.float32], bits: int, group: int) -> Weights:
     """Integers of a matrix, some of its outputs at a time: the temporaries are several times it."""
-    step = max(1, _PIECE // matrix.shape[1])
-    rows = (matrix[k : k + step] for k in range(0, len(matrix), step))
-    pieces = [codes(part, group) if bits == 8 else quantise(part, 4, group) for part in rows]
-    return Weights(
-        pieces[0].fmt,
-        np.concatenate([piece.values for piece in pieces]),
-        np.concatenate([piece.scales for piece in pieces]),
-        group,
-    )
+    outputs, inputs = matrix.shape
+    values = np.empty((outputs, inputs), np.int8)
+    scales = np.empty((outputs, -(-inputs // group)), np.uint16)
+    step = max(1, _PIECE // inputs)
+    for first in range(0, outputs, step):
+        rows = slice(first, first + step)
+        part = matrix[rows]
+        piece = codes(part, group) if bits == 8 else quantise(part, 4, group)
+        values[rows], scales[rows] = piece.values, piece.scales
+    return Weights(_INT8 if bits == 8 else _INT4, values, scales, group)
 
 
 def halved(weights: Weights, group: int) -> Weights:

@@ -7,11 +7,12 @@ says, or that no part of the model asks for is refused: the result would not be 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.llm.lazy import LazyLayers
+from tilewright.golden.llm.lazy import LazyLayers, LazyRows
 from tilewright.golden.llm.model import Gemma, Layer, Linear, Model, ModelError, Norm
 from tilewright.golden.llm.tokenizer import Tokenizer
 from tilewright.golden.params.llm import LlmShape
@@ -46,6 +47,17 @@ class Names:
     after_feed: str = ""
 
 
+@dataclass(frozen=True)
+class Reader:
+    """Reads a tensor as floats: the whole, or rows of it where the file lets it."""
+
+    whole: Callable[[], NDArray]
+    rows: Callable[[slice], NDArray] | None = None
+
+    def __call__(self) -> NDArray:
+        return self.whole()
+
+
 class Tensors:
     """The tensors of a file, each read when it is taken; ``readers`` give float arrays."""
 
@@ -71,6 +83,22 @@ class Tensors:
             raise ModelError(f"{self.path}: tensor {name} has shape {values.shape}, not {shape}")
         return np.ascontiguousarray(values, np.float32)
 
+    def matrix(self, name: str, rows: int, columns: int, *, lazy: bool) -> Floats:
+        """A matrix; ``lazy``: its rows are read when they are asked for, if the file lets them."""
+        read = self._readers.get(name)
+        if not lazy or not isinstance(read, Reader) or read.rows is None:
+            return self.take(name, rows, columns)
+        self.claim(name)
+        some = read.rows
+
+        def floats(chosen: slice) -> Floats:
+            return np.ascontiguousarray(some(chosen), np.float32)
+
+        if floats(slice(0, 1)).shape != (1, columns):
+            return self.take(name, rows, columns)  # which says what is wrong
+        found: Any = LazyRows((rows, columns), floats)
+        return found  # type: ignore[no-any-return]
+
     def finish(self) -> None:
         for name in self._left:
             raise ModelError(f"{self.path}: tensor {name} has no place in this kind of model")
@@ -89,8 +117,8 @@ def assemble(
 ) -> Model:
     """The model; ``tied``: without a head of its own it uses the embedding.
 
-    The first ``position_offset`` rows of the learned positions stand for nothing. ``lazy``: layers
-    are read when they are asked for, every time.
+    The first ``position_offset`` rows of the learned positions stand for nothing. ``lazy``: layers,
+    and rows of embedding and head, are read when they are asked for, every time.
     """
     width, inner, keys = config.hidden_size, config.query_width, config.kv_width
 
@@ -135,10 +163,10 @@ def assemble(
             gemma=gemma(prefix, index) if config.model_type == "gemma3_text" else None,
         )
 
-    embedding = tensors.take(f"{names.embedding}.weight", config.vocab_size, width)
+    embedding = tensors.matrix(f"{names.embedding}.weight", config.vocab_size, width, lazy=lazy)
     head = embedding
     if f"{names.head}.weight" in tensors or not tied:
-        head = tensors.take(f"{names.head}.weight", config.vocab_size, width)
+        head = tensors.matrix(f"{names.head}.weight", config.vocab_size, width, lazy=lazy)
     positions = None
     if names.positions is not None:
         rows = config.max_position_embeddings + position_offset

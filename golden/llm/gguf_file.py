@@ -6,14 +6,13 @@ and Gemma 3 have them as they are here; the gains of Gemma's norms have the 1 in
 folders leave out.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.llm.assemble import GEMMA_PERIOD, Names, Tensors, assemble
+from tilewright.golden.llm.assemble import GEMMA_PERIOD, Names, Reader, Tensors, assemble
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
 from tilewright.golden.params.llm import LlmShape
@@ -45,7 +44,7 @@ NAMES = Names(
 
 
 def read_gguf(path: str | Path, *, lazy: bool = False) -> Model:
-    """The model of a file; ``lazy``: layers are read when they are asked for."""
+    """The model of a file; ``lazy``: layers and rows are read when they are asked for."""
     path = Path(path)
     fields, tensors = _open(path)
     architecture = fields.get("general.architecture")
@@ -132,31 +131,39 @@ def _gemma(window: int, layers: int) -> dict[str, Any]:
     return {**sliding, "layer_norms": 4, "query_norm": "head"}
 
 
-def _reader(path: Path, tensor: Any, config: LlmShape) -> Callable[[], NDArray]:
-    def read() -> NDArray:
+def _reader(path: Path, tensor: Any, config: LlmShape) -> Reader:
+    part = tensor.name.split(".")[-2]
+    turned = config.model_type == "llama" and part in (NAMES.query, NAMES.key)
+
+    def rows(chosen: slice) -> NDArray:
         from gguf.quants import dequantize
 
         try:
-            data = np.asarray(tensor.data)
+            data = np.asarray(tensor.data)[chosen]
             # In pieces: an embedding's temporaries would be several times as large as itself.
             first = dequantize(data[:_ROWS], tensor.tensor_type)
+            if len(data) <= _ROWS:
+                return first
             values = np.empty((len(data), *first.shape[1:]), first.dtype)
             values[:_ROWS] = first
             for start in range(_ROWS, len(data), _ROWS):
-                rows = slice(start, start + _ROWS)
-                values[rows] = dequantize(data[rows], tensor.tensor_type)
+                some = slice(start, start + _ROWS)
+                values[some] = dequantize(data[some], tensor.tensor_type)
         except NotImplementedError:
             kind = tensor.tensor_type.name
             raise ModelError(
                 f"{path}: tensor {tensor.name} is {kind}, which has no reader"
             ) from None
-        part = tensor.name.split(".")[-2]
-        if config.model_type == "llama" and part in (NAMES.query, NAMES.key):
-            pairs = values.reshape(-1, config.head_dim // 2, 2, *values.shape[1:])
-            return pairs.swapaxes(1, 2).reshape(values.shape)
         return values
 
-    return read
+    def read() -> NDArray:
+        values = rows(slice(None))
+        if not turned:
+            return values
+        pairs = values.reshape(-1, config.head_dim // 2, 2, *values.shape[1:])
+        return pairs.swapaxes(1, 2).reshape(values.shape)
+
+    return Reader(read, None if turned else rows)
 
 
 def _tokenizer(path: Path, fields: dict[str, Any]) -> Tokenizer | None:

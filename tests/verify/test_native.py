@@ -12,6 +12,7 @@ from tilewright.studies.runs.simulation import DEFAULT, NATIVE, Simulation
 from tilewright.verify.machine.accelerators import accelerator_of
 from tilewright.verify.native import NativeMemory, build_native, run_native
 from tilewright.verify.native.netlist import read_modules
+from tilewright.verify.native.paths import Paths
 from tilewright.verify.native.share import share_modules
 
 BLOCKS = ["anda:small", "harmonia:small"]
@@ -176,21 +177,74 @@ endmodule
 """
 
 
-def test_outputs_and_what_they_depend_on():
-    part = read_modules(VERILOG)["part"]
-    assert part.is_register("q") and not part.is_register("ready")
-    assert part.cone("ready") == ["ready = \\$1  | a[0]", "\\$1 = q == 4'h5"]
-    assert part.cone("early") is None
-    assert part.initial("q") == "4'd5"
+def test_wires_and_what_they_depend_on():
+    paths = Paths(read_modules(VERILOG))
+    depends = paths.inputs_of("part")
+    assert depends["ready"] == {"a"}
+    assert not depends["q"] and not depends["early"] and not depends["\\$1"]
 
 
-def test_only_modules_with_registers_are_shared(monkeypatch):
-    monkeypatch.setattr("tilewright.verify.native.share.LEAST_COPIES", 1)
+def test_a_module_is_cut_where_its_state_ends():
+    """Of what depends on inputs, the logic stays; the wires that it begins with are state."""
+    cut = Paths(read_modules(VERILOG)).cut("part")
+    assert [wire.name for wire in cut.state] == ["\\$1", "early", "q"]
+    assert cut.logic == ("ready = \\$1  | a[0]",)
+    assert not cut.within
+
+
+@pytest.mark.parametrize(
+    "ready",
+    [
+        "  reg [3:0] words [7:0];\n  assign ready = words[a];",
+        "  other o0 (\n    .x(a),\n    .y(ready)\n  );",
+    ],
+    ids=["a memory", "another module"],
+)
+def test_what_passes_through_state_is_not_cut(ready):
+    other = (
+        "module other(x, y);\n  input [3:0] x;\n  wire [3:0] x;\n  output y;\n  wire y;\n"
+        "  assign y = | x;\nendmodule\n"
+    )
+    changed = VERILOG.replace("  assign ready = \\$1  | a[0];", ready)
+    assert changed != VERILOG
+    paths = Paths(read_modules(changed + other))
+    assert paths.inputs_of("part")["ready"] == {"a"}
+    assert paths.cut("part") is None
+
+
+def test_stubs_in_the_place_of_modules(monkeypatch):
+    monkeypatch.setattr("tilewright.verify.native.share.LEAST_TEXT", 10**6)
+    stubbed, shared = share_modules(VERILOG, "top")
+    assert "q <= a" in stubbed and not shared
     monkeypatch.setattr("tilewright.verify.native.share.LEAST_TEXT", 1)
-    assert share_modules(VERILOG, "top") == (VERILOG, [])
-    fine = VERILOG.replace("  assign early = hidden;\n", "  assign early = ready;\n")
-    stubbed, (shared,) = share_modules(fine, "top")
-    assert shared.copies == 1
-    assert "shared0_rise(copy, {a }, after);" in stubbed
-    assert "registers = {4'd5}" in stubbed
+    stubbed, (shared,) = share_modules(VERILOG, "top")
+    assert "if (shared0_rise(copy, a , after0, after1, after2)) begin" in stubbed
+    assert "assign ready = \\$1  | a[0];" in stubbed
     assert "q <= a" in shared.verilog and "q <= a" not in stubbed
+    assert "module part(clk, a, ready, early, q, \\$1 );" in shared.verilog
+    assert (shared.inputs, shared.outputs) == (1, 3)
+    assert "same &= take(m.in0, in0);" in shared.glue
+
+
+def test_what_is_shared_may_share(monkeypatch):
+    """A module within a shared one is a model of its own too, with the same stub everywhere."""
+    monkeypatch.setattr("tilewright.verify.native.share.LEAST_TEXT", 1)
+    outer = """module outer(clk, a, q);
+  input clk;
+  wire clk;
+  input [3:0] a;
+  wire [3:0] a;
+  output [3:0] q;
+  wire [3:0] q;
+  part p0 (
+    .clk(clk),
+    .a(a),
+    .q(q)
+  );
+endmodule
+
+"""
+    design = VERILOG.replace("  part p0 (\n    .clk(clk)\n", "  outer o0 (\n    .clk(clk)\n")
+    stubbed, (first, second) = share_modules(design + outer, "top")
+    assert "shared0_rise" in stubbed and "shared1_rise" not in stubbed
+    assert "shared1_rise" in first.verilog and "q <= a" in second.verilog

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tracemalloc
 from dataclasses import replace
 
 import gguf
@@ -88,6 +89,28 @@ def test_gguf_gives_the_model_that_was_written(tmp_path):
     assert read.tokenizer is None
     assert np.array_equal(read.layers[1].key.weight, model.layers[1].key.weight)
     assert np.array_equal(logits(read, TOKENS), logits(model, TOKENS))
+
+
+def test_rows_of_an_embedding_are_read_when_they_are_asked_for(tmp_path):
+    """A lazy model holds no embedding in memory, and is the same model."""
+    shape = replace(tiny_model("llama").config, vocab_size=20_000)
+    file = write_gguf(
+        tmp_path / "m.gguf", tiny_model(config=shape), kind=gguf.GGMLQuantizationType.Q8_0
+    )
+    tracemalloc.start()
+    try:
+        read = load_model(file, lazy=True)
+        some = read.embedding[5_000:5_100]
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    whole = load_model(file)
+    assert most < whole.embedding.nbytes / 4
+    assert read.head is read.embedding
+    assert len(read.embedding) == 20_000
+    assert np.array_equal(some, whole.embedding[5_000:5_100])
+    assert np.array_equal(read.embedding[[3, 7]], whole.embedding[[3, 7]])
+    assert np.array_equal(logits(read, TOKENS), logits(whole, TOKENS))
 
 
 def qwen_model():

@@ -27,6 +27,7 @@ from tilewright.studies.compiled.folder import (
     TOKENIZER,
     instruction_set,
     sha256,
+    sha256_of_file,
 )
 from tilewright.studies.compiled.image_file import ImageFile, save_halves
 from tilewright.studies.compiled.recipes import (
@@ -216,7 +217,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
             )
             if hasattr(lines, name)
         },
-        "files": {name: sha256((folder / name).read_bytes()) for name in files},
+        "files": {name: sha256_of_file(folder / name) for name in files},
         "steps": steps,
         "heads": heads,
         "tensors": image.tensors,

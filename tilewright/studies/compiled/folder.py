@@ -26,7 +26,7 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.vector import Operation
 from tilewright.studies.compiled.systems import System, system_of
 
-__all__ = ["FORMAT", "ModelFolder", "instruction_set", "open_folder", "sha256"]
+__all__ = ["FORMAT", "ModelFolder", "instruction_set", "open_folder", "sha256", "sha256_of_file"]
 
 FORMAT = 2  # of the manifest
 IMAGE, MANIFEST, EMBEDDING = "image.bin", "manifest.json", "embedding.npy"
@@ -36,6 +36,12 @@ TOKENIZER, LISTING = "tokenizer.json", "listing.txt"
 def sha256(data: Any) -> str:
     """The hash of bytes or of an array's memory, as the manifest has it."""
     return hashlib.sha256(data).hexdigest()
+
+
+def sha256_of_file(path: Path) -> str:
+    """The same of a file, which is not read as a whole."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def instruction_set(system: System) -> str:
@@ -113,7 +119,7 @@ class ModelFolder:
                     " compile the model again"
                 )
         for name, digest in self.manifest["files"].items():
-            if sha256((self.path / name).read_bytes()) != digest:
+            if sha256_of_file(self.path / name) != digest:
                 raise CommandError(
                     f"{self.path / name} differs from its hash in {MANIFEST}; compile the model"
                     " again"

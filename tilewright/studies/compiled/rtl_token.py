@@ -1,15 +1,18 @@
-"""One whole token of a language model on the emitted Verilog of Harmonia: a record.
+"""Whole tokens of a language model on the emitted Verilog of an accelerator: a record of each.
 
 All layers and the vocabulary head run on the simulated accelerator at the paper's size; memory,
-counters and cycles must be golden's, or there is no record. To make it again, which takes minutes
+counters and cycles must be golden's, or there is no record. To make one again, which takes minutes
 to build the simulation and minutes to run it:
 
-    python -m tilewright.studies.compiled.rtl_token
+    python -m tilewright.studies.compiled.rtl_token [harmonia|anda]...
 """
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilewright.golden.params.block import require
 from tilewright.studies.compiled.compiling import Options, compiled_folder
 from tilewright.studies.compiled.folder import open_folder, sha256
 from tilewright.studies.compiled.on_rtl import RtlRunner
@@ -18,16 +21,26 @@ from tilewright.studies.compiled.session import Session
 from tilewright.studies.measured import write_measured
 from tilewright.verify.simulators import require_simulator
 
-__all__ = ["RECORD", "RtlToken", "run_token"]
+__all__ = ["CASES", "MODEL", "Case", "RtlToken", "record_name", "run_tokens"]
 
-RECORD = "harmonia_token"
-MODEL, TARGET = "smollm2", "harmonia"
-PROMPT = "The capital of France is"
+MODEL = "smollm2"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What runs on an accelerator."""
+
+    prompt: str
+    tokens: int  # that are generated; all but the first are single decode steps
+
+
+# Anda passes the tokens of a prompt one by one, so its prompt is a single token, which is decoded.
+CASES = {"harmonia": Case("The capital of France is", 2), "anda": Case("The", 1)}
 
 
 @dataclass(frozen=True)
 class RtlToken:
-    """What one token took on the Verilog; everything but the last three is golden's too."""
+    """What tokens took on the Verilog; everything but the last three is golden's too."""
 
     model: str
     block: str
@@ -45,21 +58,21 @@ class RtlToken:
     seconds: float  # of the simulation
 
 
-def run_token(folder: Path, prompt: str) -> RtlToken:
-    """Run ``prompt`` and the head of a compiled model on golden and on the Verilog of its block.
+def run_tokens(folder: Path, case: Case) -> RtlToken:
+    """Run a compiled model on golden and on the Verilog of its block.
 
     What differs between the two raises ``CheckError``.
     """
     compiled = open_folder(folder)
-    session = Session(compiled, prompt, rtl=True)
+    session = Session(compiled, case.prompt, rtl=True)
     runner = session.runner
     assert isinstance(runner, RtlRunner)
     before = sha256(runner.memory)
-    done = session.generate(1)
+    done = session.generate(case.tokens)
     return RtlToken(
         model=done.model,
         block=done.block,
-        prompt=prompt,
+        prompt=case.prompt,
         prompt_tokens=done.prompt,
         text=done.text,
         layers=compiled.plan.config.num_hidden_layers,
@@ -74,11 +87,18 @@ def run_token(folder: Path, prompt: str) -> RtlToken:
     )
 
 
-def main() -> None:
-    folder = compiled_folder(MODEL, Options(target=TARGET))
-    command = "python -m tilewright.studies.compiled.rtl_token"
-    write_measured(RECORD, {"command": command, **vars(run_token(folder, PROMPT))})
+def record_name(target: str) -> str:
+    return f"{target}_token"
+
+
+def main(targets: Sequence[str]) -> None:
+    for target in targets:
+        require(target in CASES, f"an accelerator is one of {', '.join(CASES)}, not {target!r}")
+    for target in targets or CASES:
+        found = run_tokens(compiled_folder(MODEL, Options(target=target)), CASES[target])
+        command = f"python -m tilewright.studies.compiled.rtl_token {target}"
+        write_measured(record_name(target), {"command": command, **vars(found)})
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

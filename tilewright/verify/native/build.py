@@ -38,12 +38,15 @@ VERILATOR_FLAGS = (
     *("-Wno-lint", "-Wno-UNOPTFLAT"),  # the lint session has its own run, with -Wall
 )
 DEFINES = ("-DVM_TRACE=0", "-DVM_COVERAGE=0", "-DVM_SC=0")
-# Shared modules are little code that runs often. Smaller designs are built soonest without.
+# Most shared modules are little code that runs often; what is long takes GCC minutes with -O2.
+# Smaller designs are built soonest without.
 OPTIMIZE, OPTIMIZE_SHARED = "-O1", "-O2"
-LARGE = 1_500_000  # characters of Verilog, stubs and all else
+LARGE = 700_000  # characters of Verilog of the top, stubs and all else
+LONG = 200_000  # of a shared module
+UNIT_BYTES = 1_500_000  # of C++ that are compiled as one file
 SLOW = "__Slow"  # in the names of files whose functions run once
 # Memories begin with zeros anyhow; Verilator would unroll these lines for every copy.
-_ZEROS = re.compile(r"^ *\w+\[\d+\] = \d+'h0+;\n", re.MULTILINE)
+_ZEROS = re.compile(r"^ *\w+\[\d+\] = \d+'[dh]0+;\n", re.MULTILINE)
 _EDGE = "always @(posedge clk)"
 _BOTH_EDGES = "always @(posedge clk, negedge clk)"
 
@@ -70,7 +73,8 @@ def build_native(block: str, *, threads: int = 1) -> NativeModel:
     models = {"top": (top, verilog, OPTIMIZE if large else "-O0")}
     for module in shared:
         text = module.verilog.replace(_EDGE, _BOTH_EDGES)
-        models[module.name] = (module.name, text, OPTIMIZE_SHARED if large else "-O0")
+        level = OPTIMIZE if len(text) >= LONG else OPTIMIZE_SHARED
+        models[module.name] = (module.name, text, level if large else "-O0")
     glue = {module.name: module.glue for module in shared}
     threading = ("--threads", str(threads), "--threads-dpi", "all") if threads > 1 else ()
     ingredients = [
@@ -109,11 +113,10 @@ def _make(
     for name, text in glue.items():
         (objects / f"{name}_glue.cpp").write_text(text)
     include = [f"-I{verilator.root}/include", f"-I{verilator.root}/include/vltstd", "-I."]
-    sources = sorted(objects.glob("*.cpp"), key=lambda s: -s.stat().st_size)
     flags = [*BASE_FLAGS, *DEFINES, *include]
+    units = _units(objects, models)
     commands: list[list[str | Path]] = [
-        [compiler, *flags, _level(s.name, models), "-c", s.name, "-o", f"{s.stem}.o"]
-        for s in sources
+        [compiler, *flags, level, "-c", f"{name}.cpp", "-o", f"{name}.o"] for name, level in units
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         runtime = [pool.submit(runtime_object, verilator, compiler, name) for name in RUNTIME]
@@ -125,7 +128,7 @@ def _make(
         compiler,
         "-o",
         "../sim",
-        *(f"{s.stem}.o" for s in sources),
+        *(f"{name}.o" for name, _ in units),
         *made,
         "-pthread",
     ]
@@ -134,9 +137,33 @@ def _make(
     (folder / "seconds").write_text(f"{time.perf_counter() - start:.1f}")
 
 
-def _level(source: str, models: dict[str, tuple[str, str, str]]) -> str:
-    """How far the compiler optimises a file."""
-    if SLOW in source:
-        return "-O0"
-    model = re.match("V(top|shared[0-9]+)", source)
-    return models[model[1]][2] if model else OPTIMIZE_SHARED
+def _units(objects: Path, models: dict[str, tuple[str, str, str]]) -> list[tuple[str, str]]:
+    """What is compiled, the longest first: names, and how far each is optimised.
+
+    Sources that are compiled alike are one unit, up to a size: each would read all headers again.
+    """
+    together: dict[tuple[str, str], list[Path]] = {}
+    for source in sorted(objects.glob("*.cpp")):
+        model = re.match("V?(top|shared[0-9]+)", source.name)
+        level = models[model[1]][2] if model else OPTIMIZE_SHARED
+        if SLOW in source.name or models["top"][2] == "-O0":
+            level = "-O0"
+        kind = model[1] if model and level != "-O0" else "the rest"
+        sources = together.setdefault((kind, level), [])
+        sources.append(source)
+    units = []
+    for (_, level), sources in together.items():
+        size, part = 0, list[Path]()
+        for source in sources:
+            if part and size + source.stat().st_size > UNIT_BYTES:
+                units.append((size, part, level))
+                size, part = 0, []
+            size += source.stat().st_size
+            part.append(source)
+        units.append((size, part, level))
+    named = []
+    for number, (_, part, level) in enumerate(sorted(units, key=lambda unit: -unit[0])):
+        text = "".join(f'#include "{source.name}"\n' for source in part)
+        (objects / f"unit{number}.cpp").write_text(text)
+        named.append((f"unit{number}", level))
+    return named

@@ -1,6 +1,7 @@
-"""Modules of emitted Verilog, as text: their ports, their instances, what their outputs depend on.
+"""Modules of emitted Verilog, as text: their ports, their instances, what their wires depend on.
 
-Read as Yosys writes it: one statement a line, a declaration for every wire.
+Read as Yosys writes it: one statement a line, a declaration for every wire, and no logic but in
+``assign``. A wire counts as a whole: one bit of it that depends on an input lets all of it depend.
 """
 
 import re
@@ -8,23 +9,53 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["Module", "Wire", "read_modules"]
+__all__ = ["Assignment", "Instance", "Module", "Wire", "names_in", "read_modules"]
 
 _MODULE = re.compile(r"^module (\\\S+|\w+) ?\(.*?^endmodule\n", re.DOTALL | re.MULTILINE)
-_PORT = re.compile(r"^  (input|output) (?:\[(\d+):0\] )?(\\\S+|\w+) ?;", re.MULTILINE)
-_ASSIGN = re.compile(r"^  assign (\\\S+|\w+) +?= (.*);$", re.MULTILINE)
-_INSTANCE = re.compile(r"^  (\\\S+|\w+) +(?:\\\S+|\w+) +\($", re.MULTILINE)
-_CONSTANT = re.compile(r"\d+'[bdh][0-9a-f]+")
+_RANGE = r"(signed )?(?:\[(\d+):0\] )?"
+_PORT = re.compile(rf"^  (input|output) {_RANGE}(\\\S+|\w+) ?;", re.MULTILINE)
+_DECLARED = re.compile(rf"^  (?:wire|reg) {_RANGE}(\\\S+|\w+) *(\[.*\])?;", re.MULTILINE)
+_ASSIGN = re.compile(r"^  assign (.*?) += (.*);$", re.MULTILINE)
+_INSTANCE = re.compile(r"^  (\\\S+|\w+) +(?:\\\S+|\w+) +\(\n((?:    \..*\n)*)  \);$", re.MULTILINE)
+_CONNECTION = re.compile(r"^    \.(\\\S+|\w+) ?\((.*)\),?$", re.MULTILINE)
+_NO_NAME = re.compile(r"\d+'s?[bdh][0-9a-fxz]+|\$(?:un)?signed")  # constants, functions
 _NAME = re.compile(r"\\\S+|[A-Za-z_]\w*")
+
+
+def names_in(expression: str) -> set[str]:
+    """All wires that an expression has."""
+    return set(_NAME.findall(_NO_NAME.sub("", expression)))
 
 
 @dataclass(frozen=True)
 class Wire:
-    """A port."""
+    """A port, or a wire that becomes one."""
 
     name: str  # as it is written, with a backslash where it needs one
     bits: int
-    output: bool
+    signed: bool = False
+    output: bool = True
+
+    def declared(self, kind: str) -> str:
+        """``kind`` is wire, input or output."""
+        return f"  {kind} {'signed ' * self.signed}[{self.bits - 1}:0] {self.name} ;"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """``assign text;``"""
+
+    text: str
+    to: frozenset[str]
+    of: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A module in another."""
+
+    module: str
+    ports: dict[str, frozenset[str]]  # names that each is connected to
 
 
 @dataclass(frozen=True)
@@ -37,51 +68,63 @@ class Module:
     @cached_property
     def ports(self) -> list[Wire]:
         return [
-            Wire(name, int(high or 0) + 1, kind == "output")
-            for kind, high, name in _PORT.findall(self.text)
+            Wire(name, int(high or 0) + 1, bool(signed), kind == "output")
+            for kind, signed, high, name in _PORT.findall(self.text)
         ]
+
+    @cached_property
+    def inputs(self) -> frozenset[str]:
+        return frozenset(p.name for p in self.ports if not p.output)
 
     @cached_property
     def instances(self) -> Counter[str]:
         """By module."""
-        return Counter(_INSTANCE.findall(self.text))
-
-    def is_register(self, name: str) -> bool:
-        return re.search(rf"^  reg .*{re.escape(name)} ?;", self.text, re.MULTILINE) is not None
-
-    def declaration(self, name: str) -> str:
-        """The line that declares a wire."""
-        found = re.search(rf"^  wire .*{re.escape(name)} ?;", self.text, re.MULTILINE)
-        assert found is not None, name
-        return found[0]
-
-    def initial(self, name: str) -> str | None:
-        """What a register begins with."""
-        found = re.search(rf"^  initial {re.escape(name)} ?= (.*);", self.text, re.MULTILINE)
-        return found and found[1]
-
-    def cone(self, output: str) -> list[str] | None:
-        """Assignments that give ``output`` from inputs and from outputs that are registers.
-
-        None where other registers or instances have a part in it.
-        """
-        ends = {p.name for p in self.ports if not p.output or self.is_register(p.name)}
-        found: dict[str, str] = {}
-        open_names = [output]
-        while open_names:
-            name = open_names.pop()
-            if name in ends or name in found:
-                continue
-            expression = self._assigned.get(name)
-            if expression is None:
-                return None
-            found[name] = expression
-            open_names += _NAME.findall(_CONSTANT.sub("", expression))
-        return [f"{name} = {expression}" for name, expression in found.items()]
+        return Counter(child.module for child in self.children)
 
     @cached_property
-    def _assigned(self) -> dict[str, str]:
-        return dict(_ASSIGN.findall(self.text))
+    def children(self) -> list[Instance]:
+        return [
+            Instance(
+                module, {port: frozenset(names_in(e)) for port, e in _CONNECTION.findall(ports)}
+            )
+            for module, ports in _INSTANCE.findall(self.text)
+        ]
+
+    @cached_property
+    def assignments(self) -> list[Assignment]:
+        return [
+            Assignment(f"{to} = {of}", frozenset(names_in(to)), frozenset(names_in(of)))
+            for to, of in _ASSIGN.findall(self.text)
+        ]
+
+    @cached_property
+    def assigned(self) -> dict[str, list[Assignment]]:
+        """What each wire is assigned, in parts or as a whole."""
+        found: dict[str, list[Assignment]] = {}
+        for assignment in self.assignments:
+            for name in assignment.to:
+                found.setdefault(name, []).append(assignment)
+        return found
+
+    @cached_property
+    def wires(self) -> dict[str, Wire]:
+        """Every wire and register that is no memory, by name."""
+        return {
+            name: Wire(name, int(high or 0) + 1, bool(signed))
+            for signed, high, name, memory in _DECLARED.findall(self.text)
+            if not memory
+        }
+
+    @cached_property
+    def memories(self) -> frozenset[str]:
+        return frozenset(name for _, _, name, memory in _DECLARED.findall(self.text) if memory)
+
+    def with_outputs(self, wires: list[Wire]) -> str:
+        """Its text with ``wires`` as outputs too."""
+        head, _, rest = self.text.partition(");\n")
+        added = "".join(f", {wire.name} " for wire in wires)
+        lines = "".join(f"{wire.declared('output')}\n" for wire in wires)
+        return f"{head}{added});\n{lines}{rest}"
 
 
 def read_modules(verilog: str) -> dict[str, Module]:

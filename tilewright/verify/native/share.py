@@ -1,185 +1,185 @@
-"""Modules of which a design has many copies: translated once, and called for each of them.
+"""Modules of a design that are models of their own: translated once, and called for each copy.
 
 Verilator writes the logic of every copy anew. An array of PEs is then more code than the processor
-has room for near it, and takes most of an hour to compile. A module whose outputs are registers
-needs no more than a call at the edge of the clock, so it can be a model of its own: what remains
-in its place is a stub that makes this call through DPI (``src/shared.h``).
+has room for near it, and takes most of an hour to compile. So a module of which there are many
+copies becomes a model of its own, and so does a large one, because a model whose inputs and state
+do not change need not be evaluated (``src/shared.h``). In its place is a stub that calls the model
+at the edge of the clock, through DPI, and takes from it what changes there alone; what depends on
+inputs within a cycle is logic of the stub (``paths.py``). A shared module may have shared ones.
 """
 
 import re
 from collections import Counter
 from dataclasses import dataclass
 
-from tilewright.verify.native.netlist import Module, read_modules
+from tilewright.verify.native.netlist import Module, Wire, read_modules
+from tilewright.verify.native.paths import Cut, Paths
 
 __all__ = ["Shared", "share_modules"]
 
 LEAST_COPIES = 4
 LEAST_TEXT = 100_000  # characters of all copies: below, a call costs more than it saves
-_EDGE = re.compile(r"always @\((.*?)\)")
+LEAST_PER_BIT = 20  # characters for each bit of the ports of a module that is there once
+_EDGE = re.compile(r"always @\s*(\*|\(.*?\))")
+_RISING = "(posedge clk)"
 
 
 @dataclass(frozen=True)
 class Shared:
-    """A module that is a model of its own, with one input and one output for all its ports."""
+    """A module that is a model of its own, with ports in0, in1, ... and out0, out1, ..."""
 
     name: str  # of the model
     verilog: str
-    copies: int
+    inputs: int
+    outputs: int
 
     @property
     def glue(self) -> str:
         """C++ that the stub calls."""
         model = f"V{self.name}"
         copy = f"Shared<{model}, {model}___024root>"
+        ins = "".join(f", const svBitVecVal* in{k}" for k in range(self.inputs))
+        outs = [f"svBitVecVal* out{k}" for k in range(self.outputs)]
+        take = "".join(f"\n    same &= take(m.in{k}, in{k});" for k in range(self.inputs))
+        give = "".join(f"\n    give(m.out{k}, out{k});" for k in range(self.outputs))
         return f"""// Written by tilewright.verify.native.share.
 #include "shared.h"
 #include "svdpi.h"
 #include "{model}.h"
 #include "{model}___024root.h"
-extern "C" void* {self.name}_make() {{ return new {copy}; }}
-extern "C" void {self.name}_rise(void* copy, const svBitVecVal* in, svBitVecVal* out) {{
-    static_cast<{copy}*>(copy)->rise(in, out);
+extern "C" void* {self.name}_make({", ".join(outs)}) {{
+    auto* copy = new {copy};
+    auto& m = copy->model();
+    m.eval();{give}
+    return copy;
+}}
+extern "C" svBit {self.name}_rise(void* which{ins}, {", ".join(outs)}) {{
+    auto& copy = *static_cast<{copy}*>(which);
+    auto& m = copy.model();
+    bool same = true;{take}
+    if (!copy.rise(same)) return 0;{give}
+    return 1;
 }}
 """
 
 
 def share_modules(verilog: str, top: str) -> tuple[str, list[Shared]]:
     """``verilog`` with stubs for what is shared, and the modules that they call."""
-    modules = read_modules(verilog)
-    copies = _count(modules, top)
-    found: dict[str, Shared] = {}
-    inside: set[str] = set()  # of modules that are shared already
-
-    def visit(name: str) -> None:
-        module = modules[name]
-        for child in module.instances:
-            if child not in modules or child in found or child in inside:
-                continue
-            below = _below(modules, child)
-            text = "\n".join(modules[n].text for n in below)
-            many = copies[child] >= LEAST_COPIES and copies[child] * len(text) >= LEAST_TEXT
-            if many and _can_share(modules[child], text):
-                model = f"shared{len(found)}"
-                wrapped = f"{text}\n{_wrapper(modules[child], model)}"
-                found[child] = Shared(model, wrapped, copies[child])
-                inside.update(below)
-            else:
-                visit(child)
-
-    visit(top)
-    for name, shared in found.items():
-        verilog = verilog.replace(modules[name].text, _stub(modules[name], shared.name))
-    return verilog, list(found.values())
+    sharing = _Sharing(read_modules(verilog))
+    return sharing.text_of(top), [shared for _, shared in sharing.found.values()]
 
 
-def _count(modules: dict[str, Module], top: str) -> Counter[str]:
-    """How often each module is in the whole design."""
-    total: Counter[str] = Counter()
+class _Sharing:
+    def __init__(self, modules: dict[str, Module]):
+        self._modules, self._paths = modules, Paths(modules)
+        self.found: dict[str, tuple[str, Shared]] = {}  # stub and model, by module
 
-    def add(name: str, times: int) -> None:
-        total[name] += times
-        for child, count in modules[name].instances.items():
-            if child in modules:
-                add(child, times * count)
+    def text_of(self, top: str, extra: tuple[Wire, ...] = ()) -> str:
+        """Verilog of ``top``, with ``extra`` as outputs, and of what is in it."""
+        copies, texts = self._count(top), dict[str, str]()
 
-    add(top, 1)
-    return total
+        def visit(name: str) -> None:
+            for child in self._modules[name].instances:
+                if child not in self._modules or child in texts:
+                    continue
+                cut = self._worth(child, copies[child])
+                if cut:
+                    texts[child] = self._share(child, cut)
+                else:
+                    texts[child] = self._modules[child].text
+                    visit(child)
+
+        texts[top] = self._modules[top].with_outputs(list(extra))
+        visit(top)
+        return "\n".join(texts.values())
+
+    def _share(self, name: str, cut: Cut) -> str:
+        """The stub of a module."""
+        if name not in self.found:
+            module, model = self._modules[name], f"shared{len(self.found)}"
+            inputs, outputs = _inputs(module), cut.state
+            stub = _stub(module, cut, model)
+            self.found[name] = stub, Shared(model, "", len(inputs), len(outputs))  # its name
+            ports = {p.name for p in module.ports}
+            extra = tuple(wire for wire in outputs if wire.name not in ports)
+            text = f"{self.text_of(name, extra)}\n{_wrapper(module, cut, model)}"
+            self.found[name] = stub, Shared(model, text, len(inputs), len(outputs))
+        return self.found[name][0]
+
+    def _worth(self, name: str, copies: int) -> Cut | None:
+        """How a module is cut, where it can be shared and is worth it."""
+        size = sum(len(self._modules[n].text) * k for n, k in self._count(name).items())
+        bits = sum(port.bits for port in self._modules[name].ports)
+        many = copies >= LEAST_COPIES and copies * size >= LEAST_TEXT
+        alone = size >= max(LEAST_TEXT, LEAST_PER_BIT * bits)
+        if not many and not alone:
+            return None
+        edges = {e for n in self._count(name) for e in _EDGE.findall(self._modules[n].text)}
+        cut = self._paths.cut(name) if edges == {_RISING} else None
+        return cut if cut is not None and cut.state and _inputs(self._modules[name]) else None
+
+    def _count(self, top: str) -> Counter[str]:
+        """How often each module is in ``top``, itself once."""
+        total: Counter[str] = Counter()
+
+        def add(name: str, times: int) -> None:
+            total[name] += times
+            for child, count in self._modules[name].instances.items():
+                if child in self._modules:
+                    add(child, times * count)
+
+        add(top, 1)
+        return total
 
 
-def _below(modules: dict[str, Module], name: str) -> list[str]:
-    """``name`` and every module in it."""
-    found: list[str] = []
-
-    def add(name: str) -> None:
-        if name not in found:
-            found.append(name)
-            for child in modules[name].instances:
-                if child in modules:
-                    add(child)
-
-    add(name)
-    return found
+def _inputs(module: Module) -> list[Wire]:
+    return [p for p in module.ports if not p.output and p.name != "clk"]
 
 
-def _can_share(module: Module, text: str) -> bool:
-    """Whether a call at the rising edge is all that it needs."""
-    edges = set(_EDGE.findall(text))
-    return edges == {"posedge clk"} and all(
-        module.is_register(p.name) or module.cone(p.name) is not None
-        for p in module.ports
-        if p.output
+def _wrapper(module: Module, cut: Cut, model: str) -> str:
+    """A module whose ports have names that C++ has too."""
+    ins, outs = _inputs(module), cut.state
+    ports = [
+        "input clk",
+        *(f"input [{wire.bits - 1}:0] in{k}" for k, wire in enumerate(ins)),
+        *(f"output [{wire.bits - 1}:0] out{k}" for k, wire in enumerate(outs)),
+    ]
+    connected = [
+        ".clk(clk)",
+        *(f".{wire.name} (in{k})" for k, wire in enumerate(ins)),
+        *(f".{wire.name} (out{k})" for k, wire in enumerate(outs)),
+    ]
+    return (
+        f"module {model}({', '.join(ports)});\n"
+        f"  {module.name} inner ({', '.join(connected)});\n"
+        "endmodule\n"
     )
 
 
-def _inputs(module: Module) -> list[tuple[str, int]]:
-    return [(p.name, p.bits) for p in module.ports if not p.output and p.name != "clk"]
-
-
-def _registers(module: Module) -> list[tuple[str, int]]:
-    return [(p.name, p.bits) for p in module.ports if p.output and module.is_register(p.name)]
-
-
-def _joined(parts: list[tuple[str, int]]) -> str:
-    return "{" + ", ".join(f"{name} " for name, _ in parts) + "}"
-
-
-def _bits(parts: list[tuple[str, int]]) -> int:
-    return sum(bits for _, bits in parts)
-
-
-def _wrapper(module: Module, model: str) -> str:
-    """A module with all inputs in one port, and all registers in another.
-
-    Its clock is taken at both edges, so that a cycle is one evaluation.
-    """
-    ins, outs = _inputs(module), _registers(module)
-    names = [name for name, _ in (*ins, *outs)]
-    return "\n".join(
-        [
-            f"module {model}(input clk, input [{_bits(ins) - 1}:0] in,"
-            f" output [{_bits(outs) - 1}:0] out);",
-            *(f"  wire [{bits - 1}:0] {name} ;" for name, bits in (*ins, *outs)),
-            f"  assign {_joined(ins)} = in;",
-            f"  assign out = {_joined(outs)};",
-            f"  {module.name} inner (.clk(clk), {', '.join(f'.{n} ({n} )' for n in names)});",
-            "endmodule\n",
-        ]
-    )
-
-
-def _stub(module: Module, model: str) -> str:
+def _stub(module: Module, cut: Cut, model: str) -> str:
     """What remains in the place of the module: the same ports, and a call at every rising edge."""
-    ins, outs = _inputs(module), _registers(module)
-    wide_in, wide_out = _bits(ins) - 1, _bits(outs) - 1
-    assigned = [
-        statement
-        for p in module.ports
-        if p.output and not module.is_register(p.name)
-        for statement in module.cone(p.name) or []
-    ]
+    ins, outs = _inputs(module), cut.state
     ports = {p.name for p in module.ports}
-    inner = [name for s in assigned if (name := s.partition(" = ")[0]) not in ports]
-    starts = [module.initial(name) or f"{bits}'d0" for name, bits in outs]
-    declared = [
-        f"  {'output' if p.output else 'input'} [{p.bits - 1}:0] {p.name} ;" for p in module.ports
-    ]
+    arguments = "".join(f", input bit [{w.bits - 1}:0] in{k}" for k, w in enumerate(ins))
+    results = [f"output bit [{w.bits - 1}:0] out{k}" for k, w in enumerate(outs)]
+    given = "".join(f", {wire.name} " for wire in ins)
+    after = ", ".join(f"after{k}" for k in range(len(outs)))
     lines = [
-        module.text.partition("\n")[0],
-        *declared,
-        f'  import "DPI-C" function chandle {model}_make();',
-        f'  import "DPI-C" function void {model}_rise(input chandle copy,'
-        f" input bit [{wide_in}:0] in, output bit [{wide_out}:0] out);",
+        module.text.partition(");\n")[0] + ");",
+        *(p.declared("output" if p.output else "input") for p in module.ports),
+        *(w.declared("wire") for w in (*outs, *cut.within) if w.name not in ports),
+        f'  import "DPI-C" function chandle {model}_make({", ".join(results)});',
+        f'  import "DPI-C" function bit {model}_rise(input chandle copy{arguments},'
+        f" {', '.join(results)});",
         "  chandle copy;",
-        f"  bit [{wide_out}:0] registers, after;",
-        f"  initial begin copy = {model}_make(); registers = {{{', '.join(starts)}}}; end",
-        "  always @(posedge clk) begin",
-        f"    {model}_rise(copy, {_joined(ins)}, after);",
-        "    registers <= after;",
-        "  end",
-        f"  assign {_joined(outs)} = registers;",
-        *(module.declaration(name) for name in dict.fromkeys(inner)),
-        *dict.fromkeys(f"  assign {statement};" for statement in assigned),
+        *(f"  bit [{w.bits - 1}:0] state{k}, after{k};" for k, w in enumerate(outs)),
+        f"  initial copy = {model}_make({', '.join(f'state{k}' for k in range(len(outs)))});",
+        "  always @(posedge clk)",
+        f"    if ({model}_rise(copy{given}, {after})) begin",
+        *(f"      state{k} <= after{k};" for k in range(len(outs))),
+        "    end",
+        *(f"  assign {wire.name}  = state{k};" for k, wire in enumerate(outs)),
+        *(f"  assign {statement};" for statement in cut.logic),
         "endmodule\n",
     ]
     return "\n".join(lines)

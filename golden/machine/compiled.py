@@ -1,0 +1,41 @@
+"""What accelerators that run the programs of whole models have in common: nothing is done twice."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.golden.machine.machine import BaseMachine, Outcome
+from tilewright.golden.machine.stream import WORD_BYTES
+from tilewright.golden.params.machine import Error
+
+__all__ = ["CompiledMachine", "DecodedOnce"]
+
+
+class DecodedOnce(BaseInstruction):
+    """Words are decoded once; beside an accelerator's own instruction, and before it."""
+
+    KNOWN: ClassVar[dict[int, Any]]  # one for each accelerator
+
+    @classmethod
+    def decode(cls, word: int) -> Self | None:
+        if word not in cls.KNOWN:
+            cls.KNOWN[word] = super().decode(word)
+        found: Self | None = cls.KNOWN[word]
+        return found
+
+
+class CompiledMachine(BaseMachine):
+    """Programs lie in external memory, and none changes its own lines, so that none is copied."""
+
+    def run_stream(self, line: int) -> Outcome:
+        each, code = self.params.line_instructions, self.external
+
+        def word(number: int) -> int | Error:
+            place, within = line + number // each, number % each * WORD_BYTES
+            if place >= len(code) or place in self.bad_lines:
+                return Error.BUS
+            return int.from_bytes(code[place, within : within + WORD_BYTES].tobytes(), "little")
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._run(word, streamed=True)
