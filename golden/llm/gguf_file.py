@@ -6,6 +6,7 @@ and Gemma 3 have them as they are here; the gains of Gemma's norms have the 1 in
 folders leave out.
 """
 
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -142,13 +143,12 @@ def _reader(path: Path, tensor: Any, config: LlmShape) -> Reader:
             data = np.asarray(tensor.data)[chosen]
             # In pieces: an embedding's temporaries would be several times as large as itself.
             first = dequantize(data[:_ROWS], tensor.tensor_type)
-            if len(data) <= _ROWS:
-                return first
             values = np.empty((len(data), *first.shape[1:]), first.dtype)
             values[:_ROWS] = first
             for start in range(_ROWS, len(data), _ROWS):
                 some = slice(start, start + _ROWS)
                 values[some] = dequantize(data[some], tensor.tensor_type)
+            _let_go(tensor.data)
         except NotImplementedError:
             kind = tensor.tensor_type.name
             raise ModelError(
@@ -164,6 +164,14 @@ def _reader(path: Path, tensor: Any, config: LlmShape) -> Reader:
         return pairs.swapaxes(1, 2).reshape(values.shape)
 
     return Reader(read, None if turned else rows)
+
+
+def _let_go(data: Any) -> None:
+    """Let the pages of a mapped file leave memory; they are read again when they are needed."""
+    while data is not None and not isinstance(data, mmap.mmap):
+        data = getattr(data, "base", None)
+    if data is not None and hasattr(mmap, "MADV_DONTNEED"):
+        data.madvise(mmap.MADV_DONTNEED)
 
 
 def _tokenizer(path: Path, fields: dict[str, Any]) -> Tokenizer | None:

@@ -1,4 +1,4 @@
-"""A whole token on the emitted Verilog: the study on a tiny model, and its record."""
+"""Whole tokens on the emitted Verilog: the study on a tiny model, and its records."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -8,36 +8,53 @@ import pytest
 from tests.support.smollm2 import smollm2_or_skip
 from tilewright.studies.compiled import Session, compile_model, open_folder
 from tilewright.studies.compiled.compiling import Options, compiled_folder
-from tilewright.studies.compiled.rtl_token import MODEL, PROMPT, RECORD, TARGET, run_token
+from tilewright.studies.compiled.rtl_token import (
+    CASES,
+    MODEL,
+    Case,
+    main,
+    record_name,
+    run_tokens,
+)
 from tilewright.studies.measured import load_measured
 
-MEASURED = load_measured(RECORD)
+HARMONIA = load_measured(record_name("harmonia"))
 OF_THE_RUN = {"command", "seconds", "simulator"}  # not the same everywhere
 
 
-def test_a_token_of_a_tiny_model(tmp_path):
-    """What is recorded is what the command's own session has."""
+def test_tokens_of_a_tiny_model(tmp_path):
+    """What is recorded is what the command's own session has; the second token is decoded."""
     compile_model("tiny-llama", tmp_path / "tiny", Options(target="harmonia:small", context=8))
-    found = run_token(tmp_path / "tiny", "A")
-    wanted = Session(open_folder(tmp_path / "tiny"), "A").generate(1)
+    found = run_tokens(tmp_path / "tiny", Case("AB", 2))
+    wanted = Session(open_folder(tmp_path / "tiny"), "AB").generate(2)
     assert (found.programs, found.text) == (wanted.programs, wanted.text)
+    assert [run.kind for run in found.programs] == ["prefill", "head", "decode", "head"]
     assert found.simulated_cycles > sum(run.cycles for run in found.programs)
     assert found.image_sha256 != found.memory_sha256
 
 
-def test_the_record_has_a_whole_token():
-    assert MEASURED is not None
-    assert (MEASURED["layers"], MEASURED["vocabulary"]) == (30, 49_152)
-    assert MEASURED["block"] == "harmonia"
-    assert [run["kind"] for run in MEASURED["programs"]] == ["prefill", "head"]
-    cycles = sum(run["counters"]["cycles"] for run in MEASURED["programs"])
+def test_an_accelerator_that_nobody_knows():
+    with pytest.raises(ValueError, match=r"^an accelerator is one of harmonia, anda, not 'deca'$"):
+        main(["deca"])
+
+
+def test_the_record_has_whole_tokens():
+    assert HARMONIA is not None
+    assert (HARMONIA["layers"], HARMONIA["vocabulary"]) == (30, 49_152)
+    assert HARMONIA["block"] == "harmonia"
+    kinds = [run["kind"] for run in HARMONIA["programs"]]
+    assert kinds[:2] == ["prefill", "head"]
+    cycles = [run["counters"]["cycles"] for run in HARMONIA["programs"]]
     page = Path(__file__).parents[2] / "docs" / "models-on-harmonia.md"
-    assert f"{cycles:,} cycles" in " ".join(page.read_text().split())
+    assert f"{sum(cycles[:2]):,} cycles" in " ".join(page.read_text().split())
 
 
 @pytest.mark.full
-def test_the_record_on_the_verilog():
+@pytest.mark.parametrize("target", [t for t in CASES if load_measured(record_name(t))])
+def test_the_record_on_the_verilog(target):
     smollm2_or_skip()
-    found = asdict(run_token(compiled_folder(MODEL, Options(target=TARGET)), PROMPT))
-    same = {key: value for key, value in MEASURED.items() if key not in OF_THE_RUN}
+    record = load_measured(record_name(target))
+    case = Case(CASES[target].prompt, len(record["programs"]) // 2)
+    found = asdict(run_tokens(compiled_folder(MODEL, Options(target=target)), case))
+    same = {key: value for key, value in record.items() if key not in OF_THE_RUN}
     assert {key: found[key] for key in same} == same
