@@ -60,6 +60,31 @@ class _Coming(NamedTuple):
     rows: int
 
 
+class _Facts(NamedTuple):
+    """What a vector instruction is, found out once: loops come to it again."""
+
+    operation: Operation
+    of_scalars: bool  # one of few operations on scalar registers
+    rare: bool  # left to the executor
+    all_banks: bool  # computed for banks that are not written too
+    reduces: bool
+    takes_b: bool
+    by_table: bool
+
+    @classmethod
+    def of(cls, x: Instruction) -> "_Facts":
+        operation = Operation(x["operation"])
+        return cls(
+            operation,
+            works_on_scalars(x) and x["a_kind"] == Kind.SCALAR and operation in _SIMPLE,
+            operation is Operation.MAXIMUM or x["a_kind"] != Kind.TENSOR,
+            operation.reduces or operation.keeps_sum,
+            operation.reduces,
+            operation.takes_b,
+            operation in FUNCTIONS,
+        )
+
+
 class _Unpacked(NamedTuple):
     """Weights of a part as the array meets them."""
 
@@ -82,6 +107,7 @@ class ModelMachine(CompiledMachine, Machine):
         self._values: dict[tuple, Floats] = {}  # of activations, as they are now
         self._offsets: dict[bytes, NDArray[np.uint16]] = {}  # that windows have taught
         self._judged: dict[tuple[int, ...], Error] = {}
+        self._counted: dict[tuple[int, int], int] = {}  # lines of so many rows of a memory
 
     def _check(self, x: Instruction | None) -> Error:
         """What is right does not depend on a line, so most has been looked at before."""
@@ -101,10 +127,17 @@ class ModelMachine(CompiledMachine, Machine):
     def _lines(self, x: Instruction) -> slice | None:
         if self.bad_lines:
             return super()._lines(x)
-        end = x["line"] + self.params.lines(Memory(x["memory"]), x["rows"])
+        key = x["memory"], x["rows"]
+        count = self._counted.get(key)
+        if count is None:
+            count = self._counted[key] = self.params.lines(Memory(x["memory"]), x["rows"])
+        end = x["line"] + count
         return slice(x["line"], end) if end <= len(self.external) else None
 
     def _execute(self, x: Instruction) -> Error:
+        if x.opcode is Opcode.VECTOR:  # most are
+            self._vector(x)
+            return Error.NONE
         match x.opcode:
             case Opcode.CLEAR:
                 self._factors.clear()
@@ -163,6 +196,13 @@ class ModelMachine(CompiledMachine, Machine):
                 if key[0] is memory and key[1] < first + rows and first < key[1] + coming.rows:
                     self._settle(key)
         return super()._rows(memory, first, rows)
+
+    def _write(self, memory: Memory, first: int, rows: NDArray) -> None:
+        if memory is not Memory.FP16:
+            super()._write(memory, first, rows)
+            return
+        lanes = self._written
+        self.memories[memory][first : first + len(rows), lanes] = rows[:, lanes]
 
     # Products.
 
@@ -302,44 +342,44 @@ class ModelMachine(CompiledMachine, Machine):
     # Vector operations, on rows as the memory has them: (words, banks, values of a word).
 
     def _vector(self, x: Instruction) -> None:
-        operation = Operation(x["operation"])
-        if works_on_scalars(x) and x["a_kind"] == Kind.SCALAR and operation in _SIMPLE:
+        facts: _Facts | None = x.__dict__.get("facts")
+        if facts is None:
+            facts = x.__dict__["facts"] = _Facts.of(x)
+        operation, elements = facts.operation, x["elements"]
+        if facts.of_scalars:
             self._scalar(x, operation)
             return
-        if operation is Operation.MAXIMUM or x["a_kind"] != Kind.TENSOR:
+        if facts.rare:
             super()._vector(x)
             return
-        elements = x["elements"]
-        lanes = self._written
-        if operation.reduces or operation.keeps_sum:
-            lanes = slice(None)
+        lanes = slice(None) if facts.all_banks else self._written
         a = self._words(x["a"], elements, lanes)
         if x["causal_limit"]:
             a = self._hidden(a, x["causal_limit"], lanes)
-        b = self._second(x, elements, lanes) if operation.takes_b else a
+        b = self._second(x, elements, lanes) if facts.takes_b else a
         if operation is Operation.LARGEST:
             self.scalars[x["destination"]] = largest(a, elements)
-        elif operation.reduces:
+            return
+        if facts.reduces:
             second = None if operation is Operation.SUM else b
             self.scalars[x["destination"]] = reduced(a, second, elements, x["scale"])
+            return
+        if operation is Operation.COPY:
+            result = a.copy()
+        elif facts.by_table:
+            result = table(operation)[a]
+        elif operation is Operation.POWERS:
+            powers = table(Operation.EXPONENTIAL)[arithmetic(Operation.SUBTRACT, a, b)]
+            self.scalars[x["total"]] = reduced(powers, None, elements, x["scale"])
+            lanes = self._written
+            result = powers[:, lanes]
         else:
-            if operation is Operation.COPY:
-                result = a.copy()
-            elif operation in FUNCTIONS:
-                result = table(operation)[a]
-            elif operation is Operation.POWERS:
-                powers = table(Operation.EXPONENTIAL)[arithmetic(Operation.SUBTRACT, a, b)]
-                self.scalars[x["total"]] = reduced(powers, None, elements, x["scale"])
-                lanes = self._written
-                result = powers[:, lanes]
-            else:
-                result = arithmetic(operation, a, b)
-            tail = elements % self.params.word_values
-            if tail:
-                result[-1, ..., tail:] = 0
-            self.memories[Memory.FP16][x["destination"] : x["destination"] + len(result), lanes] = (
-                result
-            )
+            result = arithmetic(operation, a, b)
+        tail = elements % self.params.word_values
+        if tail:
+            result[-1, ..., tail:] = 0
+        row = x["destination"]
+        self.memories[Memory.FP16][row : row + len(result), lanes] = result
 
     def _scalar(self, x: Instruction, operation: Operation) -> None:
         a = self.scalars[x["a"]]

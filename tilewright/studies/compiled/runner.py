@@ -57,6 +57,7 @@ class Runner:
         self.machine = self.system.machine(self.plan, self.lines, self.memory)
         self.runs: list[ProgramRun] = []
         self.outcome: Outcome | None = None  # of the last program
+        self._cycles: dict[int, dict] = {}  # of programs that ran, by their lines
         self.chooses = self.system.chooses(self.plan)  # or the host does, among the logits
         self.choice: int | None = None  # the likeliest token behind the last ones, by the machine
         self.clock = self.system.accelerator(self.plan).clock  # Hz
@@ -144,7 +145,10 @@ class Runner:
                 f" {outcome.instruction} with error {outcome.error.name.lower()};"
                 f" {self.position} tokens are complete"
             )
-        cycles = self.system.program_cycles(self.plan.params, outcome, self.latency)
+        cycles = self._cycles.get(line)
+        if cycles is None:  # they do not depend on data
+            cycles = self.system.program_cycles(self.plan.params, outcome, self.latency)
+            self._cycles[line] = cycles
         counters = {c.name.lower(): int(n) for c, n in (outcome.counts | cycles).items()}
         self.runs.append(ProgramRun(kind, first, tokens, counters))
         self.listen(self.runs[-1])
