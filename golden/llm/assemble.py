@@ -7,7 +7,7 @@ says, or that no part of the model asks for is refused: the result would not be 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +96,7 @@ class Tensors:
 
         if floats(slice(0, 1)).shape != (1, columns):
             return self.take(name, rows, columns)  # which says what is wrong
-        found: Any = LazyRows((rows, columns), floats)
-        return found  # type: ignore[no-any-return]
+        return cast(Floats, LazyRows((rows, columns), floats))
 
     def finish(self) -> None:
         for name in self._left:
