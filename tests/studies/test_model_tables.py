@@ -8,11 +8,13 @@ from tests.docs.pages import ROOT
 from tilewright.studies.accuracy.model_tables import (
     CPU_BITS,
     conversion_rows,
+    floor_text,
     gpu_record,
     model_name,
     model_records,
     noise_rows,
     perplexity_rows,
+    size_rows,
     sizes_text,
     task_formats,
     task_rows,
@@ -39,13 +41,33 @@ def record(parameters, **changes):
 def test_rows_of_models():
     records = {"gemma-3-270m": record(2, a=0.1), "x": record(3, a=-0.2, b=1.0)}
     assert perplexity_rows(records) == [
-        ["plain, perplexity", "20.00", "20.00"],
+        ["plain, perplexity", "20.00 (0.03%)", "20.00 (0.03%)"],
         ["a", "+10.0%", "-20.0%"],
         ["b", "", "+100.0%"],
-        ["noise floor, plain", "0.03%", "0.03%"],
     ]
     assert sizes_text(records) == "Gemma 3 270M 1024, x 1024 tokens, windows of 512"
     assert model_name("x") == "x"
+
+
+def test_rows_of_sizes():
+    """The knee is the shortest length within 2%; the papers' models are the last row."""
+    caches = {"Harmonia, 4-bit cache": 9.0, "Harmonia, windows, offsets": 0.05}
+    changes = {"Anda 8/8/8/8": 0.001, "Anda 6/6/6/6": 0.019, "Anda 4/4/4/4": 0.3}
+    steep = {**dict.fromkeys(changes, 0.02), **caches}
+    found = size_rows({"x": record(10**9, **changes, **caches), "y": record(10**8, **steep)})
+    assert found[0] == [
+        *("x", "1.00 billion", "+0.1%", "+1.9%", "+30.0%", "6 bits", "+900.0%", "+5.0%"),
+    ]
+    assert found[1][5] == "none"
+    assert found[2][1:] == [
+        *("6.7 to 13 billion", "+0.3%", "+1.6%", "+28.4%", "6 bits", "", "+6.2%"),
+    ]
+
+
+def test_the_noise_floor_in_words():
+    text = floor_text()
+    assert "0.00% with none" in text and "0.52% with Anda 6/6/6/6" in text
+    assert text.endswith("(1024 tokens, weights as in the file).")
 
 
 def answers(task, name, right, **changes):

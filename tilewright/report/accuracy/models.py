@@ -8,6 +8,7 @@ from tilewright.studies.accuracy.model_tables import (
     model_records,
     noise_rows,
     perplexity_rows,
+    size_rows,
     sizes_text,
     task_formats,
     task_rows,
@@ -16,6 +17,10 @@ from tilewright.studies.accuracy.model_tables import (
 __all__ = ["models_section"]
 
 COMMAND = "python -m tilewright.cli.model_records NAME MODEL.gguf"
+SIZE_HEADER = (
+    *("Model", "Parameters", "8 bits", "6 bits", "4 bits", "Within 2%"),
+    *("4-bit cache", "Windows, offsets"),
+)
 LENGTHS = {"Anda 4/4/4/4": 4, "Anda 6/6/6/6": 6, "Anda 8/8/8/8": 8}
 
 
@@ -31,10 +36,17 @@ def models_section() -> Markup:
             " formats of activations and of the cache cost; DECA's schemes come on top of them.",
             f"The text is prose of the Python reference: {sizes_text(records)}. Measured in float32"
             " by tilewright.torch, whose conversions have the bits of the golden models. So few"
-            " tokens show large changes only; the noise floor is how far a perplexity moves when"
-            " the embeddings alone are changed by at most 2^-22 of themselves.",
+            " tokens show large changes only; the noise floor, in parentheses, is how far a"
+            " perplexity moves when the embeddings alone are changed by at most 2^-22 of"
+            " themselves.",
         ),
         table(("Change of perplexity", *names), perplexity_rows(records)),
+        paragraph(
+            "How the trend moves with the size: what one length in all four linear modules costs,"
+            " the shortest of the three that costs less than 2%, and a cache of 4 bits, bare and"
+            " with windows and offsets. The papers' caches have learned factors too."
+        ),
+        table(SIZE_HEADER, size_rows(records)),
     ]
     lines = {
         model_name(name): [

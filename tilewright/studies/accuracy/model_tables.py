@@ -8,15 +8,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tilewright.sim.claims import find_claim
 from tilewright.studies.accuracy.records import RECORDS
 
 __all__ = [
     *("CPU_BITS", "GPU_RECORD", "conversion_rows", "gpu_record", "model_name", "model_records"),
-    *("noise_rows", "perplexity_rows", "sizes_text", "task_formats", "task_rows", "time_rows"),
+    *("floor_text", "noise_rows", "perplexity_rows", "size_rows", "sizes_text", "task_formats"),
+    *("task_rows", "time_rows"),
 ]
 
 GPU_RECORD = Path(__file__).parents[1] / "records" / "torch_gpu.json"
 CPU_BITS = GPU_RECORD.with_name("torch_cpu.json")  # the comparison of bits alone
+LENGTHS = (8, 6, 4)  # bits of every linear module's mantissas
+KNEE = 0.02  # loss of perplexity below which a length counts as enough
 TITLES = {
     "smollm2-135m": "SmolLM2 135M",
     "gemma-3-270m": "Gemma 3 270M",
@@ -40,18 +44,62 @@ def model_name(name: str) -> str:
 
 
 def perplexity_rows(records: dict[str, dict[str, Any]]) -> list[list[str]]:
-    """A row for each format with its change of perplexity in each model, then the noise floors."""
+    """A row for each format with its change of perplexity in each model.
+
+    In parentheses is the noise floor, where it was measured for the format.
+    """
     columns = [record["perplexity"] for record in records.values()]
+    floors = [_by_format(column["noise_floor"], "change") for column in columns]
     plain = [_by_format(column["perplexities"], "perplexity")["plain"] for column in columns]
-    rows = [["plain, perplexity", *(f"{value:.2f}" for value in plain)]]
+    cells = [f"{value:.2f}{_floor(f, 'plain')}" for value, f in zip(plain, floors, strict=True)]
+    rows = [["plain, perplexity", *cells]]
     changes = [_by_format(column["perplexities"], "change") for column in columns]
     for name in dict.fromkeys(name for column in changes for name in column if name != "plain"):
-        rows.append([name, *(_percent(column.get(name)) for column in changes)])
-    floors = [_by_format(column["noise_floor"], "change") for column in columns]
-    for name in dict.fromkeys(name for column in floors for name in column):
-        cells = [f"{100 * column[name]:.2f}%" if name in column else "" for column in floors]
-        rows.append([f"noise floor, {name}", *cells])
+        pairs = zip(changes, floors, strict=True)
+        rows.append([name, *(_percent(change.get(name)) + _floor(f, name) for change, f in pairs)])
     return rows
+
+
+def _floor(floors: dict[str, float], name: str) -> str:
+    return f" ({100 * floors[name]:.2f}%)" if name in floors else ""
+
+
+def size_rows(records: dict[str, dict[str, Any]]) -> list[list[str]]:
+    """Model, parameters, what short mantissas and a short cache cost it; the papers' models last.
+
+    The fifth cell is the shortest of the three lengths that costs less than ``KNEE``.
+    """
+    rows = []
+    for name, record in records.items():
+        change = _by_format(record["perplexity"]["perplexities"], "change")
+        lengths = {m: change[f"Anda {m}/{m}/{m}/{m}"] for m in LENGTHS}
+        caches = (change[f"Harmonia, {form}"] for form in ("4-bit cache", "windows, offsets"))
+        size = f"{record['model']['parameters'] / 1e9:.2f} billion"
+        rows.append([model_name(name), size, *_lengths(lengths), *map(_percent, caches)])
+    anda = find_claim("harmonia.accuracy.anda_loss").numbers
+    whole = find_claim("harmonia.accuracy.loss").numbers["kv4"] / 100
+    theirs = {m: anda[f"m{m}"] / 100 for m in LENGTHS}
+    cells = [*_lengths(theirs), "", _percent(whole)]
+    return [*rows, ["papers, mean of five models", "6.7 to 13 billion", *cells]]
+
+
+def _lengths(losses: dict[int, float]) -> list[str]:
+    within = [length for length, loss in losses.items() if loss < KNEE]
+    return [*map(_percent, losses.values()), f"{min(within)} bits" if within else "none"]
+
+
+def floor_text(name: str = "smollm2-135m") -> str:
+    """The noise floor of a model in words, which stand beside its tables."""
+    record = model_records()[name]["perplexity"]
+    parts = [
+        f"{100 * row['change']:.2f}% with {row['format'] if row['format'] != 'plain' else 'none'}"
+        for row in record["noise_floor"]
+    ]
+    return (
+        "The noise floor, by how much a perplexity of this model moves if its embeddings alone are"
+        f" changed by at most 2^-22 of themselves, is, by format, {', '.join(parts)}"
+        f" ({record['tokens']} tokens, weights as in the file)."
+    )
 
 
 def _by_format(rows: list[dict[str, Any]], key: str) -> dict[str, float]:

@@ -16,6 +16,7 @@ from tilewright.studies.accuracy.model_tables import (
     model_records,
     noise_rows,
     perplexity_rows,
+    size_rows,
     task_rows,
     time_rows,
 )
@@ -60,6 +61,7 @@ def tables() -> dict[str, list[list[str]]]:
         "frontier": _frontier_rows(frontier),
         "speed": _speed_rows(_record("speed")),
         "models": perplexity_rows(model_records()),
+        "sizes": size_rows(model_records()),
         "tasks": task_rows(model_records()),
         "noise of the tasks": noise_rows(model_records()),
     }
