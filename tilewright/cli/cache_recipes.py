@@ -69,12 +69,10 @@ def save_cache_recipe(
     from tilewright.studies.accuracy.harmonia import smallest
 
     path: Path = args.recipe
-    best = smallest(result, TOLERANCE if args.tolerance is None else args.tolerance)
+    best = smallest(result, wanted, TOLERANCE if args.tolerance is None else args.tolerance)
     if best is None:
         remark(f"tilewright: no cache is within the tolerance, so {path} is not written")
         return
-    variant = next(each for each in wanted if each.name == best.name)
-    assert variant.fmt is not None  # which only full precision has not
-    factors = learn() if learn is not None and variant.smooth else None
-    cache_recipe(subject, variant.fmt, factors).save(path)
-    remark(f"tilewright: {path} has {best.name}")
+    name, fmt, smooth = best
+    cache_recipe(subject, fmt, learn() if learn is not None and smooth else None).save(path)
+    remark(f"tilewright: {path} has {name}")

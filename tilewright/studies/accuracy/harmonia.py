@@ -90,11 +90,25 @@ def takes_factors(subject: Subject) -> bool:
     return not subject.model.config.query_norm
 
 
-def smallest(result: CacheResult, tolerance: float) -> CacheVariant | None:
-    """The variant of the smallest cache whose loss of perplexity is within ``tolerance``."""
-    plain, *rest = result.variants
-    kept = [each for each in rest if each.perplexity <= plain.perplexity * (1 + tolerance)]
-    return min(kept, key=lambda each: (each.cache_bytes, each.perplexity), default=None)
+def smallest(
+    result: CacheResult, wanted: Sequence[Variant], tolerance: float
+) -> tuple[str, HarmoniaFormat, bool] | None:
+    """Name, format and factors of the smallest cache whose loss is within ``tolerance``.
+
+    Only caches with windows and offsets count, which the accelerator has; ``wanted`` are the
+    variants of ``result``.
+    """
+    plain = result.variants[0].perplexity
+    kept = [
+        (found.cache_bytes, found.perplexity, number)
+        for number, (found, variant) in enumerate(zip(result.variants, wanted, strict=True))
+        if variant.fmt is not None
+        and min(variant.fmt.cache.initial, variant.fmt.cache.local) > 0
+        and variant.fmt.cache.offset_channels > 0
+        and found.perplexity <= plain * (1 + tolerance)
+    ]
+    best = wanted[min(kept)[2]] if kept else None
+    return None if best is None or best.fmt is None else (best.name, best.fmt, best.smooth)
 
 
 def smoothed(
