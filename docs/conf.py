@@ -25,6 +25,7 @@ from tilewright.report.reference.command_line import command_reference
 from tilewright.report.reference.contradictions import contradiction_lists
 from tilewright.report.reference.declarations import TABLES
 from tilewright.report.reference.evidence import evidence_table
+from tilewright.report.reference.misses import miss_lists
 from tilewright.synth.fpga.record import fpga_table, load_fpga_records
 
 # The packages whose public classes and functions are documented.
@@ -108,6 +109,7 @@ GENERATED = {
     "contradictions": contradiction_lists,
     "evidence": evidence_table,
     "fpga": fpga_records_table,
+    "misses": miss_lists,
 }
 
 

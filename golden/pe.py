@@ -24,6 +24,7 @@ from tilewright.golden.params.pe import (
     FpIntParams,
     FusedParams,
     GroupScaledParams,
+    GroupSum,
     IfpuParams,
     PEParams,
     SumForm,
@@ -77,8 +78,10 @@ def fp_int_dot(
     scale: ArrayLike,
     group_end: ArrayLike,
 ) -> NDArray:
-    """fp16 times integers, a fused fp32 sum in every group."""
+    """fp16 times integers, summed in every group as ``params.group_sum`` says."""
     a, w = _beats(params, patterns(FP16, activation)), _weights(params, weight)
+    if params.group_sum is GroupSum.EXACT:
+        return _exact_groups(params, a, w, scale, group_end)
     terms = _integer_products(params, a, w)
 
     def grown(total: NDArray, beat: int) -> NDArray:
@@ -88,6 +91,45 @@ def fp_int_dot(
         return convert(FP32, params.partial, total)
 
     start = np.zeros(a.shape[:-2], np.uint32)
+    return _scaled_groups(params, start, grown, partial, scale, group_end)
+
+
+def _exact_groups(
+    params: FpIntParams, a: NDArray, w: Int64s, scale: ArrayLike, group_end: ArrayLike
+) -> NDArray:
+    """Group sums as integers in units of fp16's smallest number; what is not finite beside them."""
+    sign, field, significand, infinite, nan = _split(a)
+    magnitude = (significand * np.abs(w)) << (field - 1)
+    negative = sign ^ (w < 0)
+    # Nothing of an infinity is summed: its number does not count.
+    number = np.where(infinite | nan, 0, np.where(negative, -magnitude, magnitude))
+    columns = (
+        number.sum(axis=-1),  # exact: 11 + 7 + 29 + 10 bits at most
+        (infinite & ~negative).any(axis=-1),
+        (infinite & negative).any(axis=-1),
+        (nan | (infinite & (w == 0))).any(axis=-1),
+    )
+    beats = np.stack([column.astype(np.int64) for column in columns], axis=-1)
+    bits = params.magnitude_bits
+
+    def grown(total: NDArray, beat: int) -> NDArray:
+        return total + beats[..., beat, :]
+
+    def partial(total: NDArray, beat: int) -> NDArray:
+        value, plus, minus = total[..., 0], total[..., 1] > 0, total[..., 2] > 0
+        return round_pack(
+            params.partial,
+            np.where(plus | minus, minus, value < 0),
+            np.full(value.shape, bits - 1 - (FP16.bias - 1 + FP16.mantissa_bits)),
+            np.abs(value),
+            False,
+            IEEE_RULES,
+            significand_bits=bits,
+            infinite=plus | minus,
+            nan=(total[..., 3] > 0) | (plus & minus),
+        )
+
+    start = np.zeros((*a.shape[:-2], 4), np.int64)
     return _scaled_groups(params, start, grown, partial, scale, group_end)
 
 
@@ -315,8 +357,9 @@ def _scaled_groups(
     scales, ends = patterns(FP16, scale), np.asarray(group_end).astype(bool)
     if not ends[..., -1].all():
         raise ValueError("the last beat of a dot product must end its group")
-    accumulator = np.zeros(start.shape, np.uint32)
-    total, length = start, np.zeros(start.shape, np.int64)
+    shape = ends.shape[:-1]
+    accumulator, length = np.zeros(shape, np.uint32), np.zeros(shape, np.int64)
+    total = start
     for beat in range(ends.shape[-1]):
         end = ends[..., beat]
         length = length + params.lanes
@@ -326,7 +369,9 @@ def _scaled_groups(
         if end.any():
             scaled = multiply(params.partial, FP16, FP32, partial(total, beat), scales[..., beat])
             accumulator = np.where(end, add(FP32, FP32, FP32, accumulator, scaled), accumulator)
-        total, length = np.where(end, start, total), np.where(end, 0, length)
+        # A sum may have several parts, on an axis of their own.
+        over = end.reshape(shape + (1,) * (start.ndim - len(shape)))
+        total, length = np.where(over, start, total), np.where(end, 0, length)
     return convert(FP32, FP16, accumulator)
 
 

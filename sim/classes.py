@@ -60,6 +60,8 @@ class Summary:
 
     evaluated: int  # predictions and measurements
     within: int  # of these, their tolerance
+    trends: int  # of the evaluated ones: no number, but an order that measurements decide
+    trends_within: int
     others: int  # evaluated claims of the other classes
     others_within: int
     duplicates: int
@@ -72,9 +74,12 @@ class Summary:
         answered = [r for r in rows if r.claim_class is not None and not r.same_as]
         counted = [r for r in answered if r.counted]
         others = [r for r in answered if not r.counted]
+        trends = [r for r in counted if not r.compare.is_equality]
         return cls(
             evaluated=len(counted),
             within=sum(r.good for r in counted),
+            trends=len(trends),
+            trends_within=sum(r.good for r in trends),
             others=len(others),
             others_within=sum(r.good for r in others),
             duplicates=sum(bool(r.same_as) for r in rows if r.claim_class is not None),
@@ -95,7 +100,14 @@ def summary(results: Mapping[str, Sequence[Result]]) -> dict[str, Summary]:
 def headline(total: Summary) -> str:
     """Return the one sentence about all results."""
     share = 100 * total.within / total.evaluated if total.evaluated else 0.0
-    return (
+    text = (
         f"{total.within} of {total.evaluated} predictions and measurements are within tolerance"
         f" ({share:.0f}%)"
     )
+    if total.trends:
+        figures = total.evaluated - total.trends
+        text += (
+            f": {total.within - total.trends_within} of {figures} figures, and"
+            f" {total.trends_within} of {total.trends} trends that measurements decide"
+        )
+    return text

@@ -11,7 +11,7 @@ from tilewright.sim.inputs import measured
 
 __all__ = [
     *("NoRecordError", "area_um2", "deca_power_mw", "deca_rate", "deca_runs", "energy_fj"),
-    "system_um2",
+    *("netlist_rate", "system_um2"),
 ]
 
 RECORDS = Path(__file__).parents[1] / "synth" / "records"
@@ -60,6 +60,14 @@ def energy_fj(unit: str, mantissa: float | None = None, mode: str | None = None)
     lengths = [length for length, _ in known]
     between = np.interp(mantissa, lengths, [runs[name]["total"] for _, name in known])
     return measured(f"{unit}.energy", float(between))
+
+
+def netlist_rate(unit: str, run: str) -> float:
+    """Multiply-adds a cycle of a PE's mapped netlist in one run of its energy record."""
+    runs = read_record(RECORDS / "energy", unit, "energy")["runs"]
+    if run not in runs:
+        raise NoRecordError(f"no energy record of {unit} in {TECHNOLOGY}, {run}")
+    return measured(f"{unit}.rate", float(runs[run]["macs_per_cycle"]))
 
 
 def deca_power_mw(run: str, figure: str = "total", unit: str = "deca") -> float:

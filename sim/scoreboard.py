@@ -12,7 +12,7 @@ from statistics import fmean
 from tilewright.golden.params.names import unknown
 from tilewright.sim.calibration import changed, table
 from tilewright.sim.claims import CLAIMS, Claim, ClaimClass, Compare, Value, load_claims, papers
-from tilewright.sim.claims.classes import COUNTED
+from tilewright.sim.claims.classes import COUNTED, MEASURED
 from tilewright.sim.evaluations import CLASSES, EVALUATIONS, Answer, reads_records
 from tilewright.sim.evaluations.elements import registers_outside
 from tilewright.sim.records import NoRecordError
@@ -38,7 +38,7 @@ class Result:
     published: Value
     printed: bool  # else it follows from the paper by arithmetic
     ours: Answer | None
-    registers_outside: Answer | None  # ours with the registers of operands outside Anda's PE
+    registers_outside: Answer | None  # ours with the registers of operands outside every PE
     unit: str
     compare: Compare
     tolerance: float | None  # a share, or in units where ``compare`` is absolute
@@ -119,7 +119,8 @@ def fitted_claims() -> dict[str, list[str]]:
 def class_of(claim: Claim) -> ClaimClass | None:
     """Return the class of a claim: what its file states, else what follows from how it is answered.
 
-    A bound on a prediction or a measurement is a bound; so is a trend of them.
+    A bound on a prediction or a measurement is a bound, and so is a trend of predictions; a trend
+    that measurements decide, such as which of two is larger, is a measurement.
     """
     if not claim.evaluate:
         return None
@@ -128,7 +129,8 @@ def class_of(claim: Claim) -> ClaimClass | None:
         return claim.stated_class
     if claim.id in fitted_claims():
         return ClaimClass.FITTED
-    if found in COUNTED and not claim.compare.is_equality:
+    trend = found in MEASURED and claim.compare is Compare.TRUE
+    if found in COUNTED and not (claim.compare.is_equality or trend):
         return ClaimClass.BOUND
     if found is ClaimClass.PREDICTION and claim.derived_from:
         return ClaimClass.DERIVED

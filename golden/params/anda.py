@@ -156,6 +156,9 @@ class AndaApuParams(BlockParams):
     ``buffered``: operands are held inside, a group's signs and two groups of weights (the double
     buffer). Without it they are held outside, as by the dispatchers of the MXU: a beat stays on
     ``i1`` until its group is over, and mantissa words come XOR their group's sign word.
+
+    ``registered``: planes too are in registers of the unit before they are used, which takes a
+    cycle more; then nothing is held outside.
     """
 
     block: ClassVar[str] = "anda_apu"
@@ -163,6 +166,7 @@ class AndaApuParams(BlockParams):
     PRESETS: ClassVar = {
         "paper": {},
         "bare": {"buffered": False},
+        "registered": {"registered": True},
         "small": {"group": 8},
         "fp32": {"group": 8, "partial": FP32},
         "int3": {"group": 13, "weight_bits": 3, "buffered": False},
@@ -172,9 +176,11 @@ class AndaApuParams(BlockParams):
     weight_bits: int = 4
     partial: FloatFormat = FP16
     buffered: bool = True
+    registered: bool = False
 
     def __post_init__(self) -> None:
         _ = self.numerics
+        require(self.buffered or not self.registered, "registered needs buffered")
 
     @property
     def numerics(self) -> AndaNumerics:

@@ -137,12 +137,16 @@ class HarmoniaPeParams(BlockParams):
     sub-PE takes them step by step. ``first`` and ``last`` mark the first and the last step of
     an output; ``a_exponents``, ``b_exponents`` and ``scale`` belong to a step's last beat. In M8W4
     ``b_exponents`` do not count, in the other modes ``scale`` does not.
+
+    ``registered``: the operands of a beat are in registers of the PE before they are used, which
+    takes a cycle more. Without it they are held outside, as by the dispatchers of the array.
     """
 
     block: ClassVar[str] = "harmonia_pe"
     summary: ClassVar[str] = "Harmonia element: BFP x int4 and BFP x BFP dot products"
     PRESETS: ClassVar = {
         "paper": {},
+        "registered": {"registered": True},
         "single": {"sub_elements": 1, "fold": 1},
         "small": {"group": 4, "sub_elements": 2, "fold": 1},
         "wide": {"group": 8, "fold": 2, "partial": FP32, "result": FP32},
@@ -153,6 +157,7 @@ class HarmoniaPeParams(BlockParams):
     fold: int = 4
     partial: FloatFormat = FP16
     result: FloatFormat = FP16  # fp32 in the array, whose own unit rounds at its edge
+    registered: bool = False
 
     def __post_init__(self) -> None:
         HarmoniaNumerics(group=self.group, partial=self.partial)
@@ -232,7 +237,8 @@ class HarmoniaPeParams(BlockParams):
     @property
     def timing(self) -> Timing:
         """A step has ``fold`` beats and takes ``step_cycles`` cycles."""
-        return Timing(latency=self.latency, interval=Fraction(self.step_cycles, self.fold))
+        latency = self.latency + self.registered
+        return Timing(latency=latency, interval=Fraction(self.step_cycles, self.fold))
 
 
 @dataclass(frozen=True, kw_only=True)

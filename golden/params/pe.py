@@ -20,10 +20,15 @@ from tilewright.golden.params.formats import BF16, FP16, FP32, FloatFormat, IntF
 
 @dataclass(frozen=True, kw_only=True)
 class PEParams(BlockParams):
-    """What every processing element has."""
+    """What every processing element has.
+
+    ``registered``: the operands of a beat are in registers of the element before they are used,
+    which takes a cycle more. Without it they are held outside, at the edge of an array.
+    """
 
     lanes: int = 4
     group: int = 64
+    registered: bool = False
 
     def __post_init__(self) -> None:
         require(
@@ -56,7 +61,7 @@ class PEParams(BlockParams):
 
     @property
     def latency(self) -> int:
-        """Cycles from the last beat of a dot product to its result."""
+        """Cycles from the last beat of a dot product, in registers or not, to its result."""
         raise NotImplementedError
 
     @property
@@ -87,7 +92,7 @@ class PEParams(BlockParams):
     @property
     def timing(self) -> Timing:
         """A beat a cycle whatever its flags: results are as far apart as their last beats."""
-        return Timing(latency=self.latency)
+        return Timing(latency=self.latency + self.registered)
 
 
 class SumForm(Enum):
@@ -147,6 +152,7 @@ class FpFpParams(FusedParams):
     PRESETS: ClassVar = {
         "default": {},
         "discrete": {"form": SumForm.DISCRETE},
+        "registered": {"registered": True},
         "small": {"lanes": 2, "group": 8, "guard_bits": 0},
     }
 
@@ -194,20 +200,36 @@ class GroupScaledParams(PEParams):
         return Field("weight", self.weight_bits, self.lanes, signed=True)
 
 
+class GroupSum(Enum):
+    """How an element with floats times integers sums the products of a group.
+
+    ``EXACT``: products are shifted to their place in one fixed-point number, which fp16's short
+    range allows; nothing is lost before the group's sum is rounded to ``partial``. ``FLOAT``: an
+    fp32 accumulator as ``SumForm.FUSED`` says, which is larger and less exact.
+    """
+
+    EXACT = "exact"
+    FLOAT = "float"
+
+
 @dataclass(frozen=True, kw_only=True)
 class FpIntParams(GroupScaledParams, FusedParams):
     """fp16 activations times integer weights, each product with an exponent of its own.
 
-    Exact products are added to an fp32 group accumulator as ``SumForm.FUSED`` says; ``exponent`` is
-    ignored. Infinity and NaN follow IEEE 754.
+    Exact products are summed as ``group_sum`` says; ``exponent`` is ignored, and ``guard_bits``
+    where sums are exact. Infinity and NaN follow IEEE 754. A group's sum that is zero is +0.
     """
 
     block: ClassVar[str] = "pe_fp_int"
     summary: ClassVar[str] = "processing element, fp16 x int4 with alignment per product"
     PRESETS: ClassVar = {
         "default": {},
-        "small": {"lanes": 2, "group": 8, "weight_bits": 3, "guard_bits": 1, "partial": FP32},
+        "float": {"group_sum": GroupSum.FLOAT},
+        "registered": {"registered": True},
+        "small": {"lanes": 2, "group": 8, "weight_bits": 3, "partial": FP32},
     }
+
+    group_sum: GroupSum = GroupSum.EXACT
 
     @property
     def activation_bits(self) -> int:
@@ -217,6 +239,12 @@ class FpIntParams(GroupScaledParams, FusedParams):
     def product_bits(self) -> int:
         """The magnitude of a weight is at most 2^(weight_bits - 1)."""
         return FP16.significand_bits + self.weight_bits - 1
+
+    @property
+    def magnitude_bits(self) -> int:
+        """Bits of the magnitude of a group's exact sum, in units of fp16's smallest number."""
+        places = FP16.max_exponent - FP16.min_exponent
+        return self.product_bits + places + (self.group - 1).bit_length()
 
     @property
     def latency(self) -> int:
@@ -266,6 +294,7 @@ class FignaParams(AlignedParams):
         "default": {},
         "m11": {"mantissa_bits": 11},
         "m8": {"mantissa_bits": 8},
+        "registered": {"registered": True},
         "small": {"lanes": 2, "group": 8, "weight_bits": 3, "mantissa_bits": 3, "partial": FP32},
     }
 
@@ -288,6 +317,7 @@ class FignaChunkParams(AlignedParams):
     summary: ClassVar[str] = "processing element, mantissas aligned per chunk x int4, bit-parallel"
     PRESETS: ClassVar = {
         "default": {},
+        "registered": {"registered": True},
         "small": {"lanes": 2, "group": 8, "weight_bits": 3, "mantissa_bits": 3, "guard_bits": 1},
     }
 
@@ -373,6 +403,7 @@ class IfpuParams(AlignedParams):
     summary: ClassVar[str] = "processing element, aligned mantissa x int4, bit-serial in the weight"
     PRESETS: ClassVar = {
         "default": {},
+        "registered": {"registered": True},
         "small": {"lanes": 2, "group": 8, "weight_bits": 2, "mantissa_bits": 12, "partial": FP32},
     }
 

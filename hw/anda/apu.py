@@ -93,7 +93,7 @@ class Apu(Unit[AndaApuParams]):
 
     Numerics: :mod:`tilewright.golden.anda.dot_products`.
     Timing: M + 1 cycles per group, for every M; the result is offered 3 cycles after the last
-    plane is taken. Who holds signs and weights:
+    plane is taken, 4 where planes are ``registered``. Who holds signs and weights:
     :class:`tilewright.golden.params.anda.AndaApuParams`.
     """
 
@@ -102,24 +102,25 @@ class Apu(Unit[AndaApuParams]):
         p = self.params
         m.submodules.sequencer = sequencer = Sequencer()
         m.submodules.datapath = datapath = ApuDatapath(p.numerics)
+        beat, beat_valid, room = self._planes(m, sequencer)
         if p.buffered:
-            plane, exponent, source = self._operands_inside(m, sequencer)
+            plane, exponent, source = self._operands_inside(m, sequencer, beat)
         else:
-            plane, source = self.i0.p.plane, self.i1
+            plane, source = beat.plane, self.i1
             exponent = Signal(FP16.exponent_bits, reset_less=True)
             with m.If(sequencer.take & sequencer.sign_beat):
-                m.d.sync += exponent.eq(self.i0.p.exponent)
+                m.d.sync += exponent.eq(beat.exponent)
         held = data.View(self.i1.p.shape(), source.payload.as_value())
         scale = Signal(FP16.bits, reset_less=True)
         m.submodules.convert = convert = FloatConvert(FloatConvertParams(a=FP32, out=FP16))
         m.d.comb += [
-            sequencer.planes_valid.eq(self.i0.valid),
+            sequencer.planes_valid.eq(beat_valid),
             sequencer.weights_valid.eq(source.valid),
-            sequencer.mantissa.eq(self.i0.p.mantissa),
-            sequencer.first_group.eq(self.i0.p.first_group),
-            sequencer.last_group.eq(self.i0.p.last_group),
+            sequencer.mantissa.eq(beat.mantissa),
+            sequencer.first_group.eq(beat.first_group),
+            sequencer.last_group.eq(beat.last_group),
             sequencer.room.eq(self.o.ready),
-            self.i0.ready.eq(sequencer.ready),
+            self.i0.ready.eq(room),
             source.ready.eq(sequencer.take_weights),
             *sequencer.drive(datapath),
             datapath.plane.eq(plane),
@@ -136,7 +137,19 @@ class Apu(Unit[AndaApuParams]):
             m.d.sync += scale.eq(held.scale)
         return m
 
-    def _operands_inside(self, m: Module, sequencer: Sequencer) -> tuple:
+    def _planes(self, m: Module, sequencer: Sequencer) -> tuple:
+        """The plane on offer, whether there is one, and whether another one can come."""
+        if not self.params.registered:
+            return self.i0.p, self.i0.valid, sequencer.ready
+        held = Signal(self.i0.p.shape(), reset_less=True)
+        held_valid = Signal()
+        with m.If(self.i0.ready):
+            m.d.sync += held_valid.eq(self.i0.valid)
+            with m.If(self.i0.valid):
+                m.d.sync += held.eq(self.i0.p)
+        return held, held_valid, ~held_valid | sequencer.ready
+
+    def _operands_inside(self, m: Module, sequencer: Sequencer, beat: data.View) -> tuple:
         """Planes with their signs applied, the group's exponent, and the stream of weights."""
         p = self.params
         m.submodules.weights = weights = RegisterSlice(word_layout(p.inputs[1].bits))
@@ -147,7 +160,7 @@ class Apu(Unit[AndaApuParams]):
             self.i1.ready.eq(weights.i.ready),
             activations.take.eq(sequencer.take),
             activations.sign_beat.eq(sequencer.sign_beat),
-            activations.planes[0].eq(self.i0.p.plane),
-            activations.exponents[0].eq(self.i0.p.exponent),
+            activations.planes[0].eq(beat.plane),
+            activations.exponents[0].eq(beat.exponent),
         ]
         return activations.selected[0], activations.group_exponents[0], weights.o

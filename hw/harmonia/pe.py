@@ -29,7 +29,7 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
     """
 
     def datapath(self, m: Module, valid: Value) -> None:
-        beat = self.i.p
+        beat = self.beat
         step_end = self._count_beats(m, valid)
         complete, sums = self._sub_elements(m, valid, step_end)
         mode, last, exponents, scale = self._step_facts(m, valid & step_end, beat)
@@ -66,7 +66,7 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
 
     def _sub_elements(self, m: Module, valid: Value, step_end: Value) -> tuple[Value, list[Value]]:
         """Whether a step is complete, and its sums."""
-        p, beat = self.params, self.i.p
+        p, beat = self.params, self.beat
         taken = wire(m, "taken", valid & self.i.ready)
         wrappers = [
             Wrapper(p, len(range(w, p.sub_elements, WRAPPERS)))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from amaranth import Module, Mux, Shape, Signal, Value
+from amaranth.lib import data
 
 from tilewright.golden.params.arith import (
     IEEE_RULES,
@@ -28,15 +29,33 @@ class ProcessingElement(Unit[P]):
     """A beat a cycle from ``i``; a result at ``o`` after the last beat of each dot product.
 
     Everything inside moves together, and stands while a result waits at ``o``. Subclasses build
-    their datapath from ``self.i.p`` in ``datapath(m, valid)``, and end it with :meth:`give`.
+    their datapath from ``self.beat``, which is ``self.i.p`` or the registers that hold it, in
+    ``datapath(m, valid)``, and end it with :meth:`give`.
     """
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self.step = Signal()
         m.d.comb += [self.step.eq(~self.o.valid | self.o.ready), self.i.ready.eq(self.step)]
-        self.datapath(m, self.i.valid)
+        self.beat, valid = self.i.p, self.i.valid
+        if self.params.registered:  # type: ignore[attr-defined]  # of all PEs
+            self.beat, valid = self._held(m)
+        self.datapath(m, valid)
         return m
+
+    def _held(self, m: Module) -> tuple[data.View, Value]:
+        """The beat that was taken last, and whether there is one."""
+        held = Signal(self.i.p.shape(), reset_less=True)
+        held_valid = Signal()
+        with m.If(self.i.ready):
+            m.d.sync += held_valid.eq(self.i.valid)
+            with m.If(self.i.valid):
+                m.d.sync += self.hold(m, held)
+        return held, held_valid
+
+    def hold(self, m: Module, held: data.View) -> list:
+        """Statements that take a beat into its registers."""
+        return [held.eq(self.i.p)]
 
     def datapath(self, m: Module, valid: Value) -> None:
         raise NotImplementedError

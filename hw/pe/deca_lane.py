@@ -20,7 +20,7 @@ class DecaLane(ProcessingElement[DecaLaneParams]):
     """
 
     def datapath(self, m: Module, valid: Value) -> None:
-        beat = self.i.p
+        beat = self.beat
         weights = {
             f"weight_{k}": self._decompressed(m, k, code, beat.scale)
             for k, code in enumerate(beat.weight)

@@ -20,7 +20,7 @@ class Figna(AlignedElement[FignaParams]):
     """
 
     def datapath(self, m: Module, valid: Value) -> None:
-        beat = self.i.p
+        beat = self.beat
         products = product_sum(m, beat.activation, beat.weight)
         self.give_group_sums(
             m, valid, products, beat.group_end, beat.exponent, beat.scale, beat.last

@@ -19,7 +19,7 @@ class FignaChunk(AlignedElement[FignaChunkParams]):
     """
 
     def datapath(self, m: Module, valid: Value) -> None:
-        beat = self.i.p
+        beat = self.beat
         exponent = beat.exponent[: FP16.exponent_bits]
         distance = beat.exponent[FP16.exponent_bits :]
         chunk = product_sum(m, beat.activation, beat.weight)

@@ -27,11 +27,11 @@ class FpFp(ProcessingElement[FpFpParams]):
             self._discrete(m, valid)
 
     def _fused(self, m: Module, valid: Value) -> None:
-        pairs = zip(self.i.p.activation, self.i.p.weight, strict=True)
+        pairs = zip(self.beat.activation, self.beat.weight, strict=True)
         products = [_product(m, k, a, w) for k, (a, w) in enumerate(pairs)]
         total = product_sum(m, self.params, products)
         valid, last, *parts = self.registered(
-            m, "products", valid, last=self.i.p.last, **total._asdict()
+            m, "products", valid, last=self.beat.last, **total._asdict()
         )
         complete, result = self.accumulated(
             m,
@@ -44,9 +44,9 @@ class FpFp(ProcessingElement[FpFpParams]):
         self.give(m, complete, result)
 
     def _discrete(self, m: Module, valid: Value) -> None:
-        pairs = zip(self.i.p.activation, self.i.p.weight, strict=True)
+        pairs = zip(self.beat.activation, self.beat.weight, strict=True)
         terms = [self.product(m, f"lane_{k}", FP16, FP16, a, w) for k, (a, w) in enumerate(pairs)]
-        last = self.i.p.last
+        last = self.beat.last
         for level in range(self.params.growth + 1):
             if level:
                 terms = [

@@ -1,6 +1,7 @@
 """Aligned mantissas times one bit of every weight at a time."""
 
 from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data
 
 from tilewright.golden.params.pe import IfpuParams
 from tilewright.hw.arith.adder_tree import tree_sum
@@ -17,9 +18,21 @@ class Ifpu(AlignedElement[IfpuParams]):
     Timing: a beat a cycle, latency 4: group sum, scaling, sum, rounding to fp16.
     """
 
+    def hold(self, m: Module, held: data.View) -> list:
+        """Activations come with the highest bits of their weights and stay for the others."""
+        given, bits = self.i.p, self.params.weight_bits
+        arriving = Signal(range(bits))
+        with m.If(arriving == 0):
+            m.d.sync += held.activation.eq(given.activation)
+        others = ("weight", "exponent", "scale", "group_end", "last")
+        return [
+            arriving.eq(Mux(arriving == bits - 1, 0, arriving + 1)),
+            *(held[name].eq(given[name]) for name in others),
+        ]
+
     def datapath(self, m: Module, valid: Value) -> None:
         top = self.params.weight_bits - 1
-        beat = self.i.p
+        beat = self.beat
         place = Signal(range(top + 1), init=top)  # of the bits that this beat brings
         with m.If(self.step & valid):
             m.d.sync += place.eq(Mux(place == 0, top, place - 1))

@@ -8,7 +8,7 @@ from tilewright.sim import accelerator as acc
 from tilewright.sim.anda import MODULES, lengths_of_saving, module_shares
 from tilewright.sim.calibration import cached
 from tilewright.sim.claims.classes import ClaimClass
-from tilewright.sim.evaluations.elements import anda_pe, pe_area, pe_fj
+from tilewright.sim.evaluations.elements import pe_area, pe_fj, pe_unit
 from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.models import resolve_model
 from tilewright.sim.records import energy_fj
@@ -123,7 +123,7 @@ def pe_energy(model: str, saving: float) -> float:
     """Energy of Anda's PEs over that of fp16 ones for a model's projections."""
     shape = resolve_model(model)
     lengths, shares = lengths_of_saving(shape, saving).lengths, module_shares(shape)
-    ours = sum(shares[name] * energy_fj(anda_pe(), lengths[name]) for name in MODULES)
+    ours = sum(shares[name] * energy_fj(pe_unit("anda"), lengths[name]) for name in MODULES)
     return ours / pe_fj("fp-fp")
 
 

@@ -355,6 +355,12 @@ def peak_tera_fma() -> float:
 
 
 @evaluation(ClaimClass.RTL)
+def measured_tile_cycles(scheme: str) -> float:
+    """Cycles from one tile to the next where every line is in the L2, measured on our RTL."""
+    return deca_rate(f"l2 {scheme}")
+
+
+@evaluation(ClaimClass.RTL)
 def measured_prefetch_rate(prefetch: str, degree: int = 0) -> float:
     """10^12 multiply-adds a second with this prefetcher, measured on our RTL."""
     return _four_rows(deca_rate(f"table5 {prefetch} {degree}"))

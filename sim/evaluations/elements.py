@@ -1,10 +1,9 @@
 """Which synthesised units stand for the papers' processing elements: one rule for all papers.
 
-The fp16 baseline of every paper is the better one of our two, with fused rounding. Operand
-registers are where the papers' texts have them: inside Anda's PE (double-buffered weights) and
-Harmonia's (dual register files for activations), outside the bit-parallel baselines, whose
-operands stream. With ``registers_outside`` Anda's is the unit whose weights wait outside too; no
-other unit has records of both kinds.
+The fp16 baseline of every paper is the better one of our two, with fused rounding. Operands are in
+registers inside every PE, as the texts of Anda (signs and double-buffered weights) and Harmonia
+(dual register files) have theirs; with ``registers_outside`` they are held outside every PE, at the
+edge of an array.
 """
 
 from collections.abc import Iterator
@@ -15,28 +14,30 @@ from tilewright.sim.accelerator import harmonia_rate
 from tilewright.sim.claims.classes import ClaimClass
 from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.inputs import measured
-from tilewright.sim.records import area_um2, energy_fj
+from tilewright.sim.records import area_um2, energy_fj, netlist_rate
 
-__all__ = ["FP16_PE", "anda_pe", "pe_area", "pe_fj", "pe_rate", "registers_outside"]
+__all__ = ["UNITS", "pe_area", "pe_fj", "pe_rate", "pe_unit", "registers_outside"]
 
-FP16_PE = "pe_fp_fp"
 ANDA_GROUP = 64
 LANES = 4  # multiply-adds a cycle of a bit-parallel PE
-UNITS = {  # name in the claims -> unit of the records
-    "fp-fp": FP16_PE,
-    "fp-int": "pe_fp_int",
-    "ifpu": "pe_ifpu",
-    "figna": "pe_figna",
-    "figna-m11": "pe_figna__mantissa_bits_11",
-    "figna-m8": "pe_figna__mantissa_bits_8",
-    "figna-c": "pe_figna_c",
+INSIDE = "__registered_true"
+UNITS = {  # name in the claims -> units of the records, operands inside and outside
+    "anda": (f"anda_apu{INSIDE}", "anda_apu__buffered_false"),
+    "harmonia": (f"harmonia_pe{INSIDE}", "harmonia_pe"),
+    "fp-fp": (f"pe_fp_fp{INSIDE}", "pe_fp_fp"),
+    "fp-int": (f"pe_fp_int{INSIDE}", "pe_fp_int"),
+    "ifpu": (f"pe_ifpu{INSIDE}", "pe_ifpu"),
+    "figna": (f"pe_figna{INSIDE}", "pe_figna"),
+    "figna-m11": (f"pe_figna{INSIDE}__mantissa_bits_11", "pe_figna__mantissa_bits_11"),
+    "figna-m8": (f"pe_figna{INSIDE}__mantissa_bits_8", "pe_figna__mantissa_bits_8"),
+    "figna-c": (f"pe_figna_c{INSIDE}", "pe_figna_c"),
 }
 _OUTSIDE: list[bool] = []
 
 
 @contextmanager
 def registers_outside() -> Iterator[None]:
-    """Inside the ``with`` statement operand registers are no part of Anda's PE."""
+    """Inside the ``with`` statement operand registers are no part of any PE."""
     _OUTSIDE.append(True)
     try:
         yield
@@ -44,9 +45,10 @@ def registers_outside() -> Iterator[None]:
         _OUTSIDE.pop()
 
 
-def anda_pe() -> str:
-    """Return the unit that stands for Anda's PE."""
-    return "anda_apu__buffered_false" if _OUTSIDE else "anda_apu"
+def pe_unit(name: str) -> str:
+    """Return the unit of the records that stands for a PE: ``fp-fp``, ``anda-m6``."""
+    family = name.partition("-")[0] if name.startswith(("anda", "harmonia")) else name
+    return UNITS[family][bool(_OUTSIDE)]
 
 
 def _length(name: str) -> int:
@@ -55,18 +57,16 @@ def _length(name: str) -> int:
 
 def pe_area(name: str) -> float:
     """Square micrometres of a PE: ``fp-fp``, ``anda-m6``, ``harmonia-m8w4``."""
-    if name.startswith("anda"):
-        return area_um2(anda_pe())
-    return area_um2("harmonia_pe" if name.startswith("harmonia") else UNITS[name])
+    return area_um2(pe_unit(name))
 
 
 def pe_fj(name: str) -> float:
     """Femtojoules of a multiply-add of a PE, on a real model's data."""
     if name.startswith("anda"):
-        return energy_fj(anda_pe(), _length(name))
+        return energy_fj(pe_unit(name), _length(name))
     if name.startswith("harmonia"):
-        return energy_fj("harmonia_pe", mode=name.removeprefix("harmonia-"))
-    return energy_fj(UNITS[name])
+        return energy_fj(pe_unit(name), mode=name.removeprefix("harmonia-"))
+    return energy_fj(pe_unit(name))
 
 
 def pe_rate(name: str) -> float:
@@ -94,6 +94,22 @@ def pe_ratio(quantity: str, pe: str, over: str) -> float:
 
 
 @evaluation(ClaimClass.NETLIST)
-def pe_area_ratio(pe: str, over: str) -> float:
-    """Area of one unit of the records over that of another."""
-    return area_um2(pe) / area_um2(over)
+def pe_rate_ratio(pe: str, over: str) -> float:
+    """Multiply-adds a cycle of one PE over those of another, counted on the mapped netlists."""
+    return _counted_rate(pe) / _counted_rate(over)
+
+
+@evaluation(ClaimClass.NETLIST)
+def array_rate(pe: str, rows: int, columns: int) -> float:
+    """Multiply-adds a cycle of an array of PEs, counted on the mapped netlist of one."""
+    return rows * columns * _counted_rate(pe)
+
+
+def _counted_rate(name: str) -> float:
+    return netlist_rate(pe_unit(name), f"real {name.partition('-')[2]}")
+
+
+@evaluation(ClaimClass.NETLIST)
+def unit_area_ratio(unit: str, over: str) -> float:
+    """Area of one unit of the records, which is no PE, over that of another."""
+    return area_um2(unit) / area_um2(over)

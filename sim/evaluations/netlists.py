@@ -6,9 +6,12 @@ from typing import Any
 
 from tilewright.sim.claims.classes import ClaimClass
 from tilewright.sim.evaluations.registry import evaluation
-from tilewright.sim.records import RECORDS, energy_fj, read_record
+from tilewright.sim.records import RECORDS, read_record
 
-__all__ = ["macro", "part_count", "part_share", "power_share", "system_share"]
+__all__ = [
+    *("anda_areas", "deca_areas", "deca_powers", "macro", "part_count"),
+    *("part_share", "power_share", "system_share"),
+]
 
 # Modules of DECA by the paper's division of area and power; everything else is the "rest".
 DECA_PARTS = {"buffers": r"tout\d.*|loader\d\.(load_unit|\w+_queue)", "lut": r"pipeline\.lut"}
@@ -21,7 +24,6 @@ ANDA_PARTS = {
     "weight_buffer": ("weights",),
     "others": ("", "controller", "fetcher", "loader", "registers", "storer", "watchdog"),
 }
-ANDA_PE = "anda_apu__buffered_false"  # its weights wait outside
 MACRO = re.compile(r"sram_(?P<entries>\d+)x(?P<bits>\d+)_(?P<reads>\d+)r(?P<writes>\d+)w")
 
 
@@ -50,40 +52,52 @@ def part_count(pattern: str, unit: str = "deca", goal: str = "fastest") -> float
     return float(sum(re.fullmatch(pattern, name) is not None for name in parts))
 
 
-def _share(sizes: Mapping[str, float], group: str) -> float:
-    """Percent of the sizes that belong to one of ``DECA_PARTS``, or to none of them."""
+def _grouped(sizes: Mapping[str, float]) -> dict[str, float]:
+    """Sums over the parts that belong to each of ``DECA_PARTS``, and to none of them."""
     sums = dict.fromkeys((*DECA_PARTS, "rest"), 0.0)
     for name, size in sizes.items():
         found = (g for g, pattern in DECA_PARTS.items() if re.fullmatch(pattern, name))
         sums[next(found, "rest")] += size
-    return 100 * sums[group] / sum(sums.values())
+    return sums
 
 
-@evaluation(ClaimClass.NETLIST)
-def part_share(group: str) -> float:
-    """Percent of a DECA's area, by the paper's division."""
-    return _share(read_record(RECORDS, "deca", "synthesis", "fastest")["area_by_part"], group)
+def deca_areas() -> dict[str, float]:
+    """Square micrometres of a DECA, by the paper's division."""
+    return _grouped(read_record(RECORDS, "deca", "synthesis", "fastest")["area_by_part"])
 
 
-@evaluation(ClaimClass.NETLIST)
-def power_share(group: str, run: str) -> float:
-    """Percent of a DECA's power in one run, by the paper's division."""
+def deca_powers(run: str) -> dict[str, float]:
+    """Milliwatts of a DECA in one run, by the paper's division."""
     parts = read_record(RECORDS / "energy", "deca", "energy")["runs"][run]["power_by_part"]
-    return _share({name: figures["total"] for name, figures in parts.items()}, group)
+    return _grouped({name: figures["total"] for name, figures in parts.items()})
 
 
-@evaluation(ClaimClass.NETLIST)
-def system_share(part: str) -> float:
-    """Percent of the Anda accelerator's area, by the rows of the paper's table."""
+def anda_areas() -> dict[str, float]:
+    """Square micrometres of the Anda accelerator, by the rows of the paper's table."""
     parts = read_record(RECORDS / "system", "anda", "system")["parts"]
     areas = {name: sizes["logic"] + sizes["memory"] for name, sizes in parts.items()}
     known = {name for names in ANDA_PARTS.values() for name in names}
     if set(areas) != known:
         raise ValueError(f"no row of the table for {', '.join(sorted(set(areas) ^ known))}")
-    return 100 * sum(areas[name] for name in ANDA_PARTS[part]) / sum(areas.values())
+    return {row: sum(areas[name] for name in names) for row, names in ANDA_PARTS.items()}
 
 
 @evaluation(ClaimClass.NETLIST)
-def pe_energy_ratio(mantissa: int, over: str) -> float:
-    """Energy of a multiply-add of Anda's unit at a mantissa length over that of another PE."""
-    return energy_fj(ANDA_PE, mantissa) / energy_fj(over)
+def part_share(group: str) -> float:
+    """Percent of a DECA's area, by the paper's division."""
+    areas = deca_areas()
+    return 100 * areas[group] / sum(areas.values())
+
+
+@evaluation(ClaimClass.NETLIST)
+def power_share(group: str, run: str) -> float:
+    """Percent of a DECA's power in one run, by the paper's division."""
+    powers = deca_powers(run)
+    return 100 * powers[group] / sum(powers.values())
+
+
+@evaluation(ClaimClass.NETLIST)
+def system_share(part: str) -> float:
+    """Percent of the Anda accelerator's area, by the rows of the paper's table."""
+    areas = anda_areas()
+    return 100 * areas[part] / sum(areas.values())

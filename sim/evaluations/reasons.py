@@ -8,16 +8,24 @@ from collections.abc import Callable
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.calibration import changed
 from tilewright.sim.claims import Claim, find_claim
-from tilewright.sim.evaluations import anda, deca, elements, harmonia
+from tilewright.sim.evaluations import accuracy, anda, deca, elements, harmonia, netlists
 from tilewright.sim.evaluations.registry import EVALUATIONS
 from tilewright.sim.measured import long_context_seconds, model_seconds, pruned_cache_bound
-from tilewright.sim.records import area_um2, deca_power_mw, deca_rate, energy_fj
+from tilewright.sim.records import (
+    RECORDS,
+    area_um2,
+    deca_power_mw,
+    deca_rate,
+    energy_fj,
+    read_record,
+)
 from tilewright.sim.scheme import resolve_weight_scheme
 from tilewright.sim.xeon import SYSTEMS, deca_cycles, tile_cost
 
 __all__ = ["REASONS"]
 
 DISCRETE = "pe_fp_fp__form_discrete"  # an fp16 PE that rounds after every operation
+FLOAT_SUM = "pe_fp_int__group_sum_float"  # an FP-INT PE with an fp32 accumulator for a group
 REASONS: dict[str, Callable[[Claim], bool]] = {}
 
 
@@ -36,7 +44,7 @@ def _printed(name: str) -> float:
 
 @_reason
 def between_boundaries(claim: Claim) -> bool:
-    """The paper's figure lies between ours with operand registers inside and outside Anda's PE."""
+    """The paper's figure lies between ours with operand registers inside all PEs and outside."""
     inside = _ours(claim)
     with elements.registers_outside():
         outside = _ours(claim)
@@ -44,9 +52,17 @@ def between_boundaries(claim: Claim) -> bool:
 
 
 @_reason
+def agrees_with_registers_outside(claim: Claim) -> bool:
+    """With operand registers outside all PEs ours is within tolerance of the printed figure."""
+    with elements.registers_outside():
+        return abs(_ours(claim) / claim.number - 1) <= (claim.tolerance or 0)
+
+
+@_reason
 def between_roundings(claim: Claim) -> bool:
     """Against an fp16 PE that rounds after every operation ours would be on the other side."""
-    discrete = _ours(claim) * area_um2(DISCRETE) / elements.pe_area("fp-fp")
+    with elements.registers_outside():  # of such a PE there is no other record
+        discrete = _ours(claim) * area_um2(DISCRETE) / elements.pe_area("fp-fp")
     return min(discrete, _ours(claim)) <= claim.number <= max(discrete, _ours(claim))
 
 
@@ -55,6 +71,13 @@ def holds_for_discrete_rounding_and_registers_outside(claim: Claim) -> bool:
     """Below 60% of an fp16 PE that rounds after every operation, operands outside."""
     with elements.registers_outside():
         return bool(elements.pe_area("anda-m8") / area_um2(DISCRETE) < claim.number)
+
+
+@_reason
+def holds_over_an_fp32_accumulator_and_registers_outside(claim: Claim) -> bool:
+    """Anda's area over that of our FP-INT PE with an fp32 accumulator, operands outside."""
+    with elements.registers_outside():
+        return bool(elements.pe_area("anda-m8") / area_um2(FLOAT_SUM) < claim.number)
 
 
 @_reason
@@ -78,8 +101,9 @@ def activations_alone_save_as_much(claim: Claim) -> bool:
 def discrete_fp16_energy_gives_it(claim: Claim) -> bool:
     """With the energy of an fp16 PE that rounds after every operation it is within tolerance."""
     arguments = claim.arguments
-    ratio = elements.pe_fj("fp-fp") / energy_fj(DISCRETE)
-    ours = 100 * (anda.pe_energy(arguments["model"], arguments["saving"]) * ratio - 1)
+    with elements.registers_outside():
+        ratio = elements.pe_fj("fp-fp") / energy_fj(DISCRETE)
+        ours = 100 * (anda.pe_energy(arguments["model"], arguments["saving"]) * ratio - 1)
     return abs(ours - claim.number) <= (claim.tolerance or 0)
 
 
@@ -185,9 +209,17 @@ def our_anda_costs_less_than_m8w4(claim: Claim) -> bool:
 
 
 @_reason
-def compute_alone_would_exceed_it(claim: Claim) -> bool:
-    """The PEs' own ratio is above the printed figure: buffers and memory dilute it here."""
-    return elements.pe_ratio("energy_efficiency", "harmonia-m8w4", "fp-fp") > claim.number
+def pes_alone_gain_as_much(claim: Claim) -> bool:
+    """The energy of a multiply-add in our PEs, fp16 over M8W4: within tolerance or above."""
+    ratio = elements.pe_ratio("energy_efficiency", "harmonia-m8w4", "fp-fp")
+    return ratio >= claim.number * (1 - (claim.tolerance or 0))
+
+
+@_reason
+def off_as_the_pes_over_anda_are(claim: Claim) -> bool:
+    """Ours over the printed figure, here and for the least area efficiency of the PEs: as far."""
+    pes = find_claim("harmonia.pe.area_eff.min")
+    return abs(_ours(claim) / claim.number - _ours(pes) / pes.number) < 0.05
 
 
 @_reason
@@ -206,3 +238,116 @@ def dense_cache_is_a_small_share(claim: Claim) -> bool:
     """
     gained = long_context_seconds("PyTorch") / long_context_seconds("pruned")
     return pruned_cache_bound() < claim.number < gained
+
+
+@_reason
+def every_open_model_loses_more(claim: Claim) -> bool:
+    """The least that one of our models loses is more than what the paper's lose on average."""
+    return min(accuracy.model_losses(claim.arguments["fmt"]).values()) > claim.number
+
+
+@_reason
+def six_bits_cost_more_than_a_percent(claim: Claim) -> bool:
+    """Perplexity that SmolLM2-135M loses with 6 bits in all modules, in groups of 64."""
+    return accuracy.length_loss(6, 64) > 1
+
+
+@_reason
+def registers_of_one_or_of_both(claim: Claim) -> bool:
+    """The printed figure lies between ours with operand registers in both PEs and in Anda's alone.
+
+    The paper says that Anda's has them, and nothing about the other one.
+    """
+    quantity, pe, over = (claim.arguments[name] for name in ("quantity", "pe", "over"))
+    of = elements.QUANTITIES[quantity]
+    anda_alone = of(pe)
+    with elements.registers_outside():
+        anda_alone /= of(over)
+    return min(anda_alone, _ours(claim)) <= claim.number <= max(anda_alone, _ours(claim))
+
+
+@_reason
+def down_projection_needs_more_than_output(claim: Claim) -> bool:
+    """Perplexity that SmolLM2-135M loses with 4, 5 or 6 bits there alone: more than in A_o."""
+    return all(accuracy.module_loss("A_d", n) > accuracy.module_loss("A_o", n) for n in (4, 5, 6))
+
+
+def _anda_shrinks() -> dict[str, float]:
+    """Areas of the Anda accelerator over the paper's, row by row of its Table III."""
+    rows = {
+        "activation_buffer": "actbuf",
+        "compressor": "bpc",
+        "mxu": "mxu",
+        "others": "others",
+        "vector": "vector",
+        "weight_buffer": "wbuf",
+    }
+    ours = netlists.anda_areas()
+    return {
+        row: ours[row] / 1e6 / _printed(f"anda.table3.{name}.area") for row, name in rows.items()
+    }
+
+
+@_reason
+def logic_shrinks_more_than_memories(claim: Claim) -> bool:
+    """Our area over the paper's, of another node: this row's is smaller than both buffers'."""
+    shrinks = _anda_shrinks()
+    buffers = min(shrinks["activation_buffer"], shrinks["weight_buffer"])
+    return shrinks[claim.arguments["part"]] < 0.85 * buffers
+
+
+@_reason
+def vector_unit_is_as_large_as_the_papers(claim: Claim) -> bool:
+    """Our area over the paper's, of an older node: above 1, where the matrix unit's is a quarter.
+
+    Ours computes softmax, norms and rotary embeddings in fp16, which the paper's row does not say.
+    """
+    shrinks = _anda_shrinks()
+    return shrinks["vector"] > 1 > 3 * shrinks["mxu"]
+
+
+@_reason
+def lines_on_their_way_are_most_of_others(claim: Claim) -> bool:
+    """Memories of lines that come from outside, over all of this row: the paper counts none."""
+    parts = read_record(RECORDS / "system", "anda", "system")["parts"]
+    waiting = sum(parts[name]["memory"] for name in ("fetcher", "loader"))
+    return waiting > 0.7 * netlists.anda_areas()["others"]
+
+
+def _deca_published(total: float, shares: dict[str, str]) -> dict[str, float]:
+    """A figure of the paper's 56 DECAs by its shares, for one of them."""
+    return {part: total / 56 * _printed(name) / 100 for part, name in shares.items()}
+
+
+@_reason
+def memories_take_less_than_half_of_the_papers_area(claim: Claim) -> bool:
+    """Buffers and tables of a DECA, each beside the paper's square micrometres, and the rest.
+
+    The paper adds up published macros, scaled to 7 nm; ours are the memories of the cell library.
+    """
+    names = {"buffers": "buffers", "lut": "lut", "rest": "rest"}
+    shares = {part: f"deca.area.share_{name}" for part, name in names.items()}
+    theirs = _deca_published(1e6 * _printed("deca.area.total_56"), shares)
+    ours = netlists.deca_areas()
+    smaller = all(ours[part] < 0.5 * theirs[part] for part in ("buffers", "lut"))
+    return smaller and theirs["rest"] < ours["rest"] < 1.5 * theirs["rest"]
+
+
+@_reason
+def pipeline_takes_three_times_the_papers_power(claim: Claim) -> bool:
+    """Milliwatts of a DECA beside the paper's: queues and tables take half, the rest three times.
+
+    The paper adds up macros; ours is a netlist whose pipeline registers are clocked at 2.5 GHz.
+    """
+    names = {"buffers": "queues", "lut": "lut", "rest": "rest"}
+    shares = {part: f"deca.power.share_{name}" for part, name in names.items()}
+    theirs = _deca_published(1e3 * _printed("deca.power.total_56"), shares)
+    ours = netlists.deca_powers(claim.arguments["run"])
+    smaller = all(ours[part] < 0.6 * theirs[part] for part in ("buffers", "lut"))
+    return smaller and ours["rest"] > 3 * theirs["rest"]
+
+
+@_reason
+def gain_is_nearer_to_that_of_the_bytes(claim: Claim) -> bool:
+    """The measured gain lies between the printed one and what bf16 over its sparse form has."""
+    return claim.number < _ours(claim) < _ours(find_claim("sparamx.traffic_gain.bf16_50"))

@@ -18,6 +18,7 @@ from tilewright.golden.params.pe import (
     FignaParams,
     FpFpParams,
     FpIntParams,
+    GroupSum,
     IfpuParams,
     SumForm,
 )
@@ -180,6 +181,38 @@ def test_infinity_and_nan(operands):
 
 
 @pytest.mark.parametrize("spec", ["pe_fp_int", "pe_fp_int:small", "pe_fp_int,weight_bits=8"])
+def test_exact_sums_of_floats_and_integers(spec):
+    """Group sums as fractions: nothing is lost before they are rounded to the partial format."""
+    params = resolve(spec)
+    dots = workload(params)
+    fields = ("activation", "weight", "scale", "group_end")
+    got = fp_int_dot(params, *(dots[name] for name in fields))
+    chosen = finite(dots, "activation")
+    assert len(chosen) > RESULTS // 2
+    for k in chosen:
+        partials, scales, group = [], [], Fraction()
+        for a, w, s, end in zip(*(dots[name][k] for name in fields), strict=True):
+            group += sum(value for value, _ in integer_products(params, a, w))
+            if end:
+                partials.append(rounded(group, params.partial))
+                scales.append(int(s))
+                group = Fraction()
+        assert got[k] == tail(params, partials, scales), k
+
+
+def test_exact_sums_are_nearer_than_those_of_an_fp32_accumulator():
+    """A large product that another one cancels takes nothing from a small one."""
+    activation = np.array([[[0x7BFF, 0xFBFF, 0x0001, 0]]])
+    weight = np.array([[[7, 7, 1, 0]]])
+    scale, ends = np.array([[0x3C00]]), np.ones((1, 1), int)
+    exact, cut_off = (
+        fp_int_dot(FpIntParams(group_sum=form), activation, weight, scale, ends)[0]
+        for form in GroupSum
+    )
+    assert (exact, cut_off) == (1, 0)
+
+
+@pytest.mark.parametrize("spec", ["pe_fp_int:float", "pe_fp_int:float,weight_bits=8"])
 def test_products_of_floats_and_integers(spec):
     params = resolve(spec)
     dots = workload(params)

@@ -64,7 +64,10 @@ THIRD_SOURCES = {
         "test_pe::test_fused_products_of_floats",
         "test_pe::test_discrete_products_of_floats_are_numpy_sums",
     ),
-    "pe_fp_int": ("test_pe::test_products_of_floats_and_integers",),
+    "pe_fp_int": (
+        "test_pe::test_exact_sums_of_floats_and_integers",
+        "test_pe::test_products_of_floats_and_integers",
+    ),
     "pe_ifpu": ("test_pe::test_aligned_groups",),
     "pe_figna": ("test_pe::test_aligned_groups",),
     "pe_figna_c": ("test_pe::test_chunked_groups",),

@@ -37,7 +37,10 @@ SMALL = (
     "anda_mxu:fp32",
 )
 QUICK = ("anda_compressor:small", "anda_apu:small", "anda_mxu:small")  # on both simulators
-MORE = ("anda_compressor_lane:small", "anda_apu:fp32", "anda_apu:int3")
+MORE = (
+    *("anda_compressor_lane:small", "anda_apu:fp32", "anda_apu:int3"),
+    "anda_apu:small,registered=true",
+)
 PAPER = {
     "anda_compressor_lane": 300,
     "anda_compressor": 60,

@@ -34,7 +34,7 @@ ERRORS = {
     "max_tree": ("max_tree", "a > b", "a >= 16"),
     "anda_vector": ("anda_vector", "Mux(s1_active, value, 0)", "value"),
     "pe_fp_fp": ("pe_fp_fp:small", "a.biased + w.biased", "a.biased | w.biased"),
-    "pe_fp_int": ("pe_fp_int:small", "Mux(a.zero | no_weight, 0, field)", "field"),
+    "pe_fp_int": ("pe_fp_int:small", "carried[bits:] | flags", "flags"),
     "pe_ifpu": ("pe_ifpu:small", "activation[-1] ^ (place == top)", "activation[-1]"),
     "pe_figna": ("pe_figna:small", "+ tree_sum(signs)", ""),
     "pe_figna_c": ("pe_figna_c:small", "placed >> distance", "placed"),

@@ -38,7 +38,7 @@ from tilewright.hw.arith.int_to_float import IntToFloat
 from tilewright.hw.catalog import build
 from tilewright.hw.pe.common import combinational
 
-ELEMENTS = ["pe_fp_fp", "pe_fp_fp:discrete", "pe_fp_int", "pe_ifpu", "pe_figna"]
+ELEMENTS = ["pe_fp_fp", "pe_fp_fp:discrete", "pe_fp_int", "pe_fp_int:float", "pe_ifpu", "pe_figna"]
 ELEMENTS += ["pe_figna_c", "pe_deca"]
 ONE, INFINITY, NAN, MINUS = 0x3C00, 0x7C00, 0x7E00, 0x8000  # fp16
 
@@ -128,6 +128,18 @@ def test_whole_groups_one_beat_a_cycle(spec):
     assert taken == list(range(len(taken)))
 
 
+@pytest.mark.parametrize("spec", ["pe_fp_fp", "pe_fp_int", "pe_ifpu", "pe_figna", "pe_figna_c"])
+def test_operands_in_registers_cost_a_cycle_and_no_bit(spec):
+    """Results with stalls and without; ``taken`` says that a beat still comes every cycle."""
+    params = resolve(f"{spec}:small,registered=true")
+    assert params.timing.latency == resolve(f"{spec}:small").timing.latency + 1
+    columns = workload(params)
+    got, taken = run(params, columns)
+    assert np.array_equal(got, expected(params, columns))
+    assert taken == list(range(len(taken)))
+    assert np.array_equal(run(params, columns, stall=0.4)[0], got)
+
+
 @pytest.mark.parametrize("sign", [0, 1])
 @pytest.mark.parametrize(
     "spec", ["pe_figna", "pe_figna:m8", "pe_ifpu", "pe_figna,partial=fp32", "pe_figna_c"]
@@ -155,7 +167,7 @@ def test_the_largest_group_sum_fits(spec, sign):
     assert got[0] == encode(FP16, np.array([np.float32(want)]))[0] == expected(params, columns)[0]
 
 
-@pytest.mark.parametrize("spec", ["pe_fp_fp", "pe_fp_int"])
+@pytest.mark.parametrize("spec", ["pe_fp_fp", "pe_fp_int:float"])
 def test_zero_products_do_not_raise_the_exponent(spec):
     """Beside a zero that has a large partner a small product keeps its bits."""
     params = resolve(spec)
@@ -187,7 +199,7 @@ SPECIALS = {
 }
 
 
-@pytest.mark.parametrize("spec", ["pe_fp_fp", "pe_fp_fp:discrete", "pe_fp_int"])
+@pytest.mark.parametrize("spec", ["pe_fp_fp", "pe_fp_fp:discrete", "pe_fp_int", "pe_fp_int:float"])
 def test_special_values_alone_in_their_sums(spec):
     """Beside others, which random operands have, one may hide another."""
     params = resolve(spec)
@@ -255,6 +267,20 @@ def test_partial_in_fp32_is_more_exact():
     narrow, wide = (resolve(f"pe_figna,partial={f}") for f in (FP16, FP32))
     columns = workload(narrow, dots=200, groups=2, seed=9)
     assert not np.array_equal(expected(narrow, columns), expected(wide, columns))
+
+
+def test_the_largest_exact_sum_of_floats_fits():
+    """All activations the largest fp16 has, all weights -8: nothing may wrap."""
+    params = resolve("pe_fp_int,partial=fp32")
+    shape = (2, params.group_cycles, params.lanes)
+    activation = np.broadcast_to(np.array([0x7BFF, 0xFBFF]).reshape(2, 1, 1), shape)
+    ends = np.zeros(shape[:2], int)
+    ends[:, -1] = 1
+    scale = np.full(shape[:2], encode(FP16, np.array([2.0**-12]))[0])
+    columns = columns_of(params, activation, np.full(shape, -8), scale, ends)
+    want = encode(FP16, np.array([-1.0, 1.0]) * 65504 * 8 * 64 * 2.0**-12)
+    assert np.array_equal(run(params, columns)[0], want)
+    assert np.array_equal(expected(params, columns), want)
 
 
 def test_forms_of_the_sum_differ():

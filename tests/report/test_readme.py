@@ -76,7 +76,14 @@ def test_classes_are_counted_apart_and_duplicates_once():
         for same_as in ("", "another")
     ]
     assert Summary.of(kept) == Summary(
-        evaluated=4, within=2, others=2, others_within=1, duplicates=6, not_modelled=0
+        evaluated=4,
+        within=2,
+        trends=0,
+        trends_within=0,
+        others=2,
+        others_within=1,
+        duplicates=6,
+        not_modelled=0,
     )
     bounds = next(c for c in class_counts(kept) if c.claim_class is ClaimClass.BOUND)
     assert (bounds.evaluated, bounds.within, bounds.duplicates) == (2, 1, 2)

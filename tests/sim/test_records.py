@@ -7,14 +7,14 @@ import pytest
 from tilewright.sim import records
 from tilewright.sim.claims import papers
 from tilewright.sim.evaluations import EVALUATIONS, reads_records
-from tilewright.sim.evaluations.elements import FP16_PE
-from tilewright.sim.evaluations.elements import UNITS as PARALLEL
+from tilewright.sim.evaluations.elements import UNITS as PES
+from tilewright.sim.evaluations.elements import pe_unit, registers_outside
 from tilewright.sim.records import NoRecordError, area_um2, energy_fj
 from tilewright.sim.scoreboard import scoreboard_claims
 
 SAVING = 3.2  # every mantissa 5 bits
-ANDA_PE = "anda_apu"
-UNITS = {*PARALLEL.values(), ANDA_PE, "harmonia_pe", "deca"}
+FP16_PE, ANDA_PE, HARMONIA_PE = map(pe_unit, ("fp-fp", "anda", "harmonia"))
+UNITS = {"deca", *(unit for both in PES.values() for unit in both)}
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_energy_is_that_of_a_mode(folder):
 def test_energy_of_pes_is_what_a_machine_saves_at_most(folder):
     for unit in UNITS:
         write(folder, unit, 100.0, {"real": 40.0, "real m4": 40.0})
-    write(folder, "harmonia_pe", 100.0, {"real m8w4": 10.0})
+    write(folder, HARMONIA_PE, 100.0, {"real m8w4": 10.0})
     assert EVALUATIONS["harmonia_pe_energy"](end="least") == 4.0
     # Buffers and memory cost at most twice as much in fp16, so the whole saves less than PEs.
     low, high = (EVALUATIONS["harmonia_energy"](end=end, joint=False) for end in ("least", "most"))
@@ -99,6 +99,14 @@ def test_compute_energy_is_that_of_the_pes(folder):
     write(folder, FP16_PE, 1.0, {"real": 160.0})
     records.read_record.cache_clear()
     assert EVALUATIONS["anda_model_energy_efficiency"](model="opt-13b", saving=SAVING) > few
+
+
+def test_operands_are_inside_every_pe_or_outside_every_pe():
+    for name, (inside, outside) in PES.items():
+        assert pe_unit(name) == inside != outside
+        with registers_outside():
+            assert pe_unit(name) == outside
+        assert area_um2(inside) > area_um2(outside), name
 
 
 def test_pes_of_equal_area_run_as_fast_as_they_are_small(folder):

@@ -10,7 +10,7 @@ from tilewright.sim.what_if import Change, Moved
 
 __all__ = [
     *("Table", "claim_table", "class_table", "coverage_table"),
-    *("moved_table", "summary_table", "what_if_table"),
+    *("moved_table", "shown_value", "summary_table", "what_if_table"),
 ]
 
 Table = tuple[Sequence[str], list[Sequence[object]]]  # header, rows
@@ -26,9 +26,9 @@ def claim_table(results: Iterable[Result]) -> Table:
         (
             r.id,
             r.where,
-            _text(r.published) if r.printed else f"derived: {_text(r.published)}",
-            _text(r.ours),
-            _text(r.registers_outside),
+            shown_value(r.published) if r.printed else f"derived: {shown_value(r.published)}",
+            shown_value(r.ours),
+            shown_value(r.registers_outside),
             r.unit,
             r.deviation_text or "-",
             r.tolerance_text,
@@ -102,13 +102,14 @@ def coverage_table(counts: Iterable[Coverage]) -> Table:
     ]
 
 
-def _text(value: object) -> str:
+def shown_value(value: object) -> str:
+    """Return a value of a claim as tables show it, four digits of a number."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_text(part)}" for name, part in value.items())
+        return ", ".join(f"{name} {shown_value(part)}" for name, part in value.items())
     if isinstance(value, list):
-        return " .. ".join(_text(part) for part in value)
+        return " .. ".join(shown_value(part) for part in value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -10,6 +10,7 @@ from tilewright.base.files import write_atomic
 from tilewright.cli import claim_tables as tables
 from tilewright.cli import model_tables
 from tilewright.cli.contradiction_table import contradiction_table
+from tilewright.cli.miss_view import show_misses
 from tilewright.cli.program_view import show_programs
 from tilewright.golden.params.names import unknown
 from tilewright.sim import scoreboard
@@ -105,6 +106,7 @@ def _show(results: Sequence[object], table: tables.Table, args: argparse.Namespa
 VIEWS: dict[str, Callable[[argparse.Namespace], None]] = {
     "claims": _claims,
     "classes": _classes,
+    "off": show_misses,
     "coverage": _coverage,
     "what-if": _what_if,
     "moved-by": _moved_by,

@@ -9,6 +9,7 @@ HELP = "evaluate the papers' claims: published, ours, deviation, class, verdict"
 EXAMPLE = "tilewright claims --paper deca"
 SHOWN = {  # options that show something else, of the claims of --paper
     "classes": "how many claims of each class are within tolerance, duplicates counted once",
+    "off": "predictions and measurements that are off, and the computation that shows why",
     "moved-by": "what 10%% more of each of our measured inputs changes, claim by claim",
     "contradictions": "figures of a paper that do not follow from its others, with the arithmetic",
 }

@@ -1,0 +1,55 @@
+"""Predictions and measurements that are off: by how much, and the computation that shows why."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from inspect import getdoc
+
+from tilewright.sim.claims import ClaimClass, Value, find_claim
+from tilewright.sim.evaluations import Answer
+from tilewright.sim.evaluations.reasons import REASONS
+from tilewright.sim.scoreboard import OFF, Result
+
+__all__ = ["Miss", "misses"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Miss:
+    """One claim of the headline that is off."""
+
+    claim: str
+    claim_class: ClaimClass
+    published: Value
+    ours: Answer
+    unit: str
+    deviation: str  # as tables show it
+    tolerance: str
+    reason: str
+    shown_by: str  # the function of ``tilewright.sim.evaluations.reasons``; "" where none is known
+    computed: str  # what that function works out, in the words of its documentation
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain data, as JSON has it for programs."""
+        return asdict(self)
+
+
+def misses(results: Iterable[Result]) -> list[Miss]:
+    """Return the counted claims among these results that are off, each figure once."""
+    return [_miss(r) for r in results if r.counted and not r.same_as and r.verdict == OFF]
+
+
+def _miss(result: Result) -> Miss:
+    assert result.claim_class is not None and result.ours is not None
+    shown_by = find_claim(result.id).shown_by
+    text = (getdoc(REASONS[shown_by]) or "") if shown_by else ""
+    return Miss(
+        claim=result.id,
+        claim_class=result.claim_class,
+        published=result.published,
+        ours=result.ours,
+        unit=result.unit,
+        deviation=result.deviation_text,
+        tolerance=result.tolerance_text,
+        reason=result.reason,
+        shown_by=shown_by,
+        computed=text.partition("\n\n")[0].replace("\n", " "),
+    )

@@ -1,0 +1,43 @@
+"""The page of what is off: one table a paper, made from the claims as they are evaluated now."""
+
+from tilewright.report.reference.declarations import markdown_table
+from tilewright.sim.classes import Summary, headline
+from tilewright.sim.misses import Miss, misses
+from tilewright.sim.scoreboard import evaluate
+
+__all__ = ["miss_lists"]
+
+TITLES = {"anda": "Anda", "deca": "DECA", "harmonia": "Harmonia", "sparamx": "SparAMX"}
+HEADER = ("claim", "kind", "published", "ours", "off by", "allowed", "why", "what is computed")
+
+
+def miss_lists() -> str:
+    """Return the headline, and the section of every paper that has a claim that is off."""
+    results = evaluate()
+    parts = [f"{headline(Summary.of([r for rows in results.values() for r in rows]))}."]
+    for paper, rows in results.items():
+        found = misses(rows)
+        if found:
+            parts.append(f"## {TITLES[paper]}\n\n{markdown_table(HEADER, map(_row, found))}")
+    return "\n\n".join(parts)
+
+
+def _row(miss: Miss) -> tuple[str, ...]:
+    return (
+        f"`{miss.claim}`",
+        str(miss.claim_class),
+        f"{_shown(miss.published)} {miss.unit}".strip(),
+        f"{_shown(miss.ours)} {miss.unit}".strip(),
+        miss.deviation or "-",
+        miss.tolerance,
+        miss.reason,
+        miss.computed or "nothing: not explained",
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return " to ".join(_shown(part) for part in value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
