@@ -1,5 +1,6 @@
 """Predictions and measurements that are off: by how much, and the computation that shows why."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from inspect import getdoc
@@ -9,7 +10,7 @@ from tilewright.sim.evaluations import Answer
 from tilewright.sim.evaluations.reasons import REASONS
 from tilewright.sim.scoreboard import OFF, Result
 
-__all__ = ["Miss", "misses"]
+__all__ = ["Miss", "causes", "misses"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,11 @@ class Miss:
 def misses(results: Iterable[Result]) -> list[Miss]:
     """Return the counted claims among these results that are off, each figure once."""
     return [_miss(r) for r in results if r.counted and not r.same_as and r.verdict == OFF]
+
+
+def causes(found: Iterable[Miss]) -> dict[str, int]:
+    """Return how many of these each computation explains, the most frequent first; "" for none."""
+    return dict(Counter(miss.computed for miss in found).most_common())
 
 
 def _miss(result: Result) -> Miss:

@@ -100,10 +100,17 @@ def utilisation(engine: str, scheme: str, resource: str) -> float:
     return 100 * tiles * busy / (time.seconds * HBM.clock)
 
 
-def _prefetching(prefetch: Prefetch, degree: int) -> tuple[float, float]:
+def rate_of_prefetching(params: DecaParams, prefetch: Prefetch, degree: int = 0) -> float:
+    """10^12 multiply-adds a second of MXFP4 with 4 rows, on a DECA of any parameters."""
+    return _prefetching(prefetch, degree, params)[0]
+
+
+def _prefetching(
+    prefetch: Prefetch, degree: int, params: DecaParams | None = None
+) -> tuple[float, float]:
     """Rate of MXFP4 with 4 rows, and share of lines that missed the L2."""
     found = tile_rate(
-        DecaParams(),
+        params or DecaParams(),
         resolve_weight_scheme("mxfp4"),
         bytes_per_cycle=HBM.bytes_per_cycle(HBM.cores),
         matrix_cycles=MATRIX_CYCLES,

@@ -159,6 +159,16 @@ def stores_take_more_than_twice(claim: Claim) -> bool:
 
 
 @_reason
+def between_two_tiles_and_six(claim: Claim) -> bool:
+    """The printed rate lies between ours with one command a loader and with the three of our RTL.
+
+    Each loader has one tile on its way then, or three.
+    """
+    one = deca.rate_of_prefetching(DecaParams(port_commands=1), "none")
+    return one < claim.number < _ours(claim)
+
+
+@_reason
 def degree_1_equals_degree_5(claim: Claim) -> bool:
     """Our prefetcher is far enough ahead with one tile: no more speed and no misses with five."""
     one, five = (deca.prefetch_rate("deca", degree) for degree in (1, 5))

@@ -2,7 +2,7 @@
 
 from tilewright.report.reference.declarations import markdown_table
 from tilewright.sim.classes import Summary, headline
-from tilewright.sim.misses import Miss, misses
+from tilewright.sim.misses import Miss, causes, misses
 from tilewright.sim.scoreboard import evaluate
 
 __all__ = ["miss_lists"]
@@ -10,11 +10,19 @@ __all__ = ["miss_lists"]
 TITLES = {"anda": "Anda", "deca": "DECA", "harmonia": "Harmonia", "sparamx": "SparAMX"}
 HEADER = ("claim", "kind", "published", "ours", "off by", "allowed", "why", "what is computed")
 
+UNKNOWN = "nothing: not explained"
+
 
 def miss_lists() -> str:
-    """Return the headline, and the section of every paper that has a claim that is off."""
+    """Return the headline, the causes, and the section of every paper with a claim that is off."""
     results = evaluate()
-    parts = [f"{headline(Summary.of([r for rows in results.values() for r in rows]))}."]
+    every = [r for rows in results.values() for r in rows]
+    counts = causes(misses(every)).items()
+    rows_of_causes = [(str(count), text or UNKNOWN) for text, count in counts]
+    parts = [
+        f"{headline(Summary.of(every))}.",
+        f"## Causes\n\n{markdown_table(('claims', 'what is computed'), rows_of_causes)}",
+    ]
     for paper, rows in results.items():
         found = misses(rows)
         if found:
@@ -31,7 +39,7 @@ def _row(miss: Miss) -> tuple[str, ...]:
         miss.deviation or "-",
         miss.tolerance,
         miss.reason,
-        miss.computed or "nothing: not explained",
+        miss.computed or UNKNOWN,
     )
 
 
