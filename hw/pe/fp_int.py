@@ -78,7 +78,8 @@ class FpInt(ProcessingElement[FpIntParams]):
         """A group's exact sum in the partial format; what is not finite overrides it."""
         p = self.params
         bits = p.magnitude_bits
-        total, plus, minus, nan = shown[: bits + 1], *shown[bits + 1 :]
+        total, flags = shown[: bits + 1], shown[bits + 1 :]
+        plus, minus, nan = flags[0], flags[1], flags[2]
         number = total.as_signed()
         top = bits - 1 - (FP16.bias - 1 + FP16.mantissa_bits) + p.partial.bias
         rounder = Rounder(

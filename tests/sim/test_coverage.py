@@ -243,7 +243,7 @@ def test_a_report_becomes_a_record(tmp_path, monkeypatch):
 
 def test_changed_perplexities_change_the_trends(monkeypatch):
     names = ("anda.sens.qkv_most", "anda.sens.group_tradeoff", "harmonia.sens.below8_sharp")
-    assert [verdict(name) for name in names] == ["agrees"] * 3
+    assert [verdict(name) for name in names] == ["reproduced"] * 3
     real = accuracy._record("sensitivity")
     flat = {
         key: [row | {"perplexity": 1.0} for row in rows] if isinstance(rows, list) else rows
@@ -260,9 +260,22 @@ def test_what_was_not_measured_is_named():
         lambda: accuracy.cache_loss("paper"),
         lambda: accuracy.window_loss(1, 1),
         lambda: accuracy.search_found(50, "saving"),
+        lambda: accuracy.mean_loss("Anda 1/1/1/1"),
+        lambda: accuracy.task_loss("Anda 1/1/1/1"),
     ):
         with pytest.raises(NoRecordError, match=r"^no accuracy record of "):
             call()
+
+
+def test_a_mean_is_over_all_open_models():
+    losses = accuracy.model_losses("Harmonia, windows, offsets")
+    assert sorted(losses) == ["gemma-3-270m", "qwen2.5-coder-1.5b", "smollm2-135m"]
+    mean = accuracy.mean_loss("Harmonia, windows, offsets")
+    assert mean == pytest.approx(sum(losses.values()) / 3)
+    naive = accuracy.model_losses("Harmonia, 4-bit cache")
+    least = min(naive[name] - losses[name] for name in losses)
+    regained = accuracy.regained("Harmonia, windows, offsets", "Harmonia, 4-bit cache")
+    assert regained == pytest.approx(least) and least > 0
 
 
 def test_another_netlist_changes_the_verdicts(monkeypatch):

@@ -31,7 +31,7 @@ def write(folder, unit, area, energy=None):
         (folder / f"{unit}.asap7{goal}.json").write_text(json.dumps(record))
     if energy is not None:
         (folder / "energy").mkdir(exist_ok=True)
-        runs = {name: {"total": value} for name, value in energy.items()}
+        runs = {name: {"total": value, "macs_per_cycle": 4.0} for name, value in energy.items()}
         (folder / "energy" / f"{unit}.asap7.json").write_text(json.dumps({"runs": runs}))
 
 
@@ -132,10 +132,10 @@ def test_attention_makes_baselines_slower_as_it_grows(folder):
 
 
 def test_every_claim_from_records_can_be_answered(folder):
-    lengths = {"real": 9.0, "real m4": 1.0, "real m16": 4.0}
-    for unit in UNITS:
-        write(folder, unit, 100.0, lengths)
-    write(folder, "harmonia_pe", 100.0, {"real m8w4": 1.0, "real m8m8": 2.0})
+    lengths = {"real": 9.0, "real m4": 1.0, "real m8": 2.0, "real m16": 4.0}
+    modes = {f"real {mode}": 2.0 for mode in ("m8w4", "m8m4", "m8m8")}
+    for unit in (*UNITS, "int8_quantiser", "harmonia_converter"):
+        write(folder, unit, 100.0, modes if unit in PES["harmonia"] else lengths)
     write_deca_power(folder, {"mxfp4 real": 50.0, "idle": 40.0})
     every = [claim for paper in papers() for claim in scoreboard_claims(paper)]
     asked = [claim for claim in every if reads_records(claim.evaluate)]
