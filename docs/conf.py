@@ -27,6 +27,7 @@ from tilewright.report.reference.declarations import TABLES
 from tilewright.report.reference.evidence import evidence_table
 from tilewright.report.reference.misses import miss_lists
 from tilewright.synth.fpga.record import fpga_table, load_fpga_records
+from tilewright.synth.place.record import load_placed_records, placed_table
 
 # The packages whose public classes and functions are documented.
 PACKAGES = ["golden", "hw", "sim", "synth", "kernels", "torch", "verify", "studies", "base"]
@@ -103,6 +104,10 @@ def fpga_records_table() -> str:
     return fpga_table(load_fpga_records().values())
 
 
+def placed_records_table() -> str:
+    return placed_table(load_placed_records().values())
+
+
 GENERATED = {
     **TABLES,
     "commands": all_commands_reference,
@@ -110,6 +115,7 @@ GENERATED = {
     "evidence": evidence_table,
     "fpga": fpga_records_table,
     "misses": miss_lists,
+    "placed": placed_records_table,
 }
 
 

@@ -33,6 +33,7 @@ EXTRAS = {  # Python package that one command alone can use -> what for
 }
 EXTRA_PROGRAMS = {  # the same of programs -> what for, and the package of Debian
     "sta": ("checks of timing and of placed wires", "opensta"),
+    "riscv64-unknown-elf-gcc": ("drivers for RISC-V", "gcc-riscv64-unknown-elf"),
 }
 
 

@@ -16,6 +16,7 @@ MORE_EXAMPLES = (
     "tilewright export anda_apu --flow orfs --out build/anda_apu",
     "tilewright export harmonia_pe --flow librelane --clock 40MHz --out build/harmonia_pe",
     "tilewright export deca --flow siliconcompiler --tech asap7 --clock 500 --out build/deca",
+    "tilewright export anda:small --header --out build/driver",
 )
 TOOLS = ("serving-sim", "zigzag", "stream", "accelforge")
 FLOWS = ("orfs", "librelane", "siliconcompiler", "fusesoc")
@@ -32,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kv", metavar="F", help="of serving-sim: format of keys and values")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write to")
     parser.add_argument("--flow", choices=FLOWS, help="that takes a block to a layout")
+    text = "a C header with the registers of a block: anda, harmonia or deca"
+    parser.add_argument("--header", action="store_true", help=text)
     text = "of a block: asap7 or sky130hd [the first that the flow takes]"
     parser.add_argument("--tech", metavar="T", help=text)
     text = "of a block, as 800 (ps), 0.8ns or 1250MHz [its synthesis record's delay, and a quarter]"
@@ -39,19 +42,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    written = _export_block(args) if args.flow else _export_system(args)
+    if args.header and args.flow:
+        raise CommandError("--header and --flow are two exports")
+    if args.header:
+        written = _export_header(args)
+    else:
+        written = _export_block(args) if args.flow else _export_system(args)
     paths = [str(path) for path in written]
     print_json(paths) if args.json else print("\n".join(paths))
     return 0
 
 
-def _export_block(args: argparse.Namespace) -> list[Path]:
-    from tilewright.studies.handover import export_block
-
+def _refuse_systems(args: argparse.Namespace, taker: str) -> None:
     for option in _OF_SYSTEMS:
         if getattr(args, option) is not None:
             name = "set" if option == "settings" else option
-            raise CommandError(f"--{name} is of a system; --flow takes a block")
+            raise CommandError(f"--{name} is of a system; {taker} takes a block")
+
+
+def _export_header(args: argparse.Namespace) -> list[Path]:
+    from tilewright.golden.params.resolve import resolve
+    from tilewright.studies.driver_header import driver_header
+
+    _refuse_systems(args, "--header")
+    for option in ("tech", "clock"):
+        if getattr(args, option) is not None:
+            raise CommandError(f"--{option} is of a block that goes to a --flow")
+    path: Path = args.out / f"{resolve(args.subject).slug}.h"
+    write_atomic(path, driver_header(args.subject))
+    return [path]
+
+
+def _export_block(args: argparse.Namespace) -> list[Path]:
+    from tilewright.studies.handover import export_block
+
+    _refuse_systems(args, "--flow")
     return export_block(args.subject, args.flow, args.out, technology=args.tech, period=args.clock)
 
 

@@ -1,0 +1,33 @@
+"""The page of placed blocks: every record in its table and drawn, and old ones named."""
+
+import json
+
+import pytest
+
+from tilewright.report.page import Context
+from tilewright.report.pages.placed import build
+from tilewright.synth.place.record import PLACED_RECORDS, load_placed_records
+from tilewright.synth.record import RECORDS
+
+
+def test_every_record_is_shown_and_drawn():
+    records = load_placed_records()
+    page = build(Context(records=RECORDS, cases=1))
+    assert page.body.count("<polyline") == len(records)
+    assert [r["spec"] for r in page.data["placed"]] == [r["spec"] for r in records.values()]
+    for record in records.values():
+        assert record["spec"] in page.body
+    assert "estimate before routing" in page.body
+    assert not page.failures
+
+
+@pytest.mark.parametrize("change", [{"place_sha256": "0"}, {"rtlil_sha256": "0"}])
+def test_an_old_record_is_a_problem(tmp_path, change):
+    path = sorted(PLACED_RECORDS.glob("*.json"))[0]
+    (tmp_path / "placed").mkdir()
+    (tmp_path / "fpga").mkdir()
+    record = json.loads(path.read_text()) | change
+    (tmp_path / "placed" / path.name).write_text(json.dumps(record))
+    page = build(Context(records=tmp_path, cases=1))
+    (problem,) = page.problems
+    assert problem.startswith(f"{path.name} is old; to renew it: tilewright place {record['spec']}")

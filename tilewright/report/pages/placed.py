@@ -1,0 +1,109 @@
+"""Blocks whose cells are placed, and blocks that are routed on FPGAs."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
+from tilewright.report.page import Context, Page
+from tilewright.synth.fpga.record import load_fpga_records
+from tilewright.synth.place.picture import picture_svg
+from tilewright.synth.place.record import load_placed_records, stale_placed_records
+
+TITLE = "Placed"
+POSITION = 36
+
+COMMAND = "tilewright place --update-records"
+
+
+def build(context: Context) -> Page:
+    placed = load_placed_records(context.records / "placed")
+    fpga = load_fpga_records(context.records / "fpga")
+    stale = stale_placed_records(
+        context.records / "placed", lambda names: context.track("placed", names)
+    )
+    return Page(
+        summary=f"{len(placed)} blocks with their cells placed, an estimate before routing, and"
+        f" {len(fpga)} routed on FPGAs.",
+        body=join([_figures(placed.values()), _pictures(placed.values()), _fpga(fpga.values())]),
+        data={"placed": list(placed.values()), "fpga": list(fpga.values())},
+        problems=[f"{name} is old; to renew it: {command}" for name, command in stale.items()],
+    )
+
+
+def _values(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: metric["value"] for name, metric in record["metrics"].items()}
+
+
+def _figures(records: Iterable[dict[str, Any]]) -> Markup:
+    rows = []
+    for record in records:
+        value = _values(record)
+        rows.append(
+            (
+                *(code(record["spec"]), record["technology"], record["goal"], value["cells"]),
+                *(value["die_area"], value["wire_length"]),
+                *(value["delay_before"], value["delay_placed"], value["delay"]),
+                f"{100 * (value['delay'] / value['delay_before'] - 1):+.0f}",
+                *(value.get("energy_before", ""), value.get("energy", "")),
+                *(value.get("clock_skew", ""), value["congestion_worst"]),
+            )
+        )
+    return section(
+        "Cells in rows",
+        paragraph(
+            "An estimate before routing: every net has a length, no wire has a layer. Delays are"
+            " without wires, with them, and after timing repair; energy is of the comparison of"
+            " PEs, before placement with wires of average length, after it with each net's own and"
+            " with a clock tree. What each number includes is in docs/physical.md."
+        ),
+        table(
+            (
+                *("Block", "Technology", "Goal", "Cells", "Die, µm²", "Wires, µm"),
+                *("Without wires, ps", "Placed, ps", "Repaired, ps", "Change, %"),
+                *("fJ/MAC before", "fJ/MAC placed", "Clock skew, ps", "Worst tile, share"),
+            ),
+            rows,
+        ),
+        note("Source:", code("synth/records/placed"), "made by", code(COMMAND)),
+    )
+
+
+def _pictures(records: Iterable[dict[str, Any]]) -> Markup:
+    drawings = []
+    for record in records:
+        what = f"{record['spec']} in {record['technology']}, goal {record['goal']}"
+        width, height = record["die_um"]
+        caption = (
+            f"{what}: {width:.1f} x {height:.1f} µm. Tiles have the colour of the part that takes"
+            " most of them; the line is the longest path."
+        )
+        drawings.append(
+            figure(Markup(picture_svg(record["picture"], f"Layout of {what}")), caption)
+        )
+    return section("Layouts", *drawings)
+
+
+def _fpga(records: Iterable[dict[str, Any]]) -> Markup:
+    rows = []
+    for record in records:
+        value = _values(record)
+        rows.append(
+            (
+                *(code(record["spec"]), record["device"], record["speed_grade"]["name"]),
+                *(value["luts"], value["registers"], value["block_rams"], value["multipliers"]),
+                value["frequency"],
+            )
+        )
+    return section(
+        "Routed on FPGAs",
+        table(
+            ("Block", "Device", "Grade", "LUTs", "Registers", "Block RAM", "DSP", "MHz, routed"),
+            rows,
+        ),
+        note(
+            "Source:",
+            code("synth/records/fpga"),
+            "made by",
+            code("tilewright fpga --update-records"),
+        ),
+    )
