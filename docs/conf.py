@@ -24,7 +24,12 @@ from tilewright.report.reference.assembly import AssemblyLexer
 from tilewright.report.reference.command_line import command_reference
 from tilewright.report.reference.contradictions import contradiction_lists
 from tilewright.report.reference.declarations import TABLES
-from tilewright.report.reference.evidence import evidence_table
+from tilewright.report.reference.evidence import (
+    evidence_table,
+    fuzzing_table,
+    mutation_table,
+    survivor_table,
+)
 from tilewright.report.reference.misses import miss_lists
 from tilewright.synth.fpga.record import fpga_table, load_fpga_records
 from tilewright.synth.place.record import load_placed_records, placed_table
@@ -116,6 +121,9 @@ GENERATED = {
     "fpga": fpga_records_table,
     "misses": miss_lists,
     "placed": placed_records_table,
+    "fuzzing": fuzzing_table,
+    "mutations": mutation_table,
+    "survivors": survivor_table,
 }
 
 

@@ -13,7 +13,13 @@ from pathlib import Path
 
 from tilewright.base.console import print_table
 from tilewright.studies.mutations import load_campaign, scores
-from tilewright.studies.mutations.campaign import RECORD, Campaign, OfBlock, run_block
+from tilewright.studies.mutations.campaign import (
+    RECORD,
+    Campaign,
+    OfBlock,
+    prove_survivors,
+    run_block,
+)
 from tilewright.studies.mutations.subjects import default_blocks, prepare
 
 HEADER = ("BLOCK", "MUTANTS", "FOUND", "EQUIVALENT", "SURVIVED", "SHARE")
@@ -27,11 +33,13 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=8, help="mutants of a block (default 8)")
     parser.add_argument("--minutes", type=float, help="begin no block after this time")
     parser.add_argument("-o", type=Path, default=RECORD, metavar="FILE", help="another record")
+    parser.add_argument("--prove", action="store_true", help="look for proofs of survivors again")
     parser.add_argument("--show", action="store_true", help="run nothing, print the scores")
     args = parser.parse_args()
     started = time.monotonic()
     campaign = load_campaign(args.o)
-    blocks = [] if args.show else args.blocks or default_blocks()
+    is_run = not (args.show or args.prove)
+    blocks = (args.blocks or default_blocks()) if is_run else []
 
     def keep(block: str, found: OfBlock) -> None:
         kept = dict(sorted((campaign.blocks | {block: found}).items()))
@@ -39,6 +47,8 @@ def main() -> None:
         campaign.blocks.update(kept)
         Campaign(kept).write(args.o)
 
+    for block, found in list(campaign.blocks.items()) if args.prove else ():
+        keep(block, prove_survivors(block, found))
     with tempfile.TemporaryDirectory() as cache:  # simulators of mutants are of no use to anybody
         os.environ["XDG_CACHE_HOME"] = cache
         for block in blocks:

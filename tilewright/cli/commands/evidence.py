@@ -1,6 +1,7 @@
 """``tilewright evidence``: which long tests have passed, when, and whether their code changed."""
 
 import argparse
+from datetime import UTC, datetime
 from pathlib import Path
 
 import tilewright
@@ -39,8 +40,9 @@ def run(args: argparse.Namespace) -> int:
     found = evidence.standings(summary, ROOT)
     if args.stale:
         found = [one for one in found if not one.current or one.failed]
+    today = datetime.now(UTC).date()
     if args.json:
-        print_json([one.as_dict() for one in found])
+        print_json([one.as_dict() | {"days_ago": one.days_before(today)} for one in found])
     else:
-        (print_csv if args.csv else print_table)(*evidence.table(found))
+        (print_csv if args.csv else print_table)(*evidence.table(found, today))
     return 0

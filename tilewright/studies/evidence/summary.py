@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ class Entry:
     skipped: int
     seconds: float  # of all its cases
     commit: str
-    date: str
+    date: str  # UTC, YYYY-MM-DD
     machine: str
     python: str
     sources: str  # key of what its file reached
@@ -54,6 +55,10 @@ class Standing:
     commits: tuple[str, ...]
     dates: tuple[str, str]  # the first and the last
     current: bool  # the sources that it reaches are those that were run
+
+    def days_before(self, today: date) -> int:
+        """Return how long ago the last run was."""
+        return (today - date.fromisoformat(self.dates[1])).days
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -135,13 +140,17 @@ HEADER = (
 )
 
 
-def table(found: Iterable[Standing]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Return header and rows to print."""
-    return HEADER, [
+def table(
+    found: Iterable[Standing], today: date | None = None
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return header and rows to print; with ``today``, how many days ago the last run was."""
+    rows: list[tuple[object, ...]] = [
         (
             *(one.file, one.tests, one.passed, one.failed, one.skipped),
             *(f"{one.seconds / 60:.1f}", " ".join(one.commits), one.dates[1]),
             "the same" if one.current else "changed",
+            *([one.days_before(today)] if today else []),
         )
         for one in found
     ]
+    return (*HEADER, "DAYS AGO") if today else HEADER, rows

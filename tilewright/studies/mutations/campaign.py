@@ -2,18 +2,27 @@
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tilewright.base.files import write_atomic
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.mutations.judging import Mutant, Subject, Verdict, judge
-from tilewright.studies.mutations.operators import sample
+from tilewright.studies.mutations.judging import Mutant, Subject, Verdict, is_equivalent, judge
+from tilewright.studies.mutations.operators import apply_to, sample, sites_of
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.record import sha256
 
-__all__ = ["RECORD", "Campaign", "OfBlock", "Score", "load_campaign", "run_block", "scores"]
+__all__ = [
+    "RECORD",
+    "Campaign",
+    "OfBlock",
+    "Score",
+    "load_campaign",
+    "prove_survivors",
+    "run_block",
+    "scores",
+]
 
 RECORD = Path(__file__).parents[1] / "records" / "mutations.json"
 MOST_DRAWN = 2000  # places tried for the mutants of a block
@@ -90,6 +99,22 @@ def _score(block: str, mutants: Iterable[Mutant]) -> Score:
         equivalent=verdicts.count(Verdict.EQUIVALENT),
         survived=verdicts.count(Verdict.SURVIVED),
     )
+
+
+def prove_survivors(block: str, found: OfBlock) -> OfBlock:
+    """Look for proofs again, such as after a change of how they are sought."""
+    rtlil = to_rtlil(resolve(block))
+    if sha256(rtlil) != found.rtlil_sha256:
+        return found
+    sites = {(site.kind, site.where, site.change): site for site in sites_of(rtlil)}
+    mutants = []
+    for mutant in found.mutants:
+        if mutant.verdict == Verdict.SURVIVED.value:
+            site = sites[mutant.kind, mutant.where, mutant.change]
+            if is_equivalent(block, rtlil, apply_to(rtlil, site)):
+                mutant = replace(mutant, verdict=Verdict.EQUIVALENT.value)
+        mutants.append(mutant)
+    return replace(found, mutants=tuple(mutants))
 
 
 def run_block(

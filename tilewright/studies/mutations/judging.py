@@ -114,21 +114,20 @@ def is_equivalent(block: str, rtlil: str, mutant: str) -> bool:
     name = resolve(block).slug
     limit = f"-timeout {PROOF_SECONDS}"
     miter = "miter -equiv -flatten -make_outputs -ignore_gold_x gold gate both"
-    solve = {
-        "expose -evert-dff gold gate": f"sat {limit} -verify -prove trigger 0 both",
-        "": f"sat -tempinduct -maxsteps 6 {limit} -verify -prove trigger 0 both",
-    }
+    proof = f"sat -tempinduct -maxsteps 6 {limit} -verify -prove trigger 0 both"
     with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
         folder = Path(place)
         for side, text in (("gold", rtlil), ("gate", mutant)):
             (folder / f"{side}.il").write_text(text)
-            flat = ["hierarchy -auto-top", "proc", "flatten", "memory", "opt_clean -purge"]
+            # Enables of registers become logic, which is what `expose` and `sat` know.
+            flat = ["hierarchy -auto-top", "proc", "flatten", "memory", "dffunmap"]
+            flat.append("opt_clean -purge")
             rename = [f"rename {name} {side}", f"write_rtlil {side}.flat.il"]
             run_yosys([f"read_rtlil {side}.il", *flat, *rename], folder)
-        for cut, proof in solve.items():
+        for cut in ("expose -evert-dff gold gate", ""):
             read = ["read_rtlil gold.flat.il", "read_rtlil gate.flat.il", cut, miter]
             try:
-                run_yosys([*filter(None, read), "opt -full", proof], folder)
+                run_yosys([*filter(None, read), "opt -full -nodffe -nosdff", proof], folder)
                 return True
             except SynthesisError:  # -verify: no proof is an error
                 continue

@@ -1,0 +1,71 @@
+"""What was run, what planted errors were found, and which parsers had damaged inputs."""
+
+from tilewright.report.html import Markup, code, join, note, paragraph, section, table
+from tilewright.report.page import Context, Page
+from tilewright.report.reference.evidence import (
+    Table,
+    long_tests,
+    planted_errors,
+    survivors,
+    tried_inputs,
+)
+
+TITLE = "Evidence"
+POSITION = 65
+
+
+def build(context: Context) -> Page:
+    tests, errors, alive, inputs = long_tests(), planted_errors(), survivors(), tried_inputs()
+    total = errors[1][-1]
+    body = join(
+        [
+            section(
+                "Long tests",
+                paragraph(
+                    "The last outcome of every test that the ordinary suite leaves out and that"
+                    " was run. Code that changed since is code that its file imports, directly or"
+                    " not; a file that is not listed has no recorded outcome."
+                ),
+                _shown(tests),
+                note("Source:", code("tilewright evidence"), "in a checkout of the project."),
+            ),
+            section(
+                "Planted errors in the RTL",
+                paragraph(
+                    "Operands swapped, operators replaced, constants off by one, conditions"
+                    " inverted, enables dropped, bits stuck, reset values wrong: drawn from the"
+                    " RTLIL of each block and judged by its ordinary bench. Equivalent ones are"
+                    " proved by Yosys to make no difference."
+                ),
+                _shown(errors),
+                _shown(alive),
+                note("Source:", code("python -m tilewright.cli.mutation_campaign --show")),
+            ),
+            section(
+                "Damaged inputs",
+                paragraph(
+                    "Valid inputs of every parser with a few edits. An input passes where it is"
+                    " read, or refused in one line."
+                ),
+                _shown(inputs),
+                note("Source:", code("python -m tests.support.fuzz_campaign")),
+            ),
+        ]
+    )
+    return Page(
+        summary=f"{total[2]} of {total[1]} errors planted in the RTL are found by benches,"
+        f" {total[3]} are proved to make no difference.",
+        body=body,
+        data={
+            name: [dict(zip(header, row, strict=True)) for row in rows]
+            for name, (header, rows) in (
+                *(("long_tests", tests), ("planted_errors", errors)),
+                *(("survivors", alive), ("damaged_inputs", inputs)),
+            )
+        },
+    )
+
+
+def _shown(found: Table) -> Markup:
+    header, rows = found
+    return table(header, rows) if rows else paragraph("None is recorded.")
