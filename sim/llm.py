@@ -1,6 +1,6 @@
 """One result for any system: latency, rates, what bounds it, energy and memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,6 +13,7 @@ from tilewright.sim.cost import Cost
 from tilewright.sim.models import resolve_model
 from tilewright.sim.on_accelerator import steps_on_accelerator
 from tilewright.sim.on_server import step_on_server, steps_on_server
+from tilewright.sim.own_format import is_own, read_format
 from tilewright.sim.scale_out import scaled_out
 from tilewright.sim.step import Step
 from tilewright.sim.target import Target, resolve_target, system_names
@@ -248,7 +249,8 @@ def compare_systems(
 ) -> list[LlmResult]:
     """Return the same step on every system, on the DECA paper's servers with every engine.
 
-    ``further`` are TOML files of servers and accelerators of the user's own.
+    ``further`` are designs of the user's own: TOML files of servers and accelerators, and formats
+    as ``FILE.py:CLASS``, which the paper's servers decompress.
     """
     shape = resolve_model(model)
 
@@ -261,14 +263,27 @@ def compare_systems(
     for system in system_names():
         if system in xeon.SYSTEMS:
             rows.append(one(system, "software", "bf16"))
-            engines = xeon.ENGINES if system in PAPER_SERVERS else ("software", "deca")
-            rows += [one(system, engine, scheme) for engine in engines]
+            engines = tuple(xeon.ENGINES) if system in PAPER_SERVERS else ("software", "deca")
+            rows += [one(system, engine, scheme) for engine in _able(engines, scheme)]
         else:
             rows.append(one(system))
-    for system in further:
-        target = resolve_target(system)
-        if target.server is None:
-            rows.append(one(system))
+    for own in further:
+        if is_own(own):
+            rows += [one(s, e, own) for s in PAPER_SERVERS for e in _able(xeon.ENGINES, own)]
+        elif resolve_target(own).server is None:
+            rows.append(one(own))
         else:
-            rows += [one(system, engine, scheme) for engine in ("software", "deca")]
+            rows += [one(own, engine, scheme) for engine in _able(("software", "deca"), scheme)]
     return rows
+
+
+def _able(engines: Iterable[str], scheme: str) -> list[str]:
+    """Return the engines that decompress a scheme: of a user's own no DECA does.
+
+    Cores do where its class says what that takes; the roofline asks for nothing.
+    """
+    if not is_own(scheme):
+        return list(engines)
+    by_cores = read_format(scheme).vector_operations is not None
+    found = [name for name in engines if name != "deca" and (by_cores or name == "optimal")]
+    return found or ["optimal"]

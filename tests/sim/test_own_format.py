@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.sim.llm import answer
+from tilewright.cli import main
+from tilewright.sim.llm import answer, compare_systems
 from tilewright.sim.models import resolve_model
 from tilewright.sim.roofsurface import diagram, kernel
 from tilewright.sim.scheme import resolve_weight_scheme
@@ -83,3 +84,26 @@ def test_free_decompression_needs_no_count(tmp_path):
     scheme = named(tmp_path, LIKE.replace("vector_operations", "other"))
     found, known = (answer(MODEL, engine="optimal", scheme=s) for s in (scheme, "mxfp4"))
     assert found.latency_ms == known.latency_ms
+
+
+def test_a_format_stands_in_the_table_of_all_systems(capsys):
+    """Beside the known scheme, or instead of it: with every engine that can, which no DECA is."""
+    mine = f"{LEVELS}:Levels"
+    found = compare_systems("opt-125m", "mxfp4", 1, 64, "decode", [mine])
+    own = [(row.system, row.engine) for row in found if row.scheme == "levels"]
+    engines = ("software", "optimal", "more-avx", "wider-avx")
+    assert own == [(system, engine) for system in ("spr-ddr", "spr-hbm") for engine in engines]
+    assert ("spr-hbm", "deca") in {(r.system, r.engine) for r in found if r.scheme == "mxfp4"}
+    instead = compare_systems("opt-125m", mine, 1, 64, "decode")
+    assert {row.engine for row in instead if row.scheme == "levels"} == set(engines)
+    assert "mxfp4" not in {row.scheme for row in instead}
+    words = ("compare", "llm", "opt-125m", "--context", "64", "--with", mine)
+    assert main([*words]) == 0
+    assert "levels" in capsys.readouterr().out
+
+
+def test_without_a_count_of_operations_a_format_has_its_roofline_alone(tmp_path):
+    path = tmp_path / "silent.py"
+    path.write_text("class F:\n    name, bits, scale_bits, group = 'silent', 4, 8, 32\n")
+    found = compare_systems("opt-125m", "mxfp4", 1, 64, "decode", [f"{path}:F"])
+    assert {row.engine for row in found if row.scheme == "silent"} == {"optimal"}

@@ -13,7 +13,12 @@ EXAMPLE = "tilewright compare llm llama-2-70b --batch 16 --context 1024"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a model's name, or a config.json")
-    parser.add_argument("--scheme", default="mxfp4", metavar="X", help="of the servers [mxfp4]")
+    parser.add_argument(
+        "--scheme",
+        default="mxfp4",
+        metavar="X",
+        help="of the servers, or FILE.py:CLASS, a format of your own [mxfp4]",
+    )
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="sequences [1]")
     parser.add_argument(
         "--context", type=int, default=1024, metavar="C", help="tokens of each sequence [1024]"
@@ -25,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         dest="further",
-        help="a TOML file of a server or an accelerator of your own beside them; repeatable",
+        help="of your own beside them: a server or an accelerator as FILE.toml, a format as"
+        " FILE.py:CLASS; repeatable",
     )
     parser.add_argument("--csv", action="store_true", help="print a table for other programs")
 
