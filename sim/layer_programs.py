@@ -34,12 +34,14 @@ from tilewright.sim.schedule import AnyParams, ProgramTime, program_time
 from tilewright.sim.workload import Gemm
 
 __all__ = [
+    "ENOUGH",
     *("anda_glue", "anda_norm_time", "decoded_glue", "quadratic"),
     *("anda_attention", "decode_attention_time", "extrapolated", "layer_glue", "norm_time"),
     *("beside_products", "prompt_attention", "streamed_gemm_time", "unsupported"),
 ]
 
 ENOUGH = 5  # blocks of a product, or token tiles of other work, to know what one more takes
+INNER = 6  # iterations of a product's inner loop, to know what two more take
 MOST_BESIDE = 64  # tokens of a step that decodes
 FAR = 1 << 30  # lines between tensors: no two of them share one
 
@@ -90,13 +92,36 @@ def _product(
     whole = gemm_programs(params, product, flow, length, large_blocks=large_blocks)
     if isinstance(whole, AndaGemm):
         whole = replace(whole, result=result)
-    outside, size = _outer(whole)
+    tokens_first = _tokens_outside(whole)
+    outside = _iterations(whole, tokens_first)
     if outside > ENOUGH:
-        few, fewer = (_shorter(whole, outside - n, size) for n in (ENOUGH, ENOUGH - 1))
+        few, fewer = (_shorter(whole, tokens_first, outside - n) for n in (ENOUGH, ENOUGH - 1))
         if few is not None and fewer is not None:
-            a, b = (program_time(params, gemm.program(), latency) for gemm in (few, fewer))
+            a, b = (_inner(gemm, latency) for gemm in (few, fewer))
             return extrapolated(b, a, outside - ENOUGH)
-    return program_time(params, whole.program(), latency)
+    return _inner(whole, latency)
+
+
+def _inner(gemm: AndaGemm | HarmoniaGemm, latency: int) -> ProgramTime:
+    """A product of few iterations of its outer loop, whose inner loop repeats itself too.
+
+    Two iterations there have the two halves of a buffer, so that they are left out in pairs.
+    """
+    tokens = not _tokens_outside(gemm)
+    count = _iterations(gemm, tokens)
+    first = INNER + count % 2
+    if count > first + 2:
+        few, more = (_shorter(gemm, tokens, count - n) for n in (first, first + 2))
+        if few is not None and more is not None:
+            a, b = (_counted(short, latency) for short in (few, more))
+            return extrapolated(a, b, (count - first) // 2 - 1)
+    return _counted(gemm, latency)
+
+
+@lru_cache(maxsize=4096)
+def _counted(gemm: AndaGemm | HarmoniaGemm, latency: int) -> ProgramTime:
+    """Every instruction; products of many lengths have the same few repetitions."""
+    return program_time(gemm.params, gemm.program(), latency)
 
 
 def extrapolated(fewer: ProgramTime, few: ProgramTime, more: int) -> ProgramTime:
@@ -112,29 +137,31 @@ def quadratic(a: ProgramTime, b: ProgramTime, c: ProgramTime, more: int) -> Prog
     return replace(found, programs=c.programs)
 
 
-def _outer(gemm: AndaGemm | HarmoniaGemm) -> tuple[int, int]:
-    """Iterations of the outer loop, and what one of them has of tokens or outputs."""
-    p = gemm.params
-    if _tokens_outside(gemm):
-        return len(gemm.blocks), gemm.blocks[0] * p.rows
-    each = gemm.parts[0] if isinstance(gemm, AndaGemm) else gemm.parts[0] * p.columns
-    return len(gemm.parts), each
-
-
 def _tokens_outside(gemm: AndaGemm | HarmoniaGemm) -> bool:
     if isinstance(gemm, AndaGemm):
         return not gemm.weights_stay or type(gemm) is not AndaGemm  # a deep one has one order
     return gemm.dataflow is Dataflow.ROW_MAJOR
 
 
-def _shorter(gemm: AndaGemm | HarmoniaGemm, less: int, size: int) -> AndaGemm | HarmoniaGemm | None:
-    """Return the same product with fewer iterations; None where these would be others."""
+def _iterations(gemm: AndaGemm | HarmoniaGemm, tokens: bool) -> int:
+    """Blocks of tokens, or parts of the weights."""
+    return len(gemm.blocks if tokens else gemm.parts)
+
+
+def _shorter(
+    gemm: AndaGemm | HarmoniaGemm, tokens: bool, less: int
+) -> AndaGemm | HarmoniaGemm | None:
+    """Return the same product with fewer blocks of tokens, or parts of weights.
+
+    None where these would be others.
+    """
     short: AndaGemm | HarmoniaGemm
-    if _tokens_outside(gemm):
-        short = replace(gemm, tokens=gemm.tokens - less * size)
+    if tokens:
+        short = replace(gemm, tokens=gemm.tokens - less * gemm.blocks[0] * gemm.params.rows)
         same = short.blocks == gemm.blocks[less:] and short.parts == gemm.parts
     else:
-        short = replace(gemm, outputs=gemm.outputs - less * size)
+        each = gemm.parts[0] * (1 if isinstance(gemm, AndaGemm) else gemm.params.columns)
+        short = replace(gemm, outputs=gemm.outputs - less * each)
         same = short.parts == gemm.parts[less:] and short.blocks == gemm.blocks
     return short if same else None
 

@@ -22,7 +22,7 @@ from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil
+from math import ceil, lcm
 from typing import Any, Literal
 
 from tilewright.base.cache import get_or_make
@@ -41,6 +41,7 @@ from tilewright.sim.compiled_steps import (
 )
 from tilewright.sim.kept_times import kept, sources
 from tilewright.sim.layer_programs import (
+    ENOUGH,
     anda_attention,
     anda_glue,
     anda_norm_time,
@@ -223,12 +224,12 @@ def _beside_attention(
     if isinstance(params, AndaParams):
         with suppress(ValueError):  # of other sizes than the paper's some do not fit
             norm = anda_norm_time(params, model, heads, length, latency)
-            between = anda_glue(params, model, rows, length_of, latency, prompt)
+            between = _between(params, model, rows, latency, lengths, prompt)
             found["head"] += norm
             found |= {name: time.times(layers) for name, time in between.items()}
         return found
     found["head"] += norm_time(params, model, heads, latency)
-    for name, time in layer_glue(params, model, rows, latency).items():
+    for name, time in _between(params, model, rows, latency).items():
         found[name] = time.times(layers)
     also = beside_products(params, model, rows, latency)
     for name, work in (("v", "rotation"), ("up", "silu")):
@@ -236,6 +237,42 @@ def _beside_attention(
             more = also[name].times(layers).plus(found[name], -1)
             found[work] = more if work not in also else more.plus(also[work], layers)
     return found
+
+
+def _between(
+    params: AnyParams,
+    model: LlmShape,
+    rows: int,
+    latency: int,
+    lengths: Lengths = (),
+    prompt: bool = False,
+) -> dict[str, ProgramTime]:
+    """One layer's work between products, of token tiles that behind the first take their turns.
+
+    So few of them tell how long any number takes, and passes of all sizes share these.
+    """
+    turn, tiles = lcm(2, params.regions), rows // params.rows
+    first = ENOUGH + (tiles - ENOUGH) % turn
+    if tiles <= first + turn:
+        return _glue(params, model, rows, latency, lengths, prompt)
+    few, more = (
+        _glue(params, model, count * params.rows, latency, lengths, prompt)
+        for count in (first, first + turn)
+    )
+    further = (tiles - first) // turn - 1
+    return {
+        name: replace(time.plus(time.plus(few[name], -1), further), programs=time.programs)
+        for name, time in more.items()
+    }
+
+
+@kept
+def _glue(
+    params: AnyParams, model: LlmShape, rows: int, latency: int, lengths: Lengths, prompt: bool
+) -> dict[str, ProgramTime]:
+    if isinstance(params, AndaParams):
+        return anda_glue(params, model, rows, dict(lengths), latency, prompt)
+    return layer_glue(params, model, rows, latency)
 
 
 def _longest_attention(

@@ -25,6 +25,7 @@ from tilewright.sim.kept_times import kept
 from tilewright.sim.layer_programs import (
     _product,
     anda_attention,
+    anda_glue,
     decode_attention_time,
     layer_glue,
     streamed_gemm_time,
@@ -35,7 +36,7 @@ from tilewright.sim.models import resolve_model
 from tilewright.sim.programs import gemm_programs
 from tilewright.sim.schedule import ProgramTime, program_time
 from tilewright.sim.serving import Question, ask
-from tilewright.sim.step_programs import step_time
+from tilewright.sim.step_programs import _between, step_time
 from tilewright.sim.sweep import points_of, sweep
 from tilewright.sim.workload import Batch, Gemm, Pass
 
@@ -117,6 +118,8 @@ LLAMA = resolve_model("llama-2-7b")
         ("harmonia", (40, 4096, 4096)),
         ("harmonia", (200, 11008, 300)),
         ("harmonia,memory_channels=1,line_bytes=64,dma_lines=8", (700, 1024, 1500)),
+        ("harmonia", (330, 4096, 1100)),
+        ("anda", (700, 4096, 1600)),
         ("anda", (900, 1024, 512)),
         ("anda", (70, 4096, 2048)),
         ("anda", (120, 11008, 200)),
@@ -282,3 +285,17 @@ def test_times_are_kept_by_all_that_decides_them(tmp_path, monkeypatch):
     # Another process finds them too.
     again = kept(time.__wrapped__)
     assert again(2, latency=30).cycles == 2 and made == [1, 2, 1, 3]
+
+
+@pytest.mark.parametrize("spec", ["harmonia", "anda"])
+def test_few_token_tiles_tell_how_long_all_work_of_a_layer_takes(spec):
+    """What is between products, of more tiles than are counted, against all of them."""
+    params, lengths = resolve(spec), {"qkv": 7, "o": 7, "u": 6, "d": 5}
+    named = tuple(sorted(lengths.items()))
+    for tiles in (4, 29, 30):
+        rows = tiles * params.rows
+        found = _between(params, SMOLLM2, rows, 30, named, True)
+        if spec == "anda":
+            assert found == anda_glue(params, SMOLLM2, rows, lengths, 30, True)
+        else:
+            assert found == layer_glue(params, SMOLLM2, rows, 30)
