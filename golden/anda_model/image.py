@@ -32,6 +32,8 @@ def constants(
         for line, norm in zip(lines.norms, (layer.attention_norm, layer.feed_norm), strict=True):
             name = "attention_norm" if line == lines.norms[0] else "feed_norm"
             yield f"layers.{number}.{name}", first + line, _gain(plan, norm.gain)
+        if plan.config.query_bias:
+            yield f"layers.{number}.bias", first + lines.bias, _bias(plan, layer)
         for name in MATRICES:
             matrix = plan.matrices[name]
             data = _matrix(plan, lines, matrix, _layer_matrix(layer, name))
@@ -79,6 +81,12 @@ def _matrix(plan: Plan, lines: Lines, matrix: Matrix, weights: Weights) -> Bytes
             octets = to_bytes(p, memory, content)
             data[part, line * p.line_bytes :][: len(octets)] = octets
     return data.reshape(-1)
+
+
+def _bias(plan: Plan, layer: Layer) -> Bytes:
+    """Biases of queries, keys and values, one behind the other as their results are."""
+    parts = [linear.bias for linear in (layer.query, layer.key, layer.value)]
+    return _words(plan, encode(FP16, np.concatenate([p for p in parts if p is not None])))
 
 
 def _gain(plan: Plan, gain: NDArray[np.float32]) -> Bytes:

@@ -43,9 +43,16 @@ class Lines:
         """Gains before attention and before the feed-forward part."""
         return 0, self._words(self.plan.width_rows)
 
+    @property
+    def bias(self) -> int:
+        """Biases of queries, keys and values, where the model has them."""
+        return 2 * self.norms[1]
+
     @cached_property
     def matrices(self) -> dict[str, int]:
-        found, line = {}, self.plan.params.beat_line(2 * self.norms[1])
+        plan = self.plan
+        rows = plan.tensor_rows(plan.rotated + plan.keys) if plan.config.query_bias else 0
+        found, line = {}, plan.params.beat_line(self.bias + self._words(rows))
         for name in MATRICES:
             found[name] = line
             matrix = self.plan.matrices[name]

@@ -81,12 +81,13 @@ class Plan:
     def __post_init__(self) -> None:
         p, c = self.params, self.config
         require(
-            c.model_type in ("llama", "mistral") and c.rotary and c.gated and not c.biased,
-            f"a model of type {c.model_type} is not supported: LLaMA's layers are, without biases",
+            c.model_type in ("llama", "mistral", "qwen2") and c.rotary and c.gated,
+            f"a model of type {c.model_type} is not supported: LLaMA, Mistral and Qwen2 are",
         )
         require(
-            not (c.query_bias or c.output_bias or c.feed_forward_bias or c.query_norm),
-            f"{c.name}: biases of projections and norms of queries are not supported",
+            not (c.output_bias or c.feed_forward_bias or c.query_norm),
+            f"{c.name}: of projections, queries, keys and values alone may have biases, and norms"
+            " of queries are not supported",
         )
         require(not c.experts and not c.latent, f"{c.name}: experts and latents are not supported")
         for name, bits in (("weights", self.weight_bits), ("head", self.head_bits)):
@@ -193,8 +194,9 @@ class Plan:
         rotation = 3 * self.tensor_rows(self.rotated)
         qkv, down = self.matrices["qkv"], self.matrices["down"]
         front = 2 * self.width_rows + self.planes(self.matrices["gate"])
+        bias = self.tensor_rows(self.rotated + self.keys) if self.config.query_bias else 0
         needs = {
-            "projections": rotation + 2 * self.width_rows + self.planes(qkv),
+            "projections": rotation + max(2 * self.width_rows + self.planes(qkv), bias),
             "rotations": rotation + self.tensor_rows(self.rotated),
             "the cache": 4 * self.tensor_rows(self.keys) + 1 + p.rows + FP16_ROWS,
             "the feed-forward part": max(front, self.planes(down)) + 3 * self.inner_rows,

@@ -191,6 +191,12 @@ class _Step:
         b.bring(Memory.BROADCAST, 0, rotation, self.lines.rotation(self.token))
         b.compressed(normed, plan.matrices["qkv"], planes)
         b.product("qkv", planes, plan.projections_row)
+        if c.query_bias:
+            count = plan.rotated + plan.keys
+            rows, line = plan.tensor_rows(count), self.lines.bias
+            b.bring(Memory.BROADCAST, rotation, rows, line, LAYER_INDEX)
+            results = Tensor(plan.projections_row, count)
+            b.apply(Operation.ADD, results, Tensor(rotation, count), into=results)
         self._rotate(rotation)
 
     def _rotate(self, spare: int) -> None:

@@ -27,8 +27,8 @@ CLOSE = 0.06  # of the logits' spread: fp16 and approximations beside float32
 class Setup:
     """A compiled tiny model, without files."""
 
-    def __init__(self, **options):
-        self.model = tiny_model("llama")
+    def __init__(self, model=None, **options):
+        self.model = model or tiny_model("llama")
         self.plan = Plan(params=SMALL, config=self.model.config, context=48, **options)
         self.lines = Lines(self.plan, 1500)
         self.quantised, head = quantised_model(self.model, self.plan, group=64)
@@ -54,8 +54,29 @@ class Setup:
         return logits_of(self.plan, self.lines, memory)
 
 
+def with_biases():
+    """A model of Qwen2's kind, whose queries, keys and values have biases of their size."""
+    shape = replace(tiny_model("llama").config, model_type="qwen2", query_bias=True)
+    model, rng = tiny_model(config=shape), np.random.default_rng(1)
+
+    def biased(linear):
+        return replace(linear, bias=rng.normal(size=len(linear.weight)).astype(np.float32))
+
+    layers = [
+        replace(x, query=biased(x.query), key=biased(x.key), value=biased(x.value))
+        for x in model.layers
+    ]
+    return replace(model, layers=tuple(layers))
+
+
 @pytest.mark.parametrize(
-    "options", [{"weight_bits": 4}, {"weight_bits": 8, "mantissas": Mantissas(9, 7, 8, 10)}]
+    "options",
+    [
+        {"weight_bits": 4},
+        {"weight_bits": 8, "mantissas": Mantissas(9, 7, 8, 10)},
+        {"weight_bits": 4, "model": with_biases()},
+    ],
+    ids=["4 bits", "8 bits", "biases"],
 )
 def test_logits_follow_the_engine(options):
     """Choices of the engine in the same formats, but for near ties, and logits close to its."""
@@ -96,8 +117,9 @@ def test_fast_machine_is_the_executor():
             assert np.array_equal(*(getattr(machine, name) for machine in machines))
 
 
-def test_programs_do_not_depend_on_timing():
-    plan = Setup().plan
+@pytest.mark.parametrize("model", [None, with_biases()], ids=["plain", "biases"])
+def test_programs_do_not_depend_on_timing(model):
+    plan = Setup(model).plan
     lines = Lines(plan)
     for program in (
         *(step_program(plan, lines, first, layers=2) for first in (0, 1, 47)),

@@ -8,6 +8,8 @@ from tilewright.base.errors import CommandError
 from tilewright.cli import main
 from tilewright.studies.compiled import Session, compile_model, open_folder
 from tilewright.studies.compiled.compiling import Options
+from tilewright.torch.config import AndaConfig
+from tilewright.torch.recipe import Recipe
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +42,25 @@ def test_a_token_on_rtl(compiled):
     """Memory, counters and cycles of a step through both layers, and of the head, are golden's."""
     session = Session(open_folder(compiled), "A", rtl=True)
     assert session.generate(1) == Session(open_folder(compiled), "A").generate(1)
+
+
+def test_a_recipe(tmp_path, capsys):
+    """Lengths of activations, bits and groups of weights are the recipe's."""
+    path, out = tmp_path / "r.toml", tmp_path / "out"
+    config = AndaConfig(9, 7, 8, 6, group=16, weight_group=32)
+    modules = {"model.layers.0.self_attn.q_proj": ("qkv", 64, 64)}
+    Recipe("LlamaForCausalLM", config, modules).save(path)
+    words = ["compile", "tiny-llama", "--target", "anda:small", "--context", "8", "-o", str(out)]
+    assert main([*words, "--recipe", str(path)]) == 0
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["mantissas"] == {"qkv": 9, "o": 7, "u": 8, "d": 6}
+    assert (manifest["weight_bits"], manifest["scale_group"]) == (4, 32)
+    capsys.readouterr()
+    assert main([*words, "--recipe", str(path), "--mantissas", "8,8,8,8"]) == 2
+    assert "--mantissas is what --recipe says; leave one of them out" in capsys.readouterr().err
+    Recipe("LlamaForCausalLM", AndaConfig(9, 7, 8, 6), modules).save(path)
+    assert main([*words, "--recipe", str(path)]) == 2
+    assert "group is 64; anda__" in capsys.readouterr().err
 
 
 def test_refusals(compiled, tmp_path, capsys):

@@ -36,8 +36,9 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--recipe",
         type=Path,
         metavar="FILE",
-        help="take bits and groups of weights, windows, offsets and factors of the cache from a"
-        " recipe of tilewright search or of tilewright.torch",
+        help="take bits and groups of weights, of Anda the mantissas of activations, of Harmonia"
+        " windows, offsets and factors of the cache from a recipe of tilewright search or of"
+        " tilewright.torch",
     )
 
 
@@ -46,7 +47,7 @@ def options_of(args: argparse.Namespace, target: str) -> "Options":
     from tilewright.studies.compiled.compiling import Options
 
     given = _given(args)
-    for option in ("weights", "group"):
+    for option in ("weights", "group", "mantissas"):
         if "recipe" in given and _FIELDS[option] in given:
             raise CommandError(f"--{option} is what --recipe says; leave one of them out")
     return Options(target=target, **given)

@@ -31,12 +31,13 @@ from tilewright.studies.compiled.folder import (
 )
 from tilewright.studies.compiled.image_file import ImageFile, save_halves
 from tilewright.studies.compiled.recipes import (
+    mantissas_of_recipe,
     read_recipe,
     smoothed_model,
     target_of_recipe,
 )
 from tilewright.studies.compiled.systems import system_of, target_params
-from tilewright.torch.config import HarmoniaConfig
+from tilewright.torch.config import AndaConfig, HarmoniaConfig
 
 __all__ = ["CONTEXT", "GROUP", "CompiledModel", "Options", "compile_model", "compiled_folder"]
 
@@ -110,12 +111,13 @@ def _read(source: str, options: Options) -> tuple[Model, Options]:
     """The model, and what a recipe makes of both."""
     recipe, path = None, options.recipe
     if path is not None:
-        recipe = read_recipe(path)
+        recipe = read_recipe(path, target_params(options.target).block)
         config = recipe.config
-        assert isinstance(config, HarmoniaConfig)
+        assert isinstance(config, HarmoniaConfig | AndaConfig)
         options = replace(
             options,
             target=target_of_recipe(options.target, recipe, path),
+            mantissas=mantissas_of_recipe(recipe),
             weight_bits=config.weight_bits or options.weight_bits,
             group=config.weight_group if config.weight_bits else options.group,
         )

@@ -1,4 +1,4 @@
-"""What a recipe says of a compiled model: bits of weights, windows, offsets and learned factors.
+"""What a recipe says of a compiled model: bits and groups, windows, offsets and learned factors.
 
 A recipe is a file of ``tilewright.torch``: that of ``tilewright search --recipe``, or one that a
 user writes. It names every module with its shape, so that it refuses a model that it is not for.
@@ -7,6 +7,7 @@ user writes. It names every module with its shape, so that it refuses a model th
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +15,11 @@ from tilewright.base.errors import CommandError
 from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.smoothing import with_scales
 from tilewright.golden.params.harmonia import ACTIVATION_BITS, OPERAND_BITS
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.studies.runs.simulation import resolve_block
-from tilewright.torch.config import HarmoniaConfig
+from tilewright.torch.config import AndaConfig, HarmoniaConfig
 from tilewright.torch.recipe import Recipe, RecipeError
 
-__all__ = ["read_recipe", "smoothed_model", "target_of_recipe"]
+__all__ = ["mantissas_of_recipe", "read_recipe", "smoothed_model", "target_of_recipe"]
 
 _LAYER = re.compile(r"layers\.(\d+)\.")
 _PARTS = {
@@ -29,24 +29,27 @@ _PARTS = {
 _MANTISSAS = (ACTIVATION_BITS, OPERAND_BITS)  # of recent and of older keys and values
 
 
-def read_recipe(path: Path) -> Recipe:
-    """The recipe of a file, refused where Harmonia's array cannot follow it."""
+def read_recipe(path: Path, block: str = "harmonia") -> Recipe:
+    """The recipe of a file, refused where the accelerator ``block`` cannot follow it."""
     try:
         recipe = Recipe.load(path)
     except RecipeError as error:
         raise CommandError(str(error)) from None
     config = recipe.config
-    if not isinstance(config, HarmoniaConfig):
+    if config.method != block or not isinstance(config, HarmoniaConfig | AndaConfig):
         raise CommandError(
-            f"{path} is a recipe of {config.method}; programs of Harmonia need one of harmonia"
+            f"{path} is a recipe of {config.method}; programs of {block.capitalize()} need one of"
+            f" {block}"
         )
-    for name, has, wanted in (
-        ("activation_bits", config.activation_bits, ACTIVATION_BITS),
-        ("key_bits", config.key_bits, _MANTISSAS),
-        ("value_bits", config.value_bits, _MANTISSAS),
-        ("attention_only", config.attention_only, False),
-        ("baked", recipe.baked, False),
-    ):
+    checked: list[tuple[str, Any, Any]] = [("baked", recipe.baked, False)]
+    if isinstance(config, HarmoniaConfig):
+        checked += [
+            ("activation_bits", config.activation_bits, ACTIVATION_BITS),
+            ("key_bits", config.key_bits, _MANTISSAS),
+            ("value_bits", config.value_bits, _MANTISSAS),
+            ("attention_only", config.attention_only, False),
+        ]
+    for name, has, wanted in checked:
         if has != wanted:
             raise CommandError(f"{path}: {name} is {has}; the accelerator has {wanted}")
     if config.weight_bits not in (None, 4, 8):
@@ -57,11 +60,12 @@ def read_recipe(path: Path) -> Recipe:
 def target_of_recipe(target: str, recipe: Recipe, path: Path) -> str:
     """The accelerator with the windows and offsets of a recipe, as it is named."""
     config = recipe.config
-    assert isinstance(config, HarmoniaConfig)
-    params = resolve_block(target, "harmonia", "compile")
-    assert isinstance(params, HarmoniaParams)
+    assert isinstance(config, HarmoniaConfig | AndaConfig)
+    params: Any = resolve_block(target, config.method, "compile")
     if config.group != params.group:
         raise CommandError(f"{path}: group is {config.group}; {params.slug} has {params.group}")
+    if isinstance(config, AndaConfig):
+        return target
     wanted = {
         "initial": config.initial,
         "local": config.local,
@@ -69,6 +73,14 @@ def target_of_recipe(target: str, recipe: Recipe, path: Path) -> str:
     }
     changes = [f"{n}={v}" for n, v in wanted.items() if getattr(params, n) != v]
     return ",".join([target, *changes])
+
+
+def mantissas_of_recipe(recipe: Recipe) -> str | None:
+    """Lengths of the activations before the four kinds of projections, where a recipe has them."""
+    config = recipe.config
+    if not isinstance(config, AndaConfig):
+        return None
+    return f"{config.qkv},{config.o},{config.u},{config.d}"
 
 
 def smoothed_model(model: Model, recipe: Recipe, path: Path) -> Model:
