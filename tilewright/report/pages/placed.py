@@ -5,6 +5,7 @@ from typing import Any
 
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
+from tilewright.studies.placed_orders import orders_with_wires
 from tilewright.synth.fpga.record import load_fpga_records
 from tilewright.synth.place.picture import picture_svg
 from tilewright.synth.place.record import load_placed_records, stale_placed_records
@@ -24,7 +25,14 @@ def build(context: Context) -> Page:
     return Page(
         summary=f"{len(placed)} blocks with their cells placed, an estimate before routing, and"
         f" {len(fpga)} routed on FPGAs.",
-        body=join([_figures(placed.values()), _pictures(placed.values()), _fpga(fpga.values())]),
+        body=join(
+            [
+                _figures(placed.values()),
+                _orders(placed.values()),
+                _pictures(placed.values()),
+                _fpga(fpga.values()),
+            ]
+        ),
         data={"placed": list(placed.values()), "fpga": list(fpga.values())},
         problems=[f"{name} is old; to renew it: {command}" for name, command in stale.items()],
     )
@@ -65,6 +73,38 @@ def _figures(records: Iterable[dict[str, Any]]) -> Markup:
             rows,
         ),
         note("Source:", code("synth/records/placed"), "made by", code(COMMAND)),
+    )
+
+
+def _orders(records: Iterable[dict[str, Any]]) -> Markup:
+    orders = orders_with_wires(records)
+    turned = [order for order in orders if not order.survives]
+    return section(
+        "Which orders of PEs survive wires",
+        paragraph(
+            f"Of {len(orders)} orders of two PEs, by delay and by energy per multiply-add, each in"
+            f" one technology, {len(orders) - len(turned)} are the same after placement. Those that"
+            " are not:"
+        ),
+        table(
+            (
+                "Quantity",
+                "Technology",
+                "Less before",
+                "More before",
+                "Ratio before",
+                "Ratio placed",
+            ),
+            [
+                (
+                    *(order.quantity, order.technology, code(order.less), code(order.more)),
+                    *(f"{order.ratio_before:.3f}", f"{order.ratio_placed:.3f}"),
+                )
+                for order in turned
+            ],
+        )
+        if turned
+        else paragraph("None."),
     )
 
 
