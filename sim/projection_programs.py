@@ -1,0 +1,49 @@
+"""Projections of whole models as programs, for claims that compare accelerators.
+
+A published speedup over machines of other processing elements is computed with the same boundary
+on both sides: the same array, buffers, memory port and program writer, and a group of products that
+takes as many cycles as the other's elements need. So a machine of fp16 elements is this accelerator
+with 16 cycles a group. Only the projections of a pass count, as in the claims; the formula of
+``tilewright.sim.accelerator`` is their bound.
+"""
+
+from collections.abc import Iterable
+
+from tilewright.golden.anda.cycles import group_cycles
+from tilewright.golden.params.anda import MAX_MANTISSA_BITS
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.sim.kept_times import kept
+from tilewright.sim.layer_programs import streamed_gemm_time
+from tilewright.sim.schedule import ProgramTime
+from tilewright.sim.target import LATENCY
+from tilewright.sim.workload import Gemm
+
+__all__ = ["length_of_cycles", "projection_time", "projections_time"]
+
+
+def projections_time(
+    params: AndaParams, products: Iterable[Gemm], lengths: dict[str, int]
+) -> ProgramTime:
+    """Cycles of products with all their repetitions, with mantissas by module."""
+    times = [projection_time(params, p, lengths[p.module]) for p in products]
+    return sum(times[1:], times[0])
+
+
+def projection_time(params: AndaParams, product: Gemm, length: int) -> ProgramTime:
+    """Cycles of one product with its repetitions, of activations with ``length`` bits."""
+    one = _time(params, product.rows, product.inner, product.outer, length, LATENCY)
+    return one.times(product.count)
+
+
+def length_of_cycles(cycles: int) -> int:
+    """Return the mantissa with which a group takes so many cycles; with 16, a value has 16 bits."""
+    (length,) = (m for m in range(1, MAX_MANTISSA_BITS + 1) if group_cycles(m) == cycles)
+    return length
+
+
+@kept
+def _time(
+    params: AndaParams, rows: int, inner: int, outer: int, length: int, latency: int
+) -> ProgramTime:
+    product = Gemm(name="product", module="other", rows=rows, inner=inner, outer=outer)
+    return streamed_gemm_time(params, product, latency=latency, length=length, result=0)
