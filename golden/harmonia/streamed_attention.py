@@ -27,11 +27,16 @@ _MINUS_INFINITY = 0xFC00
 
 
 def attend_streamed(
-    numerics: HarmoniaNumerics, cache: KvCache, queries: ArrayLike, part: int
+    numerics: HarmoniaNumerics,
+    cache: KvCache,
+    queries: ArrayLike,
+    part: int,
+    first: int | None = None,
 ) -> NDArray[np.uint16]:
     """fp16 patterns (queries, channels); every query sees all tokens, ``part`` of them at a time.
 
-    ``part`` is a multiple of the group.
+    With ``first``, query k is of token ``first`` + k and sees no later one. ``part`` is a multiple
+    of the group.
     """
     require(
         part > 0 and part % numerics.group == 0,
@@ -40,15 +45,20 @@ def attend_streamed(
     q = bfp.encode(numerics.activation, patterns(FP16, queries))
     scores, values = gemm(numerics, q, cache.keys()), cache.values()
     top = sums = results = np.empty(0, np.uint16)
-    for first in range(0, cache.tokens, part):
-        now = scores[:, first : first + part]
+    if first is not None:
+        seen = first + 1 + np.arange(len(scores))
+        scores = scores[:, : seen[-1]].copy()
+        scores[np.arange(scores.shape[1]) >= seen[:, np.newaxis]] = _MINUS_INFINITY
+    for begin in range(0, scores.shape[1], part):
+        now = scores[:, begin : begin + part]
         largest = row_reduced(Operation.LARGEST, now, padding=_MINUS_INFINITY)
-        new = elementwise(Operation.MAXIMUM, top, largest) if first else largest
+        new = elementwise(Operation.MAXIMUM, top, largest) if begin else largest
         powers = elementwise(Operation.POWERS, now, new[:, np.newaxis])
         total = row_reduced(Operation.SUM, powers, padding=0)
-        groups = slice(first // numerics.group, -(-(first + now.shape[1]) // numerics.group))
-        result = gemm(numerics, bfp.encode(numerics.activation, powers), _part(values, groups))
-        if first:
+        groups = slice(begin // numerics.group, -(-(begin + now.shape[1]) // numerics.group))
+        these = _part(values, groups, now.shape[1])
+        result = gemm(numerics, bfp.encode(numerics.activation, powers), these)
+        if begin:
             scale = elementwise(Operation.EXPONENTIAL, elementwise(Operation.SUBTRACT, top, new))
             sums = elementwise(Operation.MULTIPLY, sums, scale)
             total = elementwise(Operation.ADD, sums, total)
@@ -59,13 +69,12 @@ def attend_streamed(
     return elementwise(Operation.MULTIPLY, results, share[:, np.newaxis])
 
 
-def _part(values: MixedBlocks, groups: slice) -> MixedBlocks:
-    """Some groups of tokens."""
-    size = values.sign.shape[-1]
+def _part(values: MixedBlocks, groups: slice, tokens: int) -> MixedBlocks:
+    """Some groups with so many tokens."""
     return MixedBlocks(
         values.sign[:, groups],
         values.mantissa[:, groups],
         values.exponent[:, groups],
         values.bits[:, groups],
-        min(values.length, groups.stop * size) - groups.start * size,
+        tokens,
     )

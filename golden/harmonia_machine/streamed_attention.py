@@ -1,9 +1,10 @@
-"""A decoded token's attention over a cache of any length, which streams from external memory.
+"""Attention over a cache of any length, which streams from external memory.
 
 The cache lies in external memory in *parts* of some hundred tokens, each in the form of the operand
-memories. The heads that share K and V fill the rows of the array. The softmax is scaled as it goes
-(:mod:`tilewright.golden.harmonia.streamed_attention`). The program has no length limit either: it
-streams as well.
+memories. Of a decoded token, the heads that share K and V fill the rows of the array; of a prompt,
+its tokens do, a token tile at a time, and each sees the tokens up to itself. The softmax is scaled
+as it goes (:mod:`tilewright.golden.harmonia.streamed_attention`). The program has no length limit
+either: it streams as well.
 
 In every step the array takes the keys of a part and the values of the one two before it. Beside
 that, the vector unit raises the scores of the part between them, the converter makes activations of
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from tilewright.golden.harmonia.cache import KvCache
 from tilewright.golden.harmonia.mixed import MixedBlocks
 from tilewright.golden.harmonia_machine.builder import Builder
-from tilewright.golden.harmonia_machine.isa import groups_of, tiles_of, words_of
+from tilewright.golden.harmonia_machine.isa import Instruction, groups_of, tiles_of, words_of
 from tilewright.golden.machine.assembly import ONE
 from tilewright.golden.machine.tiling import places
 from tilewright.golden.params.block import require
@@ -36,7 +37,14 @@ from tilewright.golden.params.harmonia_machine import (
 from tilewright.golden.params.machine import Kind
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["OperandUnits", "StreamedAttention", "cached_units", "streamed_attention"]
+__all__ = [
+    "CachedTensor",
+    "OperandUnits",
+    "StreamedAttention",
+    "cached_units",
+    "streamed_attention",
+    "streamed_program",
+]
 
 PART = 512  # tokens: long beside the array's latency, short beside a cache
 _MEMORIES = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
@@ -58,7 +66,7 @@ class OperandUnits(NamedTuple):
     exponents: NDArray
 
 
-class _Tensor:
+class CachedTensor:
     """K or V: its parts in external memory, and where they come to on chip."""
 
     def __init__(
@@ -133,11 +141,17 @@ class StreamedAttention:
 
 
 def streamed_attention(
-    params: HarmoniaParams, queries: NDArray[np.uint16], cache: KvCache, *, part: int = PART
+    params: HarmoniaParams,
+    queries: NDArray[np.uint16],
+    cache: KvCache,
+    *,
+    part: int = PART,
+    first: int | None = None,
 ) -> StreamedAttention:
     """Queries (heads, channels) are fp16 patterns of the newest token, of heads that share K and V.
 
-    ``part`` tokens of the cache come at a time, a multiple of the group.
+    With ``first`` they are those of a token tile of one head: query k is of token ``first`` + k and
+    sees no later one. ``part`` tokens of the cache come at a time, a multiple of the group.
     """
     p, (heads, channels) = params, queries.shape
     require(1 <= heads <= p.rows, f"heads must be 1..{p.rows}, not {heads!r}")
@@ -146,13 +160,41 @@ def streamed_attention(
         f"part must be a multiple of {p.group}, the group, not {part!r}",
     )
     require(channels % p.group == 0, f"channels must be a multiple of {p.group}, not {channels!r}")
+    if first is not None:
+        require(
+            first % p.rows == 0 and first >= 0 and first + heads <= cache.tokens,
+            f"queries of tokens {first} and behind are no token tile of {cache.tokens} tokens",
+        )
     b = Builder(params)
     keys, values = _tensors(b, cache, part)
     query_line = b.place_halves(queries)
     results = b.reserve(b.halves_lines(channels))
-    program = _Program(b, heads, channels, cache.tokens, part, keys, values)
+    program = _Program(b, heads, channels, cache.tokens, part, keys, values, first)
     program.write(query_line, results)
     return StreamedAttention(b, heads, channels, results)
+
+
+def streamed_program(
+    params: HarmoniaParams, heads: int, channels: int, tokens: int, first: int | None = None
+) -> list[Instruction]:
+    """The instructions for a cache of zeros of ``tokens`` tokens, to count cycles of.
+
+    Of a token tile of a prompt only the tokens that it sees, and lines of none, are written.
+    """
+    p, b = params, Builder(params)
+    seen = tokens if first is None else first + heads
+
+    def empty(operand: Operand, across: int) -> OperandUnits:
+        rows = -(-seen // p.unit(operand)) * across
+        nothing = np.zeros((rows, p.columns, p.group), np.uint8)
+        low = np.zeros((p.low_slots(operand) * across, p.columns, p.group), np.uint8)
+        return OperandUnits(nothing, low, nothing, nothing[..., 0])
+
+    sizes = ((Operand.KEYS, groups_of(p, channels)), (Operand.VALUES, tiles_of(p, channels)))
+    keys, values = (CachedTensor(b, o, across, PART, empty(o, across)) for o, across in sizes)
+    query_line, results = (b.reserve(b.halves_lines(channels)) for _ in range(2))
+    _Program(b, heads, channels, tokens, PART, keys, values, first).write(query_line, results)
+    return b.program
 
 
 class _Program:
@@ -165,10 +207,13 @@ class _Program:
         channels: int,
         tokens: int,
         part: int,
-        keys: _Tensor,
-        values: _Tensor,
+        keys: CachedTensor,
+        values: CachedTensor,
+        first: int | None = None,
     ):
         self.builder, self.heads, self.channels = builder, heads, channels
+        self.first = first  # token of the first query of a prompt
+        self.seen = tokens if first is None else first + heads
         self.tokens, self.part, self.keys, self.values = tokens, part, keys, values
         p = builder.params
         words = words_of(p, channels)
@@ -199,7 +244,7 @@ class _Program:
 
     def write(self, queries: int, results: int) -> None:
         b, words = self.builder, words_of(self.builder.params, self.channels)
-        parts = -(-self.tokens // self.part)
+        parts = -(-self.seen // self.part)
         b.configure(lanes=range(self.heads))
         b.load(Memory.FP16, self.queries, words, queries)
         b.convert(
@@ -231,9 +276,9 @@ class _Program:
         b.store(Memory.FP16, self.sums, words, results)
         b.halt()
 
-    def _bring(self, tensor: _Tensor, part: int) -> None:
+    def _bring(self, tensor: CachedTensor, part: int) -> None:
         """A part, and its low halves where it has any."""
-        if part * self.part >= self.tokens:
+        if part * self.part >= self.seen:
             return
         b, units = self.builder, self._units(tensor, part)
         for load in tensor.loads(part, units):
@@ -246,9 +291,15 @@ class _Program:
 
     def _size(self, part: int) -> int:
         """Tokens of a part."""
-        return min(self.part, self.tokens - part * self.part)
+        return min(self.part, self.seen - part * self.part)
 
-    def _units(self, tensor: _Tensor, part: int) -> int:
+    def _limit(self, part: int) -> int:
+        """Tokens of a part that the first query sees, where others see more; else 0."""
+        if self.first is None or (part + 1) * self.part < self.seen:
+            return 0
+        return self.first + 1 - part * self.part
+
+    def _units(self, tensor: CachedTensor, part: int) -> int:
         return -(-self._size(part) // tensor.unit)
 
     def _scores(self, part: int) -> int:
@@ -261,8 +312,14 @@ class _Program:
         top = _TOPS[part % 2]
         if part:
             b.scalar_vector(Operation.MAXIMUM, top, _TOPS[1 - part % 2], _OWN[part % 2])
-        total = _TOTAL if part else _SUMS
-        b.vector(Operation.POWERS, row, row, scalar=top, elements=tokens, total=total)
+        total, limit = _TOTAL if part else _SUMS, self._limit(part)
+        b.vector(
+            *(Operation.POWERS, row, row),
+            scalar=top,
+            elements=tokens,
+            total=total,
+            causal_limit=limit,
+        )
 
     def _add_sums(self, part: int) -> None:
         """Scale the sum of the parts before this one, and add its own."""
@@ -282,12 +339,14 @@ class _Program:
             destination=self.powers[part % 2],
         )
 
-    def _gemm(self, tensor: _Tensor, part: int) -> None:
+    def _gemm(self, tensor: CachedTensor, part: int) -> None:
         b, units = self.builder, self._units(tensor, part)
         maxima: int | None
         # Windows are counted from the part's first token on.
-        b.configure(tokens=self.tokens - part * self.part)
-        if tensor.operand is Operand.KEYS:
+        of_keys = tensor.operand is Operand.KEYS
+        limit = self._limit(part) if of_keys else 0
+        b.configure(tokens=self.tokens - part * self.part, causal_limit=limit)
+        if of_keys:
             source, destination = self.activations, self._scores(part)
             maxima = _OWN[part % 2] if part else _TOPS[0]
             groups, tiles = groups_of(b.params, self.channels), units
@@ -349,13 +408,13 @@ def cached_units(params: HarmoniaParams, cache: KvCache) -> tuple[OperandUnits, 
     )
 
 
-def _tensors(builder: Builder, cache: KvCache, part: int) -> tuple[_Tensor, _Tensor]:
+def _tensors(builder: Builder, cache: KvCache, part: int) -> tuple[CachedTensor, CachedTensor]:
     p = builder.params
     groups, channel_tiles = groups_of(p, cache.channels), tiles_of(p, cache.channels)
     key_rows, value_rows = cached_units(p, cache)
     return (
-        _Tensor(builder, Operand.KEYS, groups, part, key_rows),
-        _Tensor(builder, Operand.VALUES, channel_tiles, part, value_rows),
+        CachedTensor(builder, Operand.KEYS, groups, part, key_rows),
+        CachedTensor(builder, Operand.VALUES, channel_tiles, part, value_rows),
     )
 
 

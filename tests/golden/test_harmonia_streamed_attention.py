@@ -9,7 +9,10 @@ from tilewright.golden.harmonia.cache import KvCache
 from tilewright.golden.harmonia.streamed_attention import attend_streamed
 from tilewright.golden.harmonia_machine.attention import heavy_tailed
 from tilewright.golden.harmonia_machine.executor import Machine
-from tilewright.golden.harmonia_machine.streamed_attention import streamed_attention
+from tilewright.golden.harmonia_machine.streamed_attention import (
+    streamed_attention,
+    streamed_program,
+)
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
@@ -25,9 +28,9 @@ def filled(params, tokens, heads, channels=16):
     return cache, heavy_tailed(rng, heads, channels)
 
 
-def run(params, cache, queries, part):
+def run(params, cache, queries, part, first=None):
     """From external memory, program and all."""
-    program = streamed_attention(params, queries, cache, part=part)
+    program = streamed_attention(params, queries, cache, part=part, first=first)
     memory = program.builder.memory
     line = len(memory) // params.line_bytes
     content = np.concatenate([memory, program_lines(params, program.builder.program)])
@@ -43,6 +46,28 @@ def test_parts_are_those_of_the_specification(heads, tokens, part):
     cache, queries = filled(SMALL, tokens, heads)
     want = attend_streamed(SMALL.numerics, cache, queries, part)
     assert np.array_equal(run(SMALL, cache, queries, part), want)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "part", "first", "heads"),
+    [(7, 16, 0, 2), (45, 16, 44, 1), (100, 24, 46, 2), (100, 24, 48, 2), (100, 16, 98, 2)],
+)
+def test_tiles_of_a_prompt_see_tokens_up_to_themselves(tokens, part, first, heads):
+    cache, queries = filled(SMALL, tokens, heads)
+    want = attend_streamed(SMALL.numerics, cache, queries, part, first)
+    assert np.array_equal(run(SMALL, cache, queries, part, first), want)
+    for k in range(heads):  # as each of them alone
+        alone = attend_streamed(SMALL.numerics, cache, queries[k : k + 1], part, first + k)
+        assert np.array_equal(want[k : k + 1], alone)
+
+
+@pytest.mark.parametrize(("tokens", "first"), [(100, None), (1200, None), (1200, 600)])
+def test_programs_of_zeros_are_those_of_values(tokens, first):
+    cache, queries = filled(SMALL, tokens, 2)
+    whole = streamed_attention(SMALL, queries, cache, first=first).builder.program
+    assert [x.opcode for x in streamed_program(SMALL, 2, 16, tokens, first)] == [
+        x.opcode for x in whole
+    ]
 
 
 def test_a_cache_larger_than_the_memories():
@@ -70,3 +95,6 @@ def test_refused_parts():
         streamed_attention(SMALL, queries, cache, part=80000)
     with pytest.raises(ValueError, match=r"^heads must be 1\.\.2, not 3$"):
         streamed_attention(SMALL, np.zeros((3, 16), np.uint16), cache)
+    message = r"^queries of tokens 19 and behind are no token tile of 20 tokens$"
+    with pytest.raises(ValueError, match=message):
+        streamed_attention(SMALL, queries, cache, first=19)
