@@ -17,7 +17,10 @@ __all__ = ["kept", "sources"]
 P = ParamSpec("P")
 T = TypeVar("T", ProgramTime, ProgramTime | None, dict[str, ProgramTime])
 # Whatever writes programs or counts their cycles.
-SOURCES = ("compiled_steps", "layer_programs", "programs", "schedule", "step_programs")
+SOURCES = (
+    *("compiled_steps", "layer_programs", "programs", "projection_programs", "schedule"),
+    *("step_programs", "streamed_programs"),
+)
 MOST = 1 << 15  # times; a sweep of 10,000 points has some thousand
 
 

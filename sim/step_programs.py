@@ -18,7 +18,6 @@ query sees, or the transfer of the cache, whichever is longer. Where there are n
 formula is the answer, and says so.
 """
 
-from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -56,8 +55,9 @@ from tilewright.sim.layer_programs import (
 )
 from tilewright.sim.programs import as_built
 from tilewright.sim.schedule import AnyParams, ProgramTime
+from tilewright.sim.streamed_programs import streamed_decode_time, streamed_prompt_time
 from tilewright.sim.target import LATENCY
-from tilewright.sim.workload import LONGEST_CONTEXT, Batch, Pass, attention, head, linear
+from tilewright.sim.workload import Batch, Pass, attention, head, linear
 
 __all__ = ["Kind", "PartTime", "StepTime", "step_time"]
 
@@ -65,6 +65,8 @@ Kind = Literal["programs", "mixed", "formula"]
 Lengths = tuple[tuple[str, int], ...]  # of mantissas, by module
 KEY_TILE = 16  # tokens
 LONGEST_COMPILED = 4096  # tokens; a longer cache of one layer is not kept on chip
+LONGEST_APART = 2048  # tokens of a prompt that streams no faster than with its cache on chip
+MOST_ON_CHIP = 1 << 20  # keys times channels: no larger cache is tried on chip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,6 @@ class StepTime:
         return "mixed" if kind == "programs" and self.missing else kind
 
 
-SHORTER = "attention over fewer keys"
 NO_PROGRAMS = ProgramTime(0, 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -164,19 +165,13 @@ def _formulas(bounds: dict[str, float]) -> dict[str, PartTime]:
 
 
 def _mixed(times: dict[str, ProgramTime], bounds: dict[str, float]) -> StepTime:
-    """Programs where there are some, the formula for the other products.
-
-    Attention over more keys takes no less time than over those of the longest program that fits.
-    """
-    shorter = times.pop(SHORTER, NO_PROGRAMS)
+    """Programs where there are some, the formula for the other products."""
     found = _with_programs(times, bounds)
     left = {name: value for name, value in bounds.items() if name not in times}
     reasons = [f"{', '.join(left)}: no program for so long a context"] if left else []
     if "norms" not in times:
         reasons.append("norms, rotation and SiLU have no programs and are not counted")
     parts = found.parts | _formulas(left)
-    if shorter.cycles > left.get("attention", shorter.cycles):
-        parts["attention"] = replace(parts["attention"], cycles=shorter.cycles)
     return StepTime(parts=parts, programs=found.programs, missing="; ".join(reasons))
 
 
@@ -194,8 +189,6 @@ def _composed(
     attended = _attention(params, model, step, latency)
     if attended is not None:
         found["attention"] = attended.times(layers)
-    elif isinstance(params, HarmoniaParams) and not step.prompt:
-        found[SHORTER] = _longest_attention(params, model, step, latency).times(layers)
     return found
 
 
@@ -275,38 +268,6 @@ def _glue(
     return layer_glue(params, model, rows, latency)
 
 
-def _longest_attention(
-    params: HarmoniaParams, model: LlmShape, step: Pass, latency: int
-) -> ProgramTime:
-    """Return one layer's attention with as many tokens of each sequence as there are programs for.
-
-    Nothing where not even one tile of keys fits.
-    """
-    tiles = _most_key_tiles(params, model, latency)
-    if not tiles:
-        return NO_PROGRAMS
-    groups = [(n, min(tokens, tiles * KEY_TILE)) for n, tokens in step.batch.groups]
-    shorter = Pass(Batch(tuple(groups)), step.new)
-    return _attention(params, model, shorter, latency) or NO_PROGRAMS
-
-
-@lru_cache(maxsize=64)
-def _most_key_tiles(params: HarmoniaParams, model: LlmShape, latency: int) -> int:
-    """Tiles of keys with which there are programs for any number of sequences.
-
-    One alone needs the most room: of several, each stands a token behind the next.
-    """
-
-    def impossible(tiles: int) -> bool:
-        one = Pass(Batch(((1, tiles * KEY_TILE),)))
-        return _attention(params, model, one, latency) is None
-
-    most = 1
-    while most * KEY_TILE < LONGEST_CONTEXT and not impossible(most):
-        most *= 2
-    return bisect_left(range(1, most + 1), True, key=impossible)
-
-
 def _attention(params: AnyParams, model: LlmShape, step: Pass, latency: int) -> ProgramTime | None:
     """Return one layer's attention of all sequences; None where there is no program."""
     heads, total = model.num_key_value_heads, NO_PROGRAMS
@@ -319,16 +280,34 @@ def _attention(params: AnyParams, model: LlmShape, step: Pass, latency: int) -> 
             one = anda_attention(params, *both, *size, prompt=step.prompt)
             found = None if one is None else one.times(sequences)
         elif step.prompt:
-            one = prompt_attention(params, sharing, tokens, model.head_dim, latency)
+            one = _prompt(params, sharing, tokens, model.head_dim, latency)
             found = None if one is None else one.times(heads * sequences)
         else:
-            found = decode_attention_time(
-                params, sharing, tokens, model.head_dim, heads, sequences, latency
-            )
+            size = (sharing, tokens, model.head_dim, heads)
+            found = None
+            if tokens * model.head_dim <= MOST_ON_CHIP:
+                found = decode_attention_time(params, *size, sequences, latency)
+            if found is None:  # the cache does not fit
+                one = streamed_decode_time(params, *size, latency)
+                found = None if one is None else one.times(sequences)
         if found is None:
             return None
         total = total + found
     return total
+
+
+def _prompt(
+    params: HarmoniaParams, sharing: int, tokens: int, channels: int, latency: int
+) -> ProgramTime | None:
+    """With the cache on chip, or streamed, if that is faster or the only way."""
+    found = None
+    if tokens * channels <= MOST_ON_CHIP:
+        found = prompt_attention(params, sharing, tokens, channels, latency)
+    if found is not None and tokens <= LONGEST_APART:
+        return found
+    streamed = streamed_prompt_time(params, sharing, tokens, channels, latency)
+    both = [time for time in (found, streamed) if time is not None]
+    return min(both, key=lambda time: time.cycles, default=None)
 
 
 def _with_programs(times: dict[str, ProgramTime], bounds: dict[str, float]) -> StepTime:

@@ -14,6 +14,7 @@ from tilewright.golden.anda_model import lines as anda_lines
 from tilewright.golden.anda_model import step as anda_step
 from tilewright.golden.harmonia_machine.decode_attention import CachedHead, decode_attention
 from tilewright.golden.harmonia_machine.layer_work import LayerWork
+from tilewright.golden.harmonia_machine.streamed_attention import streamed_program
 from tilewright.golden.harmonia_model.head import head_program
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.step import step_program
@@ -37,6 +38,11 @@ from tilewright.sim.programs import gemm_programs
 from tilewright.sim.schedule import ProgramTime, program_time
 from tilewright.sim.serving import Question, ask
 from tilewright.sim.step_programs import _between, step_time
+from tilewright.sim.streamed_programs import (
+    append_time,
+    streamed_decode_time,
+    streamed_prompt_time,
+)
 from tilewright.sim.sweep import points_of, sweep
 from tilewright.sim.workload import Batch, Gemm, Pass
 
@@ -180,9 +186,6 @@ def test_layers_larger_than_the_memories_are_programs():
 
 
 def test_formulas_that_stand_for_programs_are_named():
-    long = step_time(HarmoniaParams(), LLAMA, one(100_000))
-    assert long.kind == "mixed" and long.parts["attention"].kind == "formula"
-    assert long.missing == "attention: no program for so long a context"
     for model in ("opt-6.7b", "mixtral-8x7b"):
         found = step_time(HarmoniaParams(), resolve_model(model), one(64))
         assert found.kind == "formula" and found.missing.startswith("no programs for")
@@ -196,6 +199,30 @@ def test_layers_larger_than_the_memories_are_programs_of_anda():
         names = {"norms", "q", "k", "v", "rotation", "cache", "attention", "conversions", "o"}
         assert names | {"gate", "up", "silu", "down", "head"} == set(found.parts)
         assert found.parts["norms"].bound == 0 < found.parts["norms"].cycles
+
+
+def test_contexts_longer_than_the_memories_are_programs():
+    """Caches stream: four times the context takes four times as long, or sixteen for a prompt."""
+    params = HarmoniaParams()
+    short, long = (step_time(params, LLAMA, one(n)) for n in (32768, 131072))
+    assert short.kind == long.kind == "programs" and not long.missing
+    found = long.parts["attention"]
+    assert found.cycles / short.parts["attention"].cycles == pytest.approx(4, rel=0.1)
+    assert found.bound < found.cycles < 1.25 * found.bound
+    times = [streamed_prompt_time(params, 1, n, 64, 30) for n in (16384, 65536)]
+    assert times[1].cycles / times[0].cycles == pytest.approx(16, rel=0.1)
+    # A prompt that does not fit streams; one that hardly does so, too.
+    prompt = step_time(params, LLAMA, one(4096, prompt=True))
+    assert prompt.kind == "programs" and prompt.ratio < 1.3
+
+
+@pytest.mark.parametrize("tokens", [4000, 4608, 9001])
+def test_few_parts_tell_how_long_many_take(tokens):
+    params = HarmoniaParams()
+    found = streamed_decode_time(params, 2, tokens, 64, 3, 30)
+    program = streamed_program(params, 1, 64, tokens)
+    one_head = program_time(params, program, 30)
+    assert found == one_head.times(6) + append_time(params, tokens, 64, 3, 30)
 
 
 @pytest.mark.parametrize(("sharing", "channels", "tokens"), [(1, 128, 2100), (3, 64, 2048)])
