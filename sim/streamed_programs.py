@@ -21,7 +21,7 @@ from tilewright.sim.schedule import ProgramTime, program_time
 
 __all__ = ["append_time", "cached_part_program", "streamed_decode_time", "streamed_prompt_time"]
 
-FEW = 6  # parts behind which each takes as long as the one before
+FEW = 7  # parts behind which each takes as long as the one before
 
 
 @kept
