@@ -32,7 +32,7 @@ def projections_time(
 def projection_time(params: AndaParams, product: Gemm, length: int) -> ProgramTime:
     """Cycles of one product with its repetitions, of activations with ``length`` bits."""
     one = _time(params, product.rows, product.inner, product.outer, length, LATENCY)
-    return one.times(product.count)
+    return one.times(int(product.count))
 
 
 def length_of_cycles(cycles: int) -> int:

@@ -283,12 +283,12 @@ def _attention(params: AnyParams, model: LlmShape, step: Pass, latency: int) -> 
             one = _prompt(params, sharing, tokens, model.head_dim, latency)
             found = None if one is None else one.times(heads * sequences)
         else:
-            size = (sharing, tokens, model.head_dim, heads)
+            asked = (sharing, tokens, model.head_dim, heads)
             found = None
             if tokens * model.head_dim <= MOST_ON_CHIP:
-                found = decode_attention_time(params, *size, sequences, latency)
+                found = decode_attention_time(params, *asked, sequences, latency)
             if found is None:  # the cache does not fit
-                one = streamed_decode_time(params, *size, latency)
+                one = streamed_decode_time(params, *asked, latency)
                 found = None if one is None else one.times(sequences)
         if found is None:
             return None
