@@ -293,7 +293,7 @@ def test_every_point_of_a_sweep_is_the_answer_to_its_question():
     found = sweep(question, axes)
     for row, point in zip(found, points_of(question, axes), strict=True):
         assert row == ask(replace(question, **point))
-    assert {row.kind for row in found} == {"programs", "mixed"}
+    assert {row.kind for row in found} == {"programs"}
 
 
 def test_times_are_kept_by_all_that_decides_them(tmp_path, monkeypatch):
