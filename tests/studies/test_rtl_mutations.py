@@ -22,7 +22,7 @@ RTLIL = to_rtlil(resolve(BLOCK))
 SITES = list(sites_of(RTLIL))
 
 
-def subject(limit=60.0):
+def subject(limit=3600.0):
     return Subject(BLOCK, RTLIL, verilog_from_rtlil(RTLIL), "icarus", (30,), limit)
 
 
