@@ -132,7 +132,7 @@ def test_later_outcomes_replace_earlier_ones():
     later = replace(RUN, commit="f" * 16, tests={"tests/test_a.py::test_two": Outcome("passed", 1)})
     summary = evidence.merged(Summary({}), [RUN, later])
     assert summary.tests["tests/test_a.py::test_two"].commit == "f" * 16
-    assert summary.tests["tests/test_a.py::test_one"].commit == RUN.commit
+    assert summary.tests["tests/test_a.py::test_one[x]"].commit == RUN.commit
     with pytest.raises(ValueError, match="commit them"):
         evidence.merged(summary, [replace(RUN, changed=True)])
 

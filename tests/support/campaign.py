@@ -57,8 +57,10 @@ def pytest_collection_modifyitems(config, items):
 def shards(names, count: int, seconds=None) -> list[set[str]]:
     """Divide tests into ``count`` sets of about the same length; the same for the same names."""
     if seconds is None:
-        known = read_summary(ROOT / FILE).tests
-        seconds = {name: entry.seconds for name, entry in known.items()}
+        seconds = {}
+        for name, entry in read_summary(ROOT / FILE).tests.items():
+            test = name.partition("[")[0]
+            seconds[test] = seconds.get(test, 0.0) + entry.seconds
     weights = {name: seconds.get(name, UNKNOWN_SECONDS) for name in names}
     parts: list[set[str]] = [set() for _ in range(count)]
     loads = [0.0] * count

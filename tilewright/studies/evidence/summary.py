@@ -1,7 +1,7 @@
 """The last outcome of every long test, gathered from runs: ``docs/evidence.json``."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -18,12 +18,10 @@ FILE = "docs/evidence.json"
 
 @dataclass(frozen=True)
 class Entry:
-    """The last outcome of the cases of one test, ``tests/FILE.py::NAME``."""
+    """The last outcome of one case of a test, ``tests/FILE.py::NAME[CASE]``."""
 
-    passed: int
-    failed: int
-    skipped: int
-    seconds: float  # of all its cases
+    outcome: str
+    seconds: float
     commit: str
     date: str  # UTC, YYYY-MM-DD
     machine: str
@@ -38,8 +36,9 @@ class Summary:
     tests: dict[str, Entry]
 
     def write(self, path: Path) -> None:
-        """Write it as JSON, at once or not at all."""
-        write_atomic(path, json.dumps(asdict(self), indent=1) + "\n")
+        """Write it as JSON, a line for each entry, at once or not at all."""
+        lines = [f"  {json.dumps(k)}: {json.dumps(asdict(e))}" for k, e in self.tests.items()]
+        write_atomic(path, '{\n "tests": {\n' + ",\n".join(lines) + "\n }\n}\n")
 
 
 @dataclass(frozen=True)
@@ -77,13 +76,10 @@ def merged(summary: Summary, runs: Iterable[Run]) -> Summary:
                 f"shard {run.shard or 'of all'} ran on changes that are not part of {run.commit}:"
                 " commit them and run it again"
             )
-        for name, cases in _by_test(run):
-            outcomes = [case.outcome for case in cases]
+        for name, case in run.tests.items():
             tests[name] = Entry(
-                passed=outcomes.count("passed"),
-                failed=outcomes.count("failed"),
-                skipped=outcomes.count("skipped"),
-                seconds=round(sum(case.seconds for case in cases), 1),
+                outcome=case.outcome,
+                seconds=round(case.seconds, 1),
                 commit=run.commit,
                 date=run.date,
                 machine=run.machine,
@@ -91,13 +87,6 @@ def merged(summary: Summary, runs: Iterable[Run]) -> Summary:
                 sources=run.sources[name.partition("::")[0]],
             )
     return Summary(dict(sorted(tests.items())))
-
-
-def _by_test(run: Run) -> Iterator[tuple[str, list[Any]]]:
-    cases: dict[str, list[Any]] = {}
-    for name, outcome in run.tests.items():
-        cases.setdefault(name.partition("[")[0], []).append(outcome)
-    yield from cases.items()
 
 
 def read_summary(path: Path) -> Summary:
@@ -113,24 +102,26 @@ def read_summary(path: Path) -> Summary:
 
 def standings(summary: Summary, root: Path) -> list[Standing]:
     """Return one line a test file; files that are gone are left out."""
-    files: dict[str, list[Entry]] = {}
+    files: dict[str, dict[str, Entry]] = {}
     for name, entry in summary.tests.items():
-        files.setdefault(name.partition("::")[0], []).append(entry)
+        files.setdefault(name.partition("::")[0], {})[name] = entry
     return [_standing(f, found, root) for f, found in files.items() if (root / f).is_file()]
 
 
-def _standing(file: str, found: list[Entry], root: Path) -> Standing:
-    dates = sorted(entry.date for entry in found)
+def _standing(file: str, found: dict[str, Entry], root: Path) -> Standing:
+    entries = list(found.values())
+    outcomes = [entry.outcome for entry in entries]
+    dates = sorted(entry.date for entry in entries)
     return Standing(
         file=file,
-        tests=len(found),
-        passed=sum(entry.passed for entry in found),
-        failed=sum(entry.failed for entry in found),
-        skipped=sum(entry.skipped for entry in found),
-        seconds=round(sum(entry.seconds for entry in found), 1),
-        commits=tuple(sorted({entry.commit[:9] for entry in found})),
+        tests=len({name.partition("[")[0] for name in found}),
+        passed=outcomes.count("passed"),
+        failed=outcomes.count("failed"),
+        skipped=outcomes.count("skipped"),
+        seconds=round(sum(entry.seconds for entry in entries), 1),
+        commits=tuple(sorted({entry.commit[:9] for entry in entries})),
         dates=(dates[0], dates[-1]),
-        current={entry.sources for entry in found} == {sources_key(file, root)},
+        current={entry.sources for entry in entries} == {sources_key(file, root)},
     )
 
 
