@@ -24,7 +24,7 @@ from tilewright.cli import main
 from tilewright.golden.llm.cached_attention import CacheFormat
 from tilewright.golden.llm.formats import AndaFormat, BlockSites, HarmoniaFormat
 from tilewright.golden.llm.sites import PLAIN, Site
-from tilewright.studies.accuracy import tasks
+from tilewright.studies.accuracy import folder_subject, tasks
 from tilewright.studies.accuracy.folder_subject import (
     cache_recipe,
     config_of,
@@ -35,7 +35,9 @@ from tilewright.studies.accuracy.models import FORMATS, ModelText, measure_model
 from tilewright.studies.accuracy.tasks import Question, measure_tasks, read_task
 from tilewright.torch import (
     AndaConfig,
+    DecaConfig,
     HarmoniaConfig,
+    ModuleError,
     Recipe,
     loglikelihoods,
     perplexity,
@@ -152,6 +154,47 @@ def test_from_the_study_of_a_cache_to_programs(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["weight_bits"] == config.weight_bits == 4
     assert (made["scale_group"], config.weight_group) == (128, 128)
     assert f"local={config.local}" in made["target"] or config.local == HarmoniaConfig().local
+
+
+@pytest.mark.skipif(find_spec("accelerate") is None, reason="pip install accelerate")
+@pytest.mark.parametrize("weights", ["file", "nearest"])
+def test_a_model_that_comes_layer_by_layer(folder, weights, monkeypatch):
+    """Weights that ``accelerate`` brings for each call: the same numbers, formats and factors."""
+    from accelerate import cpu_offload
+
+    options = {"device": "cpu", "tokens": 128, "window": 64, "weights": weights}
+    here = open_folder(str(folder), **options)
+    loaded = folder_subject._loaded
+
+    def spread(*arguments):
+        model, tokenizer = loaded(*arguments)
+        cpu_offload(model, torch.device("cpu"))
+        assert all(parameter.is_meta for parameter in model.parameters())
+        return model, tokenizer
+
+    monkeypatch.setattr(folder_subject, "_loaded", spread)
+    there = open_folder(str(folder), **options)
+    assert there.identity == here.identity
+    for name, fmt in (("plain", PLAIN), ("a", AndaFormat((4, 4, 4, 4))), ("h", HarmoniaFormat())):
+        wanted = here.measure(name, fmt)
+        assert there.measure(name, fmt) == wanted, name
+        assert (wanted != here.measure("plain", PLAIN)) == (name != "plain")
+    factors = [smoothed_folder(subject, steps=2) for subject in (here, there)]
+    assert factors[0].factors == factors[1].factors
+    smooth = [
+        subject.measure("s", HarmoniaFormat(), model=lambda k=k: factors[k])
+        for k, subject in enumerate((here, there))
+    ]
+    assert smooth[0] == smooth[1] != here.measure("h", HarmoniaFormat())
+    assert there.calibration.perplexity() == here.measure("plain", PLAIN)  # nothing stays
+    with pytest.raises(ModuleError, match="accelerate keeps the weights elsewhere: bake=False"):
+        quantize_(there.calibration.model, AndaConfig(7, 6, 7, 7, pad=True), bake=True)
+    scheme = DecaConfig("mxfp4")
+    results = []
+    for subject in (here, there):
+        quantize_(subject.calibration.model, scheme)
+        results.append(perplexity(subject.calibration.model, list(range(64)), 64))
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tilewright.torch.placement import device_of
+
 __all__ = ["Likelihood", "loglikelihoods", "perplexity", "token_losses"]
 
 HEAD_ROWS = 512  # tokens whose logits are held at a time in float32
@@ -35,7 +37,7 @@ def token_losses(
     ``last`` asks for that many tokens at the end alone: a model that takes ``logits_to_keep``
     then computes no other logits, which with a large vocabulary is most of a small model's work.
     """
-    tokens = torch.as_tensor(ids, dtype=torch.long, device=next(model.parameters()).device)
+    tokens = torch.as_tensor(ids, dtype=torch.long, device=device_of(model))
     batch = tokens.reshape(-1, tokens.shape[-1])
     count = batch.shape[1] - 1 if last is None else last
     asked: dict[str, Any] = {"input_ids": batch, "use_cache": False}

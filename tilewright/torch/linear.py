@@ -23,6 +23,7 @@ from tilewright.torch.convert import (
     to_block_float,
 )
 from tilewright.torch.exact import amx_product, integer_product
+from tilewright.torch.placement import call_through, device_of, weight_of
 
 __all__ = ["FormatLinear", "convert_linear", "restore_linear", "weights_problem"]
 
@@ -129,11 +130,12 @@ def convert_linear(module: torch.nn.Linear, form: LinearFormat, *, bake: bool = 
     """Make a layer convert its operands; with ``bake`` its weights are converted now, for good."""
     module.__class__ = FormatLinear
     assert isinstance(module, FormatLinear)
+    call_through(module, FormatLinear)
     module.format = form
     module.baked = False
     module.rows = None
     module.weight_book = module.activation_book = None
-    device = module.weight.device
+    device = device_of(module)
     for operand, part in (("weight", form.weight), ("activation", form.activation)):
         scheme = getattr(part, "scheme", None)
         if scheme is not None:
@@ -159,11 +161,12 @@ def restore_linear(module: FormatLinear) -> None:
         else:
             module.__dict__.pop(name, None)
     module.__class__ = torch.nn.Linear
+    call_through(module, torch.nn.Linear)
 
 
 def weights_problem(module: torch.nn.Linear, form: LinearFormat) -> str | None:
     """Why the weights cannot be converted, in words that follow the module's name."""
-    weight = module.weight.detach()
+    weight = weight_of(module)
     if weight.is_meta:
         return None
     bad = ~torch.isfinite(weight)

@@ -73,6 +73,8 @@ def quantize_(
     settings = config.config if isinstance(config, Recipe) else config
     for name, (kind, module) in found.items():
         _check(name, module, settings.linear(kind))
+        if bake and module.weight.is_meta:
+            raise ModuleError(name, "accelerate keeps the weights elsewhere: bake=False")
     attentions = _attentions(model) if settings.attention is not None else {}
     for kind, module in found.values():
         form = settings.linear(kind)

@@ -19,6 +19,7 @@ from tilewright.golden.llm.smoothing import LayerFactors
 from tilewright.torch.attention import SETTINGS
 from tilewright.torch.config import LinearFormat
 from tilewright.torch.linear import FormatLinear, convert_linear
+from tilewright.torch.placement import device_of, weight_of
 from tilewright.torch.quantize import ModuleError, _attentions, recipe_of
 from tilewright.torch.recipe import Factors, Recipe
 
@@ -67,7 +68,7 @@ def learn_factors(
     before = model.config._attn_implementation
     model.set_attn_implementation(RECORDER)
     try:
-        device = next(model.parameters()).device
+        device = device_of(model)
         with torch.inference_mode():
             for tokens in sequences:
                 ids = torch.as_tensor(tokens, dtype=torch.long, device=device)[None]
@@ -83,7 +84,7 @@ def learn_factors(
         )
         problem = LayerFactors(
             form,
-            output.weight.detach().float().cpu().numpy(),
+            weight_of(output).float().cpu().numpy(),
             parts,
             key_heads=len(parts[0][1]),
             rotary=_is_rotary(model),
@@ -135,7 +136,7 @@ def _give_rows(linear: torch.nn.Linear, rows: torch.Tensor) -> None:
         convert_linear(linear, LinearFormat(None, None))
     assert isinstance(linear, FormatLinear)
     linear.__dict__.pop("rows", None)
-    rows = rows.to(linear.weight.device, linear.weight.dtype)
+    rows = rows.to(device_of(linear), linear.weight.dtype)
     linear.register_buffer("rows", rows, persistent=False)
 
 

@@ -237,17 +237,25 @@ def _round_weights(model: Any) -> None:
     import torch
 
     from tilewright.torch.convert import quantise_integers
+    from tilewright.torch.placement import weight_of
     from tilewright.torch.quantize import linear_modules
 
     with torch.no_grad():
-        for _, module in linear_modules(model).values():
-            found = quantise_integers(module.weight, WEIGHT_BITS, WEIGHT_GROUP)
-            module.weight.copy_(found.dequantised())
+        for name, (_, module) in linear_modules(model).items():
+            weight = weight_of(module)
+            rounded = quantise_integers(weight, WEIGHT_BITS, WEIGHT_GROUP).dequantised()
+            weight.copy_(rounded)
+            if not torch.equal(weight_of(module), rounded.to(weight.dtype)):
+                raise CommandError(
+                    f"{name}: its weights lie on disk and cannot be rounded: give --weights file"
+                )
 
 
 def _digest(model: Any) -> str:
     """A digest of the embeddings: enough to tell models apart."""
     from hashlib import sha256
 
-    weight = model.get_input_embeddings().weight.detach().float().cpu().numpy()
+    from tilewright.torch.placement import weight_of
+
+    weight = weight_of(model.get_input_embeddings()).float().cpu().numpy()
     return sha256(np.ascontiguousarray(weight).data).hexdigest()[:16]

@@ -1,0 +1,49 @@
+"""Modules whose weights ``accelerate`` keeps elsewhere and brings for each call.
+
+A model that exceeds a GPU's memory is spread so: a hook on the module brings its weights, calls
+what was the module's ``forward`` when the hook came, and takes the weights away again. In between
+the module has a weight without content.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+__all__ = ["call_through", "device_of", "weight_of"]
+
+
+def weight_of(module: Any) -> torch.Tensor:
+    """The weight of a module, or what its hook would bring; without content if nobody has it."""
+    weight: torch.Tensor = module.weight.detach()
+    if weight.is_meta:
+        for hook in _hooks(module):
+            kept = getattr(hook, "weights_map", None)
+            if kept is not None:
+                return torch.as_tensor(kept["weight"])
+    return weight
+
+
+def device_of(model: Any) -> torch.device:
+    """Where a module computes, or a model what it is given."""
+    for parameter in model.parameters():
+        if not parameter.is_meta:
+            return torch.device(parameter.device)
+    for module in model.modules():
+        for hook in _hooks(module):
+            device = getattr(hook, "execution_device", None)
+            if device is not None:
+                return torch.device(device)
+    return torch.device("meta")
+
+
+def call_through(module: Any, kind: type[torch.nn.Module]) -> None:
+    """Let a module's hook, if it has one, call the ``forward`` of ``kind`` from now on."""
+    if "_old_forward" in module.__dict__:
+        module._old_forward = kind.forward.__get__(module)
+
+
+def _hooks(module: Any) -> list[Any]:
+    hook = getattr(module, "_hf_hook", None)
+    return [] if hook is None else list(getattr(hook, "hooks", (hook,)))
