@@ -182,3 +182,14 @@ def test_tables_of_the_page_on_pytorch():
     )
     with pytest.raises(ValueError, match=r"^no place for the table conversions$"):
         with_tables("words", gpu_tables())
+
+
+def test_noise_floors_of_the_page():
+    """The sentences beside the tables of SmolLM2."""
+    rows = model_records()["smollm2-135m"]["perplexity"]["noise_floor"]
+    floors = {row["format"]: f"{100 * row['change']:.2f}%" for row in rows}
+    words = " ".join((ROOT / "docs" / "accuracy.md").read_text().split())
+    short, cache = floors["Anda 6/6/6/6"], floors["Harmonia, windows, offsets"]
+    assert words.count(f"{short} of the perplexity at 6 bits in all linear modules") == 2
+    assert f"Noise floor: {cache} of the perplexity with windows and offsets." in words
+    assert f"{short} of the perplexity at 6 bits in all linear modules, {cache} with" in words

@@ -61,7 +61,8 @@ def main(argv: list[str] | None = None) -> int:
         text = default_text() if args.text is None else read_text(args.text)
         known = record.get("perplexity") if record.get("text_digest") == digest(text) else None
         source = {
-            "command": f"{command} --tokens {args.tokens} --window {args.window}",
+            "command": f"{command} --tokens {args.tokens} --window {args.window}"
+            f" --noise {shlex.join(args.noise)}",
             "text": DEFAULT_TEXT if args.text is None else args.text.name,
             "text_digest": digest(text),
         }

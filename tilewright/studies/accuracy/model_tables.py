@@ -97,7 +97,7 @@ def floor_text(name: str = "smollm2-135m") -> str:
     ]
     return (
         "The noise floor, by how much a perplexity of this model moves if its embeddings alone are"
-        f" changed by at most 2^-22 of themselves, is, by format, {', '.join(parts)}"
+        f" changed by at most 2^-22 of themselves, is, by format, {'; '.join(parts)}"
         f" ({record['tokens']} tokens, weights as in the file)."
     )
 
