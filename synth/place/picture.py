@@ -11,6 +11,7 @@ __all__ = ["picture_of", "picture_svg"]
 TILES = 48  # across the longer side
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"  # parts; the last stands for all that are left
 MEMORY, EMPTY = "M", "."
+_WIDTH = 480
 _COLOURS = (
     *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f"),
     *("#bab0ac", "#86bcb6", "#d37295", "#a0cbe8"),
@@ -64,8 +65,12 @@ def picture_of(placed: PlacedBlock) -> dict[str, Any]:
     return {"tiles": ["".join(line) for line in grid], "parts_by_letter": parts, "path": points}
 
 
-def picture_svg(picture: dict[str, Any], title: str, width: int = 480) -> str:
-    """Draw a picture: tiles in the colours of their parts, the longest path as a line."""
+def picture_svg(picture: dict[str, Any], title: str, *, inline: bool = False) -> str:
+    """Draw a picture: tiles in the colours of their parts, the longest path as a line.
+
+    As a file of its own, or ``inline`` in a page, which names no namespace.
+    """
+    width, namespace = _WIDTH, "" if inline else ' xmlns="http://www.w3.org/2000/svg"'
     tiles = picture["tiles"]
     side = width / len(tiles[0])
     height = side * len(tiles)
@@ -74,7 +79,7 @@ def picture_svg(picture: dict[str, Any], title: str, width: int = 480) -> str:
     colours |= {MEMORY: "#444444"}
     rows = 18 * (len(legend) + 1)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height + rows:.0f}"'
+        f'<svg{namespace} viewBox="0 0 {width} {height + rows:.0f}"'
         f' role="img" aria-label="{escape(title)}">',
         f'<rect width="{width}" height="{height:.1f}" fill="none" stroke="currentColor"/>',
     ]

@@ -18,6 +18,7 @@ def test_every_record_is_shown_and_drawn():
     for record in records.values():
         assert record["spec"] in page.body
     assert "estimate before routing" in page.body
+    assert "//" not in page.body  # a page of the report loads nothing, and names no address
     assert not page.failures
 
 

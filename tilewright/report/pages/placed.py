@@ -117,9 +117,8 @@ def _pictures(records: Iterable[dict[str, Any]]) -> Markup:
             f"{what}: {width:.1f} x {height:.1f} µm. Tiles have the colour of the part that takes"
             " most of them; the line is the longest path."
         )
-        drawings.append(
-            figure(Markup(picture_svg(record["picture"], f"Layout of {what}")), caption)
-        )
+        svg = picture_svg(record["picture"], f"Layout of {what}", inline=True)
+        drawings.append(figure(Markup(svg), caption))
     return section("Layouts", *drawings)
 
 
