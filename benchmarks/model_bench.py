@@ -10,12 +10,15 @@ named with the command that runs it.
 import argparse
 import importlib.util
 import json
+import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from unittest.mock import patch
 
 import numpy as np
 
@@ -91,6 +94,19 @@ def sweep_of(model: str, **words: str) -> Callable[[], object]:
     return lambda: run_llm_sweep(Question(model=model, **words), axes)  # type: ignore[arg-type]
 
 
+def new_sweep_of(model: str, system: str) -> Callable[[], object]:
+    """The same on an accelerator of whose programs none is known."""
+
+    def sweep() -> None:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            patch.dict(os.environ, {"XDG_CACHE_HOME": folder}),
+        ):
+            sweep_of(model, system=system)()
+
+    return sweep
+
+
 def process(command: list[str]) -> Callable[[], object]:
     return lambda: subprocess.run(command, check=True, capture_output=True)
 
@@ -108,6 +124,8 @@ def run(peers: dict[str, list[str]]) -> list[Result]:
                 ("deepseek-v3", "", sweep_of("deepseek-v3")),
                 ("deepseek-v3", "prefill", sweep_of("deepseek-v3", phase="prefill")),
                 ("llama-3.1-8b", "on fp-fp", sweep_of("llama-3.1-8b", system="fp-fp")),
+                ("llama-3.1-8b", "on harmonia", new_sweep_of("llama-3.1-8b", "harmonia")),
+                ("llama-3.1-8b", "on anda", new_sweep_of("llama-3.1-8b", "anda")),
             )
         ),
     ]
