@@ -1,6 +1,7 @@
 """Timing of whole accelerators: the same answers as of a flat netlist, at any size."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from tilewright.synth.emit import to_rtlil
 from tilewright.synth.expand import expand
 from tilewright.synth.flow import Goal, synthesise
 from tilewright.synth.record import is_of_this_flow, sha256
-from tilewright.synth.system import SYSTEMS
+from tilewright.synth.system import SYSTEMS, load_system
 from tilewright.synth.system_clock import load_clock, netlist_clock, system_clock
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 from tilewright.synth.whole_timing import FILL, insert_buffers, time_whole
@@ -150,6 +151,16 @@ def test_the_command_says_whether_the_clock_is_met(capsys):
 def test_options_without_effect_are_refused(option, capsys):
     assert main(["synth", "anda_mxu:small", "--system", *option]) == 2
     assert f"--system does not go with {option[0]}" in capsys.readouterr().err
+
+
+def test_the_page_has_andas_clock():
+    record, areas = load_clock("anda", ASAP7), load_system("anda", ASAP7)
+    page = " ".join((Path(__file__).parents[2] / "docs" / "synthesis.md").read_text().split())
+    assert record["goal"] == "balanced" and record["period_ps"] <= record["wanted_ps"]
+    megahertz = 1e6 / record["period_ps"]
+    assert f"Anda's {record['cells']:,} cells hold {megahertz:.0f} MHz before placement" in page
+    logic = sum(part["logic"] for part in areas["parts"].values())
+    assert f"{record['logic_um2'] / 1e6:.3f} mm² instead of {logic / 1e6:.3f}" in page
 
 
 @pytest.mark.full

@@ -5,6 +5,7 @@ from tilewright.report.drawings.anda import draw
 from tilewright.report.html import figure
 from tilewright.report.page import Context, Page
 from tilewright.report.system_area import area_section, recorded_areas
+from tilewright.report.system_clock import clock_section
 from tilewright.sim.claims import load_claims, reference_claims
 
 TITLE = "Anda"
@@ -30,6 +31,7 @@ def build(context: Context) -> Page:
         ("anda", "vector", "anda_machine"),
         figure(draw().svg(), "The accelerator with its default sizes; storage is blue."),
         area_section("anda", areas, load_claims("anda")["anda.area"], PAPER_NODE),
+        clock_section("anda", "285MHz"),
         claims=reference_claims("anda").values(),
         data={"system_area_mm2": areas},
     )

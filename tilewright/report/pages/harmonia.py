@@ -5,6 +5,7 @@ from tilewright.report.drawings.harmonia import draw
 from tilewright.report.html import figure
 from tilewright.report.page import Context, Page
 from tilewright.report.system_area import area_section, recorded_areas
+from tilewright.report.system_clock import clock_section
 from tilewright.sim.claims import load_claims, reference_claims
 
 TITLE = "Harmonia"
@@ -30,6 +31,7 @@ def build(context: Context) -> Page:
         ("harmonia", "harmonia_machine"),
         figure(draw().svg(), "The accelerator with its default sizes; storage is blue."),
         area_section("harmonia", areas, load_claims("harmonia")["harmonia.area"], PAPER_NODE),
+        clock_section("harmonia", "300MHz"),
         claims=reference_claims("harmonia").values(),
         data={"system_area_mm2": areas},
     )
