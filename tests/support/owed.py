@@ -13,17 +13,6 @@ FRONTIERS = (("deca", "asap7"),)
 # Records of netlists that have no verdict yet.
 PROOFS: frozenset[str] = frozenset(
     {
-        "anda_apu__registered_true.asap7.json",
-        "harmonia_pe__registered_true.asap7.json",
-        "pe_figna__registered_true.asap7.json",
-        "pe_figna__registered_true__mantissa_bits_11.asap7.json",
-        "pe_figna__registered_true__mantissa_bits_8.asap7.json",
-        "pe_figna_c__registered_true.asap7.json",
-        "pe_fp_fp__registered_true.asap7.json",
-        "pe_fp_int.asap7.json",
-        "pe_fp_int.sky130hd.json",
-        "pe_fp_int__registered_true.asap7.json",
-        "pe_ifpu__registered_true.asap7.json",
         "ungated/pe_fp_int.asap7.json",
         "ungated/pe_fp_int.sky130hd.json",
     }
