@@ -153,12 +153,14 @@ def test_options_without_effect_are_refused(option, capsys):
     assert f"--system does not go with {option[0]}" in capsys.readouterr().err
 
 
-def test_the_page_has_andas_clock():
-    record, areas = load_clock("anda", ASAP7), load_system("anda", ASAP7)
+@pytest.mark.parametrize("spec", SYSTEMS)
+def test_the_page_has_the_clocks(spec):
+    record, areas = load_clock(spec, ASAP7), load_system(spec, ASAP7)
     page = " ".join((Path(__file__).parents[2] / "docs" / "synthesis.md").read_text().split())
     assert record["goal"] == "balanced" and record["period_ps"] <= record["wanted_ps"]
     megahertz = 1e6 / record["period_ps"]
-    assert f"Anda's {record['cells']:,} cells hold {megahertz:.0f} MHz before placement" in page
+    cells = f"{spec.capitalize()}'s {record['cells']:,} cells"
+    assert f"{cells} hold {megahertz:.0f} MHz before placement" in page
     logic = sum(part["logic"] for part in areas["parts"].values())
     assert f"{record['logic_um2'] / 1e6:.3f} mm² instead of {logic / 1e6:.3f}" in page
 
