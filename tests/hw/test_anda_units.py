@@ -46,6 +46,7 @@ PAPER = {
     "anda_compressor": 60,
     "anda_apu": 300,
     "anda_apu:bare": 300,
+    "anda_apu:registered": 300,
     "anda_mxu": 30,
 }
 
