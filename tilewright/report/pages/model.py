@@ -232,7 +232,7 @@ def _rtl(record: dict[str, Any] | None) -> Markup:
                     ("What", "Value"),
                     [
                         ("prompt", record["prompt"]),
-                        ("next token", record["text"]),
+                        ("what follows", record["text"]),
                         ("cycles of the programs", cycles),
                         ("cycles simulated, the host's among them", record["simulated_cycles"]),
                         ("seconds of the simulation", record["seconds"]),
