@@ -29,7 +29,7 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["AttentionWriter", "Cached", "Constants", "Query", "Room"]
+__all__ = ["AttentionWriter", "Cached", "Constants", "Query", "Room", "written_rows"]
 
 LEAST = -60000.0  # a bank without tokens has this as its largest score
 _BLOCKS, _BLOCK_ROWS = 4, 256  # a context is cut into so many blocks, unless they are shorter
@@ -95,6 +95,11 @@ class Constants:
         return np.concatenate([to_bytes(p, Memory.ACTIVATIONS, rows) for rows in parts])
 
 
+def written_rows(params: AndaParams, head_dim: int) -> int:
+    """Rows that a vector instruction writes for a head's channels: whole groups."""
+    return -(-head_dim // params.group) * FP16_ROWS
+
+
 @dataclass(frozen=True, kw_only=True)
 class Room:
     """Rows of the activation buffer that attention may use.
@@ -116,7 +121,7 @@ class Room:
     @cached_property
     def padded(self) -> int:
         """Those that a vector instruction writes: whole groups."""
-        return -(-self.head_dim // self.params.group) * FP16_ROWS
+        return written_rows(self.params, self.head_dim)
 
     @property
     def entry(self) -> int:

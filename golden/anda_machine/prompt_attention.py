@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.golden.anda_machine.attention_writer import written_rows
 from tilewright.golden.anda_machine.builder import Builder, Scalar, Tensor
 from tilewright.golden.anda_machine.isa import Instruction, words_of
 from tilewright.golden.anda_machine.layout import to_bytes, word_dtype
@@ -99,7 +100,7 @@ class PromptRoom:
     @cached_property
     def padded(self) -> int:
         """Rows of a head's channels that a vector instruction writes: whole groups."""
-        return -(-self.head_dim // self.params.group) * FP16_ROWS
+        return written_rows(self.params, self.head_dim)
 
     @property
     def _kept(self) -> int:

@@ -6,7 +6,7 @@ that offsets are learned from, and the values in fp16 of the group that is not c
 converted and leave again; the next head's come meanwhile.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -237,13 +237,7 @@ class _Program:
             rows = self.window_tiles * self.words
             moves.append(partial(halves, self._window_row(number), rows, head.window))
         moves.append(partial(halves, self._key_row(number), self.words, head.key))
-        for operand, tensor in head.tensors.items():
-            base, span = self._base(operand, number), self.spans[operand]
-            size = span.end - span.begin
-            for memory in _MEMORIES:
-                line = tensor.lines[memory][span.part] + p.lines(memory, span.begin)
-                moves.append(partial(load, memory, base, size, line))
-            moves.extend(self._low_moves(load, tensor, number))
+        moves.extend(self._tensor_moves(load, number, head))
         moves.append(partial(halves, self._open_row(number), loops, head.open_values))
         own = partial(self._load_halves, banks=[self.bank])
         moves.append(partial(own, self._value_row(number), self.words, head.value))
@@ -328,17 +322,23 @@ class _Program:
             tokens=self.tokens - group * p.group,
         )
 
-    def _stores(self, number: int, head: _Lines) -> list[Write]:
-        """What the newest token has changed."""
-        p, store = self.params, self.builder.store
-        moves: list[Write] = []
+    def _tensor_moves(
+        self, move: Callable[..., None], number: int, head: _Lines
+    ) -> Iterator[Write]:
+        """Loads or stores, as ``move`` is, of the newest token's parts of the keys and values."""
+        p = self.params
         for operand, tensor in head.tensors.items():
             base, span = self._base(operand, number), self.spans[operand]
             size = span.end - span.begin
             for memory in _MEMORIES:
                 line = tensor.lines[memory][span.part] + p.lines(memory, span.begin)
-                moves.append(partial(store, memory, base, size, line))
-            moves.extend(self._low_moves(store, tensor, number))
+                yield partial(move, memory, base, size, line)
+            yield from self._low_moves(move, tensor, number)
+
+    def _stores(self, number: int, head: _Lines) -> list[Write]:
+        """What the newest token has changed."""
+        p, store = self.params, self.builder.store
+        moves = list(self._tensor_moves(store, number, head))
         line = head.open_values + p.lines(Memory.FP16, self.tile % p.converter.loops * self.words)
         moves.append(partial(store, Memory.FP16, self._value_row(number), self.words, line))
         return moves
