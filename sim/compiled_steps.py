@@ -13,6 +13,7 @@ from tilewright.golden.anda_machine.block import Mantissas
 from tilewright.golden.anda_model import lines as anda_lines
 from tilewright.golden.anda_model import plan as anda_plans
 from tilewright.golden.anda_model import step as anda_step
+from tilewright.golden.anda_model.head import head_program as anda_head_program
 from tilewright.golden.harmonia_machine.isa import Instruction
 from tilewright.golden.harmonia_model.head import head_program
 from tilewright.golden.harmonia_model.lines import Lines
@@ -160,5 +161,5 @@ def anda_compiled_time(plan: anda_plans.Plan, latency: int) -> dict[str, Program
     if layers > ENOUGH_LAYERS:
         one = time(ENOUGH_LAYERS + 1).plus(few, -1)
         few = few.plus(one, layers - ENOUGH_LAYERS)
-    head = program_time(plan.params, anda_step.head_program(plan, lines), latency)
+    head = program_time(plan.params, anda_head_program(plan, lines), latency)
     return {"layers": few, "head": head}

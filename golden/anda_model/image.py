@@ -1,24 +1,30 @@
 """The contents of a model's image: weights, norms and rotations as lines of external memory."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.anda_machine.attention_writer import Constants
+from tilewright.golden.anda_machine.isa import decode
 from tilewright.golden.anda_machine.layout import fp16_rows, fp16_values, to_bytes, weight_rows
 from tilewright.golden.anda_machine.layout import from_bytes as rows_of_bytes
+from tilewright.golden.anda_model.choice import countdown
 from tilewright.golden.anda_model.lines import Lines
 from tilewright.golden.anda_model.plan import MATRICES, Matrix, Plan
 from tilewright.golden.bits import encode
 from tilewright.golden.harmonia_model.quantised import halved
 from tilewright.golden.harmonia_model.writer import NORM_SHARE
 from tilewright.golden.llm.model import Layer, Linear, Model
-from tilewright.golden.params.anda_machine import Memory
+from tilewright.golden.machine.stream import WORD_BYTES
+from tilewright.golden.params.anda_machine import Memory, Opcode
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.weights import Weights
 
-__all__ = ["constants", "logits_of", "put_tokens"]
+__all__ = ["constants", "enter_token", "logits_of"]
+
+EMBEDDED = 4096  # words of the vocabulary that are written at a time
 
 Bytes = NDArray[np.uint8]
 
@@ -40,6 +46,8 @@ def constants(
             yield f"layers.{number}.{name}", first + lines.matrices[name], data
     yield "head", lines.head, _matrix(plan, lines, plan.matrices["head"], head)
     yield "final_norm", lines.final_norm, _gain(plan, model.final_norm.gain)
+    yield from _embeddings(plan, lines, model)
+    yield "countdown", lines.countdown, _words(plan, encode(FP16, countdown(plan)))
     yield "rotations", lines.rotation(0), _rotations(plan, model)
     yield "constants", lines.constants, Constants(plan.params).data()
 
@@ -119,14 +127,29 @@ def _rotations(plan: Plan, model: Model) -> Bytes:
     return np.concatenate(pieces)
 
 
-def put_tokens(
-    plan: Plan, lines: Lines, memory: Bytes, first: int, vectors: NDArray[np.float16]
-) -> None:
-    """Let the embedding (1, width) of a token enter the next step."""
-    (vector,) = vectors
-    data = _words(plan, vector.view(np.uint16))
-    start = lines.entering * plan.params.line_bytes
-    memory[start : start + len(data)] = data
+def _embeddings(plan: Plan, lines: Lines, model: Model) -> Iterator[tuple[str, int, Bytes]]:
+    """Vectors of the vocabulary, some words at a time: of a lazy model no more are read."""
+    size = (lines.embedding(1) - lines.embedding(0)) * plan.params.line_bytes
+    for first in range(0, plan.config.vocab_size, EMBEDDED):
+        vectors = model.embedding[first : first + EMBEDDED].astype(np.float64)
+        data = np.zeros((len(vectors), size), np.uint8)
+        octets = encode(FP16, vectors).astype("<u2").view(np.uint8)  # words are in their order
+        data[:, : octets.shape[1]] = octets
+        name = "embedding" if plan.config.vocab_size <= EMBEDDED else f"embedding.{first}"
+        yield name, lines.embedding(first), data.reshape(-1)
+
+
+def enter_token(plan: Plan, lines: Lines, memory: Bytes, program: int, token: int) -> None:
+    """Let a token enter the step whose program begins at the line ``program``.
+
+    What a host does: it writes the line of the token's vector into the first instruction, a load.
+    """
+    start = program * plan.params.line_bytes
+    place = slice(start, start + WORD_BYTES)
+    load = decode(int.from_bytes(memory[place].tobytes(), "little"))
+    assert load is not None and load.opcode is Opcode.LOAD
+    changed = replace(load, fields=load.fields | {"line": lines.embedding(token)})
+    memory[place] = np.frombuffer(changed.encode().to_bytes(WORD_BYTES, "little"), np.uint8)
 
 
 def logits_of(plan: Plan, lines: Lines, memory: Bytes) -> NDArray[np.float32]:

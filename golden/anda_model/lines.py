@@ -1,7 +1,7 @@
 """Lines of external memory: what a model's image holds, and where.
 
-What no program changes comes first (weights, head, rotations, constants, programs), then what they
-do: the token, logits, and the caches of all layers.
+What no program changes comes first (weights, head, embeddings, rotations, constants, programs),
+then what they do: the token, logits, and the caches of all layers.
 """
 
 from dataclasses import dataclass
@@ -79,9 +79,20 @@ class Lines:
         matrix = self.plan.matrices["head"]
         return self.head + (matrix.parts + 1) * self._part_lines(matrix)
 
+    def embedding(self, token: int) -> int:
+        """The vector of a word of the vocabulary, as a load brings it to all banks."""
+        return self.final_norm + (1 + token) * self._words(self.plan.width_rows)
+
+    @cached_property
+    def countdown(self) -> int:
+        """Numbers that the choice of the likeliest token needs."""
+        return self.embedding(self.plan.config.vocab_size)
+
     @cached_property
     def _rotations(self) -> int:
-        return self.final_norm + self._words(self.plan.width_rows)
+        matrix = self.plan.matrices["head"]
+        rows = self.plan.tensor_rows(matrix.part_tiles * matrix.columns)
+        return self.countdown + self._words(rows)
 
     def rotation(self, token: int) -> int:
         """Cosines of a token, and sines for each half of a head's channels."""
@@ -105,14 +116,9 @@ class Lines:
         return self.plan.params.beat_line(self.programs + self.program_lines)
 
     @property
-    def entering(self) -> int:
-        """The token that enters the first layer, a word for all banks."""
-        return self.state
-
-    @cached_property
     def leaving(self) -> int:
         """The token that has left the last layer."""
-        return self.entering + self._words(self.plan.width_rows)
+        return self.state
 
     @cached_property
     def scratch(self) -> int:
@@ -132,9 +138,13 @@ class Lines:
         return self._rows(self.plan.tensor_rows(matrix.part_tiles * matrix.columns))
 
     @cached_property
+    def choice(self) -> int:
+        """The likeliest token: a part of the vocabulary, and a place in it."""
+        return self.logits + self.plan.matrices["head"].parts * self.logit_part
+
+    @cached_property
     def caches(self) -> int:
-        last = self.logits + self.plan.matrices["head"].parts * self.logit_part
-        return self.plan.params.beat_line(last)
+        return self.plan.params.beat_line(self.choice + self._rows(2))
 
     # The cache of one layer, relative to its first line.
 

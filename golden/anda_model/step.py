@@ -1,4 +1,4 @@
-"""The programs of a model: a token through all layers, and the vocabulary head."""
+"""A token through all layers: the program of a step."""
 
 from tilewright.golden.anda_machine.attention_writer import AttentionWriter, Cached, Query
 from tilewright.golden.anda_machine.builder import Builder, Operand, Scalar, Tensor
@@ -10,7 +10,7 @@ from tilewright.golden.params.anda_machine import Memory, Opcode, group_rows
 from tilewright.golden.params.block import require
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["head_program", "layer_parts", "step_program"]
+__all__ = ["Writer", "layer_parts", "step_program"]
 
 _NORM = Scalar(7)
 
@@ -146,7 +146,8 @@ class _Step:
 
     def write(self, layers: int) -> None:
         b, plan, lines = self.writer, self.plan, self.lines
-        b.bring(Memory.BROADCAST, plan.tokens_row, plan.width_rows, lines.entering)
+        # The first instruction, in which the host names the token.
+        b.bring(Memory.BROADCAST, plan.tokens_row, plan.width_rows, lines.embedding(0))
         b.bring_part(plan.matrices["qkv"], lines.matrices["qkv"], 0, 0)
         before, b.program = b.program, []
         self._layer()
@@ -314,29 +315,3 @@ class _Step:
         ]
         for operation, a, other, into in steps:
             self.writer.apply(operation, a, other, into=into)
-
-
-def head_program(
-    plan: Plan, lines: Lines, tile: int = 0, *, parts: int | None = None
-) -> list[Instruction]:
-    """Logits of a token that has left the last layer: norm and head, or so many parts of it."""
-    b, matrix = Writer(plan, lines), plan.matrices["head"]
-    width, rows = plan.config.hidden_size, plan.width_rows
-    gain, normed, planes = rows, 2 * rows, 3 * rows
-    logits = 2 * plan.region, 3 * plan.region
-    b.bring_part(matrix, lines.head, 0, 0)
-    b.bring(Memory.ACTIVATIONS, 0, rows, lines.leaving)
-    b.bring(Memory.BROADCAST, gain, rows, lines.final_norm)
-    b.norm(0, gain, normed, width)
-    b.compressed(normed, matrix, planes)
-    for part in range(matrix.parts if parts is None else parts):
-        tiles = matrix.tiles_of(part)
-        if not tiles:
-            continue
-        b.multiply_part(matrix, part, planes, logits[part % 2])
-        if part + 1 < matrix.parts:
-            b.bring_part(matrix, lines.head, part + 1, 0)
-        count = plan.tensor_rows(tiles * matrix.columns)
-        b.keep(logits[part % 2], count, lines.logits + part * lines.logit_part)
-    b.emit(Opcode.HALT)
-    return b.program

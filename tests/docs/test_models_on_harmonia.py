@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tilewright.studies.compiled.record import NAME
+from tilewright.studies.compiled.record import NAMES
 from tilewright.studies.measured import load_measured
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "models-on-harmonia.md").read_text().split())
-RECORD = load_measured(NAME)
+RECORD = load_measured(NAMES["harmonia"])
 
 
 def test_perplexities():

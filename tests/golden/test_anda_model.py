@@ -8,12 +8,14 @@ import pytest
 from tilewright.golden.anda_machine.block import Mantissas
 from tilewright.golden.anda_machine.executor import Machine
 from tilewright.golden.anda_machine.hazards import first_hazard
-from tilewright.golden.anda_model.image import constants, logits_of, put_tokens
+from tilewright.golden.anda_model.choice import choice_of
+from tilewright.golden.anda_model.head import head_program
+from tilewright.golden.anda_model.image import constants, enter_token, logits_of
 from tilewright.golden.anda_model.lines import Lines
 from tilewright.golden.anda_model.machine import ModelMachine
 from tilewright.golden.anda_model.plan import Plan
 from tilewright.golden.anda_model.reference import Reference
-from tilewright.golden.anda_model.step import head_program, layer_parts, step_program
+from tilewright.golden.anda_model.step import layer_parts, step_program
 from tilewright.golden.harmonia_model.quantised import quantised_model
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.machine.stream import program_lines
@@ -37,17 +39,17 @@ class Setup:
         for _, line, data in constants(self.plan, self.lines, self.quantised, head):
             self.image[line * size : line * size + len(data)] = data
 
-    def start(self, machine, memory, program):
+    def start(self, machine, memory, program, token=None):
         data, start = program_lines(SMALL, program), self.lines.programs * SMALL.line_bytes
         memory[start : start + len(data)] = data
+        if token is not None:
+            enter_token(self.plan, self.lines, memory, self.lines.programs, token)
         outcome = machine.run_stream(self.lines.programs)
         assert outcome.error is Error.NONE
         return outcome
 
     def step(self, machine, memory, first, token):
-        vectors = self.model.embedding[[token]].astype(np.float16)
-        put_tokens(self.plan, self.lines, memory, first, vectors)
-        return self.start(machine, memory, step_program(self.plan, self.lines, first))
+        return self.start(machine, memory, step_program(self.plan, self.lines, first), token)
 
     def head(self, machine, memory):
         self.start(machine, memory, head_program(self.plan, self.lines))
@@ -91,6 +93,7 @@ def test_logits_follow_the_engine(options):
         setup.step(machine, memory, first, token)
         logits = setup.head(machine, memory)
         assert (logits == logits[0]).all()  # every bank has the token
+        assert choice_of(setup.plan, setup.lines, memory, 0) == logits[0].argmax()
         near.append(np.sqrt(np.mean((logits[0] - want) ** 2)) / want.std())
         token = int(want.argmax())
         # Another choice is a near tie of the engine's own.

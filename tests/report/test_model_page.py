@@ -6,10 +6,11 @@ import pytest
 
 from tilewright.report.page import Context
 from tilewright.report.pages import model
-from tilewright.studies.compiled.record import CONTEXTS, NAME, predicted_cycles
+from tilewright.studies.compiled.record import CONTEXTS, NAMES, predicted_cycles
 from tilewright.studies.measured import load_measured
 from tilewright.synth.record import RECORDS
 
+NAME = NAMES["harmonia"]
 RECORD = load_measured(NAME)
 
 

@@ -209,7 +209,7 @@ def test_no_manifest(tmp_path, copied):
     (copied / "manifest.json").write_text("{}")
     broken(copied, r"manifest\.json is no manifest")
     (copied / "manifest.json").write_text('{"format": 0, "block": ""}')
-    broken(copied, "has format 0, not 2")
+    broken(copied, "has format 0, not 3")
 
 
 def test_a_memory_error_and_a_restart(compiled, tmp_path, capsys):

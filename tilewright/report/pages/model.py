@@ -12,8 +12,9 @@ from tilewright.report.measured import load_measured, measured_source, missing
 from tilewright.report.page import Context, Page
 from tilewright.report.plots import curves
 from tilewright.report.timeline import draw
-from tilewright.studies.compiled.record import COMMAND, NAME
+from tilewright.studies.compiled.record import COMMAND, NAMES
 
+NAME = NAMES["harmonia"]
 TITLE = "A real model"
 POSITION = 18
 TOLERANCE = 0.05  # of predicted cycles

@@ -187,10 +187,12 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         steps, heads, code = _programs(plan, lines)
         image.put("programs", lines.programs, code)
         image.zeros("state", lines.state)
-    save_halves(folder / EMBEDDING, model.embedding)
+    files = [TOKENIZER, LISTING]
+    if not system.looks_up:
+        save_halves(folder / EMBEDDING, model.embedding)
+        files.append(EMBEDDING)
     (folder / TOKENIZER).write_text(json.dumps(tokenizer_data(model.tokenizer)))
     (folder / LISTING).write_text(_listing(plan, lines))
-    files = (EMBEDDING, TOKENIZER, LISTING)
     manifest = {
         "format": FORMAT,
         "tilewright": __version__,
@@ -206,6 +208,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         "scale_group": options.group,
         "recipe": None if options.recipe is None else sha256(options.recipe.read_bytes()),
         "activations": system.activations(plan),
+        "embedding": "machine" if system.looks_up else "host",
         "choice": "machine" if system.chooses(plan) else "host",
         **system.about(plan),
         "shape": asdict(model.config),

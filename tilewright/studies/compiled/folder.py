@@ -2,7 +2,7 @@
 
 image.bin       external memory: weights, programs, and zeros where state comes to lie
 manifest.json   shapes, formats, lines, programs and hashes
-embedding.npy   fp16 (vocabulary, width): the host looks tokens up
+embedding.npy   fp16 (vocabulary, width), where the host looks tokens up and no program does
 tokenizer.json  null of a model without one
 listing.txt     the first step, a decode step and the head, as assembly text
 """
@@ -28,7 +28,7 @@ from tilewright.studies.compiled.systems import System, system_of
 
 __all__ = ["FORMAT", "ModelFolder", "instruction_set", "open_folder", "sha256", "sha256_of_file"]
 
-FORMAT = 2  # of the manifest
+FORMAT = 3  # of the manifest
 IMAGE, MANIFEST, EMBEDDING = "image.bin", "manifest.json", "embedding.npy"
 TOKENIZER, LISTING = "tokenizer.json", "listing.txt"
 

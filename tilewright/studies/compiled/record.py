@@ -1,9 +1,10 @@
-"""The record of a real model on the hardware: text, cycles, energy, and what they are held against.
+"""Records of a real model on the hardware: text, cycles, energy, and what they are held against.
 
-    python -m tilewright.studies.compiled.record
+    python -m tilewright.studies.compiled.record [harmonia|anda] [generation|cycles|agreement]...
 
-makes all of it, which takes a quarter of an hour on two cores; with names of sections behind it,
-these. The report and the documentation show what is in the record, and need no weights.
+makes the record of one accelerator, by default Harmonia, all of it or these sections; all of it
+takes a quarter of an hour on two cores. The report and the documentation show what is in the
+records, and need no weights.
 """
 
 import sys
@@ -17,14 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright import __version__
+from tilewright.golden.anda_model.plan import MANTISSA
+from tilewright.golden.anda_model.reference import Reference as AndaReference
 from tilewright.golden.harmonia_model.quantised import quantised_model
-from tilewright.golden.harmonia_model.reference import Reference
-from tilewright.golden.harmonia_model.step import layer_parts
+from tilewright.golden.harmonia_model.reference import Reference as HarmoniaReference
 from tilewright.golden.llm.engine import logits as plain_logits
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.text import default_text
 from tilewright.golden.params.block import require
-from tilewright.golden.params.harmonia_machine import HarmoniaParams
+from tilewright.golden.params.resolve import resolve
 from tilewright.sim.models import resolve_model
 from tilewright.sim.step_programs import step_time
 from tilewright.sim.workload import Batch, Pass
@@ -35,10 +37,13 @@ from tilewright.studies.compiled.runner import LATENCY, Runner
 from tilewright.studies.compiled.timing import Timing
 from tilewright.studies.measured import load_measured, write_measured
 
-__all__ = ["COMMAND", "CONTEXTS", "NAME", "SECTIONS", "perplexity", "predicted_cycles"]
+__all__ = ["COMMAND", "CONTEXTS", "NAMES", "SECTIONS", "perplexity", "predicted_cycles"]
 
-NAME = "model_on_harmonia"
+NAMES = {"harmonia": "model_on_harmonia", "anda": "model_on_anda"}  # of records
 COMMAND = "python -m tilewright.studies.compiled.record"
+REFERENCES: dict[str, Any] = {"harmonia": HarmoniaReference, "anda": AndaReference}
+# Anda passes prompts token by token here; what ``tilewright llm`` answers are whole prompts.
+PHASES = {"harmonia": ("decode", "prefill"), "anda": ("decode",)}
 MODEL, SHAPE = "smollm2", "smollm2-135m"
 PROMPT = "The capital of France is"
 TOKENS = 16  # of the text that is shown
@@ -49,16 +54,18 @@ SHOWN_LAYER = 15  # of the timeline
 Record = dict[str, Any]
 
 
-def predicted_cycles(context: int, phase: str) -> int:
+def predicted_cycles(context: int, phase: str, on: str = "harmonia") -> int:
     """What ``tilewright llm`` answers for one sequence, with weights and head of 4 bits."""
     work = Pass(Batch(((1, context),)), None if phase == "prefill" else 1)
-    params = HarmoniaParams()
-    return round(step_time(params, resolve_model(SHAPE), work, latency=LATENCY).cycles)
+    lengths = dict.fromkeys(("qkv", "o", "u", "d"), MANTISSA) if on == "anda" else None
+    params: Any = resolve(on)
+    time = step_time(params, resolve_model(SHAPE), work, latency=LATENCY, lengths=lengths)
+    return round(time.cycles)
 
 
-def generation() -> Record:
+def generation(on: str) -> Record:
     """A prompt and what follows it, with its cost, the layers of a step and one on the clock."""
-    folder = open_folder(compiled_folder(MODEL, Options()), check=False)
+    folder = open_folder(compiled_folder(MODEL, Options(target=on)), check=False)
     runner = Runner(folder)
     timing = Timing(runner)
     prompt = [int(k) for k in folder.tokenizer.encode(PROMPT)] if folder.tokenizer else []
@@ -85,7 +92,7 @@ def _one_layer(timing: Timing) -> Record:
     assert last is not None
     run, work = last
     runner = timing.runner
-    parts = layer_parts(runner.plan, runner.lines, run.first, run.tokens)
+    parts = runner.system.layer_parts(runner.plan, runner.lines, run.first, run.tokens)
     begins = [w.begin for w in work if w.number == parts["projections"]]
     first, end = begins[SHOWN_LAYER], begins[SHOWN_LAYER + 1]
     return {
@@ -101,22 +108,22 @@ def _one_layer(timing: Timing) -> Record:
     }
 
 
-def cycles() -> Record:
+def cycles(on: str) -> Record:
     """Predicted and counted cycles of prompts and of single tokens, with weights of 4 bits."""
     rows = []
     for context in CONTEXTS:
-        options = Options(context=context, weight_bits=4, head_bits=4)
+        options = Options(target=on, context=context, weight_bits=4, head_bits=4)
         with TemporaryDirectory() as name:
             folder = Path(name) / "model"
             compile_model(MODEL, folder, options)
             compiled = open_folder(folder, check=False)
-            for phase in ("decode", "prefill"):
+            for phase in PHASES[on]:
                 runner = Runner(compiled)
                 if phase == "decode":  # no cycle depends on what the cache holds
                     runner.position = context - 1
                 runner.feed([1] if phase == "decode" else [1] * context)
                 counted = sum(run.cycles for run in runner.runs)
-                predicted = predicted_cycles(context, phase)
+                predicted = predicted_cycles(context, phase, on)
                 rows.append(
                     {"context": context, "phase": phase, "predicted": predicted, "run": counted}
                 )
@@ -124,14 +131,15 @@ def cycles() -> Record:
     return {"latency": LATENCY, "weight_bits": 4, "head_bits": 4, "rows": rows}
 
 
-def agreement() -> Record:
+def agreement(on: str) -> Record:
     """The machine beside the engine, which knows no machine: tokens, logits, perplexity."""
     model = load_model(MODEL)
     assert model.tokenizer is not None
-    folder = open_folder(compiled_folder(MODEL, Options(context=SCORED + 16)), check=False)
+    options = Options(target=on, context=SCORED + 16)
+    folder, engine = open_folder(compiled_folder(MODEL, options), check=False), REFERENCES[on]
     quantised, _ = quantised_model(model, folder.plan, group=64)
     tokens = [int(k) for k in model.tokenizer.encode(PROMPT)]
-    runner, reference = Runner(folder), Reference(folder.plan, quantised, len(tokens))
+    runner, reference = Runner(folder), engine(folder.plan, quantised, len(tokens))
     equal, errors, ties = 0, [], []
     for place in range(COMPARED):
         got, want = runner.feed(tokens), reference.feed(tokens)[-1]
@@ -152,11 +160,12 @@ def agreement() -> Record:
     scores = Runner(folder).score(text)
     formats = {
         "full precision": plain_logits(model, text),
-        "engine, 8 bits": Reference(folder.plan, quantised, len(text)).feed(text),
+        "engine, 8 bits": engine(folder.plan, quantised, len(text)).feed(text),
     }
-    four = replace(folder.plan, weight_bits=4, head_bits=4)
-    small, _ = quantised_model(model, four, group=32)
-    formats["engine, 4 bits, a scale for 32"] = Reference(four, small, len(text)).feed(text)
+    if on == "harmonia":  # whose array takes groups of 32
+        four = replace(folder.plan, weight_bits=4, head_bits=4)
+        small, _ = quantised_model(model, four, group=32)
+        formats["engine, 4 bits, a scale for 32"] = engine(four, small, len(text)).feed(text)
     found = {name: perplexity(values, text) for name, values in formats.items()}
     return {
         "tokens": COMPARED,
@@ -176,22 +185,24 @@ def perplexity(logits: NDArray[np.float32], tokens: list[int]) -> float:
     return float(np.exp(np.mean(np.log(np.exp(scores).sum(axis=1)) - chosen)))
 
 
-SECTIONS: dict[str, Callable[[], Record]] = {
+SECTIONS: dict[str, Callable[[str], Record]] = {
     "generation": generation,
     "cycles": cycles,
     "agreement": agreement,
 }
 
 
-def main(*names: str) -> None:
+def main(*words: str) -> None:
     """Make the sections that are named, or all, and keep the others."""
+    on, *names = words if words and words[0] in NAMES else ("harmonia", *words)
     for name in names or SECTIONS:
         require(name in SECTIONS, f"a section is one of {', '.join(SECTIONS)}, not {name!r}")
+    command = COMMAND if on == "harmonia" else f"{COMMAND} {on}"
     for name in names or SECTIONS:
-        section = SECTIONS[name]()
-        record = load_measured(NAME) or {}
-        about = {"command": COMMAND, "tilewright": __version__, "model": MODEL}
-        write_measured(NAME, record | about | {name: section})
+        section = SECTIONS[name](on)
+        record = load_measured(NAMES[on]) or {}
+        about = {"command": command, "tilewright": __version__, "model": MODEL}
+        write_measured(NAMES[on], record | about | {name: section})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A compiled model on the golden accelerator: programs are started as a host starts them.
 
-The host puts embeddings of the tokens into external memory, starts a step's program at its line,
-and, where it wants to know what follows, the head's, which leaves the likeliest token and all
-logits. Nothing else passes between the two.
+The host names the tokens in external memory, or puts their embeddings there (see
+``System.looks_up``), starts a step's program at its line, and, where it wants to know what follows,
+the head's, which leaves the likeliest token and all logits. Nothing else passes between the two.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -119,10 +119,14 @@ class Runner:
         self.position = state.position
 
     def _step(self, first: int, tokens: Sequence[int]) -> None:
-        vectors = self.folder.embedding[list(tokens)]
-        self.system.put_tokens(self.plan, self.lines, self.memory, first, vectors)
+        line = self.folder.steps[first, len(tokens)][0]
+        if self.system.looks_up:
+            self.system.enter(self.plan, self.lines, self.memory, line, *tokens)
+        else:
+            vectors = self.folder.embedding[list(tokens)]
+            self.system.enter(self.plan, self.lines, self.memory, first, vectors)
         kind = "decode" if len(tokens) == 1 else "prefill"
-        self._start(kind, first, len(tokens), self.folder.steps[first, len(tokens)][0])
+        self._start(kind, first, len(tokens), line)
         self.position = first + len(tokens)
 
     def _head(self, tile: int) -> NDArray[np.float32]:

@@ -22,7 +22,10 @@ class System:
     plan: Callable[..., Any]
     lines: Callable[..., Any]
     constants: Callable[..., Any]
-    put_tokens: Callable[..., None]
+    # Programs take embeddings from external memory, where the host names tokens; or the host looks
+    # them up, and puts their vectors there.
+    looks_up: bool
+    enter: Callable[..., None]
     logits_of: Callable[..., Any]
     step_program: Callable[..., list]
     head_program: Callable[..., list]
@@ -74,7 +77,8 @@ def _harmonia() -> System:
         plan=Plan,
         lines=Lines,
         constants=image.constants,
-        put_tokens=image.put_tokens,
+        looks_up=False,
+        enter=image.put_tokens,
         logits_of=image.logits_of,
         step_program=step.step_program,
         head_program=head.head_program,
@@ -100,21 +104,19 @@ def _anda() -> System:
     from tilewright.golden.anda_machine.assembler import disassemble
     from tilewright.golden.anda_machine.cycles import program_cycles, timeline
     from tilewright.golden.anda_machine.hazards import first_hazard
-    from tilewright.golden.anda_model import image, step
+    from tilewright.golden.anda_model import choice, head, image, step
     from tilewright.golden.anda_model.lines import Lines
     from tilewright.golden.anda_model.machine import ModelMachine
     from tilewright.golden.anda_model.plan import Plan
     from tilewright.golden.params.anda_machine import INSTRUCTION_FIELDS
     from tilewright.sim.accelerator import anda
 
-    def no_choice(*_: Any) -> int:
-        raise ValueError("the host chooses tokens of models on Anda")
-
     def activations(plan: Any) -> str:
         lengths = "/".join(map(str, asdict(plan.mantissas).values()))
         return f"Anda, mantissas of {lengths} bits (qkv, o, u, d), groups of {plan.params.group}"
 
-    names = [f"anda_model.{name}" for name in ("image", "lines", "plan", "step")]
+    parts = ("choice", "head", "image", "lines", "plan", "step")
+    names = [f"anda_model.{part}" for part in parts]
     names += ["anda_machine.attention_writer", "harmonia_model.quantised"]
     return System(
         name="anda",
@@ -123,18 +125,19 @@ def _anda() -> System:
         plan=Plan,
         lines=Lines,
         constants=image.constants,
-        put_tokens=image.put_tokens,
+        looks_up=True,
+        enter=image.enter_token,
         logits_of=image.logits_of,
         step_program=step.step_program,
-        head_program=step.head_program,
+        head_program=head.head_program,
         layer_parts=step.layer_parts,
         machine=ModelMachine,
         program_cycles=program_cycles,
         timeline=timeline,
         first_hazard=first_hazard,
         disassemble=disassemble,
-        chooses=lambda plan: False,
-        choice_of=no_choice,
+        chooses=lambda plan: choice.HeadRows.of(plan) is not None,
+        choice_of=choice.choice_of,
         activations=activations,
         about=lambda plan: {"mantissas": asdict(plan.mantissas), "cache": "fp16"},
         accelerator=lambda plan: anda(asdict(plan.mantissas), plan.params),
