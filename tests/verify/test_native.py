@@ -222,6 +222,8 @@ def test_stubs_in_the_place_of_modules(monkeypatch):
     assert "assign ready = \\$1  | a[0];" in stubbed
     assert "q <= a" in shared.verilog and "q <= a" not in stubbed
     assert "module part(clk, a, ready, early, q, \\$1 );" in shared.verilog
+    # Both declarations of the new port agree: a single bit has no range in either.
+    assert "  output \\$1 ;" in shared.verilog and "  wire \\$1 ;" in shared.verilog
     assert (shared.inputs, shared.outputs) == (1, 3)
     assert "same &= take(m.in0, in0);" in shared.glue
 

@@ -37,8 +37,13 @@ class Wire:
     output: bool = True
 
     def declared(self, kind: str) -> str:
-        """``kind`` is wire, input or output."""
-        return f"  {kind} {'signed ' * self.signed}[{self.bits - 1}:0] {self.name} ;"
+        """``kind`` is wire, input or output.
+
+        A single bit has no range, as Yosys writes it: of two declarations of a wire, one with
+        [0:0] and one without, Verilator 5.38 says that they conflict.
+        """
+        extent = f"[{self.bits - 1}:0] " if self.bits > 1 else ""
+        return f"  {kind} {'signed ' * self.signed}{extent}{self.name} ;"
 
 
 @dataclass(frozen=True)
