@@ -1,5 +1,7 @@
 """The host in C++: what it does with a program is what golden and the cocotb bench do."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,8 @@ from tilewright.verify.native import NativeMemory, build_native, run_native
 from tilewright.verify.native.netlist import read_modules
 from tilewright.verify.native.paths import Paths
 from tilewright.verify.native.share import share_modules
+from tilewright.verify.simulators import find
+from tilewright.verify.simulators.verilator import left_out
 
 BLOCKS = ["anda:small", "harmonia:small"]
 LOADED = {"anda": "activations", "harmonia": "fp16"}
@@ -250,3 +254,16 @@ endmodule
     stubbed, (first, second) = share_modules(design + outer, "top")
     assert "shared0_rise" in stubbed and "shared1_rise" not in stubbed
     assert "shared1_rise" in first.verilog and "q <= a" in second.verilog
+
+
+def test_optimisations_that_a_verilator_gets_wrong_are_left_out():
+    """Of the one version that was seen to, and where the module is."""
+    known, other = (
+        find.Simulator("verilator", Path("/v/verilator_bin"), version, Path("/v"))
+        for version in ("5.006", "5.48")
+    )
+    for name in ("anda_apu.datapath.plane_dot", "anda_mxu__rows_2_apu.plane_dot"):
+        text = f"module part(a);\nendmodule\nmodule \\{name} (a);\nendmodule\n"
+        assert left_out(known, text) == ("-fno-dfg", "-fno-gate")
+        assert left_out(other, text) == ()
+    assert left_out(known, VERILOG) == ()

@@ -22,7 +22,12 @@ from tilewright.verify.simulators.find import (
     require_simulator,
 )
 from tilewright.verify.simulators.programs import run_program
-from tilewright.verify.simulators.verilator import BASE_FLAGS, runtime_object, with_short_top
+from tilewright.verify.simulators.verilator import (
+    BASE_FLAGS,
+    left_out,
+    runtime_object,
+    with_short_top,
+)
 from tilewright.verify.simulators.verilog import block_verilog
 
 __all__ = ["NativeModel", "build_native"]
@@ -44,6 +49,9 @@ OPTIMIZE, OPTIMIZE_SHARED = "-O1", "-O2"
 LARGE = 700_000  # characters of Verilog of the top, stubs and all else
 LONG = 200_000  # of a shared module
 UNIT_BYTES = 1_500_000  # of C++ that are compiled as one file
+# Verilator since 5.018 refuses headers of two models in one file, which would not be precompiled
+# for both; nothing is here.
+_SECOND_MODEL = "#undef VL_PCH_INCLUDED\n"
 SLOW = "__Slow"  # in the names of files whose functions run once
 # Memories begin with zeros anyhow; Verilator would unroll these lines for every copy.
 _ZEROS = re.compile(r"^ *\w+\[\d+\] = \d+'[dh]0+;\n", re.MULTILINE)
@@ -80,6 +88,7 @@ def build_native(block: str, *, threads: int = 1) -> NativeModel:
     ingredients = [
         *(word for model in models.values() for word in model),
         *(*texts, *glue.values(), *VERILATOR_FLAGS, *threading, *BASE_FLAGS, *DEFINES),
+        *(word for _, text, _ in models.values() for word in left_out(verilator, text)),
         *(verilator.fingerprint, file_fingerprint(compiler)),
     ]
     tools = (verilator, compiler)
@@ -105,6 +114,7 @@ def _make(
         words = ["--prefix", f"V{name}", "--top-module", top, f"{name}.v"]
         if name == "top":
             words += threading
+        words += left_out(verilator, text)
         environment = {"VERILATOR_ROOT": str(verilator.root)}
         run_program([verilator.path, *VERILATOR_FLAGS, *words], folder, environment)
     for source in SOURCES:
@@ -163,7 +173,7 @@ def _units(objects: Path, models: dict[str, tuple[str, str, str]]) -> list[tuple
         units.append((size, part, level))
     named = []
     for number, (_, part, level) in enumerate(sorted(units, key=lambda unit: -unit[0])):
-        text = "".join(f'#include "{source.name}"\n' for source in part)
+        text = "".join(f'{_SECOND_MODEL}#include "{source.name}"\n' for source in part)
         (objects / f"unit{number}.cpp").write_text(text)
         named.append((f"unit{number}", level))
     return named

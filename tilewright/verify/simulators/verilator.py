@@ -19,7 +19,7 @@ from tilewright.base.cache import get_or_make_folder
 from tilewright.verify.simulators.find import Simulator, file_fingerprint, find_compiler
 from tilewright.verify.simulators.programs import can_include, cocotb_libraries, is_gcc, run_program
 
-__all__ = ["build_verilator", "with_public_ports", "with_short_top"]
+__all__ = ["build_verilator", "left_out", "with_public_ports", "with_short_top"]
 
 MAIN = Path(__file__).with_name("verilator_main.cpp")
 RUNTIME = ("verilated", "verilated_vpi", "verilated_threads")
@@ -40,9 +40,15 @@ HEADERS = ("cstdlib", "memory", "verilated.h", "verilated_dpi.h", "verilated_vpi
 LONGEST_TOP = 100
 
 
-# Optimisations left out for modules that a Verilator was seen to compute wrongly with them: Icarus
+# Optimisations left out where a Verilator was seen to compute a module wrongly with them: Icarus
 # Verilog, golden and the same Verilator without them agree on every bit.
-WITHOUT = {("5.006", "anda_apu"): ("-fno-dfg", "-fno-gate")}
+_WITHOUT = {"5.006": (r"^module \\anda_(apu|mxu)\S*\.plane_dot", ("-fno-dfg", "-fno-gate"))}
+
+
+def left_out(verilator: Simulator, verilog: str) -> tuple[str, ...]:
+    """Flags without which this Verilator computes a module of ``verilog`` wrongly."""
+    pattern, words = _WITHOUT.get(verilator.version, ("", ()))
+    return words if words and re.search(pattern, verilog, re.MULTILINE) else ()
 
 
 def build_verilator(
@@ -62,14 +68,7 @@ def build_verilator(
         f"-DVM_TRACE_FST={int(waves == 'fst')}",
         f"-DINERTIAL_PUTS={int(has_inertial_puts(verilator))}",
     ]
-    without = next(
-        (
-            words
-            for (known, module), words in WITHOUT.items()
-            if known == verilator.version and top.startswith(module)
-        ),
-        (),
-    )
+    without = left_out(verilator, verilog)
     verilog, top = with_short_top(verilog, top)
     source = with_public_ports(verilog, top)
     ingredients = [
