@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 from shutil import copy, copytree, ignore_patterns
 
@@ -24,6 +25,7 @@ from tilewright.cli import main
 from tilewright.golden.llm.cached_attention import CacheFormat
 from tilewright.golden.llm.formats import AndaFormat, BlockSites, HarmoniaFormat
 from tilewright.golden.llm.sites import PLAIN, Site
+from tilewright.golden.llm.tiny import tiny_model
 from tilewright.studies.accuracy import folder_subject, tasks
 from tilewright.studies.accuracy.folder_subject import (
     cache_recipe,
@@ -156,6 +158,34 @@ def test_from_the_study_of_a_cache_to_programs(tmp_path, capsys):
     assert f"local={config.local}" in made["target"] or config.local == HarmoniaConfig().local
 
 
+@pytest.mark.skipif(
+    find_spec("gguf") is None or find_spec("accelerate") is None,
+    reason="pip install gguf accelerate, by which Transformers reads GGUF files",
+)
+def test_a_gguf_file_by_transformers(tmp_path, capsys):
+    """The perplexity of this project's engine; a recipe of the file's own modules."""
+    from tests.golden.llm.test_files import write_gguf
+    from tests.golden.llm.test_tokenizer import TOKENS, bpe_fields
+
+    shape = replace(tiny_model().config, vocab_size=len(TOKENS))
+    model = tiny_model(config=shape)
+    file = write_gguf(tmp_path / "m.gguf", model, tokenizer=bpe_fields())
+    command = ["search", str(file), "--tokens", "64", "--window", "64", "--weights", "file"]
+    command += ["--iterations", "1", "--tolerance", "1", "--json"]
+    assert main([*command, "--engine", "numpy"]) == 0
+    ours = json.loads(capsys.readouterr().out)
+    recipe = tmp_path / "recipe.toml"
+    assert main([*command, "--device", "cpu", "--recipe", str(recipe)]) == 0
+    theirs = json.loads(capsys.readouterr().out)
+    assert theirs["search"]["reference"] == pytest.approx(ours["search"]["reference"], rel=1e-4)
+    assert theirs["subject"]["model"] == "m" and theirs["machines"] == ours["machines"]
+    assert len(Recipe.load(recipe).modules) == 7 * shape.num_hidden_layers
+
+    strange = write_gguf(tmp_path / "s.gguf", tiny_model(), tokenizer=bpe_fields())
+    assert main(["search", str(strange), *OPTIONS, "--weights", "file"]) == 2
+    assert "the two do not belong together" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(find_spec("accelerate") is None, reason="pip install accelerate")
 @pytest.mark.parametrize("weights", ["file", "nearest"])
 def test_a_model_that_comes_layer_by_layer(folder, weights, monkeypatch):
@@ -240,6 +270,16 @@ def test_gemma_has_no_factors(tmp_path, folder, capsys):
 def test_refusals(folder, options, text, capsys):
     assert main(["search", str(folder), *OPTIONS, *options]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_what_is_neither_a_folder_nor_a_file(tmp_path, capsys):
+    assert main(["search", str(tmp_path / "none"), *OPTIONS, "--weights", "file"]) == 2
+    assert (
+        "none: --device takes a Hugging Face folder with a config.json" in capsys.readouterr().err
+    )
+    (tmp_path / "x.gguf").write_bytes(b"no GGUF")
+    assert main(["search", str(tmp_path / "x.gguf"), *OPTIONS, "--weights", "file"]) == 2
+    assert "x.gguf: Transformers cannot read it" in capsys.readouterr().err
 
 
 def test_a_recipe_needs_a_device(capsys):

@@ -37,6 +37,7 @@ from tilewright.torch import (
     quantize_,
     restore_,
 )
+from tilewright.torch.config import config_from
 from tilewright.torch.linear import FormatLinear
 
 pytestmark = [
@@ -348,11 +349,24 @@ def test_a_recipe_of_another_model_is_refused():
         (lambda: DecaConfig("int4_tile"), "int8"),
         (lambda: DecaConfig("mxfp4", 1.5), "density must be 0..1, not 1.5"),
         (lambda: MxConfig("nf4"), "nf4"),
+        (lambda: AndaConfig("7", 6, 7, 7), "^qkv must be a whole number, not '7'$"),
+        (lambda: AndaConfig(7, 6, 7, 7, pad=1), "^pad must be True or False, not 1$"),
+        (lambda: AndaConfig(7, 6, 7, 7, 64, True), "^weight_bits must be a whole number or None"),
+        (lambda: HarmoniaConfig(key_bits=8), "^key_bits must be 2 whole numbers, not 8$"),
+        (lambda: DecaConfig("mxfp4", "half"), "^density must be a number or None, not 'half'$"),
+        (lambda: config_from({"method": "anda", "qkv": 7}), "^o is missing$"),
     ],
 )
 def test_configurations_refuse(make, text):
     with pytest.raises(ValueError, match=text):
         make()
+
+
+def test_what_is_no_configuration_and_no_model():
+    with pytest.raises(TypeError, match=r"one of AndaConfig, .* or a Recipe, not 'anda'$"):
+        quantize_(made("llama"), "anda")
+    with pytest.raises(TypeError, match=r"^the model must be a torch\.nn\.Module, not str$"):
+        quantize_("MODEL_DIR", AndaConfig(7, 6, 7, 7))
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/torch.md"])

@@ -47,7 +47,7 @@ def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="cpu|cuda",
-        help="compute a Hugging Face folder by Transformers; needs --weights nearest or file",
+        help="compute by Transformers, there; needs --weights nearest or --weights file",
     )
     parser.add_argument(
         "--log",

@@ -3,8 +3,10 @@
 None of this needs PyTorch: a recipe can be read and checked without it.
 """
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import MISSING, asdict, dataclass, fields
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, ClassVar, TypeAlias, get_args, get_origin
 
 from tilewright.golden.deca.scheme import Scheme, resolve_scheme
 from tilewright.golden.llm.cached_attention import CacheFormat
@@ -78,6 +80,12 @@ class LinearFormat:
 class _Config:
     method: ClassVar[str]
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            wanted = _words(field.type)
+            require(_fits(value, field.type), f"{field.name} must be {wanted}, not {value!r}")
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data from which ``config_from`` makes the same configuration."""
         return {"method": self.method, **asdict(self)}
@@ -127,6 +135,7 @@ class AndaConfig(_Config):
     pad: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for kind in KINDS:
             BlockFormat(group=self.group, mantissa_bits=getattr(self, kind))
         _check_weights(self)
@@ -173,6 +182,7 @@ class HarmoniaConfig(_Config):
     pad: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("key_bits", "value_bits"):  # a recipe has lists
             object.__setattr__(self, name, tuple(getattr(self, name)))
         BlockFormat(group=self.group, mantissa_bits=self.activation_bits)
@@ -224,6 +234,7 @@ class DecaConfig(_Config):
     straight_through: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(
             not _scheme(self.scheme).config.int8,
             f"{self.scheme}: tiles of int8 multiply int8 activations, which no layer has",
@@ -258,6 +269,7 @@ class MxConfig(_Config):
     pad: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("weights", "activations"):
             chosen = getattr(self, name)
             if chosen is not None and chosen not in MX_SCHEMES:
@@ -296,7 +308,37 @@ def config_from(data: dict[str, Any]) -> Config:
     for name in given:
         if name not in known:
             raise ValueError(unknown(f"setting of {method}", name, known))
+    for field in fields(kind):
+        require(field.default is not MISSING or field.name in given, f"{field.name} is missing")
     return kind(**given)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of the type that a field is declared with; a recipe has lists."""
+    if get_origin(kind) is UnionType:
+        return any(_fits(value, each) for each in get_args(kind))
+    if get_origin(kind) is tuple:
+        kinds = get_args(kind)
+        return (
+            isinstance(value, tuple | list)
+            and len(value) == len(kinds)
+            and all(map(_fits, value, kinds))
+        )
+    if kind in NUMBERS:
+        return isinstance(value, NUMBERS[kind]) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+NUMBERS: dict[type, type] = {int: Integral, float: Real}
+WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "a text"}
+
+
+def _words(kind: Any) -> str:
+    if get_origin(kind) is UnionType:
+        return " or ".join(_words(each) for each in get_args(kind))
+    if get_origin(kind) is tuple:
+        return f"{len(get_args(kind))} whole numbers"
+    return "None" if kind is NoneType else WORDS[kind]
 
 
 def _scheme(text: str) -> Scheme:

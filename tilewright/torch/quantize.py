@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tilewright.torch.attention import IMPLEMENTATION, SETTINGS, attention_forward
-from tilewright.torch.config import KINDS, Config, HarmoniaConfig, LinearFormat
+from tilewright.torch.config import CONFIGS, KINDS, Config, HarmoniaConfig, LinearFormat
 from tilewright.torch.linear import FormatLinear, convert_linear, restore_linear, weights_problem
 from tilewright.torch.recipe import Recipe, RecipeError
 
@@ -62,6 +62,11 @@ def quantize_(
     -------
     The recipe: save it, and give it to ``quantize_`` to do the same again.
     """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
+    if not isinstance(config, (*CONFIGS.values(), Recipe)):
+        names = ", ".join(kind.__name__ for kind in CONFIGS.values())
+        raise TypeError(f"the configuration must be one of {names} or a Recipe, not {config!r}")
     if isinstance(config, Recipe):
         recipe = config
         if recipe.baked:

@@ -1,10 +1,11 @@
-"""Any Hugging Face folder as a subject of the searches: Transformers computes, on a given device.
+"""Any model of Transformers as a subject of the searches: it computes, on a given device.
 
-Unlike the engines of this project, which know a few families, this takes every model whose layers
+The model is a Hugging Face folder, a GGUF file, or one that packages carry. Unlike the engines of this project, which know a few families, this takes every model whose layers
 ``tilewright.torch`` can convert. A model larger than a GPU's memory is kept where ``accelerate``
 puts it and comes onto the GPU layer by layer.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,15 @@ from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.llm.formats import BlockSites, HarmoniaFormat
+from tilewright.golden.llm.load import SMOLLM2
 from tilewright.golden.llm.sites import LINEAR_SITES, PLAIN, Format
 from tilewright.golden.llm.text import default_text, digest, read_text
 from tilewright.golden.params.block import require
-from tilewright.sim.models import resolve_model
+from tilewright.golden.params.llm import LlmShape
+from tilewright.sim.families import shape_of
+from tilewright.sim.models import CONFIG, resolve_model
 from tilewright.studies.accuracy.harmonia import LEARNING_SEQUENCES, LEARNING_TOKENS
+from tilewright.studies.accuracy.packaged import PACKAGED, model_path
 from tilewright.studies.accuracy.subject import (
     DEFAULT_TEXT,
     WEIGHT_BITS,
@@ -112,7 +117,7 @@ def open_folder(
     window: int,
     weights: str = "file",
 ) -> Subject:
-    """A subject whose model lies in a folder and is computed by Transformers on ``device``."""
+    """A subject whose model, a folder or a file, is computed by Transformers on ``device``."""
     try:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -127,16 +132,28 @@ def open_folder(
             "--device: weights are rounded to nearest or left as in the file; give"
             " --weights nearest or --weights file"
         )
-    if not (Path(source) / "config.json").is_file():
-        raise CommandError(f"{source}: --device takes a Hugging Face folder with a config.json")
+    path = model_path(source)
+    if not (path / CONFIG).is_file() and not path.is_file():
+        names = ", ".join((SMOLLM2, *PACKAGED))
+        raise CommandError(
+            f"{source}: --device takes a Hugging Face folder with a {CONFIG}, a GGUF file, or {names}"
+        )
     require(window >= 2, f"window must be at least 2 tokens, not {window}")
     require(tokens >= window, f"{tokens} tokens are fewer than a window of {window}")
-    shape = replace(resolve_model(source), name=Path(source).name)
-    model, tokenizer = _loaded(AutoModelForCausalLM, AutoTokenizer, source, device)
+    if path.is_dir():
+        resolve_model(str(path))  # refused before weights are read
+    model, tokenizer = _loaded(AutoModelForCausalLM, AutoTokenizer, path, device)
+    shape = _shape(path, model)
     if weights == "nearest":
         _round_weights(model)
     words = default_text() if text is None else read_text(text)
     ids = np.array(tokenizer.encode(words, add_special_tokens=False), np.int64)
+    known = len(model.get_input_embeddings().weight)
+    if ids.max(initial=0) >= known:
+        raise CommandError(
+            f"{path}: the tokenizer gives token {ids.max()}, the model has embeddings of {known}:"
+            " the two do not belong together"
+        )
     first, second = windows_of(len(ids), tokens, window)
     held = ids[first * window : (first + second) * window]
     # The studies ask a subject's model for its shape alone.
@@ -221,15 +238,31 @@ def _model_of(subject: Subject) -> Any:
     return subject.calibration.model
 
 
-def _loaded(models: Any, tokenizers: Any, source: str, device: str) -> tuple[Any, Any]:
-    place = {"device_map": "auto"} if device == "cuda" else {}
+def _loaded(models: Any, tokenizers: Any, path: Path, device: str) -> tuple[Any, Any]:
+    """Weights of a GGUF file become float32; those of a folder keep their dtype."""
+    import torch
+
+    place: dict[str, Any] = {"device_map": "auto"} if device == "cuda" else {}
+    source, options = path, dict[str, Any](local_files_only=True)
+    if path.is_file():
+        source, options = path.parent, {**options, "gguf_file": path.name}
+        place["dtype"] = torch.float32
     try:
-        model = models.from_pretrained(source, local_files_only=True, **place)
-        tokenizer = tokenizers.from_pretrained(source, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
+        model = models.from_pretrained(source, **options, **place)
+        tokenizer = tokenizers.from_pretrained(source, **options)
+    except (OSError, ValueError, KeyError, ImportError) as error:
         line = str(error).strip().splitlines()[0]
-        raise CommandError(f"{source}: Transformers cannot read it: {line}") from None
+        raise CommandError(f"{path}: Transformers cannot read it: {line}") from None
     return model.eval(), tokenizer
+
+
+def _shape(path: Path, model: Any) -> LlmShape:
+    """The model's shape, named as its folder or file is."""
+    if path.is_dir():
+        return replace(resolve_model(str(path)), name=path.name)
+    fields = json.loads(model.config.to_json_string())  # what a folder's file would have
+    public = {name: value for name, value in fields.items() if not name.startswith("_")}
+    return replace(shape_of(str(path), public), name=path.stem)
 
 
 def _round_weights(model: Any) -> None:

@@ -195,8 +195,7 @@ def engine_for(model: Model, name: str) -> type[Evaluation]:
     if model.config.model_type == "gemma3_text":
         if name == "torch":
             raise CommandError(
-                f"{model.name}: the engine torch has no Gemma; give --engine numpy, or a Hugging"
-                " Face folder and --device"
+                f"{model.name}: the engine torch has no Gemma; give --engine numpy or --device"
             )
         return Evaluation
     return engine_class(name)
