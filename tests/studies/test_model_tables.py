@@ -41,6 +41,7 @@ def record(parameters, **changes):
 def test_rows_of_models():
     records = {"gemma-3-270m": record(2, a=0.1), "x": record(3, a=-0.2, b=1.0)}
     assert perplexity_rows(records) == [
+        ["tokens, of a window", "1024, 512", "1024, 512"],
         ["plain, perplexity", "20.00 (0.03%)", "20.00 (0.03%)"],
         ["a", "+10.0%", "-20.0%"],
         ["b", "", "+100.0%"],

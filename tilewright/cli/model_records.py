@@ -60,12 +60,19 @@ def main(argv: list[str] | None = None) -> int:
     if args.formats:
         text = default_text() if args.text is None else read_text(args.text)
         known = record.get("perplexity") if record.get("text_digest") == digest(text) else None
+        words = f"{command} --tokens {args.tokens} --window {args.window} --device {args.device}"
         source = {
-            "command": f"{command} --tokens {args.tokens} --window {args.window}"
-            f" --noise {shlex.join(args.noise)}",
             "text": DEFAULT_TEXT if args.text is None else args.text.name,
             "text_digest": digest(text),
         }
+
+        def keep(found: dict[str, Any]) -> None:
+            """With a command that measures what the record has, whatever this run has added."""
+            options = {"formats": found["perplexities"], "noise": found["noise_floor"]}
+            names = {key: [row["format"] for row in rows] for key, rows in options.items()}
+            asked = "".join(f" --{key} {shlex.join(each)}" for key, each in names.items())
+            write({"command": words + asked, **source, "perplexity": found})
+
         models.measure_model(
             subject,
             text,
@@ -74,7 +81,7 @@ def main(argv: list[str] | None = None) -> int:
             formats=args.formats,
             noise=args.noise,
             known=known,
-            keep=lambda found: write({**source, "perplexity": found}),
+            keep=keep,
             tick=tick,
         )
     if args.tasks is not None:

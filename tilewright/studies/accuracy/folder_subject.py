@@ -1,8 +1,9 @@
 """Any model of Transformers as a subject of the searches: it computes, on a given device.
 
-The model is a Hugging Face folder, a GGUF file, or one that packages carry. Unlike the engines of this project, which know a few families, this takes every model whose layers
-``tilewright.torch`` can convert. A model larger than a GPU's memory is kept where ``accelerate``
-puts it and comes onto the GPU layer by layer.
+The model is a Hugging Face folder, a GGUF file, or one that packages carry. Unlike the engines of
+this project, which know a few families, this takes every model whose layers ``tilewright.torch``
+can convert. A model larger than a GPU's memory is kept where ``accelerate`` puts it and comes onto
+the GPU layer by layer.
 """
 
 import json
@@ -136,7 +137,8 @@ def open_folder(
     if not (path / CONFIG).is_file() and not path.is_file():
         names = ", ".join((SMOLLM2, *PACKAGED))
         raise CommandError(
-            f"{source}: --device takes a Hugging Face folder with a {CONFIG}, a GGUF file, or {names}"
+            f"{source}: --device takes a Hugging Face folder with a {CONFIG}, a GGUF file,"
+            f" or {names}"
         )
     require(window >= 2, f"window must be at least 2 tokens, not {window}")
     require(tokens >= window, f"{tokens} tokens are fewer than a window of {window}")

@@ -44,7 +44,7 @@ def model_name(name: str) -> str:
 
 
 def perplexity_rows(records: dict[str, dict[str, Any]]) -> list[list[str]]:
-    """A row for each format with its change of perplexity in each model.
+    """A row for each format with its change of perplexity in each model; first, on what text.
 
     In parentheses is the noise floor, where it was measured for the format.
     """
@@ -52,7 +52,8 @@ def perplexity_rows(records: dict[str, dict[str, Any]]) -> list[list[str]]:
     floors = [_by_format(column["noise_floor"], "change") for column in columns]
     plain = [_by_format(column["perplexities"], "perplexity")["plain"] for column in columns]
     cells = [f"{value:.2f}{_floor(f, 'plain')}" for value, f in zip(plain, floors, strict=True)]
-    rows = [["plain, perplexity", *cells]]
+    sizes = [f"{column['tokens']}, {column['window']}" for column in columns]
+    rows = [["tokens, of a window", *sizes], ["plain, perplexity", *cells]]
     changes = [_by_format(column["perplexities"], "change") for column in columns]
     for name in dict.fromkeys(name for column in changes for name in column if name != "plain"):
         pairs = zip(changes, floors, strict=True)
