@@ -12,6 +12,7 @@ before it. So a few blocks tell how long any number of them takes.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -515,7 +516,8 @@ def anda_attention(
     """Attention of one sequence in one layer in fp16 on Anda's vector lanes; None if impossible.
 
     A prompt is a program for every head of keys and values; for one more token all heads are one
-    program, in which, behind the first ones, each takes as long as the one before it.
+    program, in which, behind the first ones, as many as bring their queries together take as long
+    as those before them.
     """
     sharing = heads // kv_heads
 
@@ -542,9 +544,10 @@ def anda_attention(
             # Every period takes longer than the one before it by what another one's keys take.
             a, b, c = (time(1, rest + k * period) for k in (1, 2, 3))
             return quadratic(a, b, c, periods - 3).times(kv_heads)
-        few = ENOUGH + 1 - (ENOUGH + 1 - kv_heads) % 2
-        if kv_heads <= few + 2:
+        turn = lcm(2, attended(1, tokens).turn)
+        few = ENOUGH + (kv_heads - ENOUGH) % turn
+        if kv_heads <= few + turn:
             return time(kv_heads)
-        return extrapolated(time(few), time(few + 2), (kv_heads - few) // 2 - 1)
+        return extrapolated(time(few), time(few + turn), (kv_heads - few) // turn - 1)
     except ValueError:
         return None

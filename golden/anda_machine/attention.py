@@ -30,6 +30,7 @@ from tilewright.golden.anda_machine.prompt_attention import (
     PromptWriter,
     queries_in_banks,
 )
+from tilewright.golden.anda_machine.token_attention import TokenRoom, TokenWriter
 from tilewright.golden.machine.loops import Fetch
 from tilewright.golden.machine.machine import Outcome, Step
 from tilewright.golden.params.anda_machine import FP16_ROWS, AndaParams, Counter, Memory, Opcode
@@ -37,6 +38,8 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.machine import Error
 
 __all__ = ["Attention", "attention_program", "cache_rows"]
+
+_QUERIES = 4  # queries of a token have one of so many parts of a region
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +114,33 @@ class Attention:
 
     @cached_property
     def room(self) -> Room:
+        """With a region for merges where a token's heads have one."""
+        return self._token_room or self._shared_room
+
+    @cached_property
+    def _token_room(self) -> TokenRoom | None:
+        p = self.params
+        if self.tokens > 1 or p.regions < 4:
+            return None
+        aside, first = 2 * self._region, 3 * self._region
+        room = TokenRoom(
+            params=p,
+            head_dim=self.head_dim,
+            stream=(0, self._region),
+            aside=aside,
+            queries=self._share,
+            first=first + self.turn * self._query_rows,
+            end=first + self._region,
+        )
+        return room if room.fits else None
+
+    @cached_property
+    def turn(self) -> int:
+        """Heads of keys whose queries a token brings at the same time."""
+        return max(1, self._region // _QUERIES // self._query_rows)
+
+    @cached_property
+    def _shared_room(self) -> Room:
         p = self.params
         first = 2 * self._region
         results = first + 2 * self._query_rows
@@ -216,6 +246,10 @@ class Attention:
             PromptWriter(b, self.prompt_room, self._constants, scale).write(heads)
             b.emit(Opcode.HALT)
             return b.program
+        if self._token_room is not None:
+            self._write_token(b, self._token_room, scale)
+            b.emit(Opcode.HALT)
+            return b.program
         writer = AttentionWriter(b, self.room, self._constants, self._scratch)
         turn = 0
         for tile in range(self._tiles):
@@ -229,6 +263,40 @@ class Attention:
         writer.flush()
         b.emit(Opcode.HALT)
         return b.program
+
+    def _write_token(self, b: Builder, room: TokenRoom, scale: float) -> None:
+        """Heads of one token; the queries of several heads of keys come together."""
+        writer, share = TokenWriter(b, room, self._constants, self._scratch), self._share
+        first = 3 * self._region
+        for head in range(self.kv_heads):
+            if head % self.turn == 0:
+                count = min(self.turn, self.kv_heads - head) * share
+                writer.first(partial(self._bring_queries, b, first, head * share, count))
+            row = first + head % self.turn * self._query_rows
+            queries = [
+                Query(row + k * self._words, 1, self.context, room.result(k)) for k in range(share)
+            ]
+            writer.attend(self.cached(head), queries, scale=scale)
+            writer.then(partial(self._keep_results, b, room, head * share))
+        writer.flush()
+
+    def _bring_queries(self, b: Builder, row: int, head: int, count: int) -> None:
+        """Queries of so many heads, one behind the other, into every bank."""
+        line = self.params.line_bits // self.params.row_bits(Memory.BROADCAST)
+        each = count if self._words % line == 0 else 1
+        for k in range(0, count, each):
+            b.emit(
+                Opcode.LOAD,
+                memory=int(Memory.BROADCAST),
+                stride=1,
+                row=row + k * self._words,
+                rows=each * self._words,
+                line=self._query_line(head + k, 0),
+            )
+
+    def _keep_results(self, b: Builder, room: TokenRoom, head: int) -> None:
+        for k in range(self._share):
+            self._store(b, room.result(k), self._result_line(head + k, 0))
 
     def _prompt_items(self, kv_head: int) -> list[PromptItem]:
         """Tiles of queries of the heads that share keys and values, tile by tile."""

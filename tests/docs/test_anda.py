@@ -49,6 +49,9 @@ def test_attention_rates():
             rate = work.utilisation(latency=43)  # 150 ns at 285 MHz
             assert share == f"{rate:.0%}"
             assert rate >= 0.7 or tokens < 4096
+    many = Attention(params=AndaParams(), heads=32, kv_heads=32, head_dim=128, context=1024)
+    told = f"32 of 128 channels have {many.utilisation(latency=43):.0%} at 1,024 tokens"
+    assert told in " ".join(PAGE.split())
 
 
 def test_registers():

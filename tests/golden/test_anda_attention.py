@@ -50,6 +50,9 @@ def run(work, rng):
         (SMALL, {"heads": 4, "kv_heads": 2, "head_dim": 16, "context": 7}),
         (SMALL, {"heads": 1, "kv_heads": 1, "head_dim": 48, "context": 45}),
         (SMALL, {"heads": 2, "kv_heads": 1, "head_dim": 16, "context": 1201}),  # in parts
+        (SMALL, {"heads": 10, "kv_heads": 5, "head_dim": 16, "context": 45}),  # queries in turns
+        (SMALL, {"heads": 10, "kv_heads": 2, "head_dim": 16, "context": 45}),  # in groups of one
+        (PAPER, {"heads": 16, "kv_heads": 2, "head_dim": 128, "context": 20}),  # merges in pairs
         (SMALL, {"heads": 2, "kv_heads": 1, "head_dim": 32, "context": 3, "tokens": 3}),
         (SMALL, {"heads": 1, "kv_heads": 1, "head_dim": 16, "context": 45, "tokens": 5}),
         (PAPER, {"heads": 9, "kv_heads": 3, "head_dim": 64, "context": 50}),

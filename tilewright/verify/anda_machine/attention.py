@@ -31,12 +31,12 @@ def _prompts(params: AndaParams) -> list[tuple[float, dict[str, int]]]:
 
 @cocotb.test
 async def attention_on_lanes(dut: Any) -> None:
-    """A single token, ragged contexts in several blocks, a prompt; programs stream from memory."""
+    """A single token, heads with ragged contexts in several blocks, a prompt; programs stream."""
     asked, start = job.load(), time.perf_counter()
     params, clock = asked.params_as(AndaParams), Harness(dut)
     cases = [
         (0.0, {"heads": 1, "kv_heads": 1, "context": 1}),
-        (0.0, {"heads": 2, "kv_heads": 1, "context": 20 * params.rows + 1}),
+        (0.0, {"heads": 6, "kv_heads": 3, "context": 20 * params.rows + 1}),
         (0.0, {"heads": 2, "kv_heads": 1, "context": params.rows + 3, "tokens": 3}),
         *_prompts(params),
         (asked.stalls[-1], {"heads": 2, "kv_heads": 2, "context": 3 * params.rows - 1}),
