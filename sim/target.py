@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.block import BlockParams, require
 from tilewright.golden.params.deca import DecaParams
@@ -29,7 +30,6 @@ __all__ = ["DEFAULT_SYSTEM", "LATENCY", "Target", "resolve_target", "system_name
 DEFAULT_SYSTEM = "spr-hbm"
 DEFAULT_ENGINE = "deca"
 BLOCKS = ("anda", "deca", "harmonia")
-LATENCY = 30  # cycles from a line's request to its answer: 100 ns of HBM at 285 to 300 MHz
 LONGEST_LATENCY = 1 << 20  # cycles; a longer one is a slip of the keyboard
 # Fields of an accelerator that a setting changes.
 ACCELERATOR_FIELDS = {

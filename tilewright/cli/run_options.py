@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tilewright.cli.compiled_options import add_compile_options
 from tilewright.cli.cpu_run import add_cpu_options
+from tilewright.golden.machine.moves import LATENCY
 
 __all__ = ["add_arguments"]
 
@@ -29,7 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of sampling [0]")
     parser.add_argument(
-        "--latency", type=int, metavar="N", help="of the accelerator's memory, in cycles [100]"
+        "--latency",
+        type=int,
+        metavar="N",
+        help=f"of the accelerator's memory, in cycles [{LATENCY}]",
     )
     parser.add_argument(
         "--rtl",

@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.resolve import resolve
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
         "--latency",
         type=int,
         metavar="N",
-        help="of the memory of block anda or harmonia, in cycles [30]",
+        help=f"of the memory of block anda or harmonia, in cycles [{LATENCY}]",
     )
 
 

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tilewright.base.console import print_json
+from tilewright.golden.machine.moves import LATENCY
 
 if TYPE_CHECKING:
     from tilewright.studies.runs.simulation import Simulation
 
 __all__ = [
+    "DECA_LATENCY",
     "add_latency",
     "add_layer",
     "add_simulation",
@@ -19,6 +21,8 @@ __all__ = [
     "simulation_of",
     "yes_or_no",
 ]
+
+DECA_LATENCY = 100  # cycles of a server's memory, as those of ``DecaMemory`` are
 
 
 def add_simulation(parser: argparse.ArgumentParser, default: str) -> None:
@@ -42,10 +46,10 @@ def simulation_of(args: argparse.Namespace) -> "Simulation":
     return Simulation(args.simulator, args.seed, args.waves, getattr(args, "host", "cocotb"))
 
 
-def add_latency(parser: argparse.ArgumentParser) -> None:
+def add_latency(parser: argparse.ArgumentParser, default: int = LATENCY) -> None:
     """Add ``--latency``."""
     parser.add_argument(
-        "--latency", type=int, default=100, metavar="CYCLES", help="of the memory [100]"
+        "--latency", type=int, default=default, metavar="CYCLES", help=f"of the memory [{default}]"
     )
 
 
@@ -58,7 +62,7 @@ def add_update_record(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_layer(parser: argparse.ArgumentParser) -> None:
+def add_layer(parser: argparse.ArgumentParser, latency: int = LATENCY) -> None:
     """Add the options of a workload on one decoder layer of a language model."""
     parser.add_argument(
         "--model",
@@ -67,7 +71,7 @@ def add_layer(parser: argparse.ArgumentParser) -> None:
         help="GGUF file, Hugging Face folder or name [smollm2]",
     )
     parser.add_argument("--layer", type=int, default=0, metavar="L", help="of the model [0]")
-    add_latency(parser)
+    add_latency(parser, latency)
     add_update_record(parser)
 
 

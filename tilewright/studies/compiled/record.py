@@ -33,11 +33,11 @@ from tilewright.sim.workload import Batch, Pass
 from tilewright.studies.compiled.compiling import Options, compile_model, compiled_folder
 from tilewright.studies.compiled.folder import open_folder
 from tilewright.studies.compiled.generating import generate
-from tilewright.studies.compiled.runner import LATENCY, Runner
+from tilewright.studies.compiled.runner import Runner
 from tilewright.studies.compiled.timing import Timing
 from tilewright.studies.measured import load_measured, write_measured
 
-__all__ = ["COMMAND", "CONTEXTS", "NAMES", "SECTIONS", "perplexity", "predicted_cycles"]
+__all__ = ["COMMAND", "CONTEXTS", "FAR", "NAMES", "SECTIONS", "perplexity", "predicted_cycles"]
 
 NAMES = {"harmonia": "model_on_harmonia", "anda": "model_on_anda"}  # of records
 COMMAND = "python -m tilewright.studies.compiled.record"
@@ -51,6 +51,7 @@ CONTEXTS = (16, 64, 256, 1024)
 COMPARED = 64  # tokens that are compared with the engine's
 SCORED = 512  # tokens of text whose perplexity is measured
 SHOWN_LAYER = 15  # of the timeline
+FAR = 100  # cycles of the memory in this record and in that of tokens on the RTL
 Record = dict[str, Any]
 
 
@@ -59,14 +60,14 @@ def predicted_cycles(context: int, phase: str, on: str = "harmonia") -> int:
     work = Pass(Batch(((1, context),)), None if phase == "prefill" else 1)
     lengths = dict.fromkeys(("qkv", "o", "u", "d"), MANTISSA) if on == "anda" else None
     params: Any = resolve(on)
-    time = step_time(params, resolve_model(SHAPE), work, latency=LATENCY, lengths=lengths)
+    time = step_time(params, resolve_model(SHAPE), work, latency=FAR, lengths=lengths)
     return round(time.cycles)
 
 
 def generation(on: str) -> Record:
     """A prompt and what follows it, with its cost, the layers of a step and one on the clock."""
     folder = open_folder(compiled_folder(MODEL, Options(target=on)), check=False)
-    runner = Runner(folder)
+    runner = Runner(folder, latency=FAR)
     timing = Timing(runner)
     prompt = [int(k) for k in folder.tokenizer.encode(PROMPT)] if folder.tokenizer else []
     done = generate(runner, prompt, TOKENS)
@@ -118,7 +119,7 @@ def cycles(on: str) -> Record:
             compile_model(MODEL, folder, options)
             compiled = open_folder(folder, check=False)
             for phase in PHASES[on]:
-                runner = Runner(compiled)
+                runner = Runner(compiled, latency=FAR)
                 if phase == "decode":  # no cycle depends on what the cache holds
                     runner.position = context - 1
                 runner.feed([1] if phase == "decode" else [1] * context)
@@ -128,7 +129,7 @@ def cycles(on: str) -> Record:
                     {"context": context, "phase": phase, "predicted": predicted, "run": counted}
                 )
                 print(rows[-1], flush=True)
-    return {"latency": LATENCY, "weight_bits": 4, "head_bits": 4, "rows": rows}
+    return {"latency": FAR, "weight_bits": 4, "head_bits": 4, "rows": rows}
 
 
 def agreement(on: str) -> Record:
@@ -139,7 +140,7 @@ def agreement(on: str) -> Record:
     folder, engine = open_folder(compiled_folder(MODEL, options), check=False), REFERENCES[on]
     quantised, _ = quantised_model(model, folder.plan, group=64)
     tokens = [int(k) for k in model.tokenizer.encode(PROMPT)]
-    runner, reference = Runner(folder), engine(folder.plan, quantised, len(tokens))
+    runner, reference = Runner(folder, latency=FAR), engine(folder.plan, quantised, len(tokens))
     equal, errors, ties = 0, [], []
     for place in range(COMPARED):
         got, want = runner.feed(tokens), reference.feed(tokens)[-1]
@@ -157,7 +158,7 @@ def agreement(on: str) -> Record:
             }
         )
     text = [int(k) for k in model.tokenizer.encode(default_text()[:8000])[:SCORED]]
-    scores = Runner(folder).score(text)
+    scores = Runner(folder, latency=FAR).score(text)
     formats = {
         "full precision": plain_logits(model, text),
         "engine, 8 bits": engine(folder.plan, quantised, len(text)).feed(text),

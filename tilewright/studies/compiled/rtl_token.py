@@ -16,6 +16,7 @@ from tilewright.golden.params.block import require
 from tilewright.studies.compiled.compiling import Options, compiled_folder
 from tilewright.studies.compiled.folder import open_folder, sha256
 from tilewright.studies.compiled.on_rtl import RtlRunner
+from tilewright.studies.compiled.record import FAR
 from tilewright.studies.compiled.runner import ProgramRun
 from tilewright.studies.compiled.session import Session
 from tilewright.studies.measured import write_measured
@@ -64,7 +65,7 @@ def run_tokens(folder: Path, case: Case) -> RtlToken:
     What differs between the two raises ``CheckError``.
     """
     compiled = open_folder(folder)
-    session = Session(compiled, case.prompt, rtl=True)
+    session = Session(compiled, case.prompt, latency=FAR, rtl=True)
     runner = session.runner
     assert isinstance(runner, RtlRunner)
     before = sha256(runner.memory)

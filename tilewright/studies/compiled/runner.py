@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.machine.machine import Outcome
+from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.machine import Error
 from tilewright.studies.compiled.folder import ModelFolder
 
 __all__ = ["LATENCY", "ProgramRun", "Runner", "State"]
-
-LATENCY = 100  # cycles of the external memory
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from tilewright.golden.harmonia.cache import KvCache
 from tilewright.golden.harmonia_machine.attention import heavy_tailed
 from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
 from tilewright.golden.harmonia_machine.streamed_attention import streamed_attention
+from tilewright.golden.machine.moves import LATENCY  # of programs compared cycle for cycle
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
@@ -40,7 +41,6 @@ CLOCKS = {"anda": 285e6, "harmonia": 300e6}
 # A channel of HBM2 brings 32 GB/s: of 128 bytes a cycle, 7 in 8 cycles at 285 MHz, 5 in 6 at 300.
 HBM2 = {"anda": (7, 8), "harmonia": (5, 6)}
 HBM2_SECONDS = 150e-9  # until its lines come
-LATENCY = 30  # cycles, of programs that are compared cycle for cycle
 PROJECTION = {"tokens": 1, "inputs": 4096, "outputs": 1024}  # a slice of Llama-2-7B's
 MANTISSA = 7  # bits of Anda's activations
 

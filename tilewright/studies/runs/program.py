@@ -20,6 +20,7 @@ from tilewright.golden.anda_machine.block import transformer_block
 from tilewright.golden.harmonia_machine.attention import random_attention
 from tilewright.golden.machine.assembly import AssemblyError, instruction_lines
 from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
@@ -34,7 +35,6 @@ __all__ = [
 
 BENCH = "tilewright.verify.machine.run"
 PRESET = "small"  # the paper's sizes take minutes to build
-LATENCY = 100  # cycles of the external memory
 LIMIT = 20_000_000  # cycles
 EMPTY_LINES = 1024  # of the external memory where none is given
 OWN = {"anda": "transformer layer", "harmonia": "head of attention"}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.errors import CheckError
 from tilewright.golden.machine.instruction import BaseInstruction
+from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.machine import Error
 from tilewright.golden.params.resolve import resolve
 from tilewright.verify.machine.accelerators import accelerator_of
@@ -35,7 +36,7 @@ class NativeMemory:
     Lines beyond the memory, and ``bad_lines``, are answered with an error, ``lost_lines`` never.
     """
 
-    latency: int = 100
+    latency: int = LATENCY
     rate: tuple[int, int] = (1, 1)
     stall: float = 0.0
     seed: int = 1

@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
         latency=args.latency,
         simulation=simulation_of(args),
     )
-    return finish_layer(args, NAME, f"--mantissas {mantissas}", done, _print)
+    options = f"--mantissas {mantissas} --latency {args.latency}"
+    return finish_layer(args, NAME, options, done, _print)
 
 
 def _print(done: "AndaLayerRun", verdict: str) -> None:

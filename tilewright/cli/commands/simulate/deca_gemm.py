@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_json, print_table
-from tilewright.cli.workloads import add_latency, add_simulation, simulation_of
+from tilewright.cli.workloads import DECA_LATENCY, add_latency, add_simulation, simulation_of
 
 if TYPE_CHECKING:
     from tilewright.studies.runs.deca_gemm import GemmRun
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--near", type=int, default=14, metavar="CYCLES", help="of a prefetched line [14]"
     )
-    add_latency(parser)
+    add_latency(parser, DECA_LATENCY)
     add_simulation(parser, "deca")
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.base.console import print_table
 from tilewright.cli.workloads import (
+    DECA_LATENCY,
     add_layer,
     add_simulation,
     finish_layer,
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[@DENSITY],...",
         help="of `tilewright pack`, each for all weights [mxfp4,bf8@0.5]",
     )
-    add_layer(parser)
+    add_layer(parser, DECA_LATENCY)
     add_simulation(parser, "deca")
 
 
