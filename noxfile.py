@@ -118,6 +118,14 @@ def peers(session: nox.Session) -> None:
 
 
 @nox.session
+def flows(session: nox.Session) -> None:
+    """Blocks handed over to chip flows are read by those flows' own readers."""
+    install(session, "test")
+    session.install("librelane", "siliconcompiler", "fusesoc", "klayout")
+    session.run("pytest", "-W", "default", "tests/synth/handover", *session.posargs)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """The documentation site in out/docs, a warning is an error; the report beside it.
 

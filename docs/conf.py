@@ -31,6 +31,7 @@ from tilewright.report.reference.evidence import (
     survivor_table,
 )
 from tilewright.report.reference.misses import miss_lists
+from tilewright.report.reference.riscv import riscv_table
 from tilewright.synth.fpga.record import fpga_table, load_fpga_records
 from tilewright.synth.place.record import load_placed_records, placed_table
 
@@ -121,6 +122,7 @@ GENERATED = {
     "fpga": fpga_records_table,
     "misses": miss_lists,
     "placed": placed_records_table,
+    "riscv": riscv_table,
     "fuzzing": fuzzing_table,
     "mutations": mutation_table,
     "survivors": survivor_table,

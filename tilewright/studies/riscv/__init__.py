@@ -1,0 +1,1 @@
+"""A GEMM that a RISC-V processor has an accelerator compute: firmware in C, and how it is run."""
