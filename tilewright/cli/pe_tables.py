@@ -12,6 +12,7 @@ __all__ = ["print_comparison"]
 HEADER = (
     *("PE", "MAC/CYCLE", "AREA UM2", "DELAY PS", "FJ/MAC", "TOPS/MM2", "TOPS/W"),
     *("AREA X", "POWER X", "AREA EFF X", "ENERGY EFF X", "RANDOM FJ", "ZERO FJ"),
+    *("DIE UM2", "PLACED PS", "PLACED FJ"),
 )
 FIGURES = (  # of a row, and how each is written
     *(("name", "{}"), ("macs_per_cycle", "{:.2f}"), ("area_um2", "{:.0f}")),
@@ -27,12 +28,16 @@ def print_comparison(found: "PEComparison") -> None:
     for k, comparison in enumerate(found.comparisons):
         print(end="\n" if k else "")
         _print(comparison)
+    for technology, survival in found.wires.items():
+        print(f"\nwhat survives wires in {technology}, by dies and energies after placement")
+        _print_survival([technology, f"{technology} placed"], survival)
     if found.survival is not None:
-        _print_survival([c.technology for c in found.comparisons], found.survival)
+        names = [c.technology for c in found.comparisons]
+        print(f"\nwhat survives the change from {' to '.join(names)}")
+        _print_survival(names, found.survival)
 
 
 def _print_survival(names: list[str], survival: "Survival") -> None:
-    print(f"\nwhat survives the change from {' to '.join(names)}")
     words = {True: "holds", False: "does not"}
     print_table(
         ["PAPER SAYS", *(name.upper() for name in names), "OUTCOME"],
@@ -52,10 +57,19 @@ def _print_survival(names: list[str], survival: "Survival") -> None:
             )
 
 
+def _shown(value: float | str | None, form: str) -> str:
+    return "" if value is None else form.format(value)
+
+
 def _print(comparison: "Comparison") -> None:
     print(f"{comparison.technology}, {comparison.clock_mhz} MHz, real data; x: over FP-FP")
     rows = [
-        ["" if (value := getattr(pe, key)) is None else form.format(value) for key, form in FIGURES]
+        [
+            *(_shown(getattr(pe, key), form) for key, form in FIGURES),
+            _shown(pe.placed and pe.placed.die_um2, "{:.0f}"),
+            _shown(pe.placed and pe.placed.delay_ps, "{:.0f}"),
+            _shown(pe.placed_fj_per_mac, "{:.1f}"),
+        ]
         for pe in comparison.pes
     ]
     print_table(HEADER, rows)

@@ -1,7 +1,7 @@
 """Processing elements side by side: from their records, beside the papers' statements.
 
-Which of those, and which orders among PEs, are the same in every technology is worked out from the
-comparisons, not written down.
+Which of those, and which orders among PEs, are the same in every technology, and which with wires,
+is worked out from the comparisons, not written down.
 """
 
 import json
@@ -17,12 +17,13 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.sim.claims import Compare, claims_of_study
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy, make_records
 from tilewright.studies.pe.own_pe import OwnPE, measure_own
+from tilewright.studies.pe.placed import Placed, placed_of
 from tilewright.synth.record import record_path
 from tilewright.synth.technology import Technology
 
 __all__ = [
     *("Claim", "Comparison", "Conclusion", "Decompression", "Measured", "PEComparison"),
-    *("Survival", "compare", "compare_in", "surviving_claims", "surviving_orders"),
+    *("Survival", "compare", "compare_in", "surviving_claims", "surviving_orders", "with_wires"),
 ]
 
 HARMONIA_BASELINES = (
@@ -51,6 +52,12 @@ class Measured:
     power_x: float
     area_efficiency_x: float
     energy_efficiency_x: float
+    placed: Placed | None = None  # where its placement is on record
+
+    @property
+    def placed_fj_per_mac(self) -> float | None:
+        """Energy with wires; what they change on a PE's usual data is taken for all of its data."""
+        return None if self.placed is None else self.energy_fj_per_mac * self.placed.energy_x
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,7 @@ class PEComparison:
 
     comparisons: tuple[Comparison, ...]  # one per technology
     survival: Survival | None  # None where there is one technology
+    wires: dict[str, Survival]  # by technology in which every PE is placed: what wires leave true
 
 
 def compare(
@@ -140,14 +148,13 @@ def compare(
     has no up-to-date record is synthesised and simulated now; nothing is written.
     """
     comparisons = tuple(compare_in(technology, further, own) for technology in technologies)
-    if len(comparisons) == 1:
-        return PEComparison(comparisons, None)
-    survival = Survival(
-        surviving_claims(comparisons),
-        surviving_orders(comparisons, "area_efficiency"),
-        surviving_orders(comparisons, "energy_efficiency"),
-    )
-    return PEComparison(comparisons, survival)
+    wires = {
+        c.technology: _survival([_placed_alone(c), wired])
+        for c in comparisons
+        if (wired := with_wires(c)) is not None
+    }
+    survival = _survival(comparisons) if len(comparisons) > 1 else None
+    return PEComparison(comparisons, survival, wires)
 
 
 def compare_in(
@@ -157,10 +164,42 @@ def compare_in(
     records = {name: _recorded(spec, technology) for name, spec in PES.items()}
     records |= {spec: _measured(spec, technology) for spec in further if spec not in PES.values()}
     records |= {pe.top: measure_own(pe, technology) for pe in own}
-    figures = [row for name, record in records.items() for row in _rows(name, record)]
+    tops = {pe.top for pe in own}  # the user's, which no record is of
+    figures = [
+        replace(row, placed=None if name in tops else placed_of(row.spec, technology.name))
+        for name, record in records.items()
+        for row in _rows(name, record)
+    ]
     pes = tuple(_over(figures[0], row) for row in figures)
     decompression = _decompression(DECOMPRESSOR, technology)
     return Comparison(technology.name, CLOCK_MHZ, pes, tuple(_claims(pes)), decompression)
+
+
+def with_wires(comparison: Comparison) -> Comparison | None:
+    """Compare the same PEs by dies and energies of their placement; None if one has none.
+
+    PEs of the user, which are not placed, are left out.
+    """
+    placed = [pe for pe in comparison.pes if pe.placed is not None]
+    if {*PES.values()} - {pe.spec for pe in placed}:
+        return None
+    figures = [_wired(pe) for pe in placed]
+    pes = tuple(_over(figures[0], pe) for pe in figures)
+    name = f"{comparison.technology} placed"
+    return Comparison(name, comparison.clock_mhz, pes, tuple(_claims(pes)))
+
+
+def _placed_alone(comparison: Comparison) -> Comparison:
+    """The comparison without PEs that are not placed, which wires cannot be asked about."""
+    return replace(comparison, pes=tuple(pe for pe in comparison.pes if pe.placed is not None))
+
+
+def _survival(comparisons: Sequence[Comparison]) -> Survival:
+    return Survival(
+        surviving_claims(comparisons),
+        surviving_orders(comparisons, "area_efficiency"),
+        surviving_orders(comparisons, "energy_efficiency"),
+    )
 
 
 def surviving_claims(comparisons: Sequence[Comparison]) -> tuple[Conclusion, ...]:
@@ -228,6 +267,21 @@ def _rows(name: str, record: dict[str, Any]) -> Iterator[Measured]:
             area_efficiency_x=1.0,
             energy_efficiency_x=1.0,
         )
+
+
+def _wired(pe: Measured) -> Measured:
+    """The PE with the area of its die, and delay and energy with wires."""
+    assert pe.placed is not None and pe.placed_fj_per_mac is not None
+    area, energy = pe.placed.die_um2, pe.placed_fj_per_mac
+    return replace(
+        pe,
+        area_um2=area,
+        delay_ps=pe.placed.delay_ps,
+        energy_fj_per_mac=energy,
+        power_uw=energy * pe.macs_per_cycle * CLOCK_MHZ * 1e-3,
+        tops_per_mm2=2 * pe.macs_per_cycle * CLOCK_MHZ / area,
+        tops_per_watt=2e3 / energy,
+    )
 
 
 def _over(first: Measured, pe: Measured) -> Measured:
