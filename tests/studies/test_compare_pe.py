@@ -1,5 +1,7 @@
 """What survives a change of technology, worked out from comparisons made by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.golden.params.resolve import resolve
@@ -8,7 +10,9 @@ from tilewright.report.pages import pes
 from tilewright.studies.pe import compare as pe_compare
 from tilewright.studies.pe.compare import Claim, Comparison, Conclusion
 from tilewright.studies.pe.energy import PES
+from tilewright.studies.pe.placed import Placed
 from tilewright.studies.pe.workload import pe_bench
+from tilewright.synth.place.record import load_placed_records
 from tilewright.synth.record import RECORDS
 from tilewright.synth.technology import TECHNOLOGIES, load_technology
 
@@ -83,6 +87,44 @@ def test_orders_that_survive():
     }
     energy = pe_compare.surviving_orders(both, "energy_efficiency")
     assert [s.outcome for s in energy] == ["holds in none", "changes", "changes"]
+
+
+def test_orders_that_survive_wires():
+    """Wires double the die of one PE and the energy of another; one that is not placed is out."""
+    placed = {
+        "A": Placed(4.0, 100.0, 1.0),
+        "B": Placed(3.0, 120.0, 1.0),
+        "C": Placed(5.0, 110.0, 2.0),
+    }
+    pes = [pe("A", 2, 5), pe("B", 2.5, 4), pe("C", 4, 3)]
+    rows = [replace(row, placed=placed[row.name]) for row in pes]
+    both = pe_compare.with_wires(comparison("seven", *rows, pe("D", 1, 1)))
+    assert [c.technology for c in both] == ["seven", "seven placed"]
+    assert [[p.name for p in c.pes] for c in both] == [["A", "B", "C"]] * 2
+    assert [(p.area_um2, p.delay_ps, p.energy_fj_per_mac) for p in both[1].pes] == [
+        (4.0, 100.0, 5.0),
+        (3.0, 120.0, 4.0),
+        (5.0, 110.0, 6.0),
+    ]
+    assert both[1].pes[1].power_uw == pytest.approx(4.0 * 4 * 285e-3)
+    area = pe_compare.surviving_orders(both, "area_efficiency")
+    assert [s.outcome for s in area] == ["changes", "survives", "survives"]
+    energy = pe_compare.surviving_orders(both, "energy_efficiency")
+    assert [s.outcome for s in energy] == ["holds in none", "changes", "changes"]
+    assert pe_compare.with_wires(comparison("seven", rows[0], pe("D", 1, 1))) is None
+
+
+def test_placed_energies_begin_where_the_comparison_is():
+    """The record of a placed PE and its energy record are of one netlist and one workload."""
+    found = pe_compare.compare_in(load_technology("asap7"))
+    placed = {row.spec: row for row in found.pes if row.placed is not None}
+    assert {"pe_fp_int", "pe_figna", "harmonia_pe", "anda_apu"} <= placed.keys()
+    records = {r["spec"]: r for r in load_placed_records().values() if r["technology"] == "asap7"}
+    for row in found.pes:
+        if row.placed is None or row.name.partition(" m")[2] not in ("", "8", "8w4"):
+            continue
+        before = records[row.spec]["metrics"]["energy_before"]["value"]
+        assert row.energy_fj_per_mac == pytest.approx(before, rel=1e-3), row.name
 
 
 def test_every_pe_that_is_asked_for_is_compared():

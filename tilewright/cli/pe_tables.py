@@ -29,7 +29,7 @@ def print_comparison(found: "PEComparison") -> None:
         print(end="\n" if k else "")
         _print(comparison)
     for technology, survival in found.wires.items():
-        print(f"\nwhat survives wires in {technology}, by dies and energies after placement")
+        print(f"\nwhat survives wires in {technology}: PEs that are placed, by die and energy then")
         _print_survival([technology, f"{technology} placed"], survival)
     if found.survival is not None:
         names = [c.technology for c in found.comparisons]
@@ -39,13 +39,14 @@ def print_comparison(found: "PEComparison") -> None:
 
 def _print_survival(names: list[str], survival: "Survival") -> None:
     words = {True: "holds", False: "does not"}
-    print_table(
-        ["PAPER SAYS", *(name.upper() for name in names), "OUTCOME"],
-        [
-            [c.statement, *(words[c.holds_by_technology[n]] for n in names), c.outcome]
-            for c in survival.claims
-        ],
-    )
+    if survival.claims:
+        print_table(
+            ["PAPER SAYS", *(name.upper() for name in names), "OUTCOME"],
+            [
+                [c.statement, *(words[c.holds_by_technology[n]] for n in names), c.outcome]
+                for c in survival.claims
+            ],
+        )
     for kind in ("area_efficiency", "energy_efficiency"):
         orders = getattr(survival, kind)
         changed = [c for c in orders if c.outcome == "changes"]

@@ -97,6 +97,8 @@ CHECKED = [
     pytest.param("float_mul:pipelined", "sky130hd", marks=pytest.mark.full),
     pytest.param("adder_tree:pipelined", "asap7", marks=pytest.mark.full),
     pytest.param("adder_tree:pipelined", "sky130hd", marks=pytest.mark.full),
+    pytest.param("int_to_float:pipelined", "asap7", marks=pytest.mark.full),
+    pytest.param("int_to_float:pipelined", "sky130hd", marks=pytest.mark.full),
 ]
 
 
@@ -131,4 +133,5 @@ puts "delay [expr 100000 - [worst_slack]]"
     )
     assert "Error" not in done.stdout + done.stderr, done.stdout + done.stderr
     delay = float(done.stdout.partition("delay ")[2].split()[0])
+    print(f"{spec} {technology}: ours {layout.timing.delay:.1f}, OpenSTA {delay:.1f} ps")
     assert layout.timing.delay == pytest.approx(delay, rel=0.05)

@@ -12,7 +12,9 @@ MORE_EXAMPLES = (
     "tilewright fpga popcount:odd --path",
     "tilewright fpga anda_apu --device ecp5-45k --speed-grade 8 --seed 7",
     "tilewright fpga harmonia_pe --update-records",
+    "tilewright fpga queue:odd --check",
 )
+_OF_PLACING = ("speed_grade", "seed", "clock", "path", "csv", "update_records")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "for placement to strive for [100MHz], also as 10000 (ps) or 10ns"
     parser.add_argument("--clock", metavar="CLOCK", type=clock_period, help=text)
     parser.add_argument("--path", action="store_true", help="show every cell on the longest path")
+    text = "run the block's bench on its mapped netlist, in place of placing it"
+    parser.add_argument("--check", action="store_true", help=text)
     parser.add_argument("--csv", action="store_true", help="print the table as CSV")
     text = "write the result into synth/records/fpga; without BLOCK, renew every record that is old"
     parser.add_argument("--update-records", action="store_true", help=text)
@@ -41,9 +45,31 @@ def run(args: argparse.Namespace) -> int:
     if args.csv and args.path:
         raise CommandError("--csv is the table alone; --path goes without it")
     try:
+        if args.check:
+            return _check(args)
         return _place(args) if args.block else _show(args)
     except (SynthesisError, MissingNextpnrError) as error:
         raise CommandError(str(error)) from error
+
+
+def _check(args: argparse.Namespace) -> int:
+    from tilewright.base.console import print_json
+    from tilewright.synth.fpga.devices import DEFAULT_DEVICE
+    from tilewright.verify.fpga_netlist import bench_fpga_netlist
+
+    if not args.block:
+        raise CommandError("--check goes with a BLOCK")
+    for option in _OF_PLACING:
+        if getattr(args, option) not in (None, False):
+            raise CommandError(
+                f"--{option.replace('_', '-')} is of placing; --check places nothing"
+            )
+    device = args.device or DEFAULT_DEVICE
+    found = bench_fpga_netlist(args.block, device)
+    words = "passes its bench" if found.passed else f"fails its bench: {found.failure}"
+    data = {"block": args.block, "device": device, "passed": found.passed, "failure": found.failure}
+    print_json(data) if args.json else print(f"{args.block} as cells of {device} {words}")
+    return 0 if found.passed else 1
 
 
 def _place(args: argparse.Namespace) -> int:

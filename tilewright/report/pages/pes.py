@@ -124,13 +124,13 @@ def _survival(title: str, names: list[str], survival: Survival) -> Markup:
         paragraph(
             "A statement holds in a column if the records point the same way as the paper:"
             " below its bound, or on its side of 1. It survives if it holds in every column;"
-            " placed means by dies and energies after placement, an estimate before routing."
-        ),
-        table(
-            ("Statement of a paper", *names, "Outcome"),
-            [(c.statement, *_verdicts(c, names), c.outcome) for c in survival.claims],
+            " placed means by dies and energies after placement, an estimate before routing, of"
+            " the PEs whose placement is on record."
         ),
     ]
+    if survival.claims:
+        rows = [(c.statement, *_verdicts(c, names), c.outcome) for c in survival.claims]
+        parts.append(table(("Statement of a paper", *names, "Outcome"), rows))
     for quantity, unit in EFFICIENCIES.items():
         orders = getattr(survival, quantity)
         changed = [c for c in orders if c.outcome == "changes"]

@@ -136,7 +136,7 @@ class PEComparison:
 
     comparisons: tuple[Comparison, ...]  # one per technology
     survival: Survival | None  # None where there is one technology
-    wires: dict[str, Survival]  # by technology in which every PE is placed: what wires leave true
+    wires: dict[str, Survival]  # by technology in which PEs are placed: what wires leave true
 
 
 def compare(
@@ -149,9 +149,7 @@ def compare(
     """
     comparisons = tuple(compare_in(technology, further, own) for technology in technologies)
     wires = {
-        c.technology: _survival([_placed_alone(c), wired])
-        for c in comparisons
-        if (wired := with_wires(c)) is not None
+        c.technology: _survival(both) for c in comparisons if (both := with_wires(c)) is not None
     }
     survival = _survival(comparisons) if len(comparisons) > 1 else None
     return PEComparison(comparisons, survival, wires)
@@ -175,23 +173,23 @@ def compare_in(
     return Comparison(technology.name, CLOCK_MHZ, pes, tuple(_claims(pes)), decompression)
 
 
-def with_wires(comparison: Comparison) -> Comparison | None:
-    """Compare the same PEs by dies and energies of their placement; None if one has none.
+def with_wires(comparison: Comparison) -> tuple[Comparison, Comparison] | None:
+    """Compare the PEs that are placed, without wires and by dies and energies of their placement.
 
-    PEs of the user, which are not placed, are left out.
+    Statements are those about such PEs alone. None where fewer than two are placed.
     """
-    placed = [pe for pe in comparison.pes if pe.placed is not None]
-    if {*PES.values()} - {pe.spec for pe in placed}:
+    before = [pe for pe in comparison.pes if pe.placed is not None]
+    if len(before) < 2:
         return None
-    figures = [_wired(pe) for pe in placed]
-    pes = tuple(_over(figures[0], pe) for pe in figures)
-    name = f"{comparison.technology} placed"
-    return Comparison(name, comparison.clock_mhz, pes, tuple(_claims(pes)))
-
-
-def _placed_alone(comparison: Comparison) -> Comparison:
-    """The comparison without PEs that are not placed, which wires cannot be asked about."""
-    return replace(comparison, pes=tuple(pe for pe in comparison.pes if pe.placed is not None))
+    both = []
+    for name, pes in (
+        (comparison.technology, before),
+        (f"{comparison.technology} placed", [_wired(pe) for pe in before]),
+    ):
+        rows = tuple(_over(pes[0], pe) for pe in pes)
+        claims = tuple(_claims(rows, only_known=True))
+        both.append(Comparison(name, comparison.clock_mhz, rows, claims))
+    return both[0], both[1]
 
 
 def _survival(comparisons: Sequence[Comparison]) -> Survival:
@@ -306,8 +304,10 @@ def _decompression(spec: str, technology: Technology) -> Decompression | None:
     return Decompression(spec, params.lanes, area, rate, area / rate)
 
 
-def _claims(pes: Sequence[Measured]) -> Iterator[Claim]:
+def _claims(pes: Sequence[Measured], *, only_known: bool = False) -> Iterator[Claim]:
     """Check every claim of this study: one PE over another, or over its best or worst baseline.
+
+    With ``only_known``, claims about a PE that is not among ``pes`` are left out.
 
     Anda's power is stated at one of its lengths, 8: any of the paper's range of 4..8 would do as
     well, the cycles change and the work per cycle hardly does.
@@ -317,6 +317,8 @@ def _claims(pes: Sequence[Measured]) -> Iterator[Claim]:
         quantity, ours = claim.arguments["quantity"], claim.arguments["pe"]
         over = claim.arguments.get("over")
         others = HARMONIA_BASELINES if over is None else (over,)
+        if only_known and not {ours, *others} <= by_name.keys():
+            continue
         gains = [
             _quantity(quantity, by_name[ours]) / _quantity(quantity, by_name[other])
             for other in others

@@ -1,0 +1,49 @@
+"""Netlists for FPGAs under the benches of their blocks, and errors planted in them."""
+
+import re
+
+import pytest
+
+from tests.cli.test_cli import run
+from tilewright.verify.fpga_netlist import bench_fpga_netlist, fpga_netlist_verilog
+
+
+def test_a_netlist_passes_and_a_wrong_one_does_not():
+    """LUTs alone; one entry of one of them is turned over."""
+    assert bench_fpga_netlist("popcount:odd").passed
+    good = fpga_netlist_verilog("popcount:odd")
+    wrong = re.sub(r"8'h([0-9a-f]{2})", lambda m: f"8'h{int(m[1], 16) ^ 255:02x}", good, count=1)
+    assert wrong != good
+    assert not bench_fpga_netlist("popcount:odd", verilog=wrong).passed
+
+
+def test_registers_and_memories_pass():
+    """A queue: registers, and its words in LUTs that are memory."""
+    found = bench_fpga_netlist("queue:odd")
+    assert found.passed, found.failure
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--check",), "--check goes with a BLOCK"),
+        (("popcount:odd", "--check", "--seed", "2"), "--seed is of placing; --check places"),
+        (
+            ("popcount:odd", "--check", "--device", "nexus-40k"),
+            "no models of the cells of nexus-40k; take an ecp5",
+        ),
+    ],
+)
+def test_refusals(capsys, words, message):
+    code, _, said = run(capsys, "fpga", *words)
+    assert (code, said.removeprefix("tilewright: ").startswith(message)) == (2, True), said
+
+
+# Long: synthesis and gates of whole PEs.
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", ["float_mul:pipelined", "anda_apu:small", "pe_figna:m8"])
+def test_larger_netlists_pass(block):
+    found = bench_fpga_netlist(block)
+    assert found.passed, found.failure

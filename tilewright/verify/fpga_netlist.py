@@ -1,0 +1,70 @@
+"""A block's own bench on its netlist for an FPGA: LUTs, carry chains and registers by function."""
+
+import re
+
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.emit import to_rtlil
+from tilewright.synth.fpga.devices import DEFAULT_DEVICE, find_device
+from tilewright.synth.yosys import SynthesisError, without_banner, yosys_files
+from tilewright.verify import cocotb_tests
+from tilewright.verify.job import Job
+from tilewright.verify.simulators import BenchResult, run_bench
+
+__all__ = ["bench_fpga_netlist", "fpga_netlist_verilog"]
+
+MODELS = {"synth_ecp5": "+/ecp5/cells_sim.v"}  # of cells, Verilog that comes with Yosys
+_MAPPED, _OPENED = "mapped.v", "opened.v"
+
+
+def fpga_netlist_verilog(spec: str, device: str = DEFAULT_DEVICE) -> str:
+    """The block as the family's cells, each opened to what Yosys says that it does.
+
+    Mapped as :func:`tilewright.synth.fpga.route.place_and_route` maps it, without the harness.
+    """
+    family = find_device(device).family
+    if family.synthesis not in MODELS:
+        raise ValueError(f"no models of the cells of {device}; take an ecp5")
+    params = resolve(spec)
+    mapped = yosys_files(
+        [
+            "read_rtlil top.il",
+            f"{family.synthesis} -top {params.slug}",
+            f"write_verilog -noattr -norename {_MAPPED}",
+        ],
+        {"top.il": to_rtlil(params)},
+        (_MAPPED,),
+    )
+    for kind in (*family.block_ram, *family.multiplier):
+        if re.search(rf"^  {kind} ", mapped[_MAPPED], re.MULTILINE):
+            raise SynthesisError(f"{spec} has a {kind}, of which Yosys has no model")
+    opened = yosys_files(
+        [
+            f"read_verilog -overwrite {MODELS[family.synthesis]}",
+            f"read_verilog {_MAPPED}",
+            f"hierarchy -check -top {params.slug}",
+            *("proc", "flatten", "opt_clean -purge", "pmuxtree"),
+            f"write_verilog -noattr -norename {_OPENED}",
+        ],
+        mapped,
+        (_OPENED,),
+    )[_OPENED]
+    return without_banner(opened)
+
+
+def bench_fpga_netlist(
+    spec: str,
+    device: str = DEFAULT_DEVICE,
+    *,
+    verilog: str | None = None,
+    cases: int = 60,
+    simulator: str = "icarus",
+) -> BenchResult:
+    """Run the bench of the block on its netlist, or on ``verilog`` in its place."""
+    job = Job(spec, cases=cases, stalls=(0.0, 0.5))
+    return run_bench(
+        fpga_netlist_verilog(spec, device) if verilog is None else verilog,
+        job.params.slug,
+        cocotb_tests(job.params),
+        simulator=simulator,
+        job=job.as_dict(),
+    )
