@@ -20,6 +20,7 @@ FIGURES = (  # of a row, and how each is written
     *(("tops_per_watt", "{:.2f}"), ("area_x", "{:.2f}"), ("power_x", "{:.2f}")),
     *(("area_efficiency_x", "{:.2f}"), ("energy_efficiency_x", "{:.2f}")),
     *(("random_fj_per_mac", "{:.1f}"), ("zero_fj_per_mac", "{:.1f}")),
+    *(("die_um2", "{:.0f}"), ("placed_delay_ps", "{:.0f}"), ("placed_fj_per_mac", "{:.1f}")),
 )
 
 
@@ -58,19 +59,10 @@ def _print_survival(names: list[str], survival: "Survival") -> None:
             )
 
 
-def _shown(value: float | str | None, form: str) -> str:
-    return "" if value is None else form.format(value)
-
-
 def _print(comparison: "Comparison") -> None:
     print(f"{comparison.technology}, {comparison.clock_mhz} MHz, real data; x: over FP-FP")
     rows = [
-        [
-            *(_shown(getattr(pe, key), form) for key, form in FIGURES),
-            _shown(pe.placed and pe.placed.die_um2, "{:.0f}"),
-            _shown(pe.placed and pe.placed.delay_ps, "{:.0f}"),
-            _shown(pe.placed_fj_per_mac, "{:.1f}"),
-        ]
+        ["" if (value := getattr(pe, key)) is None else form.format(value) for key, form in FIGURES]
         for pe in comparison.pes
     ]
     print_table(HEADER, rows)

@@ -14,7 +14,6 @@ MORE_EXAMPLES = (
     "tilewright fpga harmonia_pe --update-records",
     "tilewright fpga queue:odd --check",
 )
-_OF_PLACING = ("speed_grade", "seed", "clock", "path", "csv", "update_records")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from tilewright.cli.fpga_check import check_netlist
     from tilewright.synth.fpga.devices import MissingNextpnrError
     from tilewright.synth.yosys import SynthesisError
 
@@ -46,30 +46,10 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("--csv is the table alone; --path goes without it")
     try:
         if args.check:
-            return _check(args)
+            return check_netlist(args)
         return _place(args) if args.block else _show(args)
     except (SynthesisError, MissingNextpnrError) as error:
         raise CommandError(str(error)) from error
-
-
-def _check(args: argparse.Namespace) -> int:
-    from tilewright.base.console import print_json
-    from tilewright.synth.fpga.devices import DEFAULT_DEVICE
-    from tilewright.verify.fpga_netlist import bench_fpga_netlist
-
-    if not args.block:
-        raise CommandError("--check goes with a BLOCK")
-    for option in _OF_PLACING:
-        if getattr(args, option) not in (None, False):
-            raise CommandError(
-                f"--{option.replace('_', '-')} is of placing; --check places nothing"
-            )
-    device = args.device or DEFAULT_DEVICE
-    found = bench_fpga_netlist(args.block, device)
-    words = "passes its bench" if found.passed else f"fails its bench: {found.failure}"
-    data = {"block": args.block, "device": device, "passed": found.passed, "failure": found.failure}
-    print_json(data) if args.json else print(f"{args.block} as cells of {device} {words}")
-    return 0 if found.passed else 1
 
 
 def _place(args: argparse.Namespace) -> int:

@@ -72,8 +72,10 @@ def _side_by_side(comparisons: Sequence[Comparison]) -> Markup:
                 *(pe.name, pe.macs_per_cycle, pe.area_um2, pe.delay_ps, pe.energy_fj_per_mac),
                 *(pe.tops_per_mm2, pe.tops_per_watt, pe.area_x, pe.power_x),
                 *(pe.area_efficiency_x, pe.energy_efficiency_x),
-                *(("", "") if pe.placed is None else (pe.placed.die_um2, pe.placed.delay_ps)),
-                "" if pe.placed_fj_per_mac is None else pe.placed_fj_per_mac,
+                *(
+                    "" if value is None else value
+                    for value in (pe.die_um2, pe.placed_delay_ps, pe.placed_fj_per_mac)
+                ),
             )
             for pe in c.pes
         ]

@@ -55,6 +55,16 @@ class Measured:
     placed: Placed | None = None  # where its placement is on record
 
     @property
+    def die_um2(self) -> float | None:
+        """Of the placed PE."""
+        return None if self.placed is None else self.placed.die_um2
+
+    @property
+    def placed_delay_ps(self) -> float | None:
+        """After timing repair, with wires."""
+        return None if self.placed is None else self.placed.delay_ps
+
+    @property
     def placed_fj_per_mac(self) -> float | None:
         """Energy with wires; what they change on a PE's usual data is taken for all of its data."""
         return None if self.placed is None else self.energy_fj_per_mac * self.placed.energy_x
