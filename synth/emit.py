@@ -16,6 +16,7 @@ from tilewright.golden.params.block import BlockParams, Port
 from tilewright.hw.catalog import build
 from tilewright.hw.shared import SharedModules
 from tilewright.hw.sram import BlackBoxMemories
+from tilewright.synth.collector import rare_collections
 from tilewright.synth.yosys import run_yosys, without_banner
 
 __all__ = [
@@ -41,7 +42,8 @@ def to_rtlil(params: BlockParams, *, memory_macros: bool = False) -> str:
     With ``memory_macros`` its SRAMs are instances of macros, as synthesis wants them.
     """
     platform = _MacrosAndModules() if memory_macros else SharedModules()
-    top = rtlil.convert(build(params), name=params.slug, platform=platform, emit_src=False)
+    with rare_collections():
+        top = rtlil.convert(build(params), name=params.slug, platform=platform, emit_src=False)
     return top + "".join(platform.modules.values())
 
 

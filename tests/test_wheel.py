@@ -27,8 +27,6 @@ COPIED = (
     *("golden", "hw", "sim", "synth", "docs", "tests", "benchmarks"),
 )
 LINKED = ("golden", "hw", "sim", "synth")
-# On one worker: the wheel is built and installed once.
-pytestmark = pytest.mark.xdist_group("wheel")
 
 
 def run(*command: str | Path, cwd: Path) -> str:

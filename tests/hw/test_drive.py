@@ -5,10 +5,11 @@ from fractions import Fraction
 
 import pytest
 
-from tests.support.drive import measured_latency, require_interval, simulate
+from tests.support.drive import Prepared, measured_latency, require_interval, simulate
 from tests.support.mutate import mutant_of
 from tilewright.golden.params.block import Timing
 from tilewright.golden.params.stream import ArbiterParams, QueueParams, RegisterSliceParams
+from tilewright.hw.catalog import build
 
 SLICE, QUEUE = RegisterSliceParams(width=8), QueueParams(width=8, depth=2)
 ARBITER = ArbiterParams(width=8)
@@ -86,3 +87,20 @@ def test_varying_latency_is_refused():
         AssertionError, match=r"^register_slice__width_8: latency varies: \[1, 2\]$"
     ):
         measured_latency(SLICE, trace)
+
+
+def test_a_unit_runs_again_as_if_it_were_new():
+    """From power-up, whatever it did before; also after a run that failed."""
+    prepared = Prepared(build(QUEUE))
+    runs = [{"cases": 30, "stall": 0.5}, {"cases": 7, "one_at_a_time": True}, {"cases": 30}]
+    new = [simulate(QUEUE, **run) for run in runs]
+    assert [simulate(QUEUE, dut=prepared, **run) for run in runs] == new
+
+    async def stopped(ctx):
+        ctx.set(prepared.dut.i.valid, 1)
+        await ctx.tick()
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        prepared.run(stopped)
+    assert [simulate(QUEUE, dut=prepared, **run) for run in runs] == new

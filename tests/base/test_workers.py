@@ -1,0 +1,24 @@
+"""Tests that share something stay in one worker."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.workers import group_of
+
+ROOT = Path(__file__).parents[2]
+UNITS = "tests/hw/test_blocks.py"
+
+
+@pytest.mark.parametrize(
+    ("test", "group"),
+    [
+        ("tests/report/test_report.py::test_numbers[1-1]", "tests/report/test_report.py"),
+        ("tests/synth/test_clock_gates.py::test_any", "tests/synth/test_clock_gates.py"),
+        (f"{UNITS}::test_unit_equals_golden[queue:tiny-0.3-100]", f"{UNITS}[queue:tiny]"),
+        (f"{UNITS}::test_latency_is_as_stated[queue:tiny]", f"{UNITS}[queue:tiny]"),
+        ("tests/base/test_workers.py::test_any[a-b]", "tests/base/test_workers.py::test_any[a-b]"),
+    ],
+)
+def test_groups(test, group):
+    assert group_of(test, ROOT) == group

@@ -1,0 +1,46 @@
+"""Which tests go to one worker of pytest-xdist (``--dist loadgroup``).
+
+Workers share nothing: what a file makes once for several tests is made once in each worker that
+has one of them, or one worker waits while another makes it. So the tests of a file with such a
+fixture stay together, and so do those of one preset where they share what is elaborated. Marks of
+groups would do the same, but pytest-xdist 3.8 writes them into a field that pytest 9.2 does not
+read: there, marked tests are spread as if they had no mark.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_SHARED = re.compile(r"^@pytest\.fixture\(\s*scope=\"(module|session)\"", re.MULTILINE)
+# Files in which tests with the same first parameter share what they simulate.
+BY_PARAMETER = {"tests/hw/test_blocks.py"}
+
+
+@pytest.hookimpl(optionalhook=True)  # known where pytest-xdist is there
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid, config.rootpath)
+
+    return Together(config, log)
+
+
+def group_of(nodeid: str, root: Path) -> str:
+    """The name of what stays together with a test: the test itself where nothing does."""
+    file, _, test = nodeid.partition("::")
+    if file in BY_PARAMETER:
+        first = re.split(r"[-\]]", test.partition("[")[2])[0]
+        return f"{file}[{first}]"
+    return file if _has_shared_fixture(root / file) else nodeid
+
+
+@cache
+def _has_shared_fixture(path: Path) -> bool:
+    return _SHARED.search(path.read_text(encoding="utf-8")) is not None

@@ -1,0 +1,15 @@
+"""Large structures are built with fewer collections, and only these."""
+
+import gc
+
+import pytest
+
+from tilewright.synth.collector import THRESHOLD, rare_collections
+
+
+def test_thresholds_are_as_before_afterwards():
+    before = gc.get_threshold()
+    with pytest.raises(KeyError), rare_collections():
+        assert gc.isenabled() and gc.get_threshold()[0] == THRESHOLD > before[0]
+        raise KeyError
+    assert gc.get_threshold() == before
