@@ -18,8 +18,8 @@ P = ParamSpec("P")
 T = TypeVar("T", ProgramTime, ProgramTime | None, dict[str, ProgramTime])
 # Whatever writes programs or counts their cycles.
 SOURCES = (
-    *("compiled_steps", "layer_programs", "programs", "projection_programs", "schedule"),
-    *("step_programs", "streamed_programs"),
+    *("compiled_steps", "layer_programs", "programs", "projection_programs", "prompt_programs"),
+    *("schedule", "step_programs", "streamed_programs"),
 )
 MOST = 1 << 15  # times; a sweep of 10,000 points has some thousand
 

@@ -36,8 +36,8 @@ from tilewright.sim.workload import Gemm
 
 __all__ = [
     "ENOUGH",
-    *("anda_glue", "anda_norm_time", "decoded_glue", "quadratic"),
-    *("anda_attention", "decode_attention_time", "extrapolated", "layer_glue", "norm_time"),
+    *("anda_glue", "anda_norm_time", "decoded_glue"),
+    *("anda_decode_attention", "decode_attention_time", "extrapolated", "layer_glue", "norm_time"),
     *("beside_products", "prompt_attention", "streamed_gemm_time", "unsupported"),
 ]
 
@@ -128,14 +128,6 @@ def _counted(gemm: AndaGemm | HarmoniaGemm, latency: int) -> ProgramTime:
 def extrapolated(fewer: ProgramTime, few: ProgramTime, more: int) -> ProgramTime:
     """Return ``few`` and so many repetitions more, each as what ``few`` has beside ``fewer``."""
     return replace(few.plus(few.plus(fewer, -1), more), programs=1)
-
-
-def quadratic(a: ProgramTime, b: ProgramTime, c: ProgramTime, more: int) -> ProgramTime:
-    """Return the time so many terms behind ``c`` of a series whose second differences are equal."""
-    step = c.plus(b, -1)
-    grows = step.plus(b.plus(a, -1), -1)
-    found = c.plus(step, more).plus(grows, more * (more + 1) // 2)
-    return replace(found, programs=c.programs)
 
 
 def _tokens_outside(gemm: AndaGemm | HarmoniaGemm) -> bool:
@@ -439,7 +431,9 @@ def prompt_attention(
     """Heads that share keys and values, over a whole prompt; None where that does not fit."""
     nothing: Any = np.zeros((sharing, tokens, channels), np.uint16)
     try:
-        found = grouped_attention(params, nothing, nothing[0], nothing[0], prompt=tokens)
+        found = grouped_attention(
+            params, nothing, nothing[0], nothing[0], prompt=tokens, checked=False
+        )
     except ValueError:
         return None
     return program_time(params, found.builder.program, latency)
@@ -503,48 +497,30 @@ def _decoded(
 
 
 @kept
-def anda_attention(
-    params: AndaParams,
-    heads: int,
-    kv_heads: int,
-    tokens: int,
-    channels: int,
-    latency: int,
-    *,
-    prompt: bool,
+def anda_decode_attention(
+    params: AndaParams, heads: int, kv_heads: int, tokens: int, channels: int, latency: int
 ) -> ProgramTime | None:
-    """Attention of one sequence in one layer in fp16 on Anda's vector lanes; None if impossible.
+    """One more token of one sequence in one layer in fp16 on Anda's vector lanes, all heads.
 
-    A prompt is a program for every head of keys and values; for one more token all heads are one
-    program, in which, behind the first ones, as many as bring their queries together take as long
-    as those before them.
+    None if impossible. Behind the first heads, as many as bring their queries together take as
+    long as those before them.
     """
     sharing = heads // kv_heads
 
-    def attended(count: int, context: int) -> AndaAttention:
+    def attended(count: int) -> AndaAttention:
         return AndaAttention(
             params=params,
             heads=count * sharing,
             kv_heads=count,
             head_dim=channels,
-            context=context,
-            tokens=context if prompt else 1,
+            context=tokens,
         )
 
-    def time(count: int, context: int = tokens) -> ProgramTime:
-        return program_time(params, attended(count, context).program(), latency)
+    def time(count: int) -> ProgramTime:
+        return program_time(params, attended(count).program(), latency)
 
     try:
-        if prompt:
-            room = attended(1, tokens).prompt_room
-            period = room.period(sharing) * params.rows if room is not None else tokens
-            rest, periods = tokens % period, tokens // period
-            if periods < 4:
-                return time(1).times(kv_heads)
-            # Every period takes longer than the one before it by what another one's keys take.
-            a, b, c = (time(1, rest + k * period) for k in (1, 2, 3))
-            return quadratic(a, b, c, periods - 3).times(kv_heads)
-        turn = lcm(2, attended(1, tokens).turn)
+        turn = lcm(2, attended(1).turn)
         few = ENOUGH + (kv_heads - ENOUGH) % turn
         if kv_heads <= few + turn:
             return time(kv_heads)

@@ -5,7 +5,8 @@ an instruction needs of its unit is asked once for every kind of it. Loops are f
 accelerator follows them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -24,7 +25,7 @@ from tilewright.golden.params.harmonia_machine import Counter as HarmoniaCounter
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.machine import Error, UnitOfWork
 
-__all__ = ["AnyParams", "ProgramTime", "program_time", "trace"]
+__all__ = ["AnyParams", "ProgramTime", "Timer", "program_time", "trace"]
 
 AnyParams = AndaParams | HarmoniaParams
 Counts = Mapping[AndaCounter, int] | Mapping[HarmoniaCounter, int]
@@ -83,11 +84,7 @@ def trace(params: AnyParams, program: Sequence[BaseInstruction]) -> Iterator[Ste
             fetch = loops.go_on(fetch.number + 1)
             continue
         if name == "CONFIGURE":
-            settings = (
-                Formats(x["source_mantissa"], x["result_mantissa"])
-                if isinstance(params, AndaParams)
-                else Settings.of(x)  # type: ignore[arg-type]
-            )
+            settings = _configured(x)
         if loops.levels:
             x = loops.effective(x)
         yield Step(x, settings, fetch)
@@ -97,6 +94,13 @@ def trace(params: AnyParams, program: Sequence[BaseInstruction]) -> Iterator[Ste
         if name == "HALT":
             return
         fetch = loops.go_on(fetch.number + 1)
+
+
+def _configured(x: BaseInstruction) -> Any:
+    """What an instruction sets for those behind it."""
+    if isinstance(x, Instruction):
+        return Settings.of(x)
+    return Formats(x["source_mantissa"], x["result_mantissa"])
 
 
 def program_time(
@@ -111,29 +115,65 @@ def program_time(
 
     ``listen`` hears of the work of every unit, in the order of the program.
     """
-    clock, busy = Clock(), [0] * len(UnitOfWork)
-    clock.follow(params, Outcome(Error.NONE, 0, False, {}, streamed=streamed), latency)
-    task_of = _tasks(params, latency)
-    number = 0
-    for step in trace(params, program):
-        if step.fetch is not None:
-            number = step.fetch.number
-            clock.reach(step)
-        x = step.instruction
-        name = x.opcode.name
-        if name in ("WAIT", "HALT"):
-            clock.wait()
-            continue
-        task = task_of(x, step.settings)
-        if task is None:
-            clock.skip()
-            continue
-        begin = clock.issue(task)
-        busy[task.unit] += task.cycles - 1
-        if listen is not None:
-            listen(Work(task.unit, begin, begin + task.cycles, number, x))
-    load, store, gemm, vector, convert = busy  # in the order of the units
-    return ProgramTime(1, clock.now, clock.control, load, store, gemm, vector, convert)
+    timer = Timer(params, latency, streamed=streamed)
+    timer.follow(trace(params, program), listen)
+    return timer.time
+
+
+class Timer:
+    """The clock of a program that comes piece by piece; a copy goes on from where it stands."""
+
+    def __init__(self, params: AnyParams, latency: int, *, streamed: bool = True):
+        self.clock, self.busy = Clock(), [0] * len(UnitOfWork)
+        self.clock.follow(params, Outcome(Error.NONE, 0, False, {}, streamed=streamed), latency)
+        self._task_of, self._next = _tasks(params, latency), 0
+        self._settings: Any = Formats() if isinstance(params, AndaParams) else Settings()
+
+    def copy(self) -> "Timer":
+        """Return another one that has come as far."""
+        other = copy(self)
+        other.clock, other.busy = deepcopy(self.clock), list(self.busy)
+        return other
+
+    def run(self, instructions: Iterable[BaseInstruction]) -> None:
+        """Go on with instructions among which there is no loop and none that has parts."""
+        self.follow(self._straight(instructions))
+
+    def _straight(self, instructions: Iterable[BaseInstruction]) -> Iterator[Step]:
+        for number, x in enumerate(instructions, self._next):
+            self._next = number + 1
+            if x.opcode.name == "CONFIGURE":
+                self._settings = _configured(x)
+            yield Step(x, self._settings, Fetch(number, 0, number))
+
+    def follow(self, steps: Iterable[Step], listen: Callable[[Work], None] | None = None) -> None:
+        """Go on with instructions as they are executed."""
+        clock, busy, task_of = self.clock, self.busy, self._task_of
+        number = 0
+        for step in steps:
+            if step.fetch is not None:
+                number = step.fetch.number
+                clock.reach(step)
+            x = step.instruction
+            name = x.opcode.name
+            if name in ("WAIT", "HALT"):
+                clock.wait()
+                continue
+            task = task_of(x, step.settings)
+            if task is None:
+                clock.skip()
+                continue
+            begin = clock.issue(task)
+            busy[task.unit] += task.cycles - 1
+            if listen is not None:
+                listen(Work(task.unit, begin, begin + task.cycles, number, x))
+
+    @property
+    def time(self) -> ProgramTime:
+        """Cycles to where the clock stands."""
+        load, store, gemm, vector, convert = self.busy  # in the order of the units
+        clock = self.clock
+        return ProgramTime(1, clock.now, clock.control, load, store, gemm, vector, convert)
 
 
 @lru_cache(maxsize=8)  # programs of a model ask for the same kinds

@@ -41,7 +41,7 @@ from tilewright.sim.compiled_steps import (
 from tilewright.sim.kept_times import kept, sources
 from tilewright.sim.layer_programs import (
     ENOUGH,
-    anda_attention,
+    anda_decode_attention,
     anda_glue,
     anda_norm_time,
     beside_products,
@@ -54,6 +54,7 @@ from tilewright.sim.layer_programs import (
     unsupported,
 )
 from tilewright.sim.programs import as_built
+from tilewright.sim.prompt_programs import anda_prompt_time
 from tilewright.sim.schedule import AnyParams, ProgramTime
 from tilewright.sim.streamed_programs import streamed_decode_time, streamed_prompt_time
 from tilewright.sim.target import LATENCY
@@ -64,6 +65,7 @@ __all__ = ["Kind", "PartTime", "StepTime", "step_time"]
 Kind = Literal["programs", "mixed", "formula"]
 Lengths = tuple[tuple[str, int], ...]  # of mantissas, by module
 KEY_TILE = 16  # tokens
+SHORT_PROMPT = 512  # tokens, to a token tile
 LONGEST_COMPILED = 4096  # tokens; a longer cache of one layer is not kept on chip
 LONGEST_APART = 2048  # tokens of a prompt that streams no faster than with its cache on chip
 MOST_ON_CHIP = 1 << 20  # keys times channels: no larger cache is tried on chip
@@ -275,10 +277,12 @@ def _attention(params: AnyParams, model: LlmShape, step: Pass, latency: int) -> 
     for sequences, tokens in step.batch.groups:
         found: ProgramTime | None
         if isinstance(params, AndaParams):
-            both = (model.num_attention_heads, heads)
-            size = (tokens, model.head_dim, latency)
-            one = anda_attention(params, *both, *size, prompt=step.prompt)
-            found = None if one is None else one.times(sequences)
+            size, per_head = (tokens, model.head_dim, latency), 1
+            if step.prompt:  # a program for every head of keys and values
+                one, per_head = anda_prompt_time(params, sharing, *size), heads
+            else:
+                one = anda_decode_attention(params, model.num_attention_heads, heads, *size)
+            found = None if one is None else one.times(per_head * sequences)
         elif step.prompt:
             one = _prompt(params, sharing, tokens, model.head_dim, latency)
             found = None if one is None else one.times(heads * sequences)
@@ -299,8 +303,13 @@ def _attention(params: AnyParams, model: LlmShape, step: Pass, latency: int) -> 
 def _prompt(
     params: HarmoniaParams, sharing: int, tokens: int, channels: int, latency: int
 ) -> ProgramTime | None:
-    """With the cache on chip, or streamed, if that is faster or the only way."""
-    found = None
+    """With the cache on chip, or streamed, if that is faster or the only way.
+
+    Prompts are those of whole token tiles, long ones of whole tiles of keys: the last tile takes
+    as long with fewer tokens, or a few cycles more.
+    """
+    tile = params.rows if tokens <= SHORT_PROMPT else lcm(params.rows, params.columns)
+    tokens, found = ceil(tokens / tile) * tile, None
     if tokens * channels <= MOST_ON_CHIP:
         found = prompt_attention(params, sharing, tokens, channels, latency)
     if found is not None and tokens <= LONGEST_APART:

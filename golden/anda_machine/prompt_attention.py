@@ -30,7 +30,10 @@ from tilewright.golden.params.block import require
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["PromptConstants", "PromptItem", "PromptRoom", "PromptWriter", "queries_in_banks"]
+__all__ = [
+    *("PromptConstants", "PromptItem", "PromptJob", "PromptRoom", "PromptWriter"),
+    "queries_in_banks",
+]
 
 PART = 512  # keys: many enough that scaling costs little, few enough for many tiles of queries
 _FEW = 4  # tiles of queries at a time: with fewer, the next block comes too late
@@ -177,7 +180,7 @@ class PromptRoom:
         return self.params.activation_rows - (k + 1) * self._kept
 
 
-class _Job(NamedTuple):
+class PromptJob(NamedTuple):
     """A block of keys or values, and the tiles of queries that meet it."""
 
     line: int  # of the head's keys or values
@@ -194,29 +197,40 @@ class PromptWriter:
         self.b, self.room, self.params = builder, room, builder.params
         self.constants, self.scale = constants, scale
         self.words = words_of(self.params, room.head_dim)
+        self._known: dict[tuple[int, range, int], list[Instruction]] = {}  # every group has these
 
     def write(self, heads: Iterable[tuple[tuple[int, int], Sequence[PromptItem]]]) -> None:
         """Items of every head, whose keys and values begin at these lines."""
+        jobs = [job for lines, items in heads for job in self.jobs(lines, items)]
+        self.begin(jobs[0])
+        for number in range(len(jobs)):
+            self.work(jobs, number)
+
+    def jobs(self, lines: tuple[int, int], items: Sequence[PromptItem]) -> Iterator[PromptJob]:
+        """Return the work on one head, in its order."""
+        for group in self._groups(items):
+            yield from self._jobs(lines, group)
+
+    def begin(self, job: PromptJob) -> None:
+        """Constants, and the block of the first of all jobs."""
         self._load(self.room.ones, PromptConstants(self.params).rows, self.constants)
-        jobs = [
-            job
-            for lines, items in heads
-            for group in self._groups(items)
-            for job in self._jobs(lines, group)
-        ]
-        for load in self._loads(jobs[0], 0):
-            self.b.program.append(load)
-        for k, job in enumerate(jobs):
-            if k == 0 or job.group is not jobs[k - 1].group:
-                for number, item in enumerate(job.group):
-                    self._load(self.room.query(number), self.words, item.query)
-            begin = len(self.b.program)
-            work = self._scores if job.keys else self._values
-            work(job, k % 2 * self._region)
-            if k + 1 < len(jobs):
-                self._interleave(begin, self._loads(jobs[k + 1], (k + 1) % 2 * self._region))
-            if k + 1 == len(jobs) or job.group is not jobs[k + 1].group:
-                self._finish(job.group)
+        self.b.program += self._loads(job, 0)
+
+    def work(self, jobs: Sequence[PromptJob], number: int) -> None:
+        """One of all jobs; beside it the next one's block comes."""
+        job = jobs[number]
+        if number == 0 or job.group is not jobs[number - 1].group:
+            for k, item in enumerate(job.group):
+                self._load(self.room.query(k), self.words, item.query)
+        begin = len(self.b.program)
+        if job.keys:
+            self._scores(job, number % 2 * self._region)
+        else:
+            self._values(job, number % 2 * self._region)
+        if number + 1 < len(jobs):
+            self._interleave(begin, self._loads(jobs[number + 1], (number + 1) % 2 * self._region))
+        if number + 1 == len(jobs) or job.group is not jobs[number + 1].group:
+            self._finish(job.group)
 
     @property
     def _region(self) -> int:
@@ -228,7 +242,7 @@ class PromptWriter:
         for first in range(0, len(items), count):
             yield items[first : first + count]
 
-    def _jobs(self, lines: tuple[int, int], group: Sequence[PromptItem]) -> Iterator[_Job]:
+    def _jobs(self, lines: tuple[int, int], group: Sequence[PromptItem]) -> Iterator[PromptJob]:
         """Tiles of keys, then of values, part by part."""
         longest = max(item.tiles for item in group)
         part, size = self.room.part_tiles, self.room.block_tiles
@@ -237,12 +251,15 @@ class PromptWriter:
             for line in lines:
                 for begin in range(first, end, size):
                     block = range(begin, min(begin + size, end))
-                    yield _Job(line, block, first, line == lines[0], group)
+                    yield PromptJob(line, block, first, line == lines[0], group)
 
     # Loads beside the work.
 
-    def _loads(self, job: _Job, row: int) -> list[Instruction]:
+    def _loads(self, job: PromptJob, row: int) -> list[Instruction]:
         """What brings a block into every bank: a word of all tokens of a tile at a time."""
+        known = self._known.get((job.line, job.block, row))
+        if known is not None:
+            return known
         p, words, loads = self.params, self.words, list[Instruction]()
         for k, tile in enumerate(job.block):
             for word in range(words):
@@ -254,6 +271,7 @@ class PromptWriter:
                     "line": job.line + p.lines(Memory.ACTIVATIONS, tile * words + word),
                 }
                 loads.append(Instruction(Opcode.LOAD, fields))
+        self._known[job.line, job.block, row] = loads
         return loads
 
     def _interleave(self, begin: int, loads: Sequence[Instruction]) -> None:
@@ -274,11 +292,11 @@ class PromptWriter:
 
     # Work on a block.
 
-    def _seen(self, item: PromptItem, job: _Job) -> int:
+    def _seen(self, item: PromptItem, job: PromptJob) -> int:
         """Tokens of the block that the last query of a tile sees."""
         return min(len(job.block), item.tiles - job.block.start) * self.params.rows
 
-    def _scores(self, job: _Job, row: int) -> None:
+    def _scores(self, job: PromptJob, row: int) -> None:
         p, room = self.params, self.room
         lanes = p.vector.row_lanes
         for k, item in enumerate(job.group):
@@ -300,7 +318,7 @@ class PromptWriter:
                 own = Tensor(place + (seen - p.rows) // lanes, p.rows)
                 self.b.apply(Operation.ADD, own, Tensor(room.mask, p.rows), into=own)
 
-    def _values(self, job: _Job, row: int) -> None:
+    def _values(self, job: PromptJob, row: int) -> None:
         p, room = self.params, self.room
         for k, item in enumerate(job.group):
             seen = self._seen(item, job)

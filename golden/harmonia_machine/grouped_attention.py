@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright.golden.harmonia_machine.attention import Head
 from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.params.block import require
-from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory
+from tilewright.golden.params.harmonia_machine import HarmoniaParams, Memory, Opcode
 
 __all__ = ["GroupedAttention", "grouped_attention"]
 
@@ -48,10 +48,12 @@ def grouped_attention(
     values: NDArray[np.uint16],
     *,
     prompt: int,
+    checked: bool = True,
 ) -> GroupedAttention:
     """Q (heads, tokens, channels) and K, V (tokens, channels) are fp16 patterns.
 
-    The first ``prompt`` tokens come at once, then the others one by one.
+    The first ``prompt`` tokens come at once, then the others one by one. Whether the program's
+    result depends on timing is asked where it is ``checked``.
     """
     heads, tokens, channels = queries.shape
     require(keys.shape == values.shape == (tokens, channels), "K and V have other sizes than Q")
@@ -77,5 +79,8 @@ def grouped_attention(
         head.append(k, v)
         head.attend_heads(heads, query)
         keep(decoded_results, t)
-    b.halt()
+    if checked:
+        b.halt()
+    else:
+        b.emit(Opcode.HALT)
     return GroupedAttention(b, head, heads, prompt, decoded, prompt_results, decoded_results)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, Self
 
 from tilewright.golden.params.block import Field
@@ -30,18 +30,18 @@ class BaseInstruction:
     FIELDS: ClassVar[Mapping[Any, tuple[Field, ...]]]
 
     def __post_init__(self) -> None:
-        declared = self.FIELDS[self.opcode]
-        names = {f.name for f in declared}
-        name = self.opcode.name.lower()
-        indices = {n: 0 for n in names if n.endswith(INDEX_SUFFIX) and n not in self.fields}
-        if indices:
-            object.__setattr__(self, "fields", self.fields | indices)
-        if set(self.fields) != names:
-            raise ValueError(f"{name} has the fields {sorted(names)}, not {sorted(self.fields)}")
-        for f in declared:
-            value = self.fields[f.name]
-            if not 0 <= value < 1 << f.bits:
-                raise ValueError(f"{name}: {f.name} must be 0..{(1 << f.bits) - 1}, not {value}")
+        limits, indices = _declared(type(self), self.opcode)
+        fields = self.fields
+        if len(fields) < len(limits):
+            fields = fields | {name: 0 for name in indices if name not in fields}
+            object.__setattr__(self, "fields", fields)
+        if fields.keys() != limits.keys():
+            opcode = self.opcode.name.lower()
+            raise ValueError(f"{opcode} has the fields {sorted(limits)}, not {sorted(fields)}")
+        for name, limit in limits.items():
+            if not 0 <= fields[name] < limit:
+                opcode = self.opcode.name.lower()
+                raise ValueError(f"{opcode}: {name} must be 0..{limit - 1}, not {fields[name]}")
 
     def __getitem__(self, name: str) -> int:
         return self.fields[name]
@@ -74,6 +74,13 @@ class BaseInstruction:
             fields[f.name] = word >> shift & ((1 << f.bits) - 1)
             shift += f.bits
         return cls(opcode, fields)
+
+
+@cache  # an instruction set has a few dozen of them, programs have millions
+def _declared(kind: type[BaseInstruction], opcode: Any) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Fields of an opcode with what each is below, and those of them that name index registers."""
+    limits = {f.name: 1 << f.bits for f in kind.FIELDS[opcode]}
+    return limits, tuple(name for name in limits if name.endswith(INDEX_SUFFIX))
 
 
 # Vector instructions, which all accelerators have.

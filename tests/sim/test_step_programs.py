@@ -25,7 +25,7 @@ from tilewright.sim.compiled_steps import anda_plan, compiled_plan, compiled_ste
 from tilewright.sim.kept_times import kept
 from tilewright.sim.layer_programs import (
     _product,
-    anda_attention,
+    anda_decode_attention,
     anda_glue,
     decode_attention_time,
     layer_glue,
@@ -35,6 +35,7 @@ from tilewright.sim.layer_residuals import layer_residuals
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.programs import gemm_programs
+from tilewright.sim.prompt_programs import anda_prompt_time
 from tilewright.sim.schedule import ProgramTime, program_time
 from tilewright.sim.serving import Question, ask
 from tilewright.sim.step_programs import _between, step_time
@@ -228,7 +229,7 @@ def test_few_parts_tell_how_long_many_take(tokens):
 @pytest.mark.parametrize(("sharing", "channels", "tokens"), [(1, 128, 2100), (3, 64, 2048)])
 def test_short_prompts_of_anda_tell_how_long_long_ones_take(sharing, channels, tokens):
     params = AndaParams()
-    found = anda_attention(params, sharing, 1, tokens, channels, 30, prompt=True)
+    found = anda_prompt_time(params, sharing, tokens, channels, 30)
     program = attention_program(
         params, heads=sharing, kv_heads=1, head_dim=channels, context=tokens, tokens=tokens
     )
@@ -238,7 +239,7 @@ def test_short_prompts_of_anda_tell_how_long_long_ones_take(sharing, channels, t
 @pytest.mark.parametrize("heads", [(12, 12), (80, 80), (106, 53)])
 def test_few_heads_of_anda_tell_how_long_many_take(heads):
     params = AndaParams()
-    found = anda_attention(params, *heads, 300, 64, 30, prompt=False)
+    found = anda_decode_attention(params, *heads, 300, 64, 30)
     both = dict(zip(("heads", "kv_heads"), heads, strict=True))
     program = attention_program(params, **both, head_dim=64, context=300)
     assert found == program_time(params, program, 30)
