@@ -43,6 +43,7 @@ __all__ = [
 
 ENOUGH = 5  # blocks of a product, or token tiles of other work, to know what one more takes
 INNER = 6  # iterations of a product's inner loop, to know what two more take
+MANY = 16  # blocks of tokens, of which any number more is known from two of these
 MOST_BESIDE = 64  # tokens of a step that decodes
 FAR = 1 << 30  # lines between tensors: no two of them share one
 
@@ -77,7 +78,7 @@ def streamed_gemm_time(
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 15)  # sweeps over prompts have thousands of sizes
 def _product(
     params: AnyParams,
     rows: int,
@@ -89,10 +90,69 @@ def _product(
     flow: Dataflow,
     large_blocks: bool = False,
 ) -> ProgramTime:
+    """Many blocks of tokens are so few that have the same rest, and the same two again and again.
+
+    Whichever loop is outside, two blocks more take as long as the two before them.
+    """
+    shape = (inner, outer, length, result)
+    two = 2 * params.rows * _block_tiles(params, *shape, flow, large_blocks)
+    more = (rows - MANY * two // 2) // two
+    if more < 2:
+        return _few_blocks(params, rows, *shape, latency, flow, large_blocks)
+    a, b = (
+        _product(params, count, *shape, latency, flow, large_blocks)
+        for count in (rows - more * two, rows - (more - 1) * two)
+    )
+    return extrapolated(a, b, more - 1)
+
+
+def _gemm(
+    params: AnyParams,
+    rows: int,
+    inner: int,
+    outer: int,
+    length: int,
+    result: int,
+    flow: Dataflow,
+    large_blocks: bool,
+) -> AndaGemm | HarmoniaGemm:
     product = Gemm(name="product", module="other", rows=rows, inner=inner, outer=outer)
-    whole = gemm_programs(params, product, flow, length, large_blocks=large_blocks)
-    if isinstance(whole, AndaGemm):
-        whole = replace(whole, result=result)
+    found = gemm_programs(params, product, flow, length, large_blocks=large_blocks)
+    return replace(found, result=result) if isinstance(found, AndaGemm) else found
+
+
+@lru_cache(maxsize=256)
+def _block_tiles(
+    params: AnyParams,
+    inner: int,
+    outer: int,
+    length: int,
+    result: int,
+    flow: Dataflow,
+    large_blocks: bool,
+) -> int:
+    """Token tiles of a block where there are more tokens than one of them has."""
+    tiles = blocks = 1
+    while blocks < 2 * MANY:
+        tiles *= 4
+        shape = (inner, outer, length, result, flow, large_blocks)
+        found = _gemm(params, tiles * params.rows, *shape).blocks
+        blocks = len(found)
+    return found[0]
+
+
+def _few_blocks(
+    params: AnyParams,
+    rows: int,
+    inner: int,
+    outer: int,
+    length: int,
+    result: int,
+    latency: int,
+    flow: Dataflow,
+    large_blocks: bool,
+) -> ProgramTime:
+    whole = _gemm(params, rows, inner, outer, length, result, flow, large_blocks)
     tokens_first = _tokens_outside(whole)
     outside = _iterations(whole, tokens_first)
     if outside > ENOUGH:

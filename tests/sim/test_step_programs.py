@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tilewright.cli import main
@@ -29,16 +30,17 @@ from tilewright.sim.layer_programs import (
     anda_glue,
     decode_attention_time,
     layer_glue,
+    prompt_attention,
     streamed_gemm_time,
 )
 from tilewright.sim.layer_residuals import layer_residuals
 from tilewright.sim.llm import answer
 from tilewright.sim.models import resolve_model
 from tilewright.sim.programs import gemm_programs
-from tilewright.sim.prompt_programs import anda_prompt_time
+from tilewright.sim.prompt_programs import anda_prompt_time, counted_prompt
 from tilewright.sim.schedule import ProgramTime, program_time
 from tilewright.sim.serving import Question, ask
-from tilewright.sim.step_programs import _between, step_time
+from tilewright.sim.step_programs import _between, _prompt, step_time
 from tilewright.sim.streamed_programs import (
     append_time,
     streamed_decode_time,
@@ -234,6 +236,32 @@ def test_short_prompts_of_anda_tell_how_long_long_ones_take(sharing, channels, t
         params, heads=sharing, kv_heads=1, head_dim=channels, context=tokens, tokens=tokens
     )
     assert found == program_time(params, program, 30)
+
+
+@pytest.mark.parametrize(("sharing", "channels"), [(1, 80), (4, 64)])
+def test_prompts_of_anda_share_a_clock_and_take_what_each_takes_alone(sharing, channels):
+    """In any order: longer ones go on where shorter ones ended, or a copy goes back."""
+    params = AndaParams()
+    contexts = [int(n) for n in np.random.default_rng(channels).integers(1, 900, 6)]
+    for tokens in [640, *contexts]:
+        found = counted_prompt.__wrapped__(params, sharing, tokens, channels, 30)
+        heads = {"heads": sharing, "kv_heads": 1, "head_dim": channels}
+        program = attention_program(params, **heads, context=tokens, tokens=tokens)
+        assert found == program_time(params, program, 30), tokens
+    assert anda_prompt_time(params, sharing, 600, channels, 30) == anda_prompt_time(
+        params, sharing, 608, channels, 30
+    )
+
+
+@pytest.mark.parametrize("tokens", [9, 31, 100, 333, 515, 700])
+def test_prompts_of_harmonia_are_those_of_whole_tiles(tokens):
+    """The program of a prompt that ends within a tile takes a few percent less or more."""
+    params = HarmoniaParams()
+    found = _prompt(params, 2, tokens, 64, 30)
+    exact = prompt_attention.__wrapped__(params, 2, tokens, 64, 30)
+    assert found == _prompt(params, 2, -(-tokens // 8) * 8, 64, 30)
+    assert found.cycles == pytest.approx(exact.cycles, rel=0.07 if tokens < 100 else 0.03)
+    assert _prompt(params, 2, tokens + 16, 64, 30).cycles > found.cycles
 
 
 @pytest.mark.parametrize("heads", [(12, 12), (80, 80), (106, 53)])
