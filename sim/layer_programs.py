@@ -244,6 +244,7 @@ def layer_glue(
     }
 
 
+@lru_cache(maxsize=1024)  # that of the head is the same for all prompts of a batch
 def norm_time(params: HarmoniaParams, model: LlmShape, tokens: int, latency: int) -> ProgramTime:
     """A norm, with the residual sum before it."""
 
@@ -393,6 +394,7 @@ def anda_glue(
     return found | {"silu": time(inner, width, silu)}
 
 
+@lru_cache(maxsize=1024)
 def anda_norm_time(
     params: AndaParams, model: LlmShape, tokens: int, mantissa: int, latency: int
 ) -> ProgramTime:

@@ -25,6 +25,7 @@ from tilewright.golden.params.resolve import resolve
 from tilewright.sim.compiled_steps import anda_plan, compiled_plan, compiled_steps, compiled_time
 from tilewright.sim.kept_times import kept
 from tilewright.sim.layer_programs import (
+    _few_blocks,
     _product,
     anda_decode_attention,
     anda_glue,
@@ -236,6 +237,15 @@ def test_short_prompts_of_anda_tell_how_long_long_ones_take(sharing, channels, t
         params, heads=sharing, kv_heads=1, head_dim=channels, context=tokens, tokens=tokens
     )
     assert found == program_time(params, program, 30)
+
+
+@pytest.mark.parametrize("params", [AndaParams(), HarmoniaParams()], ids=["anda", "harmonia"])
+@pytest.mark.parametrize("size", [(1024, 512), (28672, 2048)])
+def test_products_of_many_blocks_are_known_from_two(params, size):
+    for flow, large in itertools.product(Dataflow, (False, True)):
+        rows = 9000 // params.rows * params.rows
+        shape = (*size, 8, 0, 30, flow, large)
+        assert _product(params, rows, *shape) == _few_blocks(params, rows, *shape)
 
 
 @pytest.mark.parametrize(("sharing", "channels"), [(1, 80), (4, 64)])
