@@ -94,7 +94,7 @@ def sweep_of(model: str, **words: str) -> Callable[[], object]:
     return lambda: run_llm_sweep(Question(model=model, **words), axes)  # type: ignore[arg-type]
 
 
-def new_sweep_of(model: str, system: str) -> Callable[[], object]:
+def new_sweep_of(model: str, **words: str) -> Callable[[], object]:
     """The same on an accelerator of whose programs none is known."""
 
     def sweep() -> None:
@@ -102,7 +102,7 @@ def new_sweep_of(model: str, system: str) -> Callable[[], object]:
             tempfile.TemporaryDirectory() as folder,
             patch.dict(os.environ, {"XDG_CACHE_HOME": folder}),
         ):
-            sweep_of(model, system=system)()
+            sweep_of(model, **words)()
 
     return sweep
 
@@ -124,8 +124,12 @@ def run(peers: dict[str, list[str]]) -> list[Result]:
                 ("deepseek-v3", "", sweep_of("deepseek-v3")),
                 ("deepseek-v3", "prefill", sweep_of("deepseek-v3", phase="prefill")),
                 ("llama-3.1-8b", "on fp-fp", sweep_of("llama-3.1-8b", system="fp-fp")),
-                ("llama-3.1-8b", "on harmonia", new_sweep_of("llama-3.1-8b", "harmonia")),
-                ("llama-3.1-8b", "on anda", new_sweep_of("llama-3.1-8b", "anda")),
+                *(
+                    ("llama-3.1-8b", f"{phase} on {system}", sweep)
+                    for system in ("harmonia", "anda")
+                    for phase in ("decode", "prefill")
+                    for sweep in [new_sweep_of("llama-3.1-8b", system=system, phase=phase)]
+                ),
             )
         ),
     ]
