@@ -37,12 +37,14 @@ def test_page(tmp_path):
     for words in ("What it cost", "One layer on the clock", "Predicted against run", "Perplexity"):
         assert words in found.body
     assert found.body.count("<svg") == 3
-    assert "There is no record of a whole token on the RTL yet" in found.body
+    for on in model.RTL_RECORDS:
+        assert f"There is no record of a whole token on the RTL of {on} yet" in found.body
+    assert "There is no record of a model on Anda yet" in found.body
     run = {"kind": "head", "counters": {"cycles": 123}}
     rtl = {"command": "c", "layers": 30, "vocabulary": 9, "prompt": "P", "text": " T"}
     rtl |= {"programs": [run], "simulated_cycles": 1, "seconds": 2.0, "simulator": "Verilator"}
     rtl |= {"image_sha256": "aa", "memory_sha256": "bb"}
-    (tmp_path / f"{model.RTL_RECORD}.json").write_text(json.dumps(rtl))
+    (tmp_path / f"{model.RTL_RECORDS['Anda']}.json").write_text(json.dumps(rtl))
     assert "all 30 layers and a head of 9 words" in page(tmp_path).body
 
 

@@ -14,11 +14,12 @@ from tilewright.report.plots import curves
 from tilewright.report.timeline import draw
 from tilewright.studies.compiled.record import COMMAND, FAR, NAMES
 
-NAME = NAMES["harmonia"]
+NAME, ON_ANDA = NAMES["harmonia"], NAMES["anda"]
 TITLE = "A real model"
 POSITION = 18
 TOLERANCE = 0.05  # of predicted cycles
-RTL_RECORD, RTL_COMMAND = "harmonia_token", "python -m tilewright.studies.compiled.rtl_token"
+RTL_RECORDS = {"Harmonia": "harmonia_token", "Anda": "anda_token"}
+RTL_COMMAND = "python -m tilewright.studies.compiled.rtl_token"
 
 
 def build(context: Context) -> Page:
@@ -29,7 +30,8 @@ def build(context: Context) -> Page:
             body=missing("a model on the hardware", COMMAND),
             data={},
         )
-    rtl = load_measured(RTL_RECORD, context.measured)
+    on_anda = load_measured(ON_ANDA, context.measured)
+    rtl = {on: load_measured(name, context.measured) for on, name in RTL_RECORDS.items()}
     made = record["generation"]
     rate = made["decode"]["tokens_per_second"]
     return Page(
@@ -41,14 +43,15 @@ def build(context: Context) -> Page:
                 _cost(made),
                 _layers(made),
                 _timeline(made["timeline"]),
-                _cycles(record["cycles"]),
+                _cycles(record["cycles"], "harmonia"),
                 _agreement(record["agreement"]),
-                _rtl(rtl),
                 measured_source(NAME, record),
+                _anda(on_anda),
+                *(_rtl(on, found) for on, found in rtl.items()),
             ]
         ),
-        data={"model": record, "rtl": rtl},
-        failures=_failures(record),
+        data={"model": record, "on Anda": on_anda, "rtl": rtl},
+        failures=[*_failures(record), *(_failures(on_anda) if on_anda else [])],
     )
 
 
@@ -148,11 +151,11 @@ def _timeline(shown: dict[str, Any]) -> Markup:
     )
 
 
-def _cycles(record: dict[str, Any]) -> Markup:
+def _cycles(record: dict[str, Any], on: str) -> Markup:
     lines: dict[str, list[tuple[float, float]]] = {}
     points: dict[str, list[tuple[float, float]]] = {}
     rows = []
-    for phase in ("decode", "prefill"):
+    for phase in dict.fromkeys(row["phase"] for row in record["rows"]):
         own = [row for row in record["rows"] if row["phase"] == phase]
         lines[phase] = [(row["context"], row["predicted"] / row["context"]) for row in own]
         points[phase] = [(row["context"], row["run"] / row["context"]) for row in own]
@@ -173,13 +176,13 @@ def _cycles(record: dict[str, Any]) -> Markup:
         "Predicted against run",
         paragraph(
             "What",
-            code("tilewright llm smollm2-135m --block harmonia"),
+            code(f"tilewright llm smollm2-135m --block {on}"),
             f"answers without running the model, for weights and head of {record['weight_bits']}"
             " bits, and what the cycle counters of the programs say.",
         ),
         figure(
             curves(
-                "predicted",
+                f"predicted-{on}",
                 lines,
                 points,
                 x_label="context, tokens",
@@ -217,9 +220,35 @@ def _tie(tie: dict[str, Any]) -> Markup:
     )
 
 
-def _rtl(record: dict[str, Any] | None) -> Markup:
+def _anda(record: dict[str, Any] | None) -> Markup:
+    """The same model on the other accelerator."""
     if record is None:
-        body = missing("a whole token on the RTL", RTL_COMMAND)
+        return section("On Anda", missing("a model on Anda", f"{COMMAND} anda"))
+    made = record["generation"]
+    decode = made["decode"]
+    return join(
+        [
+            section(
+                "The same model on Anda",
+                paragraph(
+                    f"Weights of {made['weight_bits']} bits, Anda activations, fp16 attention; the"
+                    " embedding is a load of the program, and so is the choice of the likeliest"
+                    f" token the program's. {decode['tokens_per_second']:.0f} tokens a second at"
+                    f" {made['clock_mhz']:g} MHz, the paper's clock; a token takes"
+                    f" {decode['cycles'] // decode['tokens']:,} cycles."
+                ),
+                element("pre", f"{made['text_of_prompt']}{made['text']}"),
+            ),
+            _cycles(record["cycles"], "anda"),
+            _agreement(record["agreement"]),
+            measured_source(ON_ANDA, record),
+        ]
+    )
+
+
+def _rtl(on: str, record: dict[str, Any] | None) -> Markup:
+    if record is None:
+        body = missing(f"a whole token on the RTL of {on}", f"{RTL_COMMAND} {on.lower()}")
     else:
         programs = record["programs"]
         cycles = ", ".join(f"{run['kind']} {run['counters']['cycles']:,}" for run in programs)
@@ -243,7 +272,7 @@ def _rtl(record: dict[str, Any] | None) -> Markup:
                         ("memory after, SHA-256", code(record["memory_sha256"])),
                     ],
                 ),
-                measured_source(RTL_RECORD, record),
+                measured_source(RTL_RECORDS[on], record),
             ]
         )
-    return section("A whole token on the RTL", body)
+    return section(f"Whole tokens on the RTL of {on}", body)

@@ -94,6 +94,7 @@ def compiled_folder(source: str, options: Options, tick: Tick = lambda _: None) 
         json.dumps(asdict(options), default=str),
         *([] if options.recipe is None else _identity(options.recipe)),
         __version__,
+        str(FORMAT),
         instruction_set(system),
         source_of(*system.sources),
         source,
