@@ -18,7 +18,8 @@ from tilewright.studies.compiled.rtl_token import (
 )
 from tilewright.studies.measured import load_measured
 
-HARMONIA = load_measured(record_name("harmonia"))
+HARMONIA, ANDA = (load_measured(record_name(name)) for name in ("harmonia", "anda"))
+DOCS = Path(__file__).parents[2] / "docs"
 OF_THE_RUN = {"command", "seconds", "simulator"}  # not the same everywhere
 
 
@@ -45,9 +46,21 @@ def test_the_record_has_whole_tokens():
     kinds = [run["kind"] for run in HARMONIA["programs"]]
     assert kinds == ["prefill", "head", "decode", "head"]
     cycles = [run["counters"]["cycles"] for run in HARMONIA["programs"]]
-    page = Path(__file__).parents[2] / "docs" / "models-on-harmonia.md"
     steps = f"{sum(cycles[:2]):,} cycles and {sum(cycles[2:]):,} cycles"
-    assert steps in " ".join(page.read_text().split())
+    assert steps in " ".join((DOCS / "models-on-harmonia.md").read_text().split())
+
+
+def test_the_record_has_a_token_on_anda():
+    assert ANDA is not None
+    assert (ANDA["layers"], ANDA["vocabulary"], ANDA["block"]) == (30, 49_152, "anda")
+    assert [run["kind"] for run in ANDA["programs"]] == ["decode", "head"]
+    cycles, busy = (
+        [run["counters"][name] for run in ANDA["programs"]] for name in ("cycles", "matrix_busy")
+    )
+    page = " ".join((DOCS / "anda-system.md").read_text().split())
+    assert f"the RTL takes {cycles[0]:,} cycles and {cycles[1]:,} cycles" in page
+    assert f"{sum(cycles) / 285e3:.1f} ms at 285 MHz" in page
+    assert f"works in {100 * sum(busy) / sum(cycles):.0f}% of them" in page
 
 
 @pytest.mark.full
