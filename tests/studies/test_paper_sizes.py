@@ -9,18 +9,35 @@ import pytest
 from tilewright.base.errors import CheckError
 from tilewright.studies.measured import load_measured
 from tilewright.studies.runs import paper_sizes
-from tilewright.studies.runs.paper_sizes import CASES, RECORD, _prompt, _token, run_case
+from tilewright.studies.runs.paper_sizes import (
+    CASES,
+    RECORD,
+    _append,
+    _heads,
+    _prompt,
+    _tile,
+    _token,
+    run_case,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "harmonia-system.md").read_text()
 MEASURED = {run["name"]: run for run in load_measured(RECORD)["runs"]}
 
 
 @pytest.mark.parametrize(
-    "work", [partial(_prompt, tokens=40), partial(_token, tokens=80)], ids=["prompt", "token"]
+    ("block", "work"),
+    [
+        ("harmonia:small", partial(_prompt, tokens=40)),
+        ("harmonia:small", partial(_token, tokens=80)),
+        ("harmonia:small", partial(_tile, tokens=80)),
+        ("harmonia:small", partial(_append, tokens=80)),
+        ("anda:small", partial(_heads, tokens=20, channels=16)),
+    ],
+    ids=["prompt", "token", "tile", "append", "heads"],
 )
-def test_attention_on_a_small_block(work):
+def test_attention_on_a_small_block(block, work):
     """Memory, counters and cycles are golden's, or the run would not return."""
-    found = run_case("small", paper_sizes.Case("harmonia:small", work))
+    found = run_case("small", paper_sizes.Case(block, work))
     assert found.counters["cycles"] == found.golden_cycles
 
 
@@ -47,7 +64,7 @@ def test_what_is_not_goldens_is_refused(monkeypatch):
 def test_what_the_record_shows(name):
     """A stream has nine tenths of HBM2's rate; what golden can time takes golden's cycles."""
     run = MEASURED[name]
-    if "stream" in name:
+    if name.endswith("a stream of weights"):
         assert run["gigabytes_per_second"] >= 0.9 * 256
     if not CASES[name].from_hbm2:
         assert run["counters"]["cycles"] == run["golden_cycles"]

@@ -1,9 +1,10 @@
 """Programs on the emitted Verilog of the accelerators at the papers' sizes: a record.
 
 A stream of weights and a projection of one token, from the channels of HBM2; on Harmonia a head of
-attention with a prompt of 1,024 tokens, and a token decoded by four heads over 4,096. Memory and
-counters are compared with golden's, and the cycles too where the memory is one that the cycle model
-knows. All cases, or those whose names begin with one of the words:
+attention with a prompt of 1,024 tokens, a token decoded by four heads over 4,096, a token tile that
+streams such a cache, and a token that is appended to two; on Anda a token's heads over 1,024.
+Memory and counters are compared with golden's, and the cycles too where the memory is one that the
+cycle model knows. All cases, or those whose names begin with one of the words:
 
     python -m tilewright.studies.runs.paper_sizes [NAME]...
 
@@ -20,8 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.errors import CheckError
+from tilewright.golden.anda_machine.attention import Attention
 from tilewright.golden.harmonia.cache import KvCache
+from tilewright.golden.harmonia_machine.append_token import append_token
 from tilewright.golden.harmonia_machine.attention import heavy_tailed
+from tilewright.golden.harmonia_machine.decode_attention import CachedHead
 from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
 from tilewright.golden.harmonia_machine.streamed_attention import streamed_attention
 from tilewright.golden.machine.moves import LATENCY  # of programs compared cycle for cycle
@@ -138,12 +142,47 @@ def _token(params: Any, rng: np.random.Generator, *, tokens: int) -> Work:
     return _streamed(params, streamed_attention(params, queries, cache).builder)
 
 
+def _tile(params: Any, rng: np.random.Generator, *, tokens: int) -> Work:
+    """The last token tile of a prompt whose cache streams."""
+    cache = KvCache(params.cache, params.channels)
+    cache.append(*(heavy_tailed(rng, tokens, params.channels) for _ in range(2)))
+    queries = heavy_tailed(rng, params.rows, params.channels)
+    first = tokens - params.rows
+    return _streamed(params, streamed_attention(params, queries, cache, first=first).builder)
+
+
+def _append(params: Any, rng: np.random.Generator, *, tokens: int) -> Work:
+    """The newest token to the caches of two heads, which a prompt has filled."""
+    heads = []
+    for _ in range(2):
+        keys, values = (heavy_tailed(rng, tokens, params.channels) for _ in range(2))
+        cache = KvCache(params.cache, params.channels)
+        cache.append(keys[:-1], values[:-1])
+        queries = np.zeros((1, params.channels), np.uint16)
+        heads.append(CachedHead.of(params, cache, keys, values, queries, tokens - 1))
+    return _streamed(params, append_token(params, tokens, heads).builder)
+
+
+def _heads(params: Any, rng: np.random.Generator, *, tokens: int, channels: int) -> Work:
+    """A decoded token's heads on Anda: three of queries for each of two of keys."""
+    work = Attention(params=params, heads=6, kv_heads=2, head_dim=channels, context=tokens)
+    q, k, v = (
+        heavy_tailed(rng, heads * count, channels).reshape(heads, count, channels)
+        for heads, count in ((work.heads, 1), (work.kv_heads, tokens), (work.kv_heads, tokens))
+    )
+    return _resident(params, work.program(), work.memory(q, k, v))
+
+
 def _streamed(params: Any, builder: Any) -> Work:
+    return _resident(params, builder.program, builder.memory)
+
+
+def _resident(params: Any, program: Sequence[Any], memory: NDArray[np.uint8]) -> Work:
     """The program behind its memory where it is too long for the instruction memory."""
-    if len(builder.program) <= params.instructions:
-        return [builder.program], builder.memory
-    line = len(builder.memory) // params.line_bytes
-    return [line], np.concatenate([builder.memory, program_lines(params, builder.program)])
+    if len(program) <= params.instructions:
+        return [program], memory
+    line = len(memory) // params.line_bytes
+    return [line], np.concatenate([memory, program_lines(params, program)])
 
 
 CASES = {
@@ -151,9 +190,14 @@ CASES = {
     "harmonia: a projection of one token": Case("harmonia:paper", _projection, from_hbm2=True),
     "harmonia: a token at 4,096, 4 heads": Case("harmonia:paper", partial(_token, tokens=4096)),
     "harmonia: a prompt of 1,024 tokens": Case("harmonia:paper", partial(_prompt, tokens=1024)),
+    "harmonia: a streamed token tile at 4,096": Case("harmonia:paper", partial(_tile, tokens=4096)),
+    "harmonia: a token is appended to 4,095": Case("harmonia:paper", partial(_append, tokens=4096)),
     "wide: a prompt of 1,024 tokens": Case("harmonia:wide", partial(_prompt, tokens=1024)),
     "anda: a stream of weights": Case("anda:paper", _stream, from_hbm2=True),
     "anda: a projection of one token": Case("anda:paper", _projection, from_hbm2=True),
+    "anda: a token at 1,024, 2 x 3 heads": Case(
+        "anda:paper", partial(_heads, tokens=1024, channels=128)
+    ),
 }
 
 
