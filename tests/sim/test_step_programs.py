@@ -220,6 +220,17 @@ def test_contexts_longer_than_the_memories_are_programs():
     assert prompt.kind == "programs" and prompt.ratio < 1.3
 
 
+def test_heads_that_share_keys_are_taken_one_by_one():
+    """The page says how much longer that takes, and what heads in rows of the array would."""
+    model = replace(resolve_model("llama-3.1-8b"), num_hidden_layers=1)
+    found = step_time(HarmoniaParams(), model, one(4096)).parts["attention"]
+    together = program_time(HarmoniaParams(), streamed_program(HarmoniaParams(), 4, 128, 4096), 30)
+    text = " ".join((Path(__file__).parents[2] / "docs" / "model.md").read_text().split())
+    assert f"attention takes {found.cycles / found.bound:.1f} times its bound" in text
+    share = together.cycles * model.num_key_value_heads / found.bound
+    assert f"rows of the array](harmonia-system.md#a-program) takes {share:.1f} times" in text
+
+
 @pytest.mark.parametrize("tokens", [4000, 4608, 9001])
 def test_few_parts_tell_how_long_many_take(tokens):
     params = HarmoniaParams()
