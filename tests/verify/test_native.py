@@ -196,6 +196,15 @@ def test_a_module_is_cut_where_its_state_ends():
     assert not cut.within
 
 
+def test_statements_of_a_cut_are_in_order():
+    """Those of a set of names come in another order in every process, and nothing is kept then."""
+    wires = [f"w{k}" for k in range(40)]
+    more = "".join(f"  wire {w};\n  assign {w} = \\$1  ^ a[1];\n" for w in wires)
+    changed = VERILOG.replace("\\$1  | a[0];", f"{{{', '.join(wires)}}} == 0;\n{more}")
+    cut = Paths(read_modules(changed)).cut("part")
+    assert len(cut.logic) == 41 and list(cut.logic) == sorted(cut.logic)
+
+
 @pytest.mark.parametrize(
     "ready",
     [

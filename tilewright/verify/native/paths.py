@@ -37,7 +37,7 @@ class Paths:
         module, depends = self._modules[name], self.inputs_of(name)
         outputs = [p.name for p in module.ports if p.output]
         by_child = {wire for wires in self._driven(module).values() for wire in wires}
-        state, assigned, statements = set[str](), set[str](), dict[str, None]()
+        state, assigned, statements = set[str](), set[str](), set[str]()
         open_names = set[str]()
         for output in outputs:
             (open_names if depends[output] else state).add(output)
@@ -47,7 +47,7 @@ class Paths:
             if wire in by_child or wire not in module.assigned:
                 return None
             for assignment in module.assigned[wire]:
-                statements[assignment.text] = None
+                statements.add(assignment.text)
                 open_names |= assignment.to - assigned
                 for source in assignment.of - assigned - module.inputs:
                     if source in module.memories:
@@ -56,7 +56,7 @@ class Paths:
         state -= assigned
         return Cut(
             tuple(module.wires[wire] for wire in sorted(state)),
-            tuple(statements),
+            tuple(sorted(statements)),  # the same text in every process, for the cache
             tuple(module.wires[wire] for wire in sorted(assigned - set(outputs))),
         )
 
