@@ -29,7 +29,7 @@ def print_comparison(found: "PEComparison") -> None:
     for k, comparison in enumerate(found.comparisons):
         print(end="\n" if k else "")
         _print(comparison)
-    for technology, survival in found.wires.items():
+    for technology, survival in found.wires_by_technology.items():
         print(f"\nwhat survives wires in {technology}: PEs that are placed, by die and energy then")
         _print_survival([technology, f"{technology} placed"], survival)
     if found.survival is not None:

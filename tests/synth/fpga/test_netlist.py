@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.cli.test_cli import run
+from tilewright.synth.yosys import SynthesisError
 from tilewright.verify.fpga_netlist import bench_fpga_netlist, fpga_netlist_verilog
 
 
@@ -43,7 +44,14 @@ def test_refusals(capsys, words, message):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("block", ["float_mul:pipelined", "anda_apu:small", "pe_figna:m8"])
+@pytest.mark.parametrize("block", ["float_mul:pipelined", "anda_apu:small"])
 def test_larger_netlists_pass(block):
     found = bench_fpga_netlist(block)
     assert found.passed, found.failure
+
+
+@pytest.mark.full
+def test_multipliers_are_refused():
+    """Its product is one of the device's, of which there is no model."""
+    with pytest.raises(SynthesisError, match=r"^pe_figna:m8 has a MULT18X18D, of which Yosys has"):
+        fpga_netlist_verilog("pe_figna:m8")

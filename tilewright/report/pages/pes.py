@@ -32,7 +32,7 @@ def build(context: Context) -> Page:
             _survival("What survives the change of node", list(TECHNOLOGIES), survival),
             *(
                 _survival(f"What survives wires in {name}", [name, f"{name} placed"], outcome)
-                for name, outcome in result.wires.items()
+                for name, outcome in result.wires_by_technology.items()
             ),
         ]
         data = {"comparison": asdict(result)}

@@ -146,7 +146,7 @@ class PEComparison:
 
     comparisons: tuple[Comparison, ...]  # one per technology
     survival: Survival | None  # None where there is one technology
-    wires: dict[str, Survival]  # by technology in which PEs are placed: what wires leave true
+    wires_by_technology: dict[str, Survival]  # what wires leave true, where PEs are placed
 
 
 def compare(
