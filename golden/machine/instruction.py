@@ -30,7 +30,8 @@ class BaseInstruction:
     FIELDS: ClassVar[Mapping[Any, tuple[Field, ...]]]
 
     def __post_init__(self) -> None:
-        limits, indices = _declared(type(self), self.opcode)
+        kind: Any = type(self)
+        limits, indices = _declared(kind, self.opcode)
         fields = self.fields
         if len(fields) < len(limits):
             fields = fields | {name: 0 for name in indices if name not in fields}
