@@ -54,3 +54,11 @@ def test_planted_error_is_caught(block):
     params = resolve(text)
     with pytest.raises((AssertionError, TimeoutError)):
         simulate(params, cases=100, stall=0.3, dut=mutant_of(params, old, new))
+
+
+def test_a_wrong_value_after_reset_is_caught():
+    """Words are there in the first cycle, which the bench on Verilog begins without any."""
+    params = resolve("fork:tiny")
+    wrong = mutant_of(params, "Signal(len(outputs))", "Signal(len(outputs), init=1)")
+    with pytest.raises((AssertionError, TimeoutError)):
+        simulate(params, cases=20, dut=wrong)

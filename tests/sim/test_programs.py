@@ -281,7 +281,10 @@ def streamed(spec):
 
 @pytest.mark.parametrize(
     "spec",
-    ["anda:small,weight_rows=8192,dma_lines=64", "harmonia:small,operand_rows=8192,dma_lines=64"],
+    [
+        "anda:small,weight_rows=8192,dma_lines=64",
+        "harmonia:small,converter_width=4,operand_rows=8192,dma_lines=64",
+    ],
 )
 def test_a_stream_of_weights_has_the_memorys_rate(spec):
     """On the Verilog, at least nine tenths of it."""

@@ -13,9 +13,15 @@ from tilewright.studies.mutations import (
     scores,
     sites_of,
 )
-from tilewright.studies.mutations.campaign import Campaign, OfBlock, run_block
+from tilewright.studies.mutations.campaign import (
+    Campaign,
+    OfBlock,
+    judge_survivors,
+    run_block,
+)
 from tilewright.studies.mutations.judging import Subject, is_equivalent, judge
 from tilewright.synth.emit import to_rtlil, verilog_from_rtlil
+from tilewright.synth.record import sha256
 
 BLOCK = "queue:tiny"
 RTLIL = to_rtlil(resolve(BLOCK))
@@ -72,6 +78,22 @@ def test_a_campaign_goes_on_where_it_stopped(tmp_path):
     assert again == first and kept == []
     Campaign({BLOCK: first}).write(tmp_path / "record.json")
     assert load_campaign(tmp_path / "record.json").blocks == {BLOCK: first}
+
+
+def test_survivors_meet_a_better_bench_again():
+    """Nobody else does, and none where the RTL is no longer theirs."""
+    sites = [of_change("\\read__addr: 1'0 to 1'1"), of_change("$eq to $ne")]
+    verdicts = (Verdict.SURVIVED, Verdict.EQUIVALENT)
+    mutants = tuple(
+        Mutant(site.kind, site.where, site.change, verdict.value, "")
+        for site, verdict in zip(sites, verdicts, strict=True)
+    )
+    found = judge_survivors(
+        BLOCK, OfBlock(sha256(RTLIL), 2, mutants), lambda block, text: subject()
+    )
+    assert [m.verdict for m in found.mutants] == [Verdict.FOUND.value, Verdict.EQUIVALENT.value]
+    old = OfBlock("0" * 64, 2, mutants)
+    assert judge_survivors(BLOCK, old, lambda block, text: pytest.fail("run")) == old
 
 
 def test_scores_leave_equivalents_out():

@@ -12,6 +12,8 @@ from tilewright.golden.llm.on_harmonia import head_program, head_results
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.measured import load_measured
+from tilewright.studies.runs.harmonia_layer import layer_on_harmonia
+from tilewright.studies.runs.simulation import NATIVE
 
 TINY = ("--model", "tiny-llama")
 
@@ -38,13 +40,23 @@ def test_weights_through_deca(capsys):
     assert all(m["bytes"] < m["tiles"] * 512 for m in result["matrices"])
 
 
-def test_a_head_on_harmonia(capsys):
-    words = (*TINY, "--block", "harmonia:small", "--heads", "1", "--tokens", "32")
+def test_a_head_on_harmonia():
+    """In the C++ host, which is the quicker one."""
+    done = layer_on_harmonia(
+        "harmonia:small", model="tiny-llama", tokens=32, heads=1, simulation=NATIVE
+    )
+    assert done.equal
+    params = resolve("harmonia:small")
+    assert params.initial + params.local < 32  # tokens that have aged are among them
+    assert done.heads[0].counters["cycles"] > 0
+
+
+@pytest.mark.parametrize("tokens", ["8", pytest.param("32", marks=pytest.mark.full)])
+def test_the_command_for_a_head(tokens, capsys):
+    words = (*TINY, "--block", "harmonia:small", "--heads", "1", "--tokens", tokens)
     code, result = simulate(capsys, "harmonia.layer", *words)
     assert code == 0
     assert result["equal"]
-    params = resolve("harmonia:small")
-    assert params.initial + params.local < 32  # tokens that have aged are among them
     assert result["heads"][0]["counters"]["cycles"] > 0
 
 

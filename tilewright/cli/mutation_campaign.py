@@ -17,6 +17,7 @@ from tilewright.studies.mutations.campaign import (
     RECORD,
     Campaign,
     OfBlock,
+    judge_survivors,
     prove_survivors,
     run_block,
 )
@@ -34,11 +35,12 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="begin no block after this time")
     parser.add_argument("-o", type=Path, default=RECORD, metavar="FILE", help="another record")
     parser.add_argument("--prove", action="store_true", help="look for proofs of survivors again")
+    parser.add_argument("--again", action="store_true", help="run the benches of survivors again")
     parser.add_argument("--show", action="store_true", help="run nothing, print the scores")
     args = parser.parse_args()
     started = time.monotonic()
     campaign = load_campaign(args.o)
-    is_run = not (args.show or args.prove)
+    is_run = not (args.show or args.prove or args.again)
     blocks = (args.blocks or default_blocks()) if is_run else []
 
     def keep(block: str, found: OfBlock) -> None:
@@ -47,10 +49,13 @@ def main() -> None:
         campaign.blocks.update(kept)
         Campaign(kept).write(args.o)
 
-    for block, found in list(campaign.blocks.items()) if args.prove else ():
+    kept = [(b, f) for b, f in campaign.blocks.items() if b in (args.blocks or campaign.blocks)]
+    for block, found in kept if args.prove else ():
         keep(block, prove_survivors(block, found))
     with tempfile.TemporaryDirectory() as cache:  # simulators of mutants are of no use to anybody
         os.environ["XDG_CACHE_HOME"] = cache
+        for block, found in kept if args.again else ():
+            keep(block, judge_survivors(block, found, prepare))
         for block in blocks:
             if args.minutes and time.monotonic() - started > 60 * args.minutes:
                 break

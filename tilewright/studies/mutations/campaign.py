@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.base.files import write_atomic
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.mutations.judging import Mutant, Subject, Verdict, is_equivalent, judge
-from tilewright.studies.mutations.operators import apply_to, sample, sites_of
+from tilewright.studies.mutations.operators import Site, apply_to, sample, sites_of
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.record import sha256
 
@@ -18,6 +18,7 @@ __all__ = [
     "Campaign",
     "OfBlock",
     "Score",
+    "judge_survivors",
     "load_campaign",
     "prove_survivors",
     "run_block",
@@ -103,18 +104,41 @@ def _score(block: str, mutants: Iterable[Mutant]) -> Score:
 
 def prove_survivors(block: str, found: OfBlock) -> OfBlock:
     """Look for proofs again, such as after a change of how they are sought."""
+
+    def look(rtlil: str, site: Site, mutant: Mutant) -> Mutant:
+        proved = is_equivalent(block, rtlil, apply_to(rtlil, site))
+        return replace(mutant, verdict=Verdict.EQUIVALENT.value) if proved else mutant
+
+    return _survivors_again(block, found, look)
+
+
+def judge_survivors(block: str, found: OfBlock, prepare: Callable[[str, str], Subject]) -> OfBlock:
+    """Run the bench on survivors again, such as after it got new cases."""
+    subjects: list[Subject] = []
+
+    def look(rtlil: str, site: Site, mutant: Mutant) -> Mutant:
+        if not subjects:
+            subjects.append(prepare(block, rtlil))
+        return judge(subjects[0], site) or mutant
+
+    return _survivors_again(block, found, look)
+
+
+def _survivors_again(
+    block: str, found: OfBlock, look: Callable[[str, Site, Mutant], Mutant]
+) -> OfBlock:
+    """``found`` with what ``look`` makes of survivors; as it was where the RTL is another one."""
     rtlil = to_rtlil(resolve(block))
     if sha256(rtlil) != found.rtlil_sha256:
         return found
     sites = {(site.kind, site.where, site.change): site for site in sites_of(rtlil)}
-    mutants = []
-    for mutant in found.mutants:
-        if mutant.verdict == Verdict.SURVIVED.value:
-            site = sites[mutant.kind, mutant.where, mutant.change]
-            if is_equivalent(block, rtlil, apply_to(rtlil, site)):
-                mutant = replace(mutant, verdict=Verdict.EQUIVALENT.value)
-        mutants.append(mutant)
-    return replace(found, mutants=tuple(mutants))
+    mutants = tuple(
+        look(rtlil, sites[mutant.kind, mutant.where, mutant.change], mutant)
+        if mutant.verdict == Verdict.SURVIVED.value
+        else mutant
+        for mutant in found.mutants
+    )
+    return replace(found, mutants=mutants)
 
 
 def run_block(

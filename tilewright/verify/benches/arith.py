@@ -32,7 +32,12 @@ from tilewright.golden.params.arith import (
 )
 from tilewright.golden.vectors import corners, operands
 from tilewright.verify.bench import PortColumns, StreamBench
-from tilewright.verify.stimuli.floats import around_midpoints, edge_values, shortened
+from tilewright.verify.stimuli.floats import (
+    around_midpoints,
+    edge_values,
+    shortened,
+    small_patterns,
+)
 from tilewright.verify.stimuli.integers import random_columns, random_masks
 
 
@@ -143,18 +148,19 @@ class FloatMulBench(StreamBench[FloatMulParams]):
 
 
 class FloatAddBench(StreamBench[FloatAddParams]):
-    """Bench of the adder: corner pairs, close exponents, cancellation, ties."""
+    """Bench of the adder: corner pairs, close exponents, both small, cancellation, ties."""
 
     def stimulus(self, params: FloatAddParams, rng: Generator, cases: int) -> PortColumns:
         count = cases * params.lanes
         fmts = (params.a, params.b)
-        plain = operands(fmts, rng, count - count // 3)
-        short = [
-            shortened(f, x, rng) for f, x in zip(fmts, operands(fmts, rng, count // 3), strict=True)
-        ]
+        part = count // 4
+        plain = operands(fmts, rng, count - 2 * part)
+        short = [shortened(f, x, rng) for f, x in zip(fmts, operands(fmts, rng, part), strict=True)]
+        # A small operand beside one of usual size is lost, and so is what is wrong with it.
+        small = [small_patterns(f, rng, part) for f in fmts]
         a, b = (
-            np.concatenate(pair).reshape(cases, params.lanes)
-            for pair in zip(plain, short, strict=True)
+            np.concatenate(parts).reshape(cases, params.lanes)
+            for parts in zip(plain, short, small, strict=True)
         )
         return {"i": {"a": a, "b": b}}
 

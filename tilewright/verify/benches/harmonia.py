@@ -70,7 +70,7 @@ class HarmoniaOffsetBench(TimedBench[HarmoniaOffsetParams]):
 
 
 class Int8QuantiserBench(TimedBench[Int8QuantiserParams]):
-    """Bench of the int8 quantiser: corner groups among ordinary ones."""
+    """Bench of the int8 quantiser: corner groups and subnormal ones among ordinary ones."""
 
     def stimulus(self, params: Int8QuantiserParams, rng: Generator, cases: int) -> PortColumns:
         """Draw ``cases`` beats, rounded up to whole groups."""
@@ -79,6 +79,14 @@ class Int8QuantiserBench(TimedBench[Int8QuantiserParams]):
         groups = rng.permutation(pool)[: count * params.rows].reshape(
             count, params.rows, params.group
         )
+        # The largest value is normalised where it is subnormal. A one that has only zeros below
+        # asks most of the count of zeros above it.
+        place = (count, params.rows, 1)
+        top = (1 << rng.integers(0, FP16.mantissa_bits, place)) + rng.integers(0, 2, place)
+        below = rng.integers(0, top, groups.shape, endpoint=True)
+        signs = rng.integers(0, 2, groups.shape) << (FP16.bits - 1)
+        small = np.where(np.arange(params.group) == 0, top, below) | signs
+        groups = np.where(rng.random(place) < 0.25, small, groups).astype(groups.dtype)
         return {"i": {"values": groups.swapaxes(1, 2).reshape(-1, params.rows)}}
 
     def expected(self, params: Int8QuantiserParams, columns: PortColumns) -> PortColumns:

@@ -23,6 +23,14 @@ def edge_values(fmt: FloatFormat, rng: Generator, cases: int) -> NDArray[np.floa
     return sign * np.ldexp(1 + rng.random(cases), exponent)
 
 
+def small_patterns(fmt: FloatFormat, rng: Generator, cases: int) -> NDArray:
+    """Draw patterns about the lowest exponents, subnormals among them: any two are close."""
+    exponent = rng.integers(0, min(2 * fmt.mantissa_bits + 3, 1 << fmt.exponent_bits) - 1, cases)
+    fraction = rng.integers(0, 1 << fmt.mantissa_bits, cases)
+    sign = rng.integers(0, 2, cases) << (fmt.bits - 1)
+    return (sign | exponent << fmt.mantissa_bits | fraction).astype(bits_dtype(fmt))
+
+
 def around_midpoints(
     source: FloatFormat, result: FloatFormat, rng: Generator, cases: int
 ) -> NDArray:
