@@ -67,8 +67,8 @@ def test_rows_of_sizes():
 
 def test_the_noise_floor_in_words():
     text = floor_text()
-    assert "0.00% with none" in text and "0.52% with Anda 6/6/6/6" in text
-    assert text.endswith("(1024 tokens, weights as in the file).")
+    assert "0.00% with none" in text and "0.37% with Anda 6/6/6/6" in text
+    assert text.endswith("(4096 tokens, weights as in the file).")
 
 
 def answers(task, name, right, **changes):
