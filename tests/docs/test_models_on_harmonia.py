@@ -1,4 +1,4 @@
-"""Figures of the page about models on the hardware are those of the committed record."""
+"""Figures of the pages about models on the hardware are those of the committed records."""
 
 from pathlib import Path
 
@@ -32,3 +32,22 @@ def test_cycles():
     assert most == 0, "the page says that both are the same"
     assert "every row is the same number of cycles" in PAGE
     assert f"{rows['decode', 16]['run'] / 1e3:.0f} thousand for a token" in PAGE
+
+
+def test_the_same_on_anda():
+    """Agreement with the engine as it is, and cycles that are those predicted."""
+    record = load_measured(NAMES["anda"])
+    page = " ".join((Path(__file__).parents[2] / "docs" / "anda-system.md").read_text().split())
+    found = record["agreement"]
+    (tie,) = found["near_ties"]
+    assert f"of {found['tokens']} greedy tokens" in page and f"{found['equal']} are the" in page
+    assert found["equal"] + 1 == found["tokens"]
+    _, mine, other = tie["engine"]
+    assert f"({mine:.3f} and {other:.3f} by the engine" in page
+    values = found["perplexity"]
+    machine, engine = values["machine, 8 bits"], values["engine, 8 bits"]
+    assert f"is {machine:.3f} on the machine and {engine:.3f} by the engine" in page
+    assert f"{values['full precision']:.3f} in full precision" in page
+    assert f"That is {100 * abs(machine / engine - 1):.1f}% apart" in page
+    assert {row["context"] for row in record["cycles"]["rows"]} == {16, 64, 256, 1024}
+    assert all(row["predicted"] == row["run"] for row in record["cycles"]["rows"])

@@ -83,3 +83,13 @@ def test_the_machine_agrees_with_the_engine():
     assert found["equal"] + len(found["near_ties"]) == found["tokens"] == 64
     for tie in found["near_ties"]:
         assert 0 <= tie["engine"][1] - tie["engine"][2] < 0.25
+
+
+def test_the_page_has_both_accelerators(tmp_path):
+    written(tmp_path, RECORD)
+    other = NAMES["anda"]
+    (tmp_path / f"{other}.json").write_text(json.dumps(load_measured(other)))
+    found = page(tmp_path)
+    assert "The same model on Anda" in found.body
+    assert "tilewright llm smollm2-135m --block anda" in found.body
+    assert found.body.count("<svg") == 4 and not found.failures
