@@ -11,11 +11,19 @@ from tilewright.golden.params.machine_axi import MachineAxiPorts
 from tilewright.hw.soc.word_bus import WORD_BITS, WORD_BUS, WORD_BYTES
 from tilewright.hw.stream.queue import Queue
 
-__all__ = ["LEAST_LATENCY", "LineMemory"]
+__all__ = ["LEAST_LATENCY", "LineMemory", "require_sizes"]
 
 OKAY, SLVERR = 0, 2
 BYTE = 8
 LEAST_LATENCY = 2
+
+
+def require_sizes(lines: int, latency: int) -> None:
+    """Refuse what no memory can have."""
+    if lines < 2 or lines & (lines - 1):
+        raise ValueError(f"lines must be a power of two, not {lines!r}")
+    if latency < LEAST_LATENCY:
+        raise ValueError(f"latency must be at least {LEAST_LATENCY}, not {latency!r}")
 
 
 class LineMemory(wiring.Component):
@@ -30,10 +38,7 @@ class LineMemory(wiring.Component):
     """
 
     def __init__(self, params: MachineAxiPorts, lines: int, latency: int):
-        if lines < 2 or lines & (lines - 1):
-            raise ValueError(f"lines must be a power of two, not {lines!r}")
-        if latency < LEAST_LATENCY:
-            raise ValueError(f"latency must be at least {LEAST_LATENCY}, not {latency!r}")
+        require_sizes(lines, latency)
         self.params, self.latency = params, latency
         self.memory = Memory(shape=params.line_bits, depth=lines, init=[])
         masters = [wire for wire in params.wires if not wire.name.startswith("s_axi_")]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.examples import blocks, console_examples, run_examples
+from tests.support.riscv import processor_or_skip
 from tilewright import cli
 from tilewright.report.readme import DESIGNS, block_table, with_tables
 from tilewright.sim.claims import ClaimClass, papers
@@ -20,7 +21,7 @@ README = (ROOT / "README.md").read_text()
 # More than a few seconds; other tests do the same on their way.
 LONG = (
     "tilewright report",
-    *(f"tilewright simulate {machine}" for machine in ("anda", "deca", "harmonia")),
+    *(f"tilewright simulate {machine}" for machine in ("anda", "deca", "harmonia", "riscv")),
 )
 
 
@@ -45,6 +46,8 @@ def test_examples_of_the_readme(examples, tmp_path, monkeypatch, capsys):
     ],
 )
 def test_examples_of_the_help_texts(command, needs, tmp_path, monkeypatch):
+    if "riscv" in command:
+        processor_or_skip()
     monkeypatch.chdir(tmp_path)
     for line in filter(None, (needs, command)):
         assert cli.main(shlex.split(line)[1:]) == 0

@@ -8,6 +8,7 @@ import pytest
 from tests.support.benches import names_of, run_on_both, run_passing, simulate
 from tilewright.cli import main
 from tilewright.golden.anda_machine.prompt_attention import queries_in_banks
+from tilewright.golden.machine.moves import LATENCY
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.vector import VectorParams
 
@@ -79,7 +80,7 @@ def test_a_long_program_streams_from_memory(capsys, tmp_path):
     assert [result["streamed"] for _, result in found] == [False, True]
     resident, streamed = (result["counters"] for _, result in found)
     assert streamed["lines_written"] == resident["lines_written"] == 3
-    assert streamed["cycles"] > resident["cycles"] + 100  # the memory's latency, once
+    assert streamed["cycles"] > resident["cycles"] + LATENCY  # of the memory, once
 
 
 def test_a_program_that_goes_wrong(capsys, tmp_path):

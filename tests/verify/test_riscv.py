@@ -1,29 +1,19 @@
 """A RISC-V processor that has an accelerator compute a GEMM; whole runs in the long tests."""
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 
 from tests.support.benches import simulate
+from tests.support.riscv import cross_compiler_or_skip, processor_or_skip
 from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
-from tilewright.hw.soc.line_memory import LineMemory
+from tilewright.hw.soc.line_memory import require_sizes
 from tilewright.hw.soc.system import FIRMWARE_BYTES
 from tilewright.studies.measured import load_measured
 from tilewright.studies.riscv import firmware, gemm, system
 from tilewright.studies.riscv.record import BLOCKS, RECORD
 from tilewright.verify.machine.workload import gemm_of
 from tilewright.verify.simulators.find import MissingToolError
-
-PROCESSOR = "pythondata_cpu_picorv32"
-
-
-def cross_compiler_or_skip():
-    try:
-        return firmware.find_cross_compiler()
-    except MissingToolError as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -77,11 +67,11 @@ def test_what_is_missing_is_named(monkeypatch, capsys):
 
 
 def test_a_memory_is_a_power_of_two():
-    params = resolve("anda_axi:small")
+    require_sizes(32, 2)
     with pytest.raises(ValueError, match=r"^lines must be a power of two, not 24$"):
-        LineMemory(params, 24, 4)
+        require_sizes(24, 4)
     with pytest.raises(ValueError, match=r"^latency must be at least 2, not 1$"):
-        LineMemory(params, 32, 1)
+        require_sizes(32, 1)
 
 
 def test_the_record_says_what_ran():
@@ -104,9 +94,7 @@ def test_the_record_says_what_ran():
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_gemm_from_c(block, stream, capsys):
     """Memory, result and cycles are golden's, and those of the committed record."""
-    cross_compiler_or_skip()
-    if find_spec(PROCESSOR) is None:
-        pytest.skip("to get the processor: pip install 'tilewright[riscv]'")
+    processor_or_skip()
     record = load_measured(RECORD)
     words = record["command"].removesuffix(" --update-record").split()[2:]
     words += ["--block", block, *(["--stream"] if stream else [])]
@@ -122,9 +110,7 @@ def test_a_gemm_from_c(block, stream, capsys):
 @pytest.mark.full
 def test_a_wrong_memory_is_found(monkeypatch):
     """What the bench compares with is what golden leaves: one bit more is told."""
-    cross_compiler_or_skip()
-    if find_spec(PROCESSOR) is None:
-        pytest.skip("to get the processor: pip install 'tilewright[riscv]'")
+    processor_or_skip()
     true_task = gemm._task
 
     def changed(words, memory):
