@@ -62,7 +62,7 @@ class LlmResult:
     new_tokens: float  # of a sequence, on average
     latency_ms: float
     formula_ms: float | None  # of an accelerator: the bound beside ``latency_ms``, of one device
-    kind: str  # of an accelerator: ``latency_ms`` is that of "programs" or of a "formula"
+    kind: str  # ``latency_ms`` is "predicted"; of an accelerator that of "programs" or a "formula"
     tokens_per_second: float
     joules_per_token: float
     average_watts: float

@@ -14,7 +14,9 @@ class Step:
     kv_format: str
     seconds: float
     formula_seconds: float | None = None  # of an accelerator: the bound beside ``seconds``
-    kind: str = ""  # of an accelerator: ``seconds`` are those of "programs" or of a "formula"
+    # Of an accelerator ``seconds`` are those of "programs" or of a "formula"; of a server they are
+    # "predicted" by a model of its resources with fitted constants.
+    kind: str = "predicted"
     pass_batch: int | None = None  # sequences of a pass, where they take turns
     utilisation: dict[str, float]
     bound: str

@@ -105,7 +105,8 @@ def test_an_answer_says_where_it_comes_from(capsys):
         other = answer(SMOLLM2, system, settings=settings, context=16)
         assert other.kind == "formula" and other.latency_ms == other.formula_ms
         assert any(remark.startswith("formula only: ") for remark in other.remarks)
-    assert answer(SMOLLM2, "spr-hbm").kind == "" and answer(SMOLLM2, "spr-hbm").formula_ms is None
+    server = answer(SMOLLM2, "spr-hbm")
+    assert server.kind == "predicted" and server.formula_ms is None
     assert main(["llm", "smollm2-135m", "--system", "harmonia", "--context", "16", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kind"] == "programs"
 

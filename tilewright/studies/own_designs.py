@@ -7,7 +7,7 @@ along with it.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ class OwnDesigns:
         from tilewright.synth.technology import load_technology
 
         ours = compare_in(load_technology(TECHNOLOGY)).pes
-        return [*(vars(pe) for pe in ours if pe.name in PES), *self.pes]
+        return [*(asdict(pe) for pe in ours if pe.name in PES), *self.pes]
 
 
 def read_designs(names: Sequence[str]) -> OwnDesigns:
