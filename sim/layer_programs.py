@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import lcm
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,88 +71,62 @@ def streamed_gemm_time(
 
     ``length`` is Anda's mantissa, ``result`` that of what it leaves; by default the same.
     """
-    size = (product.rows, product.inner, product.outer)
-    left = length if result is None else result
+    sizes = (product.inner, product.outer, length, length if result is None else result)
     return fastest(
-        Dataflow, lambda flow, large: _product(params, *size, length, left, latency, flow, large)
+        Dataflow,
+        lambda flow, large: _product(params, product.rows, _Shape(*sizes, flow, large), latency),
     )
+
+
+class _Shape(NamedTuple):
+    """A product of any number of rows, and how its programs go through it."""
+
+    inner: int
+    outer: int
+    length: int  # Anda's mantissa
+    result: int  # that of what it leaves
+    flow: Dataflow
+    large_blocks: bool
+
+    def gemm(self, params: AnyParams, rows: int) -> AndaGemm | HarmoniaGemm:
+        """Return its programs."""
+        product = Gemm(
+            name="product", module="other", rows=rows, inner=self.inner, outer=self.outer
+        )
+        found = gemm_programs(
+            params, product, self.flow, self.length, large_blocks=self.large_blocks
+        )
+        return replace(found, result=self.result) if isinstance(found, AndaGemm) else found
 
 
 @lru_cache(maxsize=1 << 15)  # sweeps over prompts have thousands of sizes
-def _product(
-    params: AnyParams,
-    rows: int,
-    inner: int,
-    outer: int,
-    length: int,
-    result: int,
-    latency: int,
-    flow: Dataflow,
-    large_blocks: bool = False,
-) -> ProgramTime:
-    """Many blocks of tokens are so few that have the same rest, and the same two again and again.
+def _product(params: AnyParams, rows: int, shape: _Shape, latency: int) -> ProgramTime:
+    """A product of many blocks of tokens, from two of fewer blocks with the same rest.
 
     Whichever loop is outside, two blocks more take as long as the two before them.
     """
-    shape = (inner, outer, length, result)
-    two = 2 * params.rows * _block_tiles(params, *shape, flow, large_blocks)
+    two = 2 * params.rows * _block_tiles(params, shape)
     more = (rows - MANY * two // 2) // two
     if more < 2:
-        return _few_blocks(params, rows, *shape, latency, flow, large_blocks)
-    a, b = (
-        _product(params, count, *shape, latency, flow, large_blocks)
-        for count in (rows - more * two, rows - (more - 1) * two)
-    )
+        return _few_blocks(params, rows, shape, latency)
+    counts = (rows - more * two, rows - (more - 1) * two)
+    a, b = (_product(params, count, shape, latency) for count in counts)
     return extrapolated(a, b, more - 1)
 
 
-def _gemm(
-    params: AnyParams,
-    rows: int,
-    inner: int,
-    outer: int,
-    length: int,
-    result: int,
-    flow: Dataflow,
-    large_blocks: bool,
-) -> AndaGemm | HarmoniaGemm:
-    product = Gemm(name="product", module="other", rows=rows, inner=inner, outer=outer)
-    found = gemm_programs(params, product, flow, length, large_blocks=large_blocks)
-    return replace(found, result=result) if isinstance(found, AndaGemm) else found
-
-
 @lru_cache(maxsize=256)
-def _block_tiles(
-    params: AnyParams,
-    inner: int,
-    outer: int,
-    length: int,
-    result: int,
-    flow: Dataflow,
-    large_blocks: bool,
-) -> int:
+def _block_tiles(params: AnyParams, shape: _Shape) -> int:
     """Token tiles of a block where there are more tokens than one of them has."""
     tiles = blocks = 1
     while blocks < 2 * MANY:
         tiles *= 4
-        shape = (inner, outer, length, result, flow, large_blocks)
-        found = _gemm(params, tiles * params.rows, *shape).blocks
+        found = shape.gemm(params, tiles * params.rows).blocks
         blocks = len(found)
     return found[0]
 
 
-def _few_blocks(
-    params: AnyParams,
-    rows: int,
-    inner: int,
-    outer: int,
-    length: int,
-    result: int,
-    latency: int,
-    flow: Dataflow,
-    large_blocks: bool,
-) -> ProgramTime:
-    whole = _gemm(params, rows, inner, outer, length, result, flow, large_blocks)
+def _few_blocks(params: AnyParams, rows: int, shape: _Shape, latency: int) -> ProgramTime:
+    whole = shape.gemm(params, rows)
     tokens_first = _tokens_outside(whole)
     outside = _iterations(whole, tokens_first)
     if outside > ENOUGH:

@@ -27,6 +27,7 @@ from tilewright.sim.kept_times import kept
 from tilewright.sim.layer_programs import (
     _few_blocks,
     _product,
+    _Shape,
     anda_decode_attention,
     anda_glue,
     decode_attention_time,
@@ -145,7 +146,7 @@ def test_few_blocks_tell_how_long_a_product_takes(spec, shape):
     for flow, large in kinds:
         gemm = gemm_programs(params, product, flow, 6, large_blocks=large)
         whole.append(program_time(params, gemm.program(), 30))
-    found = [_product(params, rows, inner, outer, 6, 6, 30, *kind) for kind in kinds]
+    found = [_product(params, rows, _Shape(inner, outer, 6, 6, *kind), 30) for kind in kinds]
     assert found == whole
     fastest = streamed_gemm_time(params, product, latency=30, length=6)
     least = min(time.cycles for time in whole)
@@ -256,8 +257,8 @@ def test_short_prompts_of_anda_tell_how_long_long_ones_take(sharing, channels, t
 def test_products_of_many_blocks_are_known_from_two(params, size):
     for flow, large in itertools.product(Dataflow, (False, True)):
         rows = 9000 // params.rows * params.rows
-        shape = (*size, 8, 0, 30, flow, large)
-        assert _product(params, rows, *shape) == _few_blocks(params, rows, *shape)
+        shape = _Shape(*size, 8, 0, flow, large)
+        assert _product(params, rows, shape, 30) == _few_blocks(params, rows, shape, 30)
 
 
 @pytest.mark.parametrize(("sharing", "channels"), [(1, 80), (4, 64)])
