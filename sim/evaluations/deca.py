@@ -1,5 +1,7 @@
 """Figures of the DECA paper: the Xeon, its Roof-Surface and a DECA beside every core."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from statistics import fmean, geometric_mean
 
 from tilewright.golden.params.deca import TILE_BYTES, DecaParams
@@ -30,6 +32,7 @@ TABLE6_CONTEXT = 128 + 128 // 2  # 128 tokens of input, and half of the 128 of o
 TABLE6_MODELS = ("llama-2-70b", "opt-66b")
 # One of the fully connected layers of the paper's Section 7: about 250 million weights.
 LAYER_INNER, LAYER_OUTER = 8192, 30720
+_PREFETCHING = [DecaParams()]  # of which the last one prefetches
 
 
 def _layer(system: str, engine: str, scheme: str, rows: int) -> GemmTime:
@@ -100,17 +103,20 @@ def utilisation(engine: str, scheme: str, resource: str) -> float:
     return 100 * tiles * busy / (time.seconds * HBM.clock)
 
 
-def rate_of_prefetching(params: DecaParams, prefetch: Prefetch, degree: int = 0) -> float:
-    """10^12 multiply-adds a second of MXFP4 with 4 rows, on a DECA of any parameters."""
-    return _prefetching(prefetch, degree, params)[0]
+@contextmanager
+def one_command_a_loader() -> Iterator[None]:
+    """Inside the ``with`` statement each loader of a DECA has one tile on its way, not three."""
+    _PREFETCHING.append(DecaParams(port_commands=1))
+    try:
+        yield
+    finally:
+        _PREFETCHING.pop()
 
 
-def _prefetching(
-    prefetch: Prefetch, degree: int, params: DecaParams | None = None
-) -> tuple[float, float]:
+def _prefetching(prefetch: Prefetch, degree: int) -> tuple[float, float]:
     """Rate of MXFP4 with 4 rows, and share of lines that missed the L2."""
     found = tile_rate(
-        params or DecaParams(),
+        _PREFETCHING[-1],
         resolve_weight_scheme("mxfp4"),
         bytes_per_cycle=HBM.bytes_per_cycle(HBM.cores),
         matrix_cycles=MATRIX_CYCLES,

@@ -16,7 +16,10 @@ from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.inputs import measured
 from tilewright.sim.records import area_um2, energy_fj, netlist_rate
 
-__all__ = ["UNITS", "pe_area", "pe_fj", "pe_rate", "pe_unit", "registers_outside"]
+__all__ = [
+    *("DISCRETE", "UNITS", "pe_area", "pe_fj", "pe_rate", "pe_unit"),
+    *("discrete_rounding", "registers_outside"),
+]
 
 ANDA_GROUP = 64
 LANES = 4  # multiply-adds a cycle of a bit-parallel PE
@@ -32,7 +35,9 @@ UNITS = {  # name in the claims -> units of the records, operands inside and out
     "figna-m8": (f"pe_figna{INSIDE}__mantissa_bits_8", "pe_figna__mantissa_bits_8"),
     "figna-c": (f"pe_figna_c{INSIDE}", "pe_figna_c"),
 }
+DISCRETE = "pe_fp_fp__form_discrete"  # an fp16 PE that rounds after every operation
 _OUTSIDE: list[bool] = []
+_DISCRETE: list[bool] = []
 
 
 @contextmanager
@@ -45,8 +50,24 @@ def registers_outside() -> Iterator[None]:
         _OUTSIDE.pop()
 
 
+@contextmanager
+def discrete_rounding() -> Iterator[None]:
+    """Inside the ``with`` statement the fp16 baseline rounds after every operation.
+
+    Operand registers are outside every PE then: of such a baseline there is no other record.
+    """
+    _DISCRETE.append(True)
+    try:
+        with registers_outside():
+            yield
+    finally:
+        _DISCRETE.pop()
+
+
 def pe_unit(name: str) -> str:
     """Return the unit of the records that stands for a PE: ``fp-fp``, ``anda-m6``."""
+    if name == "fp-fp" and _DISCRETE:
+        return DISCRETE
     family = name.partition("-")[0] if name.startswith(("anda", "harmonia")) else name
     return UNITS[family][bool(_OUTSIDE)]
 

@@ -17,7 +17,6 @@ from tilewright.sim.records import (
     area_um2,
     deca_power_mw,
     deca_rate,
-    energy_fj,
     read_record,
 )
 from tilewright.sim.scheme import resolve_weight_scheme
@@ -25,7 +24,6 @@ from tilewright.sim.xeon import SYSTEMS, deca_cycles, tile_cost
 
 __all__ = ["REASONS"]
 
-DISCRETE = "pe_fp_fp__form_discrete"  # an fp16 PE that rounds after every operation
 FLOAT_SUM = "pe_fp_int__group_sum_float"  # an FP-INT PE with an fp32 accumulator for a group
 REASONS: dict[str, Callable[[Claim], bool]] = {}
 
@@ -62,16 +60,16 @@ def agrees_with_registers_outside(claim: Claim) -> bool:
 @_reason
 def between_roundings(claim: Claim) -> bool:
     """Against an fp16 PE that rounds after every operation ours would be on the other side."""
-    with elements.registers_outside():  # of such a PE there is no other record
-        discrete = _ours(claim) * area_um2(DISCRETE) / elements.pe_area("fp-fp")
+    with elements.discrete_rounding():
+        discrete = _ours(claim)
     return min(discrete, _ours(claim)) <= claim.number <= max(discrete, _ours(claim))
 
 
 @_reason
 def holds_for_discrete_rounding_and_registers_outside(claim: Claim) -> bool:
     """Below 60% of an fp16 PE that rounds after every operation, operands outside."""
-    with elements.registers_outside():
-        return bool(elements.pe_area("anda-m8") / area_um2(DISCRETE) < claim.number)
+    with elements.discrete_rounding():
+        return bool(elements.pe_area("anda-m8") / elements.pe_area("fp-fp") < claim.number)
 
 
 @_reason
@@ -101,11 +99,8 @@ def activations_alone_save_as_much(claim: Claim) -> bool:
 @_reason
 def discrete_fp16_energy_gives_it(claim: Claim) -> bool:
     """With the energy of an fp16 PE that rounds after every operation it is within tolerance."""
-    arguments = claim.arguments
-    with elements.registers_outside():
-        ratio = elements.pe_fj("fp-fp") / energy_fj(DISCRETE)
-        ours = 100 * (anda.pe_energy(arguments["model"], arguments["saving"]) * ratio - 1)
-    return abs(ours - claim.number) <= (claim.tolerance or 0)
+    with elements.discrete_rounding():
+        return abs(_ours(claim) - claim.number) <= (claim.tolerance or 0)
 
 
 @_reason
@@ -165,7 +160,8 @@ def between_two_tiles_and_six(claim: Claim) -> bool:
 
     Each loader has one tile on its way then, or three.
     """
-    one = deca.rate_of_prefetching(DecaParams(port_commands=1), "none")
+    with deca.one_command_a_loader():
+        one = _ours(claim)
     return one < claim.number < _ours(claim)
 
 

@@ -10,7 +10,8 @@ import pytest
 from tilewright.cli.model_tables import residual_table, sensitivity_table
 from tilewright.sim import scoreboard
 from tilewright.sim.calibration import TABLE, changed, constant, table
-from tilewright.sim.claims import CLAIMS, ClaimClass, Compare, papers
+from tilewright.sim.choices import CHOICES, ceiling
+from tilewright.sim.claims import CLAIMS, ClaimClass, Compare, find_claim, papers
 from tilewright.sim.claims.classes import COUNTED
 from tilewright.sim.classes import Summary, headline, summary
 from tilewright.sim.evaluations import CLASSES, EVALUATIONS
@@ -214,6 +215,26 @@ def test_what_is_off_is_listed_with_its_computation(results):
     assert miss.computed.startswith("Buffers and tables of a DECA, each beside the paper's")
     assert by_name["deca.bord.commit_slots"].computed == ""
     assert sum(causes(found).values()) == len(found) and causes(found)[""] <= 3
+
+
+def test_the_bound_over_all_choices_is_below_the_aim(results):
+    bound = ceiling(r for rows in results.values() for r in rows)
+    assert bound.reached_by["anda.energy.llama13b.compute"] == tuple(CHOICES)[:2]
+    assert bound.reached_by["deca.table5.deca15.misses"] == tuple(CHOICES)[2:]
+    assert "anda.sys.area_eff.1p0" not in bound.reached_by
+    assert bound.within < bound.most == bound.within + len(bound.reached_by)
+    assert bound.most < 0.8 * bound.evaluated
+    assert f"{bound.most} of {bound.evaluated}" in bound.sentence
+
+
+def test_a_choice_changes_figures_and_ends_with_its_statement():
+    names = ("anda.energy.llama13b.compute", "deca.table5.deca15.misses")
+    claims = [find_claim(name) for name in names]
+    before = [scoreboard.answer(claim) for claim in claims]
+    for choice in CHOICES.values():
+        with choice():
+            assert [scoreboard.answer(claim) for claim in claims] != before
+        assert [scoreboard.answer(claim) for claim in claims] == before
 
 
 def test_a_trend_is_a_measurement_where_measurements_decide_it(results):

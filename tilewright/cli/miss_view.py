@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from tilewright.base.console import print_csv, print_json, print_table
 from tilewright.cli.claim_tables import Table, shown_value
+from tilewright.sim.choices import ceiling
 from tilewright.sim.classes import Summary, headline
 from tilewright.sim.misses import Miss, misses
 from tilewright.sim.scoreboard import evaluate
@@ -37,4 +38,4 @@ def show_misses(args: argparse.Namespace) -> None:
         print_csv(*miss_table(found))
     else:
         print_table(*miss_table(found))
-        print(f"\n{headline(Summary.of(results))}.")
+        print(f"\n{headline(Summary.of(results))}. {ceiling(results).sentence}.")

@@ -1,6 +1,7 @@
 """The page of what is off: one table a paper, made from the claims as they are evaluated now."""
 
 from tilewright.report.reference.declarations import markdown_table
+from tilewright.sim.choices import Ceiling, ceiling
 from tilewright.sim.classes import Summary, headline
 from tilewright.sim.misses import Miss, causes, misses
 from tilewright.sim.scoreboard import evaluate
@@ -19,8 +20,10 @@ def miss_lists() -> str:
     every = [r for rows in results.values() for r in rows]
     counts = causes(misses(every)).items()
     rows_of_causes = [(str(count), text or UNKNOWN) for text, count in counts]
+    bound = ceiling(every)
     parts = [
-        f"{headline(Summary.of(every))}.",
+        f"{headline(Summary.of(every))}. {bound.sentence}.",
+        f"## What other choices would change\n\n{_choices(bound)}",
         f"## Causes\n\n{markdown_table(('claims', 'what is computed'), rows_of_causes)}",
     ]
     for paper, rows in results.items():
@@ -28,6 +31,11 @@ def miss_lists() -> str:
         if found:
             parts.append(f"## {TITLES[paper]}\n\n{markdown_table(HEADER, map(_row, found))}")
     return "\n\n".join(parts)
+
+
+def _choices(bound: Ceiling) -> str:
+    rows = [(f"`{claim}`", "; ".join(names)) for claim, names in bound.reached_by.items()]
+    return markdown_table(("off", "within tolerance with"), rows)
 
 
 def _row(miss: Miss) -> tuple[str, ...]:
