@@ -155,6 +155,19 @@ def stores_take_more_than_twice(claim: Claim) -> bool:
 
 
 @_reason
+def no_instruction_count_fits_all(claim: Claim) -> bool:
+    """The largest share of slots over the smallest, which no count of instructions changes.
+
+    Ours is more than the printed one: the kernels that wait for memory use fewer slots.
+    """
+    smallest, largest = deca.commit_slots()
+    match claim.value:
+        case [int() | float() as low, int() | float() as high]:
+            return largest / smallest > high / low
+    raise ValueError(f"{claim.id}: the value is not a range")
+
+
+@_reason
 def between_two_tiles_and_six(claim: Claim) -> bool:
     """The printed rate lies between ours with one command a loader and with the three of our RTL.
 

@@ -8,6 +8,7 @@ import pytest
 from tests.support.claims import claim
 from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
+from tilewright.sim.evaluations.elements import pe_ratio, registers_outside
 from tilewright.studies.pe.compare import compare_in
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, is_fresh_energy, load_energy
 from tilewright.studies.pe.workload import KINDS, STREAMS, per_bit, words_of, workload
@@ -186,6 +187,15 @@ def test_command_prints_pes_and_claims(capsys):
     assert set(data["survival"]) == {"claims", "area_efficiency", "energy_efficiency"}
     first = data["comparisons"][0]["pes"][0]
     assert first["name"] == "FP-FP" and first["area_x"] == first["energy_efficiency_x"] == 1
+
+
+def test_ratios_are_those_of_the_scoreboard_with_operands_outside():
+    """One rule: both take the same baselines, so that the same figure has one value."""
+    rows = {row.name: row for row in compare_in(ASAP7).pes}
+    with registers_outside():
+        for quantity in ("area", "power", "area_efficiency", "energy_efficiency"):
+            shown = getattr(rows["Anda m8"], f"{quantity}_x")
+            assert shown == pytest.approx(pe_ratio(quantity, "anda-m8", "fp-fp"), rel=1e-3)
 
 
 def test_command_draws(tmp_path):

@@ -28,7 +28,7 @@ OURS = ("anda", "harmonia", "fp-fp")  # accelerators beside the user's
 SCHEMES = ("bf16", "bf8", "mxfp4")  # of servers beside a format
 SERVER = "spr-hbm"
 TECHNOLOGY = "asap7"
-PES = ("FP-FP", "FP-FP fused", "FIGNA", "Anda m7", "Harmonia m8w4")  # beside the user's
+PES = ("FP-FP", "FP-FP discrete", "FIGNA", "Anda m7", "Harmonia m8w4")  # beside the user's
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from tilewright.golden.llm.sites import PLAIN
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim import accelerator as acc
 from tilewright.sim.anda import FP16_INT4_BITS, MODULES, module_shares
+from tilewright.sim.evaluations.elements import pe_fj, pe_unit
 from tilewright.sim.records import energy_fj
 from tilewright.sim.workload import linear
 from tilewright.studies.accuracy.subject import Identity, Subject
@@ -20,9 +21,7 @@ __all__ = [
 ]
 
 PREFILL = 2048  # tokens, as in the paper's comparison
-# Machines of equal peak throughput -> unit of the energy records that stands for their PEs.
-PES = {"fp-fp": "pe_fp_fp__form_discrete", "figna": "pe_figna"}
-ANDA_PE = "anda_apu__buffered_false"
+MACHINES = ("fp-fp", "figna")  # of Anda's peak throughput, their PEs by the scoreboard's one rule
 
 Watch = Callable[[Trial], None]
 
@@ -211,15 +210,15 @@ def compare_machines(
     gemms = linear(shape, tokens)
     by_module = dict(zip(MODULES, lengths, strict=True))
     shares = module_shares(shape)
-    pe = sum(shares[name] * energy_fj(ANDA_PE, by_module[name]) for name in MODULES)
+    pe = sum(shares[name] * energy_fj(pe_unit("anda"), by_module[name]) for name in MODULES)
     anda = acc.anda(by_module)
     compute = acc.energy(anda, acc.run(anda, gemms))["compute"] / pe
     rows: list[MachineResult] = []
-    for machine in (*map(acc.baseline, PES), anda):
+    for machine in (*map(acc.baseline, MACHINES), anda):
         times = acc.run(machine, gemms)
         joules = acc.energy(machine, times)
         if machine is not anda:
-            joules["compute"] = compute * energy_fj(PES[machine.name])
+            joules["compute"] = compute * pe_fj(machine.name)
         cycles = sum(time.cycles for time in times)
         millijoules = 1e3 * sum(joules.values())
         memory_bytes = sum(time.memory_bits for time in times) / 8

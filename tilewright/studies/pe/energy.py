@@ -47,8 +47,8 @@ CLOCK_MHZ = 285  # of every system in Anda's comparison: sim/claims/anda.toml
 
 # What the comparison shows, in its order; the first is what all others are normalised to.
 PES = {
-    "FP-FP": "pe_fp_fp:discrete",
-    "FP-FP fused": "pe_fp_fp",
+    "FP-FP": "pe_fp_fp",
+    "FP-FP discrete": "pe_fp_fp:discrete",
     "FP-INT": "pe_fp_int",
     "iFPU": "pe_ifpu",
     "FIGNA": "pe_figna",
