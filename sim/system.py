@@ -264,6 +264,7 @@ def parse_settings(text: str) -> dict[str, str]:
             bool(name and equals and value),
             f"settings are FIELD=VALUE,..., such as cores=86,clock=2.0GHz, not {part[:40]!r}",
         )
+        require(name.isprintable(), f"{name[:40]!r} is no name of a field")
         require(name not in found, f"{name} is set twice")
         found[name] = value
     return found

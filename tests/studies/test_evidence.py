@@ -137,6 +137,19 @@ def test_later_outcomes_replace_earlier_ones():
         evidence.merged(summary, [replace(RUN, changed=True)])
 
 
+def test_a_run_outside_git_is_of_the_commit_whose_sources_it_had(tmp_path):
+    root = checkout(tmp_path)
+    key = evidence.sources_key("tests/test_a.py", root)
+    run = replace(RUN, commit="", sources={"tests/test_a.py": key})
+    with pytest.raises(ValueError, match="--commit names it"):
+        evidence.merged(Summary({}), [run])
+    assert evidence.of_commit(run, "f" * 16, root).commit == "f" * 16
+    with pytest.raises(ValueError, match="other sources than those of this checkout"):
+        evidence.of_commit(replace(run, sources={"tests/test_a.py": "old"}), "f" * 16, root)
+    with pytest.raises(ValueError, match="says itself"):
+        evidence.of_commit(RUN, "f" * 16, root)
+
+
 def test_command_adds_and_shows(tmp_path, capsys, monkeypatch):
     root = checkout(tmp_path)
     monkeypatch.setattr(command, "ROOT", root)

@@ -16,9 +16,12 @@ from tilewright.studies.mutations import (
 from tilewright.studies.mutations.campaign import (
     Campaign,
     OfBlock,
+    Tried,
     judge_survivors,
+    merged,
     run_block,
 )
+from tilewright.studies.mutations.in_time import InTime, OutOfTime
 from tilewright.studies.mutations.judging import Subject, is_equivalent, judge
 from tilewright.synth.emit import to_rtlil, verilog_from_rtlil
 from tilewright.synth.record import sha256
@@ -78,6 +81,55 @@ def test_a_campaign_goes_on_where_it_stopped(tmp_path):
     assert again == first and kept == []
     Campaign({BLOCK: first}).write(tmp_path / "record.json")
     assert load_campaign(tmp_path / "record.json").blocks == {BLOCK: first}
+
+
+def found(change, verdict=Verdict.FOUND):
+    return Mutant("bit stuck", "a", change, verdict.value, "")
+
+
+def test_places_are_done_with_in_any_order():
+    """A place that is not done with yet is tried again by the next campaign."""
+    tried = Tried(OfBlock("", 3, (found("early"),)))
+    tried.add(5, found("late"))
+    tried.add(3, found("next"))
+    assert (tried.now.drawn, [m.change for m in tried.now.mutants]) == (
+        4,
+        ["early", "next", "late"],
+    )
+    tried.add(4, None)
+    assert (tried.now.drawn, len(tried.now.mutants)) == (6, 3)
+
+
+def test_a_stopped_campaign_tries_the_place_that_is_missing():
+    names = [(site.kind, site.where, site.change) for site in sample(RTLIL, 3, BLOCK)]
+    beyond = tuple(Mutant(*name, "found", "") for name in names[1:])
+    before = OfBlock(sha256(RTLIL), 0, beyond)
+    after = run_block(BLOCK, 3, before, lambda block, text: subject(), lambda found: None)
+    assert (after.mutants[2].kind, after.mutants[2].where, after.mutants[2].change) == names[0]
+
+
+def test_two_at_a_time_are_the_same_mutants():
+    def prepare(block, text):
+        return subject()
+
+    one = run_block(BLOCK, 2, None, prepare, lambda found: None)
+    with InTime(2, None) as pool:
+        assert run_block(BLOCK, 2, None, prepare, lambda found: None, pool) == one
+
+
+def test_nothing_begins_after_its_time():
+    with InTime(1, -1.0) as pool, pytest.raises(OutOfTime):
+        pool.submit(print, "late").result()
+
+
+def test_parts_of_a_campaign_are_put_together():
+    here = Campaign({"a": OfBlock("1", 2, (found("x"), found("y")))})
+    there = Campaign({"a": OfBlock("1", 3, (found("y"), found("z"))), "b": OfBlock("2", 1, ())})
+    whole = merged(here, [there])
+    assert list(whole.blocks) == ["a", "b"] and whole.blocks["a"].drawn == 3
+    assert [mutant.change for mutant in whole.blocks["a"].mutants] == ["x", "y", "z"]
+    later = merged(here, [Campaign({"a": OfBlock("9", 1, (found("z"),))})])
+    assert [mutant.change for mutant in later.blocks["a"].mutants] == ["z"]
 
 
 def test_survivors_meet_a_better_bench_again():

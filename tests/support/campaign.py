@@ -75,7 +75,8 @@ class Recorder:
     """Keeps the outcome of every test and writes them after each: a run that is cut short leaves
     what it had.
 
-    Commit and sources are those of the start: what changes later was not tested.
+    Commit and sources are those of the start: what changes later was not tested. A tree without
+    Git has no commit; `tilewright evidence --add FILE --commit NAME` gives it one.
     """
 
     def __init__(self, path: Path, shard: str, root: Path):

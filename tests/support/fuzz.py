@@ -92,7 +92,7 @@ def edited(content: bytes, edits: list[Edit], other: bytes = b"") -> bytes:
 
 
 def attempt(target: Target, content: bytes) -> str | Finding | None:
-    """Parse it: None where it is read, its refusal with numbers left out, or what went wrong."""
+    """Parse it: None where it is read, its refusal without numbers, or what went wrong."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -101,7 +101,7 @@ def attempt(target: Target, content: bytes) -> str | Finding | None:
         text = str(error)
         if not text or "\n" in text:
             return Finding(content, f"{type(error).__name__} is not one line: {text!r}")
-        return re.sub(r"'[^']*'|\"[^\"]*\"|[^a-zA-Z ]", "", text)[:60]
+        return re.sub(r"\S*/|'[^']*'|\"[^\"]*\"|[^a-zA-Z ]", "", text)[:60]
     except Exception as error:
         return Finding(content, f"{type(error).__name__}: {error}")
     return None

@@ -21,6 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="take over outcomes that `nox -s full -- --shard K/N` left in out/evidence",
     )
+    parser.add_argument(
+        "--commit", help="of outcomes of a tree without Git: this commit, checked out here, was run"
+    )
     parser.add_argument("--stale", action="store_true", help="only what must be run again")
     parser.add_argument("--csv", action="store_true", help="comma-separated values, for programs")
 
@@ -33,9 +36,14 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("--csv and --json exclude each other")
     if not (ROOT / "tests").is_dir():
         raise CommandError("evidence is kept in a checkout of the project, beside its tests")
+    if args.commit and not args.add:
+        raise CommandError("--commit is of outcomes that --add takes over")
     summary = evidence.read_summary(ROOT / FILE)
     if args.add:
-        summary = evidence.merged(summary, (evidence.read_run(Path(name)) for name in args.add))
+        runs = [evidence.read_run(Path(name)) for name in args.add]
+        if args.commit:
+            runs = [evidence.of_commit(run, args.commit, ROOT) for run in runs]
+        summary = evidence.merged(summary, runs)
         summary.write(ROOT / FILE)
     found = evidence.standings(summary, ROOT)
     if args.stale:

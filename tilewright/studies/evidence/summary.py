@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,17 @@ from tilewright.base.files import write_atomic
 from tilewright.studies.evidence.outcomes import Run
 from tilewright.studies.evidence.sources import sources_key
 
-__all__ = ["FILE", "Entry", "Standing", "Summary", "merged", "read_summary", "standings", "table"]
+__all__ = [
+    "FILE",
+    "Entry",
+    "Standing",
+    "Summary",
+    "merged",
+    "of_commit",
+    "read_summary",
+    "standings",
+    "table",
+]
 
 FILE = "docs/evidence.json"
 
@@ -64,6 +74,19 @@ class Standing:
         return asdict(self)
 
 
+def of_commit(run: Run, commit: str, root: Path) -> Run:
+    """Return a run of a tree without Git as one of ``commit``, which ``root`` is a checkout of.
+
+    Refused where a source that a test reached is not what the checkout has.
+    """
+    if run.commit:
+        raise ValueError(f"shard {run.shard or 'of all'} says itself that it ran {run.commit}")
+    for file, key in run.sources.items():
+        if key != sources_key(file, root):
+            raise ValueError(f"{file} ran with other sources than those of this checkout")
+    return replace(run, commit=commit)
+
+
 def merged(summary: Summary, runs: Iterable[Run]) -> Summary:
     """Return the summary with the outcomes of more runs; a later one replaces an earlier one.
 
@@ -76,6 +99,8 @@ def merged(summary: Summary, runs: Iterable[Run]) -> Summary:
                 f"shard {run.shard or 'of all'} ran on changes that are not part of {run.commit}:"
                 " commit them and run it again"
             )
+        if not run.commit:
+            raise ValueError(f"shard {run.shard or 'of all'} ran outside Git: --commit names it")
         for name, case in run.tests.items():
             tests[name] = Entry(
                 outcome=case.outcome,

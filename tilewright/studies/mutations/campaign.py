@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from tilewright.base.files import write_atomic
@@ -20,6 +23,7 @@ __all__ = [
     "Score",
     "judge_survivors",
     "load_campaign",
+    "merged",
     "prove_survivors",
     "run_block",
     "scores",
@@ -28,6 +32,7 @@ __all__ = [
 RECORD = Path(__file__).parents[1] / "records" / "mutations.json"
 MOST_DRAWN = 2000  # places tried for the mutants of a block
 COMMAND = "python -m tilewright.cli.mutation_campaign"
+_ELABORATION = Lock()  # one block at a time: Amaranth keeps what it makes in globals
 
 
 @dataclass(frozen=True)
@@ -128,12 +133,13 @@ def _survivors_again(
     block: str, found: OfBlock, look: Callable[[str, Site, Mutant], Mutant]
 ) -> OfBlock:
     """``found`` with what ``look`` makes of survivors; as it was where the RTL is another one."""
-    rtlil = to_rtlil(resolve(block))
+    with _ELABORATION:
+        rtlil = to_rtlil(resolve(block))
     if sha256(rtlil) != found.rtlil_sha256:
         return found
-    sites = {(site.kind, site.where, site.change): site for site in sites_of(rtlil)}
+    sites = {_identity(site): site for site in sites_of(rtlil)}
     mutants = tuple(
-        look(rtlil, sites[mutant.kind, mutant.where, mutant.change], mutant)
+        look(rtlil, sites[_identity(mutant)], mutant)
         if mutant.verdict == Verdict.SURVIVED.value
         else mutant
         for mutant in found.mutants
@@ -147,19 +153,74 @@ def run_block(
     before: OfBlock | None,
     prepare: Callable[[str, str], Subject],
     keep: Callable[[OfBlock], None],
+    pool: Executor | None = None,
+    *,
+    prove: bool = True,
 ) -> OfBlock:
     """Judge ``count`` mutants of ``block``, going on from ``before`` where the RTL is the same.
 
-    ``prepare`` measures the block without an error; ``keep`` is called after every mutant.
+    ``prepare`` measures the block without an error; ``keep`` is called after every place that was
+    tried. ``pool`` says how many are judged at a time: one, where there is none. Which places are
+    tried does not depend on that.
     """
-    rtlil = to_rtlil(resolve(block))
+    with _ELABORATION:
+        rtlil = to_rtlil(resolve(block))
     key = sha256(rtlil)
     found = before if before and before.rtlil_sha256 == key else OfBlock(key, 0, ())
-    sites = iter(sample(rtlil, found.drawn + MOST_DRAWN, block)[found.drawn :])
-    subject = prepare(block, rtlil) if len(found.mutants) < count else None
-    while subject and len(found.mutants) < count and (site := next(sites, None)):
-        mutant = judge(subject, site)
-        mutants = (*found.mutants, mutant) if mutant else found.mutants
-        found = OfBlock(key, found.drawn + 1, mutants)
-        keep(found)
-    return found
+    if len(found.mutants) >= count:
+        return found
+    drawn = sample(rtlil, found.drawn + MOST_DRAWN, block)
+    # Of a campaign that was stopped: places behind one that was not done with.
+    known = {_identity(mutant) for mutant in found.mutants}
+    ahead = iter([k for k in range(found.drawn, len(drawn)) if _identity(drawn[k]) not in known])
+    with ThreadPoolExecutor(1) as alone:
+        pool = pool or alone
+        subject = pool.submit(prepare, block, rtlil).result()
+        tried = Tried(found)
+        while places := list(islice(ahead, count - len(tried.now.mutants))):
+            work = {pool.submit(judge, subject, drawn[k], prove=prove): k for k in places}
+            for done in as_completed(work):
+                tried.add(work[done], done.result())
+                keep(tried.now)
+    return tried.now
+
+
+class Tried:
+    """The mutants of a block while places are tried in any order."""
+
+    def __init__(self, before: OfBlock):
+        self.before = before
+        self.places: dict[int, Mutant | None] = {}
+
+    def add(self, place: int, mutant: Mutant | None) -> None:
+        self.places[place] = mutant
+
+    @property
+    def now(self) -> OfBlock:
+        """Mutants in the order of the sample; places count up to the first that is not tried."""
+        drawn = self.before.drawn
+        while drawn in self.places:
+            drawn += 1
+        new = (mutant for _, mutant in sorted(self.places.items()) if mutant)
+        return replace(self.before, drawn=drawn, mutants=(*self.before.mutants, *new))
+
+
+def _identity(place: Site | Mutant) -> tuple[str, str, str]:
+    return place.kind, place.where, place.change
+
+
+def merged(campaign: Campaign, parts: Iterable[Campaign]) -> Campaign:
+    """Return the campaign with parts of it that ran apart: mutants of the same RTL join.
+
+    A part of other RTL replaces what is there, for it is the later one.
+    """
+    blocks = dict(campaign.blocks)
+    for part in parts:
+        for block, found in part.blocks.items():
+            before = blocks.get(block)
+            if before and before.rtlil_sha256 == found.rtlil_sha256:
+                new = {_identity(mutant): mutant for mutant in (*before.mutants, *found.mutants)}
+                drawn = max(before.drawn, found.drawn)
+                found = replace(found, drawn=drawn, mutants=tuple(new.values()))
+            blocks[block] = found
+    return Campaign(dict(sorted(blocks.items())))

@@ -54,12 +54,12 @@ class Subject:
     verilog: str  # of it
     simulator: str
     cases: tuple[int, ...]  # tried in turn: most errors show in the few cases of the first
-    limit: float  # seconds of one simulation
+    limit: float  # seconds of a simulation of the first number of cases; others in proportion
     stalls: tuple[float, ...] = DEFAULT_STALLS
 
 
-def judge(subject: Subject, site: Site) -> Mutant | None:
-    """Run the bench on the mutant; look for a proof where nothing is found.
+def judge(subject: Subject, site: Site, *, prove: bool = True) -> Mutant | None:
+    """Run the bench on the mutant; look for a proof where nothing is found, if ``prove``.
 
     None where the change is in logic that nothing uses, so that the Verilog is the same.
     """
@@ -72,7 +72,8 @@ def judge(subject: Subject, site: Site) -> Mutant | None:
     if verilog == subject.verilog:
         return None
     verdict, finding = _bench(subject, verilog)
-    if verdict is Verdict.SURVIVED and is_equivalent(subject.block, subject.rtlil, text):
+    alive = verdict is Verdict.SURVIVED
+    if alive and prove and is_equivalent(subject.block, subject.rtlil, text):
         verdict = Verdict.EQUIVALENT
     return Mutant(site.kind, site.where, site.change, verdict.value, finding)
 
@@ -87,7 +88,7 @@ def _bench(subject: Subject, verilog: str) -> tuple[Verdict, str]:
                 cocotb_tests(params),
                 simulator=subject.simulator,
                 job=Job(subject.block, cases, stalls=subject.stalls).as_dict(),
-                limit=subject.limit,
+                limit=subject.limit * cases / subject.cases[0],
             )
             if not result.passed:
                 return Verdict.FOUND, _line(result.failure)
