@@ -66,6 +66,14 @@ def full(session: nox.Session) -> None:
     session.run(*PYTEST, "--outcomes", outcomes, *session.posargs)
 
 
+@nox.session(python="3.12")  # which tells of each line once
+def lines(session: nox.Session) -> None:
+    """The ordinary tests, and a record of how many lines of functions they run."""
+    with_simulators(session)
+    record = "tilewright/studies/records/lines.json"
+    session.run(*PYTEST, "-m", "not full", "--lines", record, *session.posargs)
+
+
 @nox.session
 def torch(session: nox.Session) -> None:
     """What needs PyTorch, which the other sessions do not install."""

@@ -27,6 +27,7 @@ from tilewright.report.reference.declarations import TABLES
 from tilewright.report.reference.evidence import (
     evidence_table,
     fuzzing_table,
+    lines_table,
     mutation_table,
     survivor_table,
 )
@@ -124,6 +125,7 @@ GENERATED = {
     "placed": placed_records_table,
     "riscv": riscv_table,
     "fuzzing": fuzzing_table,
+    "lines": lines_table,
     "mutations": mutation_table,
     "survivors": survivor_table,
 }

@@ -4,6 +4,7 @@ from tilewright.report.html import Markup, code, join, note, paragraph, section,
 from tilewright.report.page import Context, Page
 from tilewright.report.reference.evidence import (
     Table,
+    lines_that_ran,
     long_tests,
     planted_errors,
     survivors,
@@ -16,7 +17,7 @@ POSITION = 65
 
 def build(context: Context) -> Page:
     tests, errors, alive, inputs = long_tests(), planted_errors(), survivors(), tried_inputs()
-    total = errors[1][-1]
+    total, lines = errors[1][-1], lines_that_ran()
     body = join(
         [
             section(
@@ -50,6 +51,17 @@ def build(context: Context) -> Page:
                 _shown(inputs),
                 note("Source:", code("python -m tests.support.fuzz_campaign")),
             ),
+            section(
+                "Lines that tests run",
+                paragraph(
+                    "Lines of functions that the ordinary tests reach, counted in the tests' own"
+                    " processes: benches inside simulators, and commands started as programs, are"
+                    " not seen. A line that ran is not a line that was checked; planted errors"
+                    " say what is."
+                ),
+                _shown(lines),
+                note("Source:", code("nox -s lines")),
+            ),
         ]
     )
     return Page(
@@ -60,7 +72,7 @@ def build(context: Context) -> Page:
             name: [dict(zip(header, row, strict=True)) for row in rows]
             for name, (header, rows) in (
                 *(("long_tests", tests), ("planted_errors", errors)),
-                *(("survivors", alive), ("damaged_inputs", inputs)),
+                *(("survivors", alive), ("damaged_inputs", inputs), ("lines", lines)),
             )
         },
     )

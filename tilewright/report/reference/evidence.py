@@ -1,4 +1,4 @@
-"""Tables of evidence: long tests, planted errors, damaged inputs; for the site and the report."""
+"""Tables of evidence, for the site and the report."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,13 +7,14 @@ import tilewright
 from tilewright.report.reference.declarations import markdown_table
 from tilewright.studies.evidence import read_summary, standings, table
 from tilewright.studies.evidence.fuzzing import load_fuzzing
+from tilewright.studies.evidence.lines import Ran, load_lines
 from tilewright.studies.evidence.summary import FILE
 from tilewright.studies.mutations import Score, Verdict, load_campaign, scores
 from tilewright.studies.mutations.survivors import reason_of
 
 __all__ = [
-    *("evidence_table", "fuzzing_table", "long_tests", "mutation_table", "planted_errors"),
-    *("survivor_table", "survivors", "tried_inputs"),
+    *("evidence_table", "fuzzing_table", "lines_that_ran", "lines_table", "long_tests"),
+    *("mutation_table", "planted_errors", "survivor_table", "survivors", "tried_inputs"),
 ]
 
 ROOT = Path(tilewright.__file__).parents[1]
@@ -64,6 +65,15 @@ def tried_inputs() -> Table:
     ]
 
 
+def lines_that_ran() -> Table:
+    """One line a package, and one for all."""
+    header = ("Package", "Files", "Lines of functions", "Ran", "Share")
+    found = load_lines()
+    sums = (sum(getattr(f, name) for f in found) for name in ("files", "lines", "ran"))
+    whole = [Ran("all", *sums)] if found else []
+    return header, [(f.package, f.files, f.lines, f.ran, f"{f.share:.1%}") for f in found + whole]
+
+
 def _markdown(found: Table) -> str:
     header, rows = found
     return markdown_table([word.lower() for word in header], rows) if rows else "None is recorded."
@@ -87,3 +97,8 @@ def survivor_table() -> str:
 def fuzzing_table() -> str:
     """Damaged inputs for the site."""
     return _markdown(tried_inputs())
+
+
+def lines_table() -> str:
+    """Lines that tests run, for the site."""
+    return _markdown(lines_that_ran())
