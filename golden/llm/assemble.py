@@ -110,6 +110,7 @@ def assemble(
     *,
     tied: bool,
     tokenizer: Tokenizer | None,
+    start: int | None = None,
     rope_factors: Floats | None = None,
     position_offset: int = 0,
     lazy: bool = False,
@@ -192,4 +193,5 @@ def assemble(
         head=head,
         rope_factors=rope_factors,
         tokenizer=tokenizer,
+        start=start,
     )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.golden.llm.assemble import Names, Tensors, assemble
 from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.start import start_of_folder
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
 from tilewright.golden.params.llm import LlmShape
 from tilewright.golden.tensorfile import TensorFile, TensorFileError
@@ -76,6 +77,7 @@ def _model(
             Tensors(path, readers),
             tied=bool(content.get("tie_word_embeddings", False)),
             tokenizer=_tokenizer(path),
+            start=start_of_folder(path).before_text,
             rope_factors=rope_factors,
             lazy=lazy,
         )
@@ -86,6 +88,7 @@ def _model(
             Tensors(path, readers),
             tied=bool(content.get("tie_word_embeddings", True)),
             tokenizer=_tokenizer(path),
+            start=start_of_folder(path).before_text,
             position_offset=OPT_POSITION_OFFSET,
             lazy=lazy,
         )

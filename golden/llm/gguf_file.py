@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from tilewright.golden.llm.assemble import GEMMA_PERIOD, Names, Reader, Tensors, assemble
 from tilewright.golden.llm.model import Model, ModelError
+from tilewright.golden.llm.start import Start, start_of_gguf
 from tilewright.golden.llm.tokenizer import BytePairs, Pieces, Tokenizer
 from tilewright.golden.params.llm import LlmShape
 
 MAGIC = b"GGUF"
+_USER_DEFINED = 4  # the kind of a token that no merge makes
 _ROWS = 2048  # of a tensor that are dequantised at a time
 ROPE_FACTORS = "rope_freqs.weight"
 ARCHITECTURES = {"llama": "llama", "qwen2": "qwen2", "gemma3": "gemma3_text"}  # to model_type
@@ -63,9 +65,19 @@ def read_gguf(path: str | Path, *, lazy: bool = False) -> Model:
         Tensors(path, readers),
         tied=True,
         tokenizer=_tokenizer(path, fields),
+        start=start_of_gguf(fields).before_text,
         rope_factors=rope_factors,
         lazy=lazy,
     )
+
+
+def gguf_tokenizer(path: Path) -> tuple[Tokenizer | None, Start]:
+    """The tokenizer of a file, None if it is of no kind known here, and what begins a sequence."""
+    fields, _ = _open(path)
+    try:
+        return _tokenizer(path, fields), start_of_gguf(fields)
+    except ModelError:
+        return None, start_of_gguf(fields)
 
 
 def _open(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -195,5 +207,8 @@ def _tokenizer(path: Path, fields: dict[str, Any]) -> Tokenizer | None:
             raise ModelError(f"{path}: {error}") from None
     if kind == "llama":
         scores = dict(zip(tokens, entry("scores"), strict=True))
-        return Pieces(tokens, scores, space_first=bool(entry("add_space_prefix", True)))
+        kinds = entry("token_type", ())
+        whole = [number for number, each in enumerate(kinds) if each == _USER_DEFINED]
+        first = bool(entry("add_space_prefix", True))
+        return Pieces(tokens, scores, space_first=first, whole=whole)
     raise ModelError(f"{path}: tokenizer {kind!r} is not supported; gpt2 and llama are")

@@ -94,6 +94,7 @@ class Model:
     head: NDArray[np.float32]  # (vocab_size, hidden_size)
     rope_factors: NDArray[np.float32] | None = None  # (head_dim / 2,): divide the frequencies
     tokenizer: Tokenizer | None = field(default=None, repr=False)
+    start: int | None = None  # the token that its tokenizer puts before every text, if any
 
     def with_linears(self, layer: int, **linears: Linear) -> "Model":
         """This model with some projections of one layer replaced: ``with_linears(3, query=w)``."""

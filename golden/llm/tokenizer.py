@@ -3,7 +3,8 @@
 Two kinds. ``BytePairs`` (GPT-2 and what follows it): text is split into words by a pattern; the
 UTF-8 bytes of a word, each written as one printable character, are merged pair by pair in the order
 of the merges. ``Pieces`` (SentencePiece): all of the text, a mark for a space, is merged in the
-order of the pieces' scores; characters without a piece become tokens for their bytes.
+order of the pieces' scores; characters without a piece become tokens for their bytes. Pieces that
+the vocabulary's author has set, such as several spaces of Gemma, are found before any merge.
 
 Names of control tokens in a text are text, and no token is put before it.
 """
@@ -107,24 +108,60 @@ class BytePairs(Tokenizer):
 
 
 class Pieces(Tokenizer):
-    """``scores`` of the pieces that may arise by a merge; the highest is merged first."""
+    """``scores`` of the pieces that may arise by a merge; the highest is merged first.
 
-    def __init__(self, tokens: Sequence[str], scores: Mapping[str, float], *, space_first: bool):
+    ``whole`` are tokens that a text's characters become before that, at each place the longest;
+    a file spells them with spaces, or with the mark for them.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        scores: Mapping[str, float],
+        *,
+        space_first: bool,
+        whole: Sequence[int] = (),
+    ):
         super().__init__(tokens)
         self.scores = scores
         self.space_first = space_first  # a space is put before the text
+        self.whole = tuple(whole)
+        self._whole = {self.tokens[k].replace(" ", SPACE): k for k in self.whole}
+        lengths: dict[str, set[int]] = {}  # by the first character
+        for text in filter(None, self._whole):
+            lengths.setdefault(text[0], set()).add(len(text))
+        self._lengths = {letter: sorted(some, reverse=True) for letter, some in lengths.items()}
 
     def encode(self, text: str) -> NDArray[np.int64]:
         marked = text.replace(" ", SPACE)
         if self.space_first and marked:
             marked = SPACE + marked
         ids: list[int] = []
-        for piece in self._merged(marked):
+        end = 0  # of what is encoded
+        for first, text in self._found(marked):
+            ids += [*self._encoded(marked[end:first]), self._whole[text]]
+            end = first + len(text)
+        return np.array([*ids, *self._encoded(marked[end:])], np.int64)
+
+    def _found(self, text: str) -> Iterator[tuple[int, str]]:
+        """Where tokens stand that no merge makes."""
+        place = 0
+        while self._lengths and place < len(text):
+            sizes = self._lengths.get(text[place], ())
+            some = (text[place : place + size] for size in sizes)
+            piece = next((piece for piece in some if piece in self._whole), "")
+            if piece:
+                yield place, piece
+            place += max(len(piece), 1)
+
+    def _encoded(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for piece in self._merged(text):
             if piece in self.numbers:
                 ids.append(self.numbers[piece])
             else:
                 ids += [self.numbers[f"<0x{byte:02X}>"] for byte in piece.encode()]
-        return np.array(ids, np.int64)
+        return ids
 
     def content(self, token: int) -> bytes:
         spelled = self.tokens[token]

@@ -23,6 +23,7 @@ def tokenizer_data(tokenizer: Tokenizer | None) -> dict[str, Any] | None:
                 "tokens": list(tokenizer.tokens),
                 "scores": dict(tokenizer.scores),
                 "space_first": tokenizer.space_first,
+                "whole": list(tokenizer.whole),
             }
     return None
 
@@ -34,4 +35,9 @@ def tokenizer_of(data: dict[str, Any] | None) -> Tokenizer | None:
     if data["kind"] == "byte pairs":
         merges = [(first, second) for first, second in data["merges"]]
         return BytePairs(data["tokens"], merges, data["splitting"])
-    return Pieces(data["tokens"], data["scores"], space_first=data["space_first"])
+    return Pieces(
+        data["tokens"],
+        data["scores"],
+        space_first=data["space_first"],
+        whole=data.get("whole", ()),  # none in what earlier versions compiled
+    )

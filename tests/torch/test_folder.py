@@ -197,10 +197,10 @@ def test_a_model_that_comes_layer_by_layer(folder, weights, monkeypatch):
     loaded = folder_subject._loaded
 
     def spread(*arguments):
-        model, tokenizer = loaded(*arguments)
+        model, encoding = loaded(*arguments)
         cpu_offload(model, torch.device("cpu"))
         assert all(parameter.is_meta for parameter in model.parameters())
-        return model, tokenizer
+        return model, encoding
 
     monkeypatch.setattr(folder_subject, "_loaded", spread)
     there = open_folder(str(folder), **options)

@@ -12,6 +12,7 @@ from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.model import ModelError
 from tilewright.golden.llm.tiny import tiny_model
 from tilewright.golden.llm.tokenizer import PATTERNS, BytePairs, Pieces, split
+from tilewright.golden.llm.tokenizer_file import tokenizer_data, tokenizer_of
 
 BYTES = [chr(k) for k in [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]]
 BYTES += [chr(0x100 + k) for k in range(68)]  # bytes that do not print; a space is \u0120
@@ -115,6 +116,28 @@ def test_pieces_merge_the_best_pair_first():
 
 def test_characters_without_a_piece_become_bytes():
     assert spelled(pieces(), "b\u20ac") == ["b", "<0xE2>", "<0x82>", "<0xAC>"]
+
+
+def test_tokens_that_no_merge_makes():
+    """The longest at each place, before any merge; what is between them is merged apart."""
+    tokens = [*PIECES, "  ", "   ", "\n\n", "bcb"]
+    whole = range(len(PIECES), len(tokens))
+    tokenizer = Pieces(tokens, SCORES, space_first=False, whole=whole)
+    found = {text: [tokens[k] for k in tokenizer.encode(text)] for text in ("a   ab  c", "abcb")}
+    assert found == {"a   ab  c": ["a", "   ", "ab", "  ", "c"], "abcb": ["a", "bcb"]}
+    assert tokenizer.decode(tokenizer.encode("a    b\n\n\n")) == "a    b\n\n\n"
+    assert len(tokenizer.encode("a    b")) == 4  # three spaces, and one that is left
+    again = tokenizer_of(json.loads(json.dumps(tokenizer_data(tokenizer))))
+    assert again.encode("a   ab  c").tolist() == tokenizer.encode("a   ab  c").tolist()
+
+
+def test_a_file_says_which_tokens_no_merge_makes(tmp_path):
+    def fields(writer):
+        spm_fields(writer)
+        writer.add_token_types([4 if piece == "aa" else 1 for piece in PIECES])
+
+    path = write_gguf(tmp_path / "m.gguf", tiny_model(), tokenizer=fields)
+    assert spelled(load_model(path).tokenizer, "aab") == ["\u2581", "aa", "b"]
 
 
 @given(st.text(alphabet=st.sampled_from("abc xyz\u20ac\n")))

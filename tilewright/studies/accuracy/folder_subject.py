@@ -20,11 +20,13 @@ from tilewright.base.errors import CommandError
 from tilewright.golden.llm.formats import BlockSites, HarmoniaFormat
 from tilewright.golden.llm.load import SMOLLM2
 from tilewright.golden.llm.sites import LINEAR_SITES, PLAIN, Format
+from tilewright.golden.llm.start import begun
 from tilewright.golden.llm.text import default_text, digest, read_text
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.families import shape_of
 from tilewright.sim.models import CONFIG, resolve_model
+from tilewright.studies.accuracy.encoding import Encoding, encoding_of
 from tilewright.studies.accuracy.harmonia import LEARNING_SEQUENCES, LEARNING_TOKENS
 from tilewright.studies.accuracy.packaged import PACKAGED, model_path
 from tilewright.studies.accuracy.subject import (
@@ -144,12 +146,13 @@ def open_folder(
     require(tokens >= window, f"{tokens} tokens are fewer than a window of {window}")
     if path.is_dir():
         resolve_model(str(path))  # refused before weights are read
-    model, tokenizer = _loaded(AutoModelForCausalLM, AutoTokenizer, path, device)
+    model, encoding = _loaded(AutoModelForCausalLM, AutoTokenizer, path, device)
     shape = _shape(path, model)
     if weights == "nearest":
         _round_weights(model)
     words = default_text() if text is None else read_text(text)
-    ids = np.array(tokenizer.encode(words, add_special_tokens=False), np.int64)
+    start = encoding.start.before_text
+    ids = begun(np.array(encoding.encode(words), np.int64), start, window)
     known = len(model.get_input_embeddings().weight)
     if ids.max(initial=0) >= known:
         raise CommandError(
@@ -178,6 +181,7 @@ def open_folder(
             window=window,
             calibration_tokens=first * window,
             validation_tokens=second * window,
+            start=start,
         ),
     )
 
@@ -240,7 +244,7 @@ def _model_of(subject: Subject) -> Any:
     return subject.calibration.model
 
 
-def _loaded(models: Any, tokenizers: Any, path: Path, device: str) -> tuple[Any, Any]:
+def _loaded(models: Any, tokenizers: Any, path: Path, device: str) -> tuple[Any, Encoding]:
     """Weights of a GGUF file become float32; those of a folder keep their dtype."""
     import torch
 
@@ -251,11 +255,11 @@ def _loaded(models: Any, tokenizers: Any, path: Path, device: str) -> tuple[Any,
         place["dtype"] = torch.float32
     try:
         model = models.from_pretrained(source, **options, **place)
-        tokenizer = tokenizers.from_pretrained(source, **options)
+        encoding = encoding_of(path, tokenizers)
     except (OSError, ValueError, KeyError, ImportError) as error:
         line = str(error).strip().splitlines()[0]
         raise CommandError(f"{path}: Transformers cannot read it: {line}") from None
-    return model.eval(), tokenizer
+    return model.eval(), encoding
 
 
 def _shape(path: Path, model: Any) -> LlmShape:

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tilewright.studies.accuracy.encoding import encoding_of
 from tilewright.torch.config import AndaConfig, Config, DecaConfig, HarmoniaConfig
 
 __all__ = [
@@ -42,7 +43,7 @@ class ModelText:
 
     model: Any
     encode: Callable[[str], list[int]]
-    start: int | None  # the token that a sequence begins with, if the model has one
+    start: int | None  # the token that begins a sequence, if the model has one
     digest: str  # sha256 of the file
     bytes: int
     parameters: int
@@ -56,14 +57,14 @@ def open_model(path: Path, *, threads: int | None = None, device: str = "cpu") -
     if threads is not None:
         torch.set_num_threads(threads)
     content = path.read_bytes()
-    tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
+    encoding = encoding_of(path, AutoTokenizer)
     model = AutoModelForCausalLM.from_pretrained(
         path.parent, gguf_file=path.name, dtype=torch.float32
     )
     return ModelText(
         model=model.eval().to(device),
-        encode=lambda text: tokenizer.encode(text, add_special_tokens=False),
-        start=tokenizer.bos_token_id,
+        encode=encoding.encode,
+        start=encoding.start.token,
         digest=sha256(content).hexdigest(),
         bytes=len(content),
         parameters=sum(p.numel() for p in model.parameters()),

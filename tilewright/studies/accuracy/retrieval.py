@@ -76,6 +76,8 @@ def make_quiz(
         encode("Every guest was given a number."),
         encode("\n\nHere are the numbers again."),
     )
+    if model.start is not None:  # once, before all, and not where prose had it before a window
+        head, filler = np.insert(head, 0, model.start), filler[filler != model.start]
     used = sum(len(piece) for piece, _ in (*early, *late)) + len(head) + len(tail)
     between = filler[: tokens - used]
     if used + len(between) < tokens:

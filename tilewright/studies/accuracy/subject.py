@@ -20,6 +20,7 @@ from tilewright.golden.llm.engine import Evaluation
 from tilewright.golden.llm.load import NAMES, load_model
 from tilewright.golden.llm.model import Model, ModelError
 from tilewright.golden.llm.sites import Format
+from tilewright.golden.llm.start import begun
 from tilewright.golden.llm.text import default_text, digest, read_text
 from tilewright.golden.llm.weights import quantised
 from tilewright.golden.params.block import require
@@ -56,6 +57,7 @@ class Identity:
     window: int  # tokens
     calibration_tokens: int
     validation_tokens: int
+    start: int | None = None  # the token that begins every window, if the model needs one
 
 
 @dataclass
@@ -64,7 +66,7 @@ class Subject:
 
     original: Model  # weights as in the file
     model: Model  # weights as asked for
-    tokens: NDArray[np.int64]
+    tokens: NDArray[np.int64]  # windows one after the other, each with its start
     window: int
     weights: str  # one of WEIGHTS
     calibration: Evaluation
@@ -130,7 +132,7 @@ def open_subject(
     original = _load(source)
     chosen = engine_for(original, engine)
     words = default_text() if text is None else read_text(text)
-    ids = _encoded(original, words)
+    ids = begun(_encoded(original, words), original.start, window)
     first, second = windows_of(len(ids), tokens, window)
     model = quantise(original, weights, ids)
     held = ids[first * window : (first + second) * window]
@@ -152,6 +154,7 @@ def open_subject(
             window=window,
             calibration_tokens=first * window,
             validation_tokens=second * window,
+            start=original.start,
         ),
     )
 

@@ -1,0 +1,117 @@
+"""The token that begins a sequence, by what a model's own files say of it.
+
+Some models, Gemma among them, were trained with such a token before every text and are several
+times less certain of a text without it. Files name the token and say whether the tokenizer puts it
+there; libraries that read them have disagreed on both, so this reads the files itself.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.golden.llm.model import ModelError
+from tilewright.golden.params.block import require
+
+__all__ = ["Start", "begun", "start_of_folder", "start_of_gguf"]
+
+_ADDED_UNLESS_DENIED = ("llama",)  # kinds of a GGUF tokenizer: SentencePiece
+_SPLITTING_WITH_START = ("llama-bpe",)  # of LLaMA 3, whose kind is that of GPT-2
+
+
+@dataclass(frozen=True)
+class Start:
+    """``token`` begins a sequence, if the model has one; ``added``: before every text."""
+
+    token: int | None = None
+    added: bool = False
+
+    @property
+    def before_text(self) -> int | None:
+        """The token that a text needs before it."""
+        return self.token if self.added else None
+
+
+def begun(ids: NDArray[np.int64], start: int | None, window: int) -> NDArray[np.int64]:
+    """Windows of ``window`` tokens one after the other, ``start`` the first token of each.
+
+    What fills no window is left out. Without a start these are the tokens as they are.
+    """
+    if start is None:
+        return ids
+    step = window - 1
+    count = len(ids) // step
+    require(count >= 1, f"the text has {len(ids)} tokens, fewer than a window of {window}")
+    pieces = ids[: count * step].reshape(count, step)
+    return np.insert(pieces, 0, start, axis=1).reshape(-1)
+
+
+def start_of_gguf(fields: Mapping[str, Any]) -> Start:
+    """By the fields of a GGUF file, with llama.cpp's defaults where they say nothing."""
+    token = fields.get("tokenizer.ggml.bos_token_id")
+    usual = (
+        fields.get("tokenizer.ggml.model") in _ADDED_UNLESS_DENIED
+        or fields.get("tokenizer.ggml.pre") in _SPLITTING_WITH_START
+    )
+    added = bool(fields.get("tokenizer.ggml.add_bos_token", usual))
+    return Start(None if token is None else int(token), added and token is not None)
+
+
+def start_of_folder(path: Path) -> Start:
+    """By the files of a Hugging Face folder.
+
+    ``add_bos_token`` of tokenizer_config.json decides where it is given, else the post-processor
+    of tokenizer.json does. The token is the post-processor's, or the one that tokenizer_config.json
+    names, or that of config.json, or that of generation_config.json.
+    """
+    tokenizer, settings = _object(path, "tokenizer.json"), _object(path, "tokenizer_config.json")
+    first = _first_of(tokenizer.get("post_processor"))
+    token = first if first is not None else _named(tokenizer, settings.get("bos_token"))
+    for name in ("config.json", "generation_config.json"):
+        if token is None:
+            given = _object(path, name).get("bos_token_id")
+            token = given if isinstance(given, int) else None
+    said = settings.get("add_bos_token")
+    added = said if isinstance(said, bool) else first is not None
+    return Start(token, added and token is not None)
+
+
+def _first_of(processor: Any) -> int | None:
+    """The token that a post-processor puts before a text."""
+    if not isinstance(processor, dict):
+        return None
+    if processor.get("type") == "Sequence":
+        found = (_first_of(part) for part in processor.get("processors", ()))
+        return next((token for token in found if token is not None), None)
+    if processor.get("type") == "TemplateProcessing":
+        match processor.get("single"):
+            case [{"SpecialToken": {"id": name}}, *_]:
+                return int(processor["special_tokens"][name]["ids"][0])
+    return None
+
+
+def _named(tokenizer: Mapping[str, Any], name: Any) -> int | None:
+    """The number of a token; its name may be the content of an object."""
+    if isinstance(name, dict):
+        name = name.get("content")
+    for token in tokenizer.get("added_tokens", ()):
+        if token.get("content") == name:
+            return int(token["id"])
+    vocabulary = tokenizer.get("model", {}).get("vocab")
+    return vocabulary.get(name) if isinstance(vocabulary, dict) else None
+
+
+def _object(path: Path, name: str) -> dict[str, Any]:
+    """What a JSON file has; nothing where it is missing."""
+    file = path / name
+    if not file.is_file():
+        return {}
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{path}: {name} is no JSON: {error}") from None
+    return content if isinstance(content, dict) else {}
