@@ -1,4 +1,4 @@
-"""The token that a model needs before a text is there, whatever the version of Transformers says."""
+"""A model that needs a token before a text gets it, whatever Transformers says of it."""
 
 import json
 from dataclasses import replace

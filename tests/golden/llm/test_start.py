@@ -98,7 +98,7 @@ def test_what_a_folder_says(tmp_path, files, wanted):
 
 def test_a_damaged_file_is_refused(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text("{")
-    with pytest.raises(ModelError, match="tokenizer_config.json is no JSON"):
+    with pytest.raises(ModelError, match=r"tokenizer_config\.json is no JSON"):
         start_of_folder(tmp_path)
 
 

@@ -1,9 +1,9 @@
 """How a model's text becomes tokens: by its own files, whatever version of Transformers reads them.
 
 Transformers 5.17 splits words of Gemma's GGUF file into more tokens than its tokenizer has for them
-("wor" and "ld"), which triples the perplexity, and no version heeds that the file asks for a token
-before every text. So files are read by ``golden.llm``, whose tokens are llama.cpp's; the tokenizer
-of a folder, which Transformers takes as it stands, is read by Transformers.
+(" world" into three), which triples the perplexity, and neither it nor 5.22 heeds that the
+file asks for a token before every text. So files are read by ``golden.llm``; the tokenizer of a
+folder, which Transformers takes as it stands, is read by Transformers.
 """
 
 from collections.abc import Callable
