@@ -41,6 +41,8 @@ from tilewright.golden.params.vector import Operation
 def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[Counter, int]:
     """Counters of a program that halted, by where the time goes."""
     matrix_waits = result_waits = 0
+    # A loop comes to the same instructions again; the trace keeps them, so that none is another.
+    known: dict[tuple[int, Formats], Task | None] = {}
 
     def task_of(x: Instruction, formats: Formats) -> Task | None:
         nonlocal matrix_waits, result_waits
@@ -48,7 +50,10 @@ def program_cycles(params: AndaParams, outcome: Outcome, latency: int) -> dict[C
             gemm = _gemm(params, x, formats)
             matrix_waits += gemm.matrix_waits
             result_waits += gemm.result_waits
-        return task(params, x, formats, latency)
+        key = id(x), formats
+        if key not in known:
+            known[key] = task(params, x, formats, latency)
+        return known[key]
 
     clock, work = schedule(params, outcome, latency, task_of)
     busy = busy_cycles(work)

@@ -15,6 +15,7 @@ from tilewright.golden.anda_machine.isa import Instruction, groups_of
 from tilewright.golden.anda_machine.layout import block_format, from_bytes
 from tilewright.golden.anda_model.lines import Lines
 from tilewright.golden.anda_model.plan import Plan
+from tilewright.golden.bfp import encode
 from tilewright.golden.harmonia_model.fast_vector import (
     FUNCTIONS,
     arithmetic,
@@ -52,6 +53,30 @@ class _Instruction(DecodedOnce, Instruction):
     KNOWN: ClassVar[dict[int, Any]] = {}
 
 
+class _Facts(NamedTuple):
+    """What a vector instruction is, found out once: loops come to it again."""
+
+    operation: Operation
+    of_scalars: bool  # one of few operations on scalar registers
+    rare: bool  # left to the executor
+    reduces: bool
+    takes_b: bool
+    by_table: bool
+
+    @classmethod
+    def of(cls, x: Instruction) -> "_Facts":
+        operation, scalars = Operation(x["operation"]), works_on_scalars(x)
+        simple = operation in _ARITHMETIC or operation in FUNCTIONS
+        return cls(
+            operation,
+            scalars and simple and x["a_kind"] == Kind.SCALAR,
+            scalars or x["a_kind"] != Kind.TENSOR or not (simple or operation.reduces),
+            operation.reduces,
+            operation.takes_b,
+            operation in FUNCTIONS,
+        )
+
+
 class _Unpacked(NamedTuple):
     """A part's weights (groups, group, outputs) and scales (groups, outputs)."""
 
@@ -70,17 +95,32 @@ class ModelMachine(CompiledMachine, Machine):
         self._coming: list[_Coming] = []
         self._weights: dict[tuple[int, int, int], _Unpacked] = {}
         self._judged: dict[tuple, Error] = {}
+        self._counted: dict[tuple[int, int], int] = {}  # lines of so many rows of a memory
 
     def _check(self, x: Instruction | None) -> Error:
         """What is right does not depend on a line, so most has been looked at before."""
         if x is None:
             return super()._check(x)
+        by, settings, known = x.__dict__.get("judged", (None, None, Error.NONE))
+        if by is self and settings == self.settings:  # a loop has come to it before
+            return known
         fields = x.fields
         key = (x.opcode, self.settings, *(fields[name] for name in fields if name != "line"))
         known = self._judged.get(key)
         if known is None:
             known = self._judged[key] = super()._check(x)
+        x.__dict__["judged"] = self, self.settings, known
         return known
+
+    def _lines(self, x: Instruction) -> slice | None:
+        if self.bad_lines:
+            return super()._lines(x)
+        key = x["memory"], x["rows"]
+        count = self._counted.get(key)
+        if count is None:
+            count = self._counted[key] = self.params.lines(Memory(x["memory"]), x["rows"])
+        end = x["line"] + count
+        return slice(x["line"], end) if end <= len(self.external) else None
 
     # Weights stay in external memory until somebody looks at their rows.
 
@@ -126,24 +166,40 @@ class ModelMachine(CompiledMachine, Machine):
             super()._gemm(x)
             return
         layout = anda.TensorLayout(
-            fmt=block_format(p, source), rows=p.rows, length=groups * p.group, lanes=p.rows
+            fmt=block_format(p, source), rows=1, length=groups * p.group, lanes=1
         )
-        blocks = anda.load(layout, taken, exponents)
+        blocks = anda.load(layout, taken[:, :1], exponents[:, :1])
         step = blocks.exponent[0].astype(np.int32) - FP16.bias - (source - 1)
         values = np.ldexp(blocks.mantissa[0].astype(np.float32), step[:, np.newaxis])
         values = np.where(blocks.sign[0], -values, values)
         factors, scales = self._unpacked(x, tiles, groups)
         sums = np.matmul(values[:, np.newaxis], factors)[:, 0]
         with np.errstate(all="ignore"):
-            terms = sums.astype(np.float16).astype(np.float32) * scales
-            total = np.zeros(terms.shape[1], np.float32)
-            for term in terms:
-                total += term
-            result = masked(total)
+            terms = sums.astype(np.float16).astype(np.float32)
+            terms *= scales
+            # Each addition rounds: numpy adds one after the other along the first axis.
+            result = masked(np.add.reduce(terms, axis=0, initial=np.float32(0)))
         self._write_result(
             x["destination"], np.broadcast_to(result, (p.rows, len(result))), self.settings.result
         )
         self._count(Counter.MATRIX_BUSY, tiles * groups * group_rows(source))
+
+    def _compress(self, x: Instruction) -> None:
+        """Of banks that hold the same values one is converted."""
+        p, mantissa, row = self.params, self.settings.result, x["destination"]
+        values = self._tensor(x["source"], x["elements"])
+        one = values[:1]
+        if not (values == one).all():
+            self._write_result(row, values, mantissa)
+            return
+        fmt = block_format(p, mantissa)
+        layout = anda.TensorLayout(fmt=fmt, rows=1, length=values.shape[1], lanes=1)
+        planes, exponents = anda.store(layout, encode(fmt, one, saturate=True))
+        end = row + len(planes)
+        self.activations[row:end] = planes
+        self.exponents[row : end : group_rows(mantissa)] = exponents
+        self.outcome.saturated |= bool(((one & 0x7FFF) > FP16.max_finite_bits).any())
+        self._count(Counter.GROUPS_COMPRESSED, p.rows * exponents.size)
 
     def _unpacked(self, x: Instruction, tiles: int, groups: int) -> _Unpacked:
         p = self.params
@@ -173,47 +229,43 @@ class ModelMachine(CompiledMachine, Machine):
     # Vector operations, on rows as the buffer has them: (words, banks, values of a word).
 
     def _vector(self, x: Instruction) -> None:
-        operation = Operation(x["operation"])
-        scalars = works_on_scalars(x)
-        known = operation in (*_ARITHMETIC, *FUNCTIONS) or (
-            operation in (Operation.SUM, Operation.DOT, Operation.LARGEST)
-        )
-        if scalars and known and x["a_kind"] == Kind.SCALAR and not operation.reduces:
-            self._scalar(x, operation)
+        facts: _Facts | None = x.__dict__.get("facts")
+        if facts is None:
+            facts = x.__dict__["facts"] = _Facts.of(x)
+        operation = facts.operation
+        if facts.of_scalars:
+            self._scalar(x, facts)
             return
-        if not known or scalars or x["a_kind"] != Kind.TENSOR:
+        if facts.rare:
             super()._vector(x)
             return
         elements = x["elements"]
         a = self._part(x["a"], elements)
-        b = self._second(x, elements) if operation.takes_b else a
+        b = self._second(x, elements) if facts.takes_b else a
         if operation is Operation.LARGEST:
             self.scalars[x["destination"]] = largest(a, elements)
-        elif operation.reduces:
+        elif facts.reduces:
             second = None if operation is Operation.SUM else np.broadcast_to(b, a.shape)
             self.scalars[x["destination"]] = reduced(a, second, elements, x["scale"])
         else:
-            with np.errstate(all="ignore"):
-                result = (
-                    table(operation)[a] if operation in FUNCTIONS else arithmetic(operation, a, b)
-                )
+            result = table(operation)[a] if facts.by_table else arithmetic(operation, a, b)
             tail = elements % self.params.vector.row_lanes
             if tail:
                 result[-1, :, tail:] = 0
             rows = groups_of(self.params, elements) * FP16_ROWS
-            written = self.activations[x["destination"] :][:rows]
-            written[len(result) :] = 0
-            written[: len(result)] = np.ascontiguousarray(result).view(written.dtype)[..., 0]
+            first, behind = x["destination"], x["destination"] + len(result)
+            words = np.ascontiguousarray(result).view(self.activations.dtype)[..., 0]
+            self.activations[first:behind] = words
+            self.activations[behind : first + rows] = 0
 
-    def _scalar(self, x: Instruction, operation: Operation) -> None:
+    def _scalar(self, x: Instruction, facts: _Facts) -> None:
         a = self.scalars[x["a"]]
-        with np.errstate(all="ignore"):
-            if operation in FUNCTIONS:
-                result = table(operation)[a]
-            else:
-                immediate = x["b_kind"] == Kind.IMMEDIATE
-                b = np.full(1, x["b"], np.uint16) if immediate else self.scalars[x["b"]]
-                result = arithmetic(operation, a, b)
+        if facts.by_table:
+            result = table(facts.operation)[a]
+        else:
+            immediate = x["b_kind"] == Kind.IMMEDIATE
+            b = np.full(1, x["b"], np.uint16) if immediate else self.scalars[x["b"]]
+            result = arithmetic(facts.operation, a, b)
         self.scalars[x["destination"]] = result
 
     def _part(self, row: int, elements: int) -> NDArray[np.uint16]:

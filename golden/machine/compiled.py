@@ -30,12 +30,17 @@ class CompiledMachine(BaseMachine):
 
     def run_stream(self, line: int) -> Outcome:
         each, code = self.params.line_instructions, self.external
+        fetched: dict[int, int] = {}  # loops come to instructions again
 
         def word(number: int) -> int | Error:
+            if number in fetched:
+                return fetched[number]
             place, within = line + number // each, number % each * WORD_BYTES
             if place >= len(code) or place in self.bad_lines:
                 return Error.BUS
-            return int.from_bytes(code[place, within : within + WORD_BYTES].tobytes(), "little")
+            octets = code[place, within : within + WORD_BYTES].tobytes()
+            fetched[number] = int.from_bytes(octets, "little")
+            return fetched[number]
 
         with np.errstate(over="ignore", invalid="ignore"):
             return self._run(word, streamed=True)
