@@ -8,6 +8,7 @@ the same state of all units as the one before it: three layers tell how long any
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from tilewright.golden.anda_machine.block import Mantissas
 from tilewright.golden.anda_model import lines as anda_lines
@@ -142,9 +143,14 @@ def anda_plan(
 ) -> anda_plans.Plan | None:
     """Return the plan of a model with 4-bit weights on Anda; None where it cannot be compiled."""
     mantissas = Mantissas(*(lengths[module] for module in ("qkv", "o", "u", "d")))
-    size = {"context": context, "weight_bits": 4, "head_bits": 4}
+    own: dict[str, Any] = {
+        "params": params,
+        "config": model,
+        "context": context,
+        "mantissas": mantissas,
+    }
     try:
-        return anda_plans.Plan(params=params, config=model, mantissas=mantissas, **size)
+        return anda_plans.Plan(**own, weight_bits=4, head_bits=4)
     except ValueError:
         return None
 

@@ -5,7 +5,7 @@ from tilewright.golden.anda_machine.isa import Instruction
 from tilewright.golden.anda_model.choice import HeadRows, choose, write_choice
 from tilewright.golden.anda_model.lines import Lines
 from tilewright.golden.anda_model.plan import Plan
-from tilewright.golden.anda_model.step import Writer
+from tilewright.golden.anda_model.token_step import Writer
 from tilewright.golden.params.anda_machine import Memory, Opcode
 
 __all__ = ["head_program"]

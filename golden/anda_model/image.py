@@ -1,6 +1,6 @@
 """The contents of a model's image: weights, norms and rotations as lines of external memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from tilewright.golden.params.anda_machine import Memory, Opcode
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.weights import Weights
 
-__all__ = ["constants", "enter_token", "logits_of"]
+__all__ = ["constants", "enter_tokens", "logits_of"]
 
 EMBEDDED = 4096  # words of the vocabulary that are written at a time
 
@@ -49,6 +49,8 @@ def constants(
     yield from _embeddings(plan, lines, model)
     yield "countdown", lines.countdown, _words(plan, encode(FP16, countdown(plan)))
     yield "rotations", lines.rotation(0), _rotations(plan, model)
+    for tile in range(lines.rotated_tiles):
+        yield f"rotations.{tile}", lines.tile_rotation(tile), _tile_rotations(plan, model, tile)
     yield "constants", lines.constants, Constants(plan.params).data()
 
 
@@ -109,22 +111,35 @@ def _words(plan: Plan, values: NDArray[np.uint16]) -> Bytes:
 
 def _rotations(plan: Plan, model: Model) -> Bytes:
     """For every token: cosines, and sines of the first and of the second halves of heads."""
+    pieces = []
+    for token in range(plan.context):
+        rows = np.concatenate([fp16_rows(plan.params, t) for t in _tables(plan, model, [token])])
+        pieces.append(to_bytes(plan.params, Memory.BROADCAST, rows[:, :1]))
+    return np.concatenate(pieces)
+
+
+def _tile_rotations(plan: Plan, model: Model, tile: int) -> Bytes:
+    """The same of a tile's tokens, each in its bank."""
+    first, rows = tile * plan.params.rows, plan.params.rows
+    tables = _tables(plan, model, range(first, first + rows))
+    words = np.concatenate([fp16_rows(plan.params, table) for table in tables])
+    return to_bytes(plan.params, Memory.ACTIVATIONS, words)
+
+
+def _tables(plan: Plan, model: Model, tokens: Sequence[int]) -> list[NDArray[np.uint16]]:
+    """fp16 patterns (tokens, channels) of cosines and of both kinds of sines."""
     c = plan.config
     frequency = c.rope_theta ** -(np.arange(0, c.head_dim, 2) / c.head_dim)
     if model.rope_factors is not None:
         frequency = frequency / model.rope_factors
     heads = plan.rotated // c.head_dim
-    pieces = []
-    for token in range(plan.context):
-        cosine, sine = np.cos(token * frequency), np.sin(token * frequency)
-        none = np.zeros_like(sine)
-        tables = [
-            encode(FP16, np.tile(np.concatenate(halves), heads))
-            for halves in ((cosine, cosine), (-sine, none), (none, sine))
-        ]
-        rows = np.concatenate([fp16_rows(plan.params, table[np.newaxis]) for table in tables])
-        pieces.append(to_bytes(plan.params, Memory.BROADCAST, rows[:, :1]))
-    return np.concatenate(pieces)
+    angle = np.asarray(tokens)[:, np.newaxis] * frequency
+    cosine, sine = np.cos(angle), np.sin(angle)
+    none = np.zeros_like(sine)
+    return [
+        encode(FP16, np.tile(np.concatenate(halves, axis=1), heads))
+        for halves in ((cosine, cosine), (-sine, none), (none, sine))
+    ]
 
 
 def _embeddings(plan: Plan, lines: Lines, model: Model) -> Iterator[tuple[str, int, Bytes]]:
@@ -139,17 +154,18 @@ def _embeddings(plan: Plan, lines: Lines, model: Model) -> Iterator[tuple[str, i
         yield name, lines.embedding(first), data.reshape(-1)
 
 
-def enter_token(plan: Plan, lines: Lines, memory: Bytes, program: int, token: int) -> None:
-    """Let a token enter the step whose program begins at the line ``program``.
+def enter_tokens(plan: Plan, lines: Lines, memory: Bytes, program: int, *tokens: int) -> None:
+    """Let tokens enter the step whose program begins at the line ``program``.
 
-    What a host does: it writes the line of the token's vector into the first instruction, a load.
+    What a host does: it writes the lines of the tokens' vectors into the first instructions, loads.
     """
-    start = program * plan.params.line_bytes
-    place = slice(start, start + WORD_BYTES)
-    load = decode(int.from_bytes(memory[place].tobytes(), "little"))
-    assert load is not None and load.opcode is Opcode.LOAD
-    changed = replace(load, fields=load.fields | {"line": lines.embedding(token)})
-    memory[place] = np.frombuffer(changed.encode().to_bytes(WORD_BYTES, "little"), np.uint8)
+    for number, token in enumerate(tokens):
+        start = program * plan.params.line_bytes + number * WORD_BYTES
+        place = slice(start, start + WORD_BYTES)
+        load = decode(int.from_bytes(memory[place].tobytes(), "little"))
+        assert load is not None and load.opcode is Opcode.LOAD
+        changed = replace(load, fields=load.fields | {"line": lines.embedding(token)})
+        memory[place] = np.frombuffer(changed.encode().to_bytes(WORD_BYTES, "little"), np.uint8)
 
 
 def logits_of(plan: Plan, lines: Lines, memory: Bytes) -> NDArray[np.float32]:

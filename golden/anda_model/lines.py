@@ -103,8 +103,21 @@ class Lines:
         return self.plan.tensor_rows(self.plan.rotated)
 
     @cached_property
-    def constants(self) -> int:
+    def _tile_rotations(self) -> int:
         return self.rotation(self.plan.context)
+
+    def tile_rotation(self, tile: int) -> int:
+        """The same of a tile of tokens, each in its bank; for steps of several tokens."""
+        return self._tile_rotations + tile * self._rows(3 * self._rotation_rows)
+
+    @property
+    def rotated_tiles(self) -> int:
+        """Tiles that have rotations of their own."""
+        return -(-self.plan.context // self.plan.params.rows) if self.plan.step_tokens > 1 else 0
+
+    @cached_property
+    def constants(self) -> int:
+        return self.tile_rotation(self.rotated_tiles)
 
     @cached_property
     def programs(self) -> int:
@@ -126,10 +139,16 @@ class Lines:
         return self.leaving + self._rows(self.plan.width_rows)
 
     @cached_property
-    def logits(self) -> int:
+    def queries(self) -> int:
+        """Queries of a tile of tokens, on their way to every bank."""
         c = self.plan.config
         queries = c.num_attention_heads // c.num_key_value_heads
         return self.scratch + queries * self._rows(self.plan.room.padded + 2)
+
+    @cached_property
+    def logits(self) -> int:
+        plan = self.plan
+        return self.queries + (self._rows(plan.words(plan.queries)) if plan.step_tokens > 1 else 0)
 
     @cached_property
     def logit_part(self) -> int:

@@ -161,27 +161,27 @@ class ModelMachine(CompiledMachine, Machine):
         )
         same = bool((taken == taken[:, :1]).all() and (exponents == exponents[:, :1]).all())
         # Sums of a group are exact in float32 up to this length.
-        if not same or p.group << (source + p.weight_bits - 1) > 1 << FP32.significand_bits:
+        if p.group << (source + p.weight_bits - 1) > 1 << FP32.significand_bits:
             self.settle()
             super()._gemm(x)
             return
+        banks = 1 if same else p.rows
         layout = anda.TensorLayout(
-            fmt=block_format(p, source), rows=1, length=groups * p.group, lanes=1
+            fmt=block_format(p, source), rows=banks, length=groups * p.group, lanes=banks
         )
-        blocks = anda.load(layout, taken[:, :1], exponents[:, :1])
-        step = blocks.exponent[0].astype(np.int32) - FP16.bias - (source - 1)
-        values = np.ldexp(blocks.mantissa[0].astype(np.float32), step[:, np.newaxis])
-        values = np.where(blocks.sign[0], -values, values)
+        blocks = anda.load(layout, taken[:, :banks], exponents[:, :banks])
+        step = blocks.exponent.astype(np.int32) - FP16.bias - (source - 1)
+        values = np.ldexp(blocks.mantissa.astype(np.float32), step[..., np.newaxis])
+        values = np.where(blocks.sign, -values, values)
         factors, scales = self._unpacked(x, tiles, groups)
-        sums = np.matmul(values[:, np.newaxis], factors)[:, 0]
+        sums = np.matmul(values.swapaxes(0, 1), factors)  # groups, banks, outputs
         with np.errstate(all="ignore"):
             terms = sums.astype(np.float16).astype(np.float32)
-            terms *= scales
+            terms *= scales[:, np.newaxis]
             # Each addition rounds: numpy adds one after the other along the first axis.
             result = masked(np.add.reduce(terms, axis=0, initial=np.float32(0)))
-        self._write_result(
-            x["destination"], np.broadcast_to(result, (p.rows, len(result))), self.settings.result
-        )
+        result = np.broadcast_to(result, (p.rows, result.shape[1]))
+        self._write_result(x["destination"], result, self.settings.result)
         self._count(Counter.MATRIX_BUSY, tiles * groups * group_rows(source))
 
     def _compress(self, x: Instruction) -> None:

@@ -1,15 +1,18 @@
 """Where a language model lies on the accelerator: rows of its buffers, and parts of its weights.
 
-A *step* passes one token through all decoder layers. All banks hold the same token, and all rows of
-the matrix unit compute it, so that every bank has the queries that attention wants there, and any
-bank can keep the token's key and value. All layers have the same form: index register 1 moves from
-one layer's weights to the next, index register 2 from one layer's cache to the next.
+A *step* passes one token through all decoder layers, or up to a token tile of a prompt's. Of one
+token all banks hold the same, and all rows of the matrix unit compute it, so that every bank has
+the queries that attention wants there, and any bank can keep the token's key and value. Tokens of a
+prompt lie in a bank each, as in a tile of the cache; their queries go to every bank through
+external memory. All layers have the same form: index register 1 moves from one layer's weights to
+the next, index register 2 from one layer's cache to the next, and index register 3 from one bank's
+queries to the next.
 
 Weights have 4 or 8 bits. The matrix unit multiplies 4-bit integers, so a weight of 8 bits is two of
 them, ``16 * high + low``, which meet the same activations one after the other within one sum.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tilewright.golden.anda_machine.attention_writer import Room
@@ -20,10 +23,10 @@ from tilewright.golden.params.anda_machine import FP16_ROWS, AndaParams, Memory,
 from tilewright.golden.params.block import require
 from tilewright.golden.params.llm import LlmShape
 
-__all__ = ["CACHE_INDEX", "LAYER_INDEX", "MATRICES", "Matrix", "Plan"]
+__all__ = ["BANK_INDEX", "CACHE_INDEX", "LAYER_INDEX", "MATRICES", "Matrix", "Plan"]
 
 MATRICES = ("qkv", "output", "gate", "up", "down")  # of a layer, in the order they are used
-LAYER_INDEX, CACHE_INDEX = 1, 2  # index registers
+LAYER_INDEX, CACHE_INDEX, BANK_INDEX = 1, 2, 3  # index registers
 MODULES = {"qkv": "qkv", "output": "o", "gate": "u", "up": "u", "down": "d"}
 MANTISSA = 8  # bits, unless others are asked for
 
@@ -77,6 +80,7 @@ class Plan:
     mantissas: Mantissas = field(
         default_factory=lambda: Mantissas(MANTISSA, MANTISSA, MANTISSA, MANTISSA)
     )
+    single_tokens: bool = False  # no step has several
 
     def __post_init__(self) -> None:
         p, c = self.params, self.config
@@ -112,8 +116,19 @@ class Plan:
             require(1 <= bits <= MAX_MANTISSA_BITS, f"a mantissa has 1..16 bits, not {bits}")
         self._require_room()
 
-    step_tokens = 1  # tokens of a step
     step_tiles = 1
+
+    @cached_property
+    def step_tokens(self) -> int:
+        """Tokens of a step: a tile, or one where the buffer has no room for a tile's queries."""
+        if self.single_tokens:
+            return 1
+        try:
+            self.prompt_room.part  # noqa: B018  (refuses a buffer without room)
+        except ValueError:
+            return 1
+        entering = self.params.rows * self.width_rows + 1 + self.params.rows + FP16_ROWS
+        return self.params.rows if entering <= 2 * self.region else 1
 
     # Sizes in rows of the activation buffer.
 
@@ -186,6 +201,34 @@ class Plan:
             first=self.rotated_row + self.tensor_rows(self.rotated),
             end=self.params.activation_rows,
         )
+
+    # Of a prompt's tokens.
+
+    @cached_property
+    def queries_row(self) -> int:
+        """Queries of all banks in every bank: word by word those of bank 0, 1, ...
+
+        Behind the results of heads, in place of projections, which are in external memory then.
+        """
+        return self.attended_row + self.tensor_rows(self.queries)
+
+    @property
+    def queries(self) -> int:
+        """Channels of all queries."""
+        return self.config.num_attention_heads * self.config.head_dim
+
+    @property
+    def query_rows(self) -> int:
+        return self.words(self.queries) * self.params.rows
+
+    @property
+    def one_row(self) -> int:
+        """What the heads of one token's queries give, in every bank."""
+        return self.queries_row + self.query_rows
+
+    @cached_property
+    def prompt_room(self) -> Room:
+        return replace(self.room, first=self.one_row + self.tensor_rows(self.queries))
 
     def _require_room(self) -> None:
         p = self.params

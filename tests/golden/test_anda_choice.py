@@ -18,7 +18,7 @@ from tilewright.golden.anda_model.choice import (
 )
 from tilewright.golden.anda_model.lines import Lines
 from tilewright.golden.anda_model.plan import Plan
-from tilewright.golden.anda_model.step import Writer
+from tilewright.golden.anda_model.token_step import Writer
 from tilewright.golden.bits import encode
 from tilewright.golden.llm.tiny import SHAPES
 from tilewright.golden.machine.stream import program_lines

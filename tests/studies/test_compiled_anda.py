@@ -27,7 +27,7 @@ def test_commands(compiled, capsys):
     result = json.loads(capsys.readouterr().out)
     assert shown.startswith(f"He{result['text']}\n")
     kinds = [p["kind"] for p in result["programs"]]
-    assert kinds == ["decode", "decode", "head", "decode", "head"]
+    assert kinds == ["prefill", "head", "decode", "head"]
     assert result["decode"]["bound"] == "gemm"
 
 
@@ -39,10 +39,27 @@ def test_manifest(compiled):
     assert "dots" in (compiled / "listing.txt").read_text()
 
 
-def test_a_token_on_rtl(compiled):
-    """Memory, counters and cycles of a step through both layers, and of the head, are golden's."""
-    session = Session(open_folder(compiled), "A", rtl=True)
-    assert session.generate(1) == Session(open_folder(compiled), "A").generate(1)
+def test_tokens_on_rtl(tmp_path):
+    """Memory, counters and cycles of a prompt, a decoded token and the head are golden's.
+
+    The loop over banks is within that over layers, as at the paper's size.
+    """
+    target = "anda:small,instructions=512"
+    compile_model("tiny-llama", tmp_path / "tiny", Options(target=target, context=8, weight_bits=4))
+    assert (tmp_path / "tiny" / "listing.txt").read_text().count("loop ") == 3
+    session = Session(open_folder(tmp_path / "tiny"), "AB", rtl=True)
+    assert session.generate(2) == Session(open_folder(tmp_path / "tiny"), "AB").generate(2)
+
+
+def test_single_tokens(compiled, tmp_path):
+    """The same text from an image without steps of several tokens."""
+    words = ["compile", "tiny-llama", "--target", "anda:small", "--context", "8", "--weights", "4"]
+    assert main([*words, "--single-tokens", "-o", str(tmp_path / "single")]) == 0
+    single = Session(open_folder(tmp_path / "single"), "AB").generate(3)
+    wanted = Session(open_folder(compiled), "AB").generate(3)
+    assert (single.tokens, single.text) == (wanted.tokens, wanted.text)
+    assert {run.kind for run in single.programs} == {"decode", "head"}
+    assert single.prefill.cycles > wanted.prefill.cycles
 
 
 def test_a_recipe(tmp_path, capsys):
@@ -71,6 +88,7 @@ def test_refusals(compiled, tmp_path, capsys):
     for words, message in (
         (["--target", "deca"], "compile runs on a block harmonia or anda, not deca"),
         (["--target", "harmonia", "--mantissas", "8,8,8,8"], "--mantissas are those of Anda's"),
+        (["--target", "harmonia", "--single-tokens"], "--single-tokens is an option of Anda"),
         (["--target", "anda:small", "--mantissas", "8,8"], "mantissas are four numbers such as"),
         (["--target", "anda:small", "--group", "24"], "--group must be a multiple of 16"),
     ):

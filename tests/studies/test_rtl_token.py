@@ -1,16 +1,15 @@
 """Whole tokens on the emitted Verilog: the study on a tiny model, and its records."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from tests.support.smollm2 import smollm2_or_skip
 from tilewright.studies.compiled import Session, compile_model, open_folder
-from tilewright.studies.compiled.compiling import Options, compiled_folder
+from tilewright.studies.compiled.compiling import Options
 from tilewright.studies.compiled.rtl_token import (
     CASES,
-    MODEL,
     Case,
     main,
     record_name,
@@ -68,7 +67,7 @@ def test_the_record_has_a_token_on_anda():
 def test_the_record_on_the_verilog(target):
     smollm2_or_skip()
     record = load_measured(record_name(target))
-    case = Case(CASES[target].prompt, len(record["programs"]) // 2)
-    found = asdict(run_tokens(compiled_folder(MODEL, Options(target=target)), case))
+    case = replace(CASES[target], tokens=len(record["programs"]) // 2)
+    found = asdict(run_tokens(case.folder(target), case))
     same = {key: value for key, value in record.items() if key not in OF_THE_RUN}
     assert {key: found[key] for key in same} == same

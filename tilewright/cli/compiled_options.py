@@ -13,7 +13,7 @@ __all__ = ["add_compile_options", "options_of", "refuse_compile_options"]
 
 _FIELDS = {
     **{"context": "context", "weights": "weight_bits", "head": "head_bits", "group": "group"},
-    **{"recipe": "recipe", "mantissas": "mantissas"},
+    **{"recipe": "recipe", "mantissas": "mantissas", "single-tokens": "single_tokens"},
 }
 
 
@@ -31,6 +31,12 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--mantissas",
         metavar="QKV,O,U,D",
         help="bits of Anda's activations before the four kinds of projections [8,8,8,8]",
+    )
+    parser.add_argument(
+        "--single-tokens",
+        action="store_true",
+        default=None,
+        help="on Anda, write no programs for several tokens of a prompt: they pass one by one",
     )
     parser.add_argument(
         "--recipe",
@@ -61,5 +67,5 @@ def refuse_compile_options(args: argparse.Namespace, why: str) -> None:
 
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
-    values = {field: getattr(args, option) for option, field in _FIELDS.items()}
+    values = {field: getattr(args, option.replace("-", "_")) for option, field in _FIELDS.items()}
     return {field: value for field, value in values.items() if value is not None}

@@ -56,6 +56,7 @@ class Options:
     head_bits: int = 8
     group: int = GROUP
     mantissas: str | None = None  # of Anda's activations: qkv, o, u, d, such as 8,5,7,6
+    single_tokens: bool = False  # on Anda, no steps of several tokens
     recipe: Path | None = None  # bits, group, windows, offsets and factors; see ``recipes``
 
 
@@ -147,14 +148,18 @@ def _plan(model: Model, options: Options) -> Any:
             f"--group must be a multiple of {params.group}, the group of {params.slug}, not"
             f" {options.group}"
         )
-    lengths = {}
+    own: dict[str, Any] = {}
     if options.mantissas is not None:
         if params.block != "anda":
             raise CommandError(f"--mantissas are those of Anda's activations, not {params.block}'s")
-        lengths = {"mantissas": mantissas_of(options.mantissas)}
+        own["mantissas"] = mantissas_of(options.mantissas)
+    if options.single_tokens:
+        if params.block != "anda":
+            raise CommandError(f"--single-tokens is an option of Anda, not of {params.block}")
+        own["single_tokens"] = True
     return system_of(params).plan(
         params=params,
-        **lengths,
+        **own,
         config=model.config,
         context=min(CONTEXT, longest) if options.context is None else options.context,
         weight_bits=options.weight_bits,

@@ -68,10 +68,14 @@ class ModelFolder:
     @cached_property
     def plan(self) -> Any:
         m = self.manifest
-        lengths = {"mantissas": Mantissas(**m["mantissas"])} if "mantissas" in m else {}
+        own: dict[str, Any] = {}
+        if "mantissas" in m:
+            own["mantissas"] = Mantissas(**m["mantissas"])
+        if "single_tokens" in m:
+            own["single_tokens"] = m["single_tokens"]
         return self.system.plan(
             params=resolve(m["target"]),
-            **lengths,
+            **own,
             config=LlmShape(**m["shape"]),
             context=m["context"],
             weight_bits=m["weight_bits"],

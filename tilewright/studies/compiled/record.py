@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from tilewright import __version__
 from tilewright.golden.anda_model.plan import MANTISSA
 from tilewright.golden.anda_model.reference import Reference as AndaReference
+from tilewright.golden.anda_model.same_rounding import SameRounding
 from tilewright.golden.harmonia_model.quantised import quantised_model
 from tilewright.golden.harmonia_model.reference import Reference as HarmoniaReference
 from tilewright.golden.llm.engine import logits as plain_logits
 from tilewright.golden.llm.load import load_model
+from tilewright.golden.llm.model import Model
 from tilewright.golden.llm.text import default_text
 from tilewright.golden.params.block import require
 from tilewright.golden.params.resolve import resolve
@@ -51,6 +53,7 @@ CONTEXTS = (16, 64, 256, 1024)
 COMPARED = 64  # tokens that are compared with the engine's
 SCORED = 512  # tokens of text whose perplexity is measured
 SHOWN_LAYER = 15  # of the timeline
+NUDGED = 8  # engines whose embeddings are moved by a last place, for the noise of perplexities
 FAR = 100  # cycles of the memory in this record and in that of tokens on the RTL
 Record = dict[str, Any]
 
@@ -138,14 +141,17 @@ def agreement(on: str) -> Record:
     assert model.tokenizer is not None
     options = Options(target=on, context=SCORED + 16)
     folder, engine = open_folder(compiled_folder(MODEL, options), check=False), REFERENCES[on]
-    quantised, _ = quantised_model(model, folder.plan, group=64)
-    tokens = [int(k) for k in model.tokenizer.encode(PROMPT)]
+    quantised, head = quantised_model(model, folder.plan, group=64)
+    tokens = fed = [int(k) for k in model.tokenizer.encode(PROMPT)]
+    prompt, machine = len(tokens), []
     runner, reference = Runner(folder, latency=FAR), engine(folder.plan, quantised, len(tokens))
     equal, errors, ties = 0, [], []
     for place in range(COMPARED):
         got, want = runner.feed(tokens), reference.feed(tokens)[-1]
+        machine.append(got)
         errors.append(float(np.sqrt(np.mean((got - want) ** 2)) / want.std()))
         tokens = [int(want.argmax())]
+        fed = fed + tokens
         if runner.choice == tokens[0]:
             equal += 1
             continue
@@ -168,6 +174,19 @@ def agreement(on: str) -> Record:
         small, _ = quantised_model(model, four, group=32)
         formats["engine, 4 bits, a scale for 32"] = engine(four, small, len(text)).feed(text)
     found = {name: perplexity(values, text) for name, values in formats.items()}
+    more: Record = {}
+    if on == "anda":
+        more["noise"] = [
+            perplexity(engine(folder.plan, _nudged(quantised, seed), len(text)).feed(text), text)
+            for seed in range(NUDGED)
+        ]
+        same = SameRounding(folder.plan, quantised, head).feed(fed[:-1])[prompt - 1 :]
+        exact = SameRounding(folder.plan, quantised, head).feed(text)
+        found["engine, same rounding"] = perplexity(exact, text)
+        more["equal_logits"] = {
+            "generated": int((same == np.array(machine)).all(axis=1).sum()),
+            "scored": int((exact == scores).all(axis=1).sum()),
+        }
     return {
         "tokens": COMPARED,
         "equal": equal,
@@ -175,7 +194,21 @@ def agreement(on: str) -> Record:
         "logit_error": {"least": min(errors), "most": max(errors)},
         "scored": SCORED,
         "perplexity": {"machine, 8 bits": perplexity(scores, text)} | found,
+        **more,
     }
+
+
+def _nudged(model: Model, seed: int) -> Model:
+    """The model with embeddings in fp16, each at random as it is, a place below or a place above.
+
+    What its perplexity differs by is what rounding alone does: nothing is better or worse.
+    """
+    halves = model.embedding.astype(np.float16)
+    places = np.random.default_rng(seed).integers(-1, 2, halves.shape, dtype=np.int16)
+    moved = halves.view(np.int16) + places
+    kept = (moved ^ halves.view(np.int16)) >= 0  # not across zero
+    values = np.where(kept, moved.view(np.float16), halves)
+    return replace(model, embedding=values.astype(np.float32))
 
 
 def perplexity(logits: NDArray[np.float32], tokens: list[int]) -> float:

@@ -115,7 +115,7 @@ def _anda() -> System:
         lengths = "/".join(map(str, asdict(plan.mantissas).values()))
         return f"Anda, mantissas of {lengths} bits (qkv, o, u, d), groups of {plan.params.group}"
 
-    parts = ("choice", "head", "image", "lines", "plan", "step")
+    parts = ("choice", "head", "image", "lines", "plan", "prompt_step", "step", "token_step")
     names = [f"anda_model.{part}" for part in parts]
     names += ["anda_machine.attention_writer", "harmonia_model.quantised"]
     return System(
@@ -126,7 +126,7 @@ def _anda() -> System:
         lines=Lines,
         constants=image.constants,
         looks_up=True,
-        enter=image.enter_token,
+        enter=image.enter_tokens,
         logits_of=image.logits_of,
         step_program=step.step_program,
         head_program=head.head_program,
@@ -139,7 +139,11 @@ def _anda() -> System:
         chooses=lambda plan: choice.HeadRows.of(plan) is not None,
         choice_of=choice.choice_of,
         activations=activations,
-        about=lambda plan: {"mantissas": asdict(plan.mantissas), "cache": "fp16"},
+        about=lambda plan: {
+            "mantissas": asdict(plan.mantissas),
+            "single_tokens": plan.single_tokens,
+            "cache": "fp16",
+        },
         accelerator=lambda plan: anda(asdict(plan.mantissas), plan.params),
         units=("load", "gemm", "vector", "store"),
     )
