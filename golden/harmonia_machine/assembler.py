@@ -4,6 +4,7 @@ The general form is that of :mod:`tilewright.golden.machine.assembly`:
 
     configure lanes=0xff, tokens=160, dataflow=row_major   ; 0xffff, 0, column_major unless said
     load fp16, row=0, rows=32, line=0x40
+    load fp16, row=32, rows=32, line=0x60, spread=3                 ; bank 2's values to all banks
     learn source=0, elements=128, first=1, last=1
     convert keys, source=0, elements=128, destination=0, low_halves=512, metadata=0
     convert values, source=0, elements=128, destination=64, low_halves=600, metadata=64, tokens=8
@@ -34,6 +35,7 @@ _LANGUAGE = Assembler(
         Opcode.CONVERT: ("conversion", Conversion),
     },
     defaults={
+        Opcode.LOAD: {"spread": 0},
         Opcode.CONFIGURE: {
             "lanes": _START.lanes,
             "tokens": _START.tokens,

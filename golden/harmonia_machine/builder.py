@@ -102,8 +102,10 @@ class Builder(BaseBuilder[Instruction]):
             )
             self._settings = new
 
-    def load(self, memory: Memory, row: int, rows: int, line: int) -> None:
-        self.emit(Opcode.LOAD, memory=int(memory), row=row, rows=rows, line=line)
+    def load(self, memory: Memory, row: int, rows: int, line: int, bank: int | None = None) -> None:
+        """Lines to rows; with ``bank``, all banks that are written take the values of that one."""
+        spread = 0 if bank is None else bank + 1
+        self.emit(Opcode.LOAD, memory=int(memory), row=row, rows=rows, line=line, spread=spread)
 
     def store(self, memory: Memory, row: int, rows: int, line: int) -> None:
         self.emit(Opcode.STORE, memory=int(memory), row=row, rows=rows, line=line)

@@ -114,7 +114,10 @@ class Machine(BaseMachine):
 
     def _put(self, x: Instruction, data: NDArray[np.uint8]) -> None:
         memory = Memory(x["memory"])
-        self._write(memory, x["row"], from_bytes(self.params, memory, data, x["rows"]))
+        rows = from_bytes(self.params, memory, data, x["rows"])
+        if x["spread"]:
+            rows = np.repeat(rows[:, x["spread"] - 1 : x["spread"]], self.params.rows, axis=1)
+        self._write(memory, x["row"], rows)
         lines = len(data) // self.params.line_bytes
         if memory is Memory.MANTISSAS:
             self._count(Counter.MANTISSA_LINES, lines)

@@ -32,6 +32,7 @@ class Instruction(BaseInstruction):
     """An opcode of the Harmonia accelerator and its fields."""
 
     FIELDS: ClassVar = INSTRUCTION_FIELDS
+    MAYBE: ClassVar = ("spread",)
 
 
 decode = Instruction.decode
@@ -145,6 +146,8 @@ def check(params: HarmoniaParams, instruction: Instruction | None) -> Error:
 
 def _bad_operand(params: HarmoniaParams, x: Instruction) -> bool:
     match x.opcode:
+        case Opcode.LOAD:
+            return x["spread"] > (params.rows if x["memory"] == Memory.FP16 else 0)
         case Opcode.STORE:
             return not Memory(x["memory"]).stores
         case Opcode.GEMM:

@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 PART = 512  # tokens: long beside the array's latency, short beside a cache
-_MEMORIES = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
+OPERAND_MEMORIES = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
 # Scalar registers. Two of a kind are those of even and of odd parts: the largest score up to a part
 # and of a part alone, and what is scaled with when it is added; a part's sum, and that of all.
 _TOPS, _OWN, _SCALES = (0, 1), (2, 3), (4, 5)
@@ -80,7 +80,7 @@ class CachedTensor:
         self.rows = (0, 0)  # of even and of odd parts, in all memories; set by the program
         self.lines: dict[Memory, list[int]] = {}
         by_memory = (rows.high, rows.signs, rows.exponents)
-        for memory, content in zip(_MEMORIES, by_memory, strict=True):
+        for memory, content in zip(OPERAND_MEMORIES, by_memory, strict=True):
             self.lines[memory] = []
             for first in range(0, len(content), self.part_rows):
                 piece = content[first : first + self.part_rows]
@@ -90,7 +90,7 @@ class CachedTensor:
 
     def loads(self, part: int, units: int) -> Iterator[_Load]:
         """What brings a part of so many units."""
-        for memory in _MEMORIES:
+        for memory in OPERAND_MEMORIES:
             row = self.rows[part % 2]
             yield memory, row, units * self.across, self.lines[memory][part]
 
@@ -102,8 +102,8 @@ class CachedTensor:
     def low_row(self, part: int) -> int:
         return self.rows[part % 2] + self.part_rows
 
-    def clear_low(self, part: int) -> None:
-        """Low halves of zero for the first units of a part.
+    def clear_low(self, low_row: int) -> None:
+        """Low halves of zero for the first units of a part, whose low halves lie at this row.
 
         The array counts units from the part's first on, and so takes them for those of the initial
         window. In the later parts with recent tokens their own low halves replace the zeros.
@@ -111,7 +111,7 @@ class CachedTensor:
         b, p = self.builder, self.builder.params
         rows = p.initial_slots(self.operand) * self.across
         for columns in range(p.parts):
-            b.emit(Opcode.CLEAR, low_halves=self.low_row(part), rows=rows, part=columns)
+            b.emit(Opcode.CLEAR, low_halves=low_row, rows=rows, part=columns)
 
     def bring_low(self, part: int, units: int, tokens: int) -> None:
         """Low halves of a part, where it has any."""
@@ -285,7 +285,7 @@ class _Program:
             b.load(*load)
         if part in (1, 2):  # behind them no place holds low halves of the initial window
             b.configure(lanes=range(b.params.rows))
-            tensor.clear_low(part)
+            tensor.clear_low(tensor.low_row(part))
             b.configure(lanes=range(self.heads))
         tensor.bring_low(part, units, self.tokens)
 

@@ -21,20 +21,22 @@ from tilewright.golden.params.vector import Operation, VectorParams
 class BaseInstruction:
     """An opcode and its fields; a subclass declares which there are.
 
-    All are given but those that name index registers: without them an address has none.
+    All are given but those that name index registers, without which an address has none, and those
+    that are 0 for most instructions.
     """
 
     opcode: Any  # a member of the set's IntEnum
     fields: dict[str, int] = field(default_factory=dict)
 
     FIELDS: ClassVar[Mapping[Any, tuple[Field, ...]]]
+    MAYBE: ClassVar[tuple[str, ...]] = ()  # fields that are 0 where they are not given
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
-        limits, indices = _declared(kind, self.opcode)
+        limits, maybe = _declared(kind, self.opcode)
         fields = self.fields
         if len(fields) < len(limits):
-            fields = fields | {name: 0 for name in indices if name not in fields}
+            fields = fields | {name: 0 for name in maybe if name not in fields}
             object.__setattr__(self, "fields", fields)
         if fields.keys() != limits.keys():
             opcode = self.opcode.name.lower()
@@ -79,9 +81,10 @@ class BaseInstruction:
 
 @cache  # an instruction set has a few dozen of them, programs have millions
 def _declared(kind: type[BaseInstruction], opcode: Any) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Fields of an opcode with what each is below, and those of them that name index registers."""
+    """Fields of an opcode with what each is below, and those of them that need not be given."""
     limits = {f.name: 1 << f.bits for f in kind.FIELDS[opcode]}
-    return limits, tuple(name for name in limits if name.endswith(INDEX_SUFFIX))
+    maybe = (name for name in limits if name.endswith(INDEX_SUFFIX) or name in kind.MAYBE)
+    return limits, tuple(maybe)
 
 
 # Vector instructions, which all accelerators have.

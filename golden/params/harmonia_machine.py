@@ -43,6 +43,7 @@ LANES_FIELD = 16
 TOKENS_FIELD = 24
 PRODUCT_LINE_FIELD = 28
 SCALAR_FIELD = (SCALARS - 1).bit_length()
+SPREAD_FIELD = LANES_FIELD.bit_length()  # no bank, or one of them
 
 
 class Opcode(IntEnum):
@@ -133,7 +134,8 @@ INSTRUCTION_FIELDS: dict[Opcode, tuple[Field, ...]] = {
         # causal_limit + t * rows + r columns; all of them if it is 0.
         Field("causal_limit", SIZE_FIELD),
     ),
-    Opcode.LOAD: _MOVE,
+    # fp16: 0, or one more than the number of a bank whose values all banks that are written take.
+    Opcode.LOAD: (*_MOVE, Field("spread", SPREAD_FIELD)),
     Opcode.STORE: _MOVE,
     Opcode.WAIT: (),
     Opcode.GEMM: indexed(

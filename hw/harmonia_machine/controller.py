@@ -156,8 +156,10 @@ class Controller(Sequencer):
                 pass
             with m.Case(Opcode.LOAD, Opcode.STORE):
                 stores = is_one_of(move.memory, [memory for memory in Memory if memory.stores])
+                spread = move.spread > Mux(move.memory == Memory.FP16, p.rows, 0)
                 check(
                     ((opcode == Opcode.STORE) & ~stores, Error.OPERAND),
+                    ((opcode == Opcode.LOAD) & spread, Error.OPERAND),
                     (any_zero(move.rows), Error.SIZE),
                     (over, Error.ADDRESS),
                 )

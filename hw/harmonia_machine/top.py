@@ -11,7 +11,7 @@ from tilewright.golden.params.harmonia_machine import (
     Opcode,
 )
 from tilewright.golden.params.machine import OPCODE_BITS
-from tilewright.hw.harmonia_machine.buffers import ActivationBuffer, HalvesBuffer
+from tilewright.hw.harmonia_machine.buffers import ActivationBuffer, HalvesBuffer, halves_row
 from tilewright.hw.harmonia_machine.controller import INSTRUCTIONS, Controller
 from tilewright.hw.harmonia_machine.conversion import ConversionPath
 from tilewright.hw.harmonia_machine.dataflow import GEMM, ResultWriter, SumFeeder
@@ -168,8 +168,8 @@ class Harmonia(Unit[HarmoniaParams]):
             buffer.read_store.address.eq(read.row),
             load.enable.eq(written.valid & (written.memory == Memory.FP16)),
             load.address.eq(written.row),
-            load.data.eq(written.data),
         ]
+        self._spread(m)
         connect(m, self.vector.read, buffer.read_vector)
         connect(m, self.conversion.read, buffer.read_convert)
         for unit, port in (("matrix", self.results.write), ("vector", self.vector.write)):
@@ -184,6 +184,20 @@ class Harmonia(Unit[HarmoniaParams]):
             start = getattr(controller, f"start_{unit}")
             lanes = held(m, f"lanes_{unit}", start, controller.lanes)
             m.d.comb += getattr(buffer, f"write_{unit}").lanes.eq(lanes)
+
+    def _spread(self, m: Module) -> None:
+        """Rows that a load brings: every bank its own values, or all of them those of one."""
+        controller, load, row = self.controller, self.halves.write_load, halves_row(self.params)
+        move = INSTRUCTIONS.operands_of(Opcode.LOAD, controller.word)
+        spread = held(m, "spread", controller.start_load, move["spread"])
+        came, chosen = Signal(row), Signal(row.elem_shape, name="chosen_bank")
+        m.d.comb += came.eq(self.loader.written.data)
+        with m.Switch(spread):
+            for bank in range(self.params.rows):
+                with m.Case(bank + 1):
+                    m.d.comb += chosen.eq(came[bank])
+        for bank in range(self.params.rows):
+            m.d.comb += load.data[bank].eq(Mux(spread.any(), chosen, came[bank]))
 
     def _operand_ports(self, m: Module) -> None:
         """Rows from external memory, from the converter, and back to external memory."""

@@ -52,7 +52,7 @@ PRESETS = pytest.mark.parametrize("params", [SMALL, PAPER], ids=["small", "paper
 
 PROGRAM = """
 configure lanes=0xff, tokens=160, dataflow=row_major   ; what follows
-load fp16, row=0, rows=32, line=0x40
+load fp16, row=0, rows=32, line=0x40, spread=8
 learn source=0, elements=128, first=1, last=1
 convert keys, source=0, elements=128, destination=0, low_halves=512, metadata=0
 wait
@@ -83,7 +83,7 @@ def test_text_and_words_name_the_same_instructions():
     assert program[0].encode() == 2 | 0xFF << 4 | 160 << 20 | 1 << 44
     assert program[7].encode() >> 114 == 1 | 5 << 1  # maxima, register
     assert program[8]["total"] == 6
-    assert program[1].encode() == 3 | 3 << 4 | 0 << 7 | 32 << 23 | 0x40 << 39
+    assert program[1].encode() == 3 | 3 << 4 | 0 << 7 | 32 << 23 | 0x40 << 39 | 8 << 85
 
 
 @pytest.mark.parametrize(
@@ -316,6 +316,24 @@ def test_lanes_decide_what_is_written():
     assert (operands[:32, :3] == 7).all()
     assert not (operands[0, 3] == 7).all() and not (operands[8, 3] == 7).all()
     assert not operands[16:18, 3].any() and (operands[18] == 7).all()
+
+
+@PRESETS
+def test_a_load_spreads_the_values_of_one_bank(params):
+    rng, bank, lanes = np.random.default_rng(5), params.rows - 1, [0]
+    before, tile = (heavy_tailed(rng, params.rows, 12) for _ in range(2))
+    b = Builder(params)
+    old, new, result = b.place_halves(before), b.place_halves(tile), b.reserve(b.halves_lines(12))
+    b.load(Memory.FP16, 0, 3, old)
+    b.configure(lanes=lanes)
+    b.load(Memory.FP16, 0, 3, new, bank=bank)
+    b.store(Memory.FP16, 0, 3, result)
+    b.halt()
+    memory = b.memory
+    Machine(params, memory).run(b.program)
+    want = before.copy()
+    want[lanes] = tile[bank]
+    assert np.array_equal(b.halves_results(memory, result, params.rows, 12), want)
 
 
 def test_powers_of_what_a_causal_mask_shows():

@@ -37,6 +37,11 @@ def wrong_programs(params: HarmoniaParams) -> dict[str, tuple[list, Error]]:
         "load beyond the fp16 memory": (_move("fp16", halves, 1), Error.ADDRESS),
         "load beyond the operands": (_move("operands", operands - 1, 2), Error.ADDRESS),
         "load beyond the scales": (_move("scales", operands, 1), Error.ADDRESS),
+        "load spread from no bank": (
+            _move("fp16", 0, 1) + f", spread={p.rows + 1}",
+            Error.OPERAND,
+        ),
+        "load of scales that are spread": (_move("scales", 0, 1) + ", spread=1", Error.OPERAND),
         "load of no rows": (_move("signs", 0, 0), Error.SIZE),
         "store of scales": (_move("scales", 0, 1, "store"), Error.OPERAND),
         "store beyond the exponents": (_move("exponents", activations, 1, "store"), Error.ADDRESS),

@@ -1,5 +1,6 @@
 """Random programs: every instruction, ragged sizes, results that feed what follows."""
 
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -147,7 +148,8 @@ class _Writer:
         if memory not in self.lines:
             self.lines[memory] = self.b.reserve(self.params.lines(memory, 48))
             self.b.store(memory, self.base(memory), 48, self.lines[memory])
-        for move in (self.b.store, self.b.load):
+        banks = [None, *range(self.params.rows)] if memory is Memory.FP16 else [None]
+        for move in (self.b.store, partial(self.b.load, bank=choose.choice(banks))):
             rows = choose.randint(1, 24)
             line = self.lines[memory] + choose.randrange(self.params.lines(memory, 24))
             if choose.random() < 0.6:
@@ -170,11 +172,12 @@ class _Writer:
         )
         if choose.random() < 0.3:
             self._configure()
+        to_array = conversion is Conversion.ACTIVATIONS
         self.b.convert(
             conversion,
             source=self.row(Memory.FP16, words, source),
             elements=elements,
-            destination=self.row(Memory.OPERANDS, rows, highs),
+            destination=self.row(Memory.MANTISSAS if to_array else Memory.OPERANDS, rows, highs),
             low_halves=self.row(Memory.OPERANDS, rows, low_halves),
             metadata=self.row(Memory.OPERAND_SIGNS, rows, highs),
             part=choose.randrange(p.parts),
