@@ -37,7 +37,8 @@ from tilewright.sim.workload import Gemm
 __all__ = [
     "ENOUGH",
     *("anda_glue", "anda_norm_time", "decoded_glue"),
-    *("anda_decode_attention", "decode_attention_time", "extrapolated", "layer_glue", "norm_time"),
+    *("anda_decode_attention", "decode_attention_time", "extrapolated", "gathering_time"),
+    *("layer_glue", "norm_time"),
     *("beside_products", "prompt_attention", "streamed_gemm_time", "unsupported"),
 ]
 
@@ -216,6 +217,30 @@ def layer_glue(
         "conversions": _work(params, conversions, tokens, latency),
         "silu": _work(params, silu, tokens, latency),
     }
+
+
+@kept
+def gathering_time(
+    params: HarmoniaParams, heads: int, channels: int, sequences: int, latency: int
+) -> ProgramTime:
+    """What conversions take more where attention has left every head in a bank of its own."""
+    full, rest = divmod(sequences, params.rows)
+    total = None
+    for tokens, times in ((params.rows, full), (rest, 1)):
+        if not tokens or not times:
+            continue
+        apart, together = _Unchecked(params), _Unchecked(params)
+        lines = [
+            [((head * tokens + token) << 16, head % params.rows) for token in range(tokens)]
+            for head in range(heads)
+        ]
+        apart.gathered(lines, channels, results=FAR)
+        together.activations(tokens, heads * channels, source=0, results=FAR)
+        long, short = (program_time(params, x.program, latency) for x in (apart, together))
+        more = long.plus(short, -1)
+        total = more.times(times) if total is None else total.plus(more, times)
+    assert total is not None
+    return total
 
 
 @lru_cache(maxsize=1024)  # that of the head is the same for all prompts of a batch

@@ -47,6 +47,7 @@ from tilewright.sim.layer_programs import (
     beside_products,
     decode_attention_time,
     decoded_glue,
+    gathering_time,
     layer_glue,
     norm_time,
     prompt_attention,
@@ -287,17 +288,37 @@ def _attention(params: AnyParams, model: LlmShape, step: Pass, latency: int) -> 
             one = _prompt(params, sharing, tokens, model.head_dim, latency)
             found = None if one is None else one.times(heads * sequences)
         else:
-            asked = (sharing, tokens, model.head_dim, heads)
-            found = None
-            if tokens * model.head_dim <= MOST_ON_CHIP:
-                found = decode_attention_time(params, *asked, sequences, latency)
-            if found is None:  # the cache does not fit
-                one = streamed_decode_time(params, *asked, latency)
-                found = None if one is None else one.times(sequences)
+            found = _decoded(params, sharing, tokens, model.head_dim, heads, sequences, latency)
         if found is None:
             return None
         total = total + found
     return total
+
+
+def _decoded(
+    params: HarmoniaParams,
+    sharing: int,
+    tokens: int,
+    channels: int,
+    heads: int,
+    sequences: int,
+    latency: int,
+) -> ProgramTime | None:
+    """With caches on chip, where heads of queries take their turns, or streamed, if that is faster.
+
+    The latter leaves every head in a bank of its own, from where a load brings it to its token's.
+    With one token there is nothing to stream.
+    """
+    size, found = (sharing, tokens, channels), list[ProgramTime | None]()
+    if tokens * channels <= MOST_ON_CHIP:
+        found.append(decode_attention_time(params, *size, heads, sequences, latency))
+    if tokens > 1:
+        streamed = streamed_decode_time(params, *size, heads * sequences, latency)
+        if streamed is not None and sharing * sequences > 1:
+            streamed += gathering_time(params, sharing * heads, channels, sequences, latency)
+        found.append(streamed)
+    both = [time for time in found if time is not None]
+    return min(both, key=lambda time: time.cycles, default=None)
 
 
 def _prompt(

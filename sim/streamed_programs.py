@@ -1,7 +1,7 @@
 """Attention on Harmonia over caches that stream from external memory: cycles for any context.
 
-A decoded token's query heads are taken one by one, each in the token's own bank, since nothing on
-chip moves values between banks; its keys and values are appended by a program of their own. Of a
+A decoded token of all heads of a layer is one program: loads spread the heads of queries that share
+keys and values over the rows of the array, and the token is appended to the caches on the way. Of a
 prompt, keys and values are converted part by part, and then every token tile of every head of
 queries streams what it sees. Parts behind the first few take as long as those before them, so a few
 tell how long any number of them takes.
@@ -9,67 +9,52 @@ tell how long any number of them takes.
 
 from dataclasses import replace
 
-from tilewright.golden.harmonia_machine.append_token import append_token
 from tilewright.golden.harmonia_machine.attention import Head
 from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.decode_attention import CachedHead
 from tilewright.golden.harmonia_machine.isa import Instruction
+from tilewright.golden.harmonia_machine.layer_attention import layer_attention
 from tilewright.golden.harmonia_machine.streamed_attention import PART, streamed_program
 from tilewright.golden.params.harmonia_machine import HarmoniaParams, Opcode
 from tilewright.sim.kept_times import kept
 from tilewright.sim.schedule import ProgramTime, program_time
 
-__all__ = ["append_time", "cached_part_program", "streamed_decode_time", "streamed_prompt_time"]
+__all__ = ["cached_part_program", "streamed_decode_time", "streamed_prompt_time"]
 
-FEW = 7  # parts behind which each takes as long as the one before
+FEW = 7  # parts of a prompt behind which each takes as long as the one before
+FEW_OF_HEADS = 9  # parts of a decoded token's caches behind which that is so
+FEW_HEADS = 6
 
 
 @kept
 def streamed_decode_time(
-    params: HarmoniaParams, sharing: int, tokens: int, channels: int, heads: int, latency: int
+    params: HarmoniaParams, sharing: int, tokens: int, channels: int, caches: int, latency: int
 ) -> ProgramTime | None:
-    """One more token of one sequence, the last of ``tokens``, of all heads of a layer.
+    """One more token, the last of ``tokens``, in one layer: so many heads of all its sequences.
 
-    None where not even two parts of a cache fit the memories.
+    None where not even two parts of a cache fit the memories. Behind the first few heads, every two
+    take as long as those before them: what is used in turn has two places.
     """
-    few, more = _few_parts(tokens)
+    more = max(0, (-(-tokens // PART) - FEW_OF_HEADS) // 2)  # pairs, since they have two places
+    few = tokens - more * 2 * PART
 
-    def time(count: int) -> ProgramTime:
-        return program_time(params, streamed_program(params, 1, channels, count), latency)
-
-    try:
-        found = time(few)
-        if more:
-            found = found.plus(time(few + PART).plus(found, -1), more)
-        appended = append_time(params, tokens, channels, heads, latency)
-    except ValueError:
-        return None
-    # A program of its own for each head of queries, and one for all that is appended.
-    return found.times(sharing * heads) + appended
-
-
-def _few_parts(tokens: int) -> tuple[int, int]:
-    """Fewer tokens with the same last part, and how many parts less these are."""
-    more = max(0, -(-tokens // PART) - FEW)
-    return tokens - more * PART, more
-
-
-def append_time(
-    params: HarmoniaParams, tokens: int, channels: int, heads: int, latency: int
-) -> ProgramTime:
-    """The newest token's keys and values of all heads of a layer."""
-    few, _ = _few_parts(tokens)
-    empty = CachedHead.empty(params, few - 1, channels, 1)
-
-    def time(count: int) -> ProgramTime:
-        found = append_token(params, few, [empty] * count, checked=False)
+    def time(heads: int, count: int) -> ProgramTime:
+        empty = CachedHead.empty(params, count - 1, channels, sharing)
+        found = layer_attention(params, [count], [[empty]] * heads, checked=False)
         return program_time(params, found.builder.program, latency)
 
-    first = 6 + heads % 3  # heads have three places in turn
-    if heads <= first + 3:
-        return time(heads)
-    a, b = time(first), time(first + 3)
-    return replace(a.plus(b.plus(a, -1), (heads - first) // 3), programs=1)
+    def of_all(count: int) -> ProgramTime:
+        first = FEW_HEADS + caches % 2
+        if caches <= first + 2:
+            return time(caches, count)
+        a, b = time(first, count), time(first + 2, count)
+        return replace(a.plus(b.plus(a, -1), (caches - first) // 2), programs=1)
+
+    try:
+        found = of_all(few)
+        return found.plus(of_all(few + 2 * PART).plus(found, -1), more) if more else found
+    except ValueError:
+        return None
 
 
 @kept

@@ -217,9 +217,7 @@ class _Placed:
         p, b = self.builder.params, self.builder
         keys = operand is Operand.KEYS
         across = groups_of(p, self.channels) if keys else tiles_of(p, self.channels)
-        rows = -(-tokens // p.unit(operand)) * across
-        each = _line_rows(p)
-        whole = -(-rows // each) * each
+        whole = _whole_rows(p, -(-tokens // p.unit(operand)) * across)
 
         def padded(x: NDArray) -> NDArray:
             return np.concatenate([x, np.zeros((whole - len(x), *x.shape[1:]), x.dtype)])
@@ -237,6 +235,12 @@ class _Placed:
 def _line_rows(params: HarmoniaParams) -> int:
     """Rows that fill lines of each of the operand memories."""
     return max(max(1, params.line_bits // params.row_bits(memory)) for memory in OPERAND_MEMORIES)
+
+
+def _whole_rows(params: HarmoniaParams, rows: int) -> int:
+    """``rows`` and those behind them up to the end of a line, whatever the memory."""
+    each = _line_rows(params)
+    return -(-rows // each) * each
 
 
 class _Program:
@@ -355,7 +359,7 @@ class _Program:
         Best are those in which the converter has neither that key nor values of the item before.
         """
         if end - begin - 4 >= tiles:
-            return range(begin + 2, end - 2)
+            return range(begin + 2, begin + 2 + tiles)
         return range(begin, end - 1) if end - begin > 1 else range(begin - 1, begin)
 
     def _query_loads(self, item: _Item) -> list[Write]:
@@ -499,7 +503,8 @@ class _Program:
         """High halves, signs and exponents, in whole lines."""
         p, part, each = self.params, self.steps[step].part, _line_rows(self.params)
         first = (unit - part * tensor.part_units) * tensor.across
-        begin, end = first // each * each, -(-(first + tensor.across) // each) * each
+        begin, end = first // each * each, _whole_rows(p, first + tensor.across)
+        end = min(end, tensor.part_rows)
         row = self._place(tensor.operand, step) + begin
         for memory in OPERAND_MEMORIES:
             line = tensor.lines[memory][part] + p.lines(memory, begin)
@@ -518,8 +523,9 @@ class _Program:
         b, p, item, part = self.builder, self.params, self._item(step), self.steps[step].part
         tensor, place = item.cache.tensors[operand], self._place(operand, step)
         units = -(-self._size(step) // tensor.unit)
+        rows = _whole_rows(p, units * tensor.across)  # those that are stored with the newest, too
         for memory in OPERAND_MEMORIES:
-            b.load(memory, place, units * tensor.across, tensor.lines[memory][part])
+            b.load(memory, place, min(rows, tensor.part_rows), tensor.lines[memory][part])
         low_row, dirty = place + tensor.part_rows, self.dirty[operand]
         if part and dirty[step % 2]:
             b.configure(lanes=range(p.rows))

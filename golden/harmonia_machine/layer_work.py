@@ -356,6 +356,37 @@ class LayerWork(Builder):
                 pieces.append(self._piece(loads, [], elements, tile, chunk, len(pieces), results))
         self._pipeline(pieces)
 
+    def gathered(
+        self, heads: Sequence[Sequence[tuple[int, int]]], channels: int, *, results: int
+    ) -> None:
+        """Heads of a token tile, beside each other in block floating point.
+
+        ``heads`` are, for every token, the line of a tensor of ``channels`` values and the bank
+        that has them, as attention leaves them; they go to the token's own bank.
+        """
+        elements, pieces = len(heads) * channels, list[_Piece]()
+        for chunk in self._cut(elements, 1):
+            row, loads = self._row(len(pieces)), list[Write]()
+            begin, end = chunk[0], chunk[0] + chunk[1]
+            for head in range(begin // channels, -(-end // channels)):
+                first, last = max(begin, head * channels), min(end, (head + 1) * channels)
+                at, rows = row + self._words(first - begin), self._words(last - first)
+                skipped = self.params.lines(Memory.FP16, self._words(first - head * channels))
+                loads += [
+                    partial(self._take, token, at, rows, line + skipped, bank)
+                    for token, (line, bank) in enumerate(heads[head])
+                ]
+            pieces.append(self._piece(loads, [], elements, 0, chunk, len(pieces), results))
+        self._pipeline(pieces)
+
+    def _words(self, elements: int) -> int:
+        return words_of(self.params, elements)
+
+    def _take(self, token: int, row: int, rows: int, line: int, bank: int) -> None:
+        """Rows of one bank to a token's own."""
+        self.configure(lanes=[token])
+        self.load(Memory.FP16, row, rows, line, bank=bank)
+
 
 def beside(product: Sequence[Instruction], work: Sequence[Instruction]) -> list[Instruction]:
     """One program of two that touch different rows and lines: a product, and work for the others.

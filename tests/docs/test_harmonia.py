@@ -9,7 +9,9 @@ from tests.support.examples import table
 from tilewright.golden.harmonia.cache import KvCache
 from tilewright.golden.harmonia_machine.assembler import assemble
 from tilewright.golden.harmonia_machine.cycles import convert_cycles, learn_cycles
+from tilewright.golden.harmonia_machine.decode_attention import CachedHead
 from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
+from tilewright.golden.harmonia_machine.layer_attention import layer_attention
 from tilewright.golden.harmonia_machine.streamed_attention import streamed_attention
 from tilewright.golden.params.harmonia_machine import (
     HarmoniaParams,
@@ -124,4 +126,18 @@ def test_cycles_of_streamed_attention(block, tokens):
     assert row == [f"{value:,}" for value in counts]
     array, page = tokens * 5 // 4, " ".join(PAGE.split())
     assert f"{array:,}" in page and f"takes {time.cycles / array:.1f} times as many" in page
+    assert time.cycles <= 1.3 * array
+
+
+@pytest.mark.parametrize("block", ["paper", "wide"])
+def test_cycles_of_a_layers_token(block):
+    """With the token appended to all caches, within 1.3 times what the array takes."""
+    params = HarmoniaParams.preset(block)
+    head = CachedHead.empty(params, 4095, params.channels, 4)
+    program = layer_attention(params, [4096], [[head]] * 8).builder.program
+    time = ProgramTime.of([program_counters(params, program, 30)])
+    assert rows_of(block, "a token of a layer") == [[f"{value:,}" for value in columns_of(time)]]
+    array, page = 8 * 4096 * 5 // 4, " ".join(PAGE.split())
+    words = {"paper": "times as many at the published size", "wide": "times with the wide conv"}
+    assert f"{array:,}" in page and f"{time.cycles / array:.2f} {words[block]}" in page
     assert time.cycles <= 1.3 * array

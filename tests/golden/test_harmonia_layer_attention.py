@@ -1,4 +1,4 @@
-"""One more token of all heads of a layer, over caches of any length, on the Harmonia accelerator."""
+"""One more token of all heads of a layer on Harmonia, over caches of any length."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def head_of(rng, params, tokens, sharing, channels=CHANNELS):
 
 
 def check(params, tokens, heads, sharing, part):
-    """Run a layer of so many heads of keys and values; results and caches are the specification's."""
+    """Results and caches of a layer of so many heads of keys and values: the specification's."""
     rng = np.random.default_rng(sum(tokens) + sharing)
     made = [[head_of(rng, params, n, sharing) for n in tokens] for _ in range(heads)]
     found = layer_attention(params, tokens, [[head for head, _ in x] for x in made], part=part)

@@ -69,6 +69,21 @@ def test_conversions(tokens, elements):
     assert_activations(work, run(work), results, values)
 
 
+@pytest.mark.parametrize("tokens", [1, 2])
+@pytest.mark.parametrize(("heads", "channels"), [(2, 16), (40, 48)])
+def test_heads_of_attention_come_beside_each_other(tokens, heads, channels):
+    """From tiles in which each head has a bank; heads begin and end within chunks."""
+    work, values = LayerWork(SMALL), halves(np.random.default_rng(7), tokens, heads, channels)
+    places = []
+    for head in range(heads):
+        tiles = np.zeros((tokens, SMALL.rows, channels), np.uint16)
+        tiles[:, head % SMALL.rows] = values[:, head]
+        places.append([(work.place_halves(tile), head % SMALL.rows) for tile in tiles])
+    results = reserved(work, tokens, heads * channels)
+    work.gathered(places, channels, results=results)
+    assert_activations(work, run(work), results, values.reshape(tokens, -1))
+
+
 @pytest.mark.parametrize("added", [False, True])
 @pytest.mark.parametrize(("tokens", "elements"), [(1, 32), (2, 520), (7, 128), (9, 256)])
 def test_norms(tokens, elements, added):

@@ -30,6 +30,7 @@ def test_everything_in_short():
         "streamed_programs",
         "heads_over_a_long_cache",
         "heads_that_share_a_cache",
+        "token_of_a_layer",
         "bad_code",
         "memory_without_answers",
     }
@@ -42,7 +43,8 @@ def test_a_wide_converter_in_short():
     """
     converting = (
         *("random_programs", "external_memory_accesses", "head_of_attention"),
-        *("heads_over_a_long_cache", "heads_that_share_a_cache", "streamed_programs"),
+        *("heads_over_a_long_cache", "heads_that_share_a_cache", "token_of_a_layer"),
+        "streamed_programs",
         "last_rows_are_usable",
     )
     result = run_passing(WIDE, cases=200, stalls=(0.0,), only="|".join(converting))

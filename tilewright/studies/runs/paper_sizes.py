@@ -2,9 +2,10 @@
 
 A stream of weights and a projection of one token, from the channels of HBM2; on Harmonia a head of
 attention with a prompt of 1,024 tokens, a token decoded by four heads over 4,096, a token tile that
-streams such a cache, and a token that is appended to two; on Anda a token's heads over 1,024.
-Memory and counters are compared with golden's, and the cycles too where the memory is one that the
-cycle model knows. All cases, or those whose names begin with one of the words:
+streams such a cache, and a token that is appended to two caches and attends to them; on Anda a
+token's heads over 1,024. Memory and counters are compared with golden's, and the cycles too where
+the memory is one that the cycle model knows. All cases, or those whose names begin with one of the
+words:
 
     python -m tilewright.studies.runs.paper_sizes [NAME]...
 
@@ -23,10 +24,10 @@ from numpy.typing import NDArray
 from tilewright.base.errors import CheckError
 from tilewright.golden.anda_machine.attention import Attention
 from tilewright.golden.harmonia.cache import KvCache
-from tilewright.golden.harmonia_machine.append_token import append_token
 from tilewright.golden.harmonia_machine.attention import heavy_tailed
 from tilewright.golden.harmonia_machine.decode_attention import CachedHead
 from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
+from tilewright.golden.harmonia_machine.layer_attention import layer_attention
 from tilewright.golden.harmonia_machine.streamed_attention import streamed_attention
 from tilewright.golden.machine.moves import LATENCY  # of programs compared cycle for cycle
 from tilewright.golden.machine.stream import program_lines
@@ -151,16 +152,16 @@ def _tile(params: Any, rng: np.random.Generator, *, tokens: int) -> Work:
     return _streamed(params, streamed_attention(params, queries, cache, first=first).builder)
 
 
-def _append(params: Any, rng: np.random.Generator, *, tokens: int) -> Work:
-    """The newest token to the caches of two heads, which a prompt has filled."""
+def _layer(params: Any, rng: np.random.Generator, *, tokens: int) -> Work:
+    """The newest token of four heads for each of two caches, which a prompt has filled."""
     heads = []
     for _ in range(2):
         keys, values = (heavy_tailed(rng, tokens, params.channels) for _ in range(2))
         cache = KvCache(params.cache, params.channels)
         cache.append(keys[:-1], values[:-1])
-        queries = np.zeros((1, params.channels), np.uint16)
-        heads.append(CachedHead.of(params, cache, keys, values, queries, tokens - 1))
-    return _streamed(params, append_token(params, tokens, heads).builder)
+        queries = heavy_tailed(rng, min(4, params.rows), params.channels)
+        heads.append([CachedHead.of(params, cache, keys, values, queries, tokens - 1)])
+    return _streamed(params, layer_attention(params, [tokens], heads).builder)
 
 
 def _heads(params: Any, rng: np.random.Generator, *, tokens: int, channels: int) -> Work:
@@ -191,7 +192,9 @@ CASES = {
     "harmonia: a token at 4,096, 4 heads": Case("harmonia:paper", partial(_token, tokens=4096)),
     "harmonia: a prompt of 1,024 tokens": Case("harmonia:paper", partial(_prompt, tokens=1024)),
     "harmonia: a streamed token tile at 4,096": Case("harmonia:paper", partial(_tile, tokens=4096)),
-    "harmonia: a token is appended to 4,095": Case("harmonia:paper", partial(_append, tokens=4096)),
+    "harmonia: a token of a layer at 4,096, 2 x 4 heads": Case(
+        "harmonia:paper", partial(_layer, tokens=4096)
+    ),
     "wide: a prompt of 1,024 tokens": Case("harmonia:wide", partial(_prompt, tokens=1024)),
     "anda: a stream of weights": Case("anda:paper", _stream, from_hbm2=True),
     "anda: a projection of one token": Case("anda:paper", _projection, from_hbm2=True),

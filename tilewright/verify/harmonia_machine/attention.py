@@ -16,14 +16,21 @@ from tilewright.golden.harmonia_machine.attention import (
     heavy_tailed,
     random_attention,
 )
+from tilewright.golden.harmonia_machine.decode_attention import CachedHead
 from tilewright.golden.harmonia_machine.grouped_attention import grouped_attention
+from tilewright.golden.harmonia_machine.layer_attention import layer_attention
 from tilewright.golden.harmonia_machine.streamed_attention import streamed_attention
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.verify import job
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.streams import Harness
 
-__all__ = ["head_of_attention", "heads_over_a_long_cache", "heads_that_share_a_cache"]
+__all__ = [
+    "head_of_attention",
+    "heads_over_a_long_cache",
+    "heads_that_share_a_cache",
+    "token_of_a_layer",
+]
 
 
 @cocotb.test
@@ -70,3 +77,31 @@ async def heads_that_share_a_cache(dut: Any) -> None:
             clock, params, b.program, b.memory, seed=asked.seed, stall=stall, stream=True
         )
     job.report(cases=1, cycles=clock.cycle, seconds=time.perf_counter() - start)
+
+
+@cocotb.test
+async def token_of_a_layer(dut: Any) -> None:
+    """Two heads of two sequences, one in two parts: appended, spread over the rows, attended."""
+    asked, start = job.load(), time.perf_counter()
+    params, clock = asked.params_as(HarmoniaParams), Harness(dut)
+    rng, channels = np.random.default_rng(asked.seed), params.channels
+    part = 2 * params.group
+    tokens = [part + 3, part - 2]
+    heads = [[_head(params, rng, n, channels) for n in tokens] for _ in range(2)]
+    b = layer_attention(params, tokens, heads, part=part).builder
+    for stall in asked.stalls[:2]:
+        await check_program(
+            clock, params, b.program, b.memory, seed=asked.seed, stall=stall, stream=True
+        )
+    job.report(cases=1, cycles=clock.cycle, seconds=time.perf_counter() - start)
+
+
+def _head(
+    params: HarmoniaParams, rng: np.random.Generator, tokens: int, channels: int
+) -> CachedHead:
+    """What so many tokens have before the newest."""
+    keys, values = (heavy_tailed(rng, tokens, channels) for _ in range(2))
+    cache = KvCache(params.cache, channels)
+    cache.append(keys[:-1], values[:-1])
+    queries = heavy_tailed(rng, params.rows, channels)
+    return CachedHead.of(params, cache, keys, values, queries, tokens - 1)
