@@ -12,8 +12,8 @@ from tilewright.studies.runs import paper_sizes
 from tilewright.studies.runs.paper_sizes import (
     CASES,
     RECORD,
-    _append,
     _heads,
+    _layer,
     _prompt,
     _tile,
     _token,
@@ -33,10 +33,10 @@ MEASURED = {run["name"]: run for run in load_measured(RECORD)["runs"]}
         ("harmonia:small", partial(_prompt, tokens=40)),
         ("harmonia:small", partial(_token, tokens=80)),
         ("harmonia:small", partial(_tile, tokens=80)),
-        ("harmonia:small", partial(_append, tokens=80)),
+        ("harmonia:small", partial(_layer, tokens=80)),
         ("anda:small", partial(_heads, tokens=20, channels=16)),
     ],
-    ids=["prompt", "token", "tile", "append", "heads"],
+    ids=["prompt", "token", "tile", "layer", "heads"],
 )
 def test_attention_on_a_small_block(block, work):
     """Memory, counters and cycles are golden's, or the run would not return."""
