@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.fuzz import Finding, Target, attempt, edited, fuzz
+from tests.support.fuzz_campaign import merge_into
 from tests.support.fuzz_targets import NAMES, target
 
 NUMBER = st.integers(0, 1 << 20)
@@ -55,3 +56,11 @@ def test_what_is_no_refusal_is_found():
     assert [type(outcome) for outcome in outcomes[1:3]] == [Finding, Finding]
     tally = fuzz(subject, seed=1, goes_on=lambda tally: tally.inputs < 200)
     assert {finding.error[:8] for finding in tally.findings} == {"KeyError", "ValueErr"}
+
+
+def test_parts_of_a_campaign_are_put_together():
+    """Each part is a copy of the record that some parsers got further in."""
+    record = {"targets": {"a": {"runs": 1}, "b": {"runs": 1}}}
+    merge_into(record, {"targets": {"a": {"runs": 2}, "b": {"runs": 1}}})
+    merge_into(record, {"targets": {"a": {"runs": 1}, "b": {"runs": 2}, "c": {"runs": 1}}})
+    assert record == {"targets": {"a": {"runs": 2}, "b": {"runs": 2}, "c": {"runs": 1}}}

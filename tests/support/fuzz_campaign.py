@@ -3,7 +3,8 @@
 Every target gets ``--inputs`` inputs or ``--minutes`` minutes, whichever comes first, with a seed
 that no run before had. An input that takes longer than :data:`PATIENCE` seconds, or more than
 :data:`MEMORY` bytes beyond what the program has, is a finding too. What is found is printed, and
-the exit code is 1.
+the exit code is 1. Parts that ran on other machines, from copies of the record, are put together by
+``--merge``.
 """
 
 import argparse
@@ -48,16 +49,31 @@ def run(name: str, seed: int, inputs: int, minutes: float) -> tuple[Tally, float
     return tally, time.monotonic() - start
 
 
+def merge_into(record: dict[str, Any], part: dict[str, Any]) -> None:
+    """Put into ``record`` what a copy of it has more runs of."""
+    targets = record["targets"]
+    for name, entry in part["targets"].items():
+        if entry["runs"] > targets.get(name, {"runs": 0})["runs"]:
+            targets[name] = entry
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(NAMES))
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("-o", type=Path, default=RECORD, metavar="FILE", help="another record")
+    merge = "run nothing; take over runs that went on from this record elsewhere"
+    parser.add_argument("--merge", type=Path, nargs="+", default=[], metavar="FILE", help=merge)
     args = parser.parse_args()
     record: dict[str, Any] = {"command": COMMAND, "targets": {}}
     if args.o.exists():
         record = json.loads(args.o.read_text())
+    if args.merge:
+        for part in args.merge:
+            merge_into(record, json.loads(part.read_text()))
+        write_atomic(args.o, json.dumps(record, indent=1) + "\n")
+        return 0
     signal.signal(signal.SIGALRM, _stop)
     has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (has + MEMORY, resource.RLIM_INFINITY))

@@ -3,6 +3,7 @@
 from tilewright.report.design import design_page
 from tilewright.report.drawings.harmonia import draw
 from tilewright.report.html import figure
+from tilewright.report.machine_coverage import coverage_section
 from tilewright.report.page import Context, Page
 from tilewright.report.system_area import area_section, recorded_areas
 from tilewright.report.system_clock import clock_section
@@ -32,6 +33,7 @@ def build(context: Context) -> Page:
         figure(draw().svg(), "The accelerator with its default sizes; storage is blue."),
         area_section("harmonia", areas, load_claims("harmonia")["harmonia.area"], PAPER_NODE),
         clock_section("harmonia", "300MHz"),
+        coverage_section(context, "harmonia"),
         claims=reference_claims("harmonia").values(),
         data={"system_area_mm2": areas},
     )

@@ -22,7 +22,7 @@ from tilewright.golden.params.machine import SCALARS, Kind
 from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import quantise
 
-__all__ = ["random_program"]
+__all__ = ["Writer", "random_program"]
 
 # Rows of every memory that a program starts with, works on and stores: on both sides of the border
 # of two regions, so that instructions work in one of them or in both.
@@ -33,7 +33,7 @@ EXPONENTS = (8, 22)  # shared ones: results neither vanish nor overflow
 def random_program(params: HarmoniaParams, seed: int, steps: int = 12) -> Builder:
     """Random contents of all memories, ``steps`` random instructions, and stores of it all."""
     b = Builder(params)
-    writer = _Writer(b, Random(seed), np.random.default_rng(seed))
+    writer = Writer(b, Random(seed), np.random.default_rng(seed))
     writer.fill()
     for _ in range(steps):
         writer.step()
@@ -42,7 +42,9 @@ def random_program(params: HarmoniaParams, seed: int, steps: int = 12) -> Builde
     return b
 
 
-class _Writer:
+class Writer:
+    """Instructions on some rows of every memory, in places that ``choose`` draws."""
+
     def __init__(self, builder: Builder, choose: Random, rng: np.random.Generator):
         self.b, self.choose, self.rng = builder, choose, rng
         self.params = builder.params
@@ -59,6 +61,10 @@ class _Writer:
     def fill(self) -> None:
         for memory in Memory:
             self._fill(memory)
+
+    def fill_values(self) -> None:
+        """The memory of fp16 values again, with finite ones."""
+        self._fill(Memory.FP16)
 
     def _fill(self, memory: Memory) -> None:
         rows = self.rows(memory)
@@ -227,7 +233,7 @@ class _Writer:
         elements = choose.randint(1, p.channels)
         words = -(-elements // p.word_values)
         tiles = choose.randint(1, 2)
-        self._fill(Memory.FP16)
+        self.fill_values()
         for k in range(tiles):
             self.b.emit(
                 Opcode.LEARN,

@@ -18,7 +18,7 @@ from tilewright.verify.streams import Harness
 
 __all__ = [
     *("BAD_LINE", "LINES", "check_errors", "check_last_rows", "check_random_words"),
-    "stopping_programs",
+    *("empty_memory", "stopping_programs"),
 ]
 
 LINES = 64  # of external memory
@@ -77,11 +77,11 @@ async def check_errors(dut: Any, wrong_programs: Callable[[Any], Programs]) -> N
     asked, start = job.load(), time.perf_counter()
     params, clock = asked.params, Harness(dut)
     system, bad = accelerator_of(params), frozenset({BAD_LINE})
-    host = Host(clock, params, _memory(params), bad_lines=bad)
+    host = Host(clock, params, empty_memory(params), bad_lines=bad)
     await host.start()
     seen = set()
     for name, (program, error) in wrong_programs(params).items():
-        await check_stop(host, name, program, error, _memory(params), bad)
+        await check_stop(host, name, program, error, empty_memory(params), bad)
         seen.add(error)
     assert seen == set(system.errors) - {Error.NONE, Error.WATCHDOG}
     status = await host.run_program(system.assemble("add s0, s0, #1\nhalt"))
@@ -94,7 +94,7 @@ async def check_last_rows(dut: Any, program: Callable[[Any], list]) -> None:
     asked = job.load()
     params = asked.params
     await check_program(
-        Harness(dut), params, program(params), _memory(params), seed=asked.seed, stall=0.0
+        Harness(dut), params, program(params), empty_memory(params), seed=asked.seed, stall=0.0
     )
 
 
@@ -113,7 +113,7 @@ async def check_random_words(
     asked, start = job.load(), time.perf_counter()
     params, clock = asked.params, Harness(dut)
     choose = Random(asked.seed)
-    host = Host(clock, params, _memory(params))
+    host = Host(clock, params, empty_memory(params))
     await host.start()
     tried: dict[Error, int] = {}
     for _ in range(asked.cases):
@@ -150,5 +150,6 @@ def _random_word(
     return word
 
 
-def _memory(params: Any) -> np.ndarray:
+def empty_memory(params: Any) -> np.ndarray:
+    """Return the external memory of programs that stop."""
     return np.zeros(LINES * params.line_bytes, np.uint8)
