@@ -27,7 +27,10 @@ class PromptStep(TokenStep):
         self.count = count
 
     def _enter(self) -> None:
-        """Bring every token's vector, by the first instructions, and leave it in its bank."""
+        """Bring every token's vector, by the first instructions, and leave it in its bank.
+
+        Banks without a token have the last one's: zeros may have no norm.
+        """
         b, plan, rows = self.writer, self.plan, self.plan.width_rows
         for k in range(self.count):
             b.bring(Memory.BROADCAST, k * rows, rows, self.lines.embedding(0))
@@ -36,7 +39,9 @@ class PromptStep(TokenStep):
         tokens = Tensor(plan.tokens_row, plan.config.hidden_size)
         for k in range(self.count):
             vector = Tensor(k * rows, plan.config.hidden_size)
-            b.apply(Operation.LARGEST, Tensor(ones + 1 + k, 1), into=_OWN)
+            banks = plan.params.rows - k if k == self.count - 1 else 1
+            own = Tensor(ones + 1 + k, banks * plan.params.vector.row_lanes)
+            b.apply(Operation.LARGEST, own, into=_OWN)
             b.apply(Operation.MULTIPLY, vector, _OWN, into=vector if k else tokens)
             if k:
                 b.apply(Operation.ADD, tokens, vector, into=tokens)
