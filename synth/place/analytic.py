@@ -58,7 +58,7 @@ def place_cells(
         even_x, even_y = x.copy(), y.copy()
         even_x[free], even_y[free] = _spread(x[free], y[free], areas[free], core)
         anchors = even_x[free], even_y[free]
-        length = float(weights @ wiring.half_perimeters(even_x, even_y))
+        length = _dot(weights, wiring.half_perimeters(even_x, even_y))
         if length < best_length:
             best, best_length = (even_x, even_y), length
     return best
@@ -126,23 +126,28 @@ def _springs(wiring: Wiring, at: Floats, of_nets: Floats) -> tuple[Ints, Ints, F
     return ends, others, shares / np.maximum(lengths, _CLOSE)
 
 
+def _dot(a: Floats, b: Floats) -> float:
+    """Not by BLAS, which sums in another order on another machine or with more threads."""
+    return float(np.sum(a * b))
+
+
 def _conjugate_gradient(
     product: Callable[[Floats], Floats], diagonal: Floats, side: Floats, start: Floats
 ) -> Floats:
     found = start.copy()
     residual = side - product(found)
     scaled = residual / diagonal
-    direction, size = scaled.copy(), residual @ scaled
+    direction, size = scaled.copy(), _dot(residual, scaled)
     enough = 1e-5 * size
     for _ in range(100):
         if size <= enough:
             break
         image = product(direction)
-        length = size / (direction @ image)
+        length = size / _dot(direction, image)
         found += length * direction
         residual -= length * image
         scaled = residual / diagonal
-        before, size = size, residual @ scaled
+        before, size = size, _dot(residual, scaled)
         direction = scaled + size / before * direction
     return found
 

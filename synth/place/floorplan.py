@@ -46,7 +46,8 @@ class Floorplan:
 
 def plan_floor(netlist: Netlist, wiring: Wiring, rules: Rules, utilisation: float) -> Floorplan:
     """A die about as wide as high, whose rows are filled to ``utilisation``."""
-    cells = sum(i.cell.area for i in netlist.instances if not i.cell.memory_bits) / utilisation
+    areas = (i.cell.area for i in netlist.instances if not i.cell.memory_bits)
+    cells = math.fsum(areas) / utilisation
     macros = [k for k, i in enumerate(netlist.instances) if i.cell.memory_bits]
     sides = {k: math.sqrt(netlist.instances[k].cell.area) for k in macros}
     whole = math.sqrt(cells + sum(side**2 for side in sides.values()))

@@ -139,9 +139,7 @@ class _Work:
             if arc.source in pins and arc.target in pins:
                 load = timing.loads.get(pins[arc.target], 0.0)
                 for shape in (arc.rise, arc.fall):
-                    slew = max(
-                        (timing.arrivals.get((pins[arc.source], e), (0.0, 0.0))[1] for e in (0, 1)),
-                    )
+                    slew = timing.slews.get(pins[arc.source], 0.0)
                     if arc.source == cell.clock_pin:
                         slew = self.technology.clock_slew
                     slowest = max(slowest, shape.delay.at(slew, load))
@@ -173,9 +171,9 @@ class _Work:
         usual = self._buffer_delay(small, self.technology.fanout_of_four_load)
         for net, slack in self._critical():
             points = sinks.get(net, [])
-            if net not in wires.trees or not points:
+            if net not in wires.length or not points:
                 continue
-            source = wires.trees[net][0].source
+            source = self.before.wiring.drivers[net]
             far = [p for p in points if wires.delay.get((net, p), 0.0) > 1.5 * usual]
             if far:
                 strong = (
@@ -215,7 +213,7 @@ class _Work:
         x, y, wires = self.before.x, self.before.y, self.before.wires
         for net, k in self.drivers.items():
             most = self.instances[k].cell.max_load
-            if most is None or self.timing.loads.get(net, 0.0) <= most or net not in wires.trees:
+            if most is None or self.timing.loads.get(net, 0.0) <= most or net not in wires.length:
                 continue
             points = sinks.get(net, [])
             parts = min(len(points), int(np.ceil(self.timing.loads[net] / most)) + 1)

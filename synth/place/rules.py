@@ -3,10 +3,16 @@
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.synth.technology import TECHNOLOGY_FOLDER
 
 __all__ = ["Rules", "load_rules"]
+
+Quantity = TypeVar("Quantity", float, NDArray[np.float64])
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,7 @@ class Rules:
         """Wires that cross a line of one um, all layers of both directions together."""
         return sum(1 / pitch for pitch in self.pitches)
 
-    def elmore(self, length: float, behind: float) -> float:
+    def elmore(self, length: Quantity, behind: Quantity) -> Quantity:
         """ps along ``length`` um of wire with ``behind`` fF at its end."""
         # ohm * fF is 1e-3 ps
         return 1e-3 * self.ohm_per_um * length * (self.ff_per_um * length / 2 + behind)

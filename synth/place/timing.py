@@ -3,25 +3,26 @@
 A cell drives the pins of its net and its whole wire, lumped; then the wire's Elmore delay passes to
 each sink, and slopes grow by it (the root of the squares of the driver's slew and the wire's own).
 Without wires the delays are those of ``tilewright.synth.timing`` to the last bit.
+
+Cells are taken level by level, all arcs of a level at once (:mod:`tilewright.synth.place.arcs`):
+every round of timing repair looks at the whole netlist again.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
-from tilewright.synth.netlist import Net, Netlist, in_signal_order
+import numpy as np
+
+from tilewright.synth.netlist import Net, Netlist
+from tilewright.synth.place.arcs import Arcs, Graph, graph_of, planes_of
 from tilewright.synth.place.wires import Wires
-from tilewright.synth.place.wiring import Wiring, ideal_nets
+from tilewright.synth.place.wiring import Floats, Ints, Wiring
 from tilewright.synth.technology import Technology
 from tilewright.synth.timing import FALL, IDEAL_INPUTS, RISE
 
 __all__ = ["PathPoint", "Timing", "time_placed"]
-
-_SAME, _OPPOSITE = ((RISE, RISE), (FALL, FALL)), ((FALL, RISE), (RISE, FALL))
-_CAUSES = {"+": _SAME, "-": _OPPOSITE, "*": (*_SAME, *_OPPOSITE)}
-
-Place = tuple[Net, int]  # a net and an edge
-NO_WIRES = Wires({}, {}, {}, {})
 
 
 @dataclass(frozen=True)
@@ -35,199 +36,167 @@ class PathPoint:
     load: float  # fF, wire included
 
 
-@dataclass(frozen=True)
-class Timing:
-    """What is known of every net; times in ps."""
-
-    delay: float  # of the longest path, setup included
-    path: tuple[PathPoint, ...]
-    end: int | None  # the point where the path ends
-    loads: dict[Net, float]  # fF
-    arrivals: dict[Place, tuple[float, float]]  # time and slew at the driver
-    slacks: dict[Net, float]  # against ``delay``, at the driver
-    sink_slacks: dict[tuple[Net, int], float]  # the same at each sink
-
-
 def time_placed(
-    netlist: Netlist, technology: Technology, wiring: Wiring, wires: Wires = NO_WIRES
-) -> Timing:
-    """Find the longest path, and how much every net has left to it."""
-    return _Analysis(netlist, technology, wiring, wires).run()
+    netlist: Netlist, technology: Technology, wiring: Wiring, wires: Wires | None = None
+) -> "Timing":
+    """Find the longest path, and how much every net has left to it; without ``wires``, none."""
+    return Timing(netlist, technology, wiring, wires)
 
 
-class _Analysis:
-    def __init__(self, netlist: Netlist, technology: Technology, wiring: Wiring, wires: Wires):
-        self.netlist, self.technology, self.wires = netlist, technology, wires
-        self.ideal = ideal_nets(netlist)
-        self.number = {id(instance): k for k, instance in enumerate(netlist.instances)}
-        self.order = in_signal_order(netlist)
-        self.port_point = {port: wiring.instances + n for n, port in enumerate(wiring.ports)}
+class Timing:
+    """What is known of every net; times in ps, loads in fF.
+
+    Arrays of edges have two places for a net, at ``2 * net + edge``, nets as ``graph`` counts them.
+    What never changes has the arrival ``-inf``.
+    """
+
+    def __init__(
+        self, netlist: Netlist, technology: Technology, wiring: Wiring, wires: Wires | None
+    ):
+        self.netlist, self.technology, self.wiring = netlist, technology, wiring
+        self.graph: Graph = graph_of(netlist, wiring)
+        self._pin_delays = np.append(np.zeros(len(wiring.points)), 0.0)  # the last: no wire
+        self._loads = self.graph.pin_loads(technology.output_load)
+        if wires is not None:
+            self._pin_delays[:-1] = wires.delays
+            self._loads[self.graph.wired_nets] += wires.lengths * wires.ff_per_um
         low, high = technology.slew_thresholds
-        self.per_delay = math.log((100 - low) / (100 - high))  # slew of an RC over its delay
-        self.loads = self._loads()
-        # time, slew, where it came from, the point that drives it
-        self.found: dict[Place, tuple[float, float, Place | None, int | None]] = {}
-
-    def _loads(self) -> dict[Net, float]:
-        loads: dict[Net, float] = {}
-        for instance in self.netlist.instances:
-            for pin, capacitance in instance.cell.inputs.items():
-                net = instance.pins[pin]
-                loads[net] = loads.get(net, 0.0) + capacitance
-        for nets in self.netlist.outputs.values():
-            for net in nets:
-                loads[net] = loads.get(net, 0.0) + self.technology.output_load
-        for net, capacitance in self.wires.capacitance.items():
-            loads[net] = loads.get(net, 0.0) + capacitance
-        return loads
-
-    def _at_sink(self, net: Net, point: int, time: float, slew: float) -> tuple[float, float]:
-        wire = self.wires.delay.get((net, point), 0.0)
-        return (time + wire, math.hypot(slew, self.per_delay * wire)) if wire else (time, slew)
-
-    def run(self) -> Timing:
+        self._per_delay = math.log((100 - low) / (100 - high))  # slew of an RC over its delay
+        self._time = np.full(2 * len(self._loads), -np.inf)
+        self._slew = np.full(2 * len(self._loads), -np.inf)
         self._from_inputs()
         self._from_registers()
-        for instance in self.order:
-            point = self.number[id(instance)]
-            for arc in instance.cell.arcs:
-                if arc.source in instance.pins and arc.target in instance.pins:
-                    source, target = instance.pins[arc.source], instance.pins[arc.target]
-                    load = self.loads.get(target, 0.0)
-                    for cause, effect in _CAUSES[arc.sense]:
-                        before = self.found.get((source, cause))
-                        if before is None:
-                            continue
-                        start, slope = self._at_sink(source, point, before[0], before[1])
-                        shape = arc.rise if effect == RISE else arc.fall
-                        time = start + shape.delay.at(slope, load)
-                        slew = shape.slew.at(slope, load)
-                        self._arrive((target, effect), time, slew, (source, cause), point)
-        return self._finish()
+        self._arc_delays = [self._through(arcs) for arcs in self.graph.levels]
+        self._find_longest()
 
-    def _arrive(
-        self, place: Place, time: float, slew: float, cause: Place | None, point: int | None
-    ) -> None:
-        known = self.found.get(place)
-        if known is None:
-            self.found[place] = (time, slew, cause, point)
-        elif time > known[0]:
-            self.found[place] = (time, max(slew, known[1]), cause, point)
-        elif slew > known[1]:
-            self.found[place] = (known[0], slew, known[2], known[3])
+    def _arrive(self, places: Ints, times: Floats, slews: Floats) -> None:
+        np.maximum.at(self._time, places, times)
+        np.maximum.at(self._slew, places, slews)
 
     def _from_inputs(self) -> None:
         driver = self.technology.cells[self.technology.drive_cell].arcs[0]
         for port, nets in self.netlist.inputs.items():
-            for bit, net in enumerate(nets):
-                point = self.port_point.get((port, bit))
-                for edge, shape in ((RISE, driver.rise), (FALL, driver.fall)):
-                    if port in IDEAL_INPUTS:
-                        self._arrive((net, edge), 0.0, self.technology.clock_slew, None, point)
-                    else:
-                        load = self.loads.get(net, 0.0)
-                        time = shape.delay.at(0.0, load) - shape.delay.at(0.0, 0.0)
-                        self._arrive((net, edge), time, shape.slew.at(0.0, load), None, point)
+            places = np.array([self.graph.index[net] for net in nets], dtype=np.int64)
+            loads = self._loads[places]
+            for edge, shape in ((RISE, driver.rise), (FALL, driver.fall)):
+                if port in IDEAL_INPUTS:
+                    slews = np.full(len(places), self.technology.clock_slew)
+                    self._arrive(2 * places + edge, np.zeros(len(places)), slews)
+                    continue
+                delay, slew = (planes_of([s], [len(places)]) for s in (shape.delay, shape.slew))
+                still = np.zeros(len(places))
+                times = delay.at(still, loads) - delay.at(still, still)
+                self._arrive(2 * places + edge, times, slew.at(still, loads))
 
     def _from_registers(self) -> None:
-        slews = {
-            net: max(
-                arc.rise.slew.at(self.technology.clock_slew, self.loads.get(net, 0.0))
+        clock_slews = np.full(len(self._loads), self.technology.clock_slew)
+        for net, gate in self.netlist.clock_gates.items():
+            place = self.graph.index[net]
+            clock_slews[place] = max(
+                arc.rise.slew.at(self.technology.clock_slew, float(self._loads[place]))
                 for arc in gate.cell.arcs
                 if arc.source == gate.cell.clock_pin
             )
-            for net, gate in self.netlist.clock_gates.items()
-        }
-        for k, instance in enumerate(self.netlist.instances):
-            cell = instance.cell
-            if cell.state is None or cell.clock_gate is not None:
-                continue
-            for arc in cell.arcs:
-                if arc.source != cell.clock_pin or arc.target not in instance.pins:
-                    continue
-                net = instance.pins[arc.target]
-                slew = slews.get(instance.pins[arc.source], self.technology.clock_slew)
-                load = self.loads.get(net, 0.0)
-                for edge, shape in ((RISE, arc.rise), (FALL, arc.fall)):
-                    time, slope = shape.delay.at(slew, load), shape.slew.at(slew, load)
-                    self._arrive((net, edge), time, slope, None, k)
+        arcs = self.graph.launches
+        slews, loads = clock_slews[arcs.sources // 2], self._loads[arcs.targets // 2]
+        self._arrive(arcs.targets, arcs.delay.at(slews, loads), arcs.slew.at(slews, loads))
 
-    def _ends(self) -> Iterator[tuple[Net, int, float]]:
-        for port, nets in self.netlist.outputs.items():
-            for bit, net in enumerate(nets):
-                yield net, self.port_point[port, bit], 0.0
-        for k, instance in enumerate(self.netlist.instances):
-            for pin, setup in instance.cell.setup.items():
-                yield instance.pins[pin], k, setup
+    def _through(self, arcs: Arcs) -> Floats:
+        """Pass the cells of one level; returns the delay of each of its arcs."""
+        wire = self._pin_delays[arcs.pins]
+        wire_slew = self._per_delay * wire
+        known = self._time[arcs.sources] > -np.inf
+        at_driver = np.where(known, self._slew[arcs.sources], 0.0)
+        slope = np.where(wire > 0, np.sqrt(at_driver**2 + wire_slew**2), at_driver)
+        load = self._loads[arcs.targets // 2]
+        delay = arcs.delay.at(slope, load)
+        times = self._time[arcs.sources] + wire + delay
+        slews = np.where(known, arcs.slew.at(slope, load), -np.inf)
+        self._arrive(arcs.targets, times, slews)
+        return delay
 
-    def _finish(self) -> Timing:
-        ends = list(self._ends())
-        worst: tuple[float, Place, int] | None = None
-        for net, point, setup in ends:
-            for edge in (RISE, FALL):
-                if (net, edge) in self.found:
-                    time, slew, _, _ = self.found[net, edge]
-                    arrival = self._at_sink(net, point, time, slew)[0] + setup
-                    if worst is None or arrival > worst[0]:
-                        worst = arrival, (net, edge), point
-        if worst is None:
-            return Timing(0.0, (), None, self.loads, {}, {}, {})
-        delay, place, end = worst
-        slacks, sink_slacks = self._slacks(delay, ends)
-        return Timing(
-            delay,
-            tuple(reversed(list(self._back(place)))),
-            end,
-            self.loads,
-            {place: (time, slew) for place, (time, slew, _, _) in self.found.items()},
-            slacks,
-            sink_slacks,
-        )
+    def _find_longest(self) -> None:
+        ends = self.graph.ends
+        arrivals = self._time[ends.places] + self._pin_delays[ends.pins] + ends.setups
+        self.delay, self.end = 0.0, None  # of the longest path, setup included; where it ends
+        self.path: tuple[PathPoint, ...] = ()
+        if len(arrivals) and arrivals.max() > -np.inf:
+            worst = int(np.argmax(arrivals))
+            self.delay, self.end = float(arrivals[worst]), int(ends.points[worst])
+            self.path = tuple(reversed(list(self._back(int(ends.places[worst])))))
 
-    def _back(self, place: Place | None) -> Iterator[PathPoint]:
-        while place is not None:
-            time, _, cause, point = self.found[place]
-            instances = self.netlist.instances
-            cell = (
-                instances[point].cell.name if point is not None and point < len(instances) else ""
-            )
-            yield PathPoint(point, cell, place[0], time, self.loads.get(place[0], 0.0))
+    def _back(self, place: int) -> Iterator[PathPoint]:
+        """From an edge of a net to the start of the path that made it so late."""
+        instances = self.netlist.instances
+        while True:
+            net = place // 2
+            point = self.graph.driver_point(net)
+            cell = "" if point is None or point >= len(instances) else instances[point].cell.name
+            arrival, load = float(self._time[place]), float(self._loads[net])
+            yield PathPoint(point, cell, self.graph.nets[net], arrival, load)
+            cause = None if point is None else self._cause(place, point)
+            if cause is None:
+                return
             place = cause
 
-    def _slacks(
-        self, delay: float, ends: list[tuple[Net, int, float]]
-    ) -> tuple[dict[Net, float], dict[tuple[Net, int], float]]:
-        required: dict[Place, float] = {}
-        at_sinks: dict[tuple[Net, int], float] = {}
+    def _cause(self, place: int, point: int) -> int | None:
+        """The edge that made an edge at the output of the cell at ``point`` so late."""
+        level = self.graph.level_of(point)
+        for k in () if level is None else (2 * level, 2 * level + 1):
+            arcs, delays = self.graph.levels[k], self._arc_delays[k]
+            times = self._time[arcs.sources] + self._pin_delays[arcs.pins] + delays
+            causes = np.flatnonzero((arcs.targets == place) & (times == self._time[place]))
+            if len(causes):
+                return int(arcs.sources[causes[0]])
+        return None
 
-        def need(net: Net, edge: int, point: int, by: float) -> None:
-            """The edge of ``net`` must be at ``point`` by then."""
-            known = self.found.get((net, edge))
-            if known is None:
-                return
-            by -= self.wires.delay.get((net, point), 0.0)
-            required[net, edge] = min(by, required.get((net, edge), math.inf))
-            slack = by - known[0]
-            at_sinks[net, point] = min(slack, at_sinks.get((net, point), math.inf))
+    @cached_property
+    def _required(self) -> tuple[Floats, Floats]:
+        """When each edge must be there for the delay to stay, and the slack at each pin."""
+        required = np.full(len(self._time), np.inf)
+        at_pins = np.full(len(self._pin_delays), np.inf)
 
-        for net, point, setup in ends:
-            for edge in (RISE, FALL):
-                need(net, edge, point, delay - setup)
-        for instance in reversed(self.order):
-            point = self.number[id(instance)]
-            for arc in instance.cell.arcs:
-                if arc.source not in instance.pins or arc.target not in instance.pins:
-                    continue
-                source, target = instance.pins[arc.source], instance.pins[arc.target]
-                load = self.loads.get(target, 0.0)
-                for cause, effect in _CAUSES[arc.sense]:
-                    before, by = self.found.get((source, cause)), required.get((target, effect))
-                    if before is None or by is None:
-                        continue
-                    slope = self._at_sink(source, point, before[0], before[1])[1]
-                    shape = arc.rise if effect == RISE else arc.fall
-                    need(source, cause, point, by - shape.delay.at(slope, load))
-        slacks: dict[Net, float] = {}
-        for (net, edge), by in required.items():
-            slacks[net] = min(by - self.found[net, edge][0], slacks.get(net, math.inf))
-        return slacks, at_sinks
+        def need(sources: Ints, pins: Ints, by: Floats) -> None:
+            by = by - self._pin_delays[pins]
+            known = self._time[sources] > -np.inf
+            sources, pins, by = sources[known], pins[known], by[known]
+            np.minimum.at(required, sources, by)
+            np.minimum.at(at_pins, pins, by - self._time[sources])
+
+        ends = self.graph.ends
+        need(ends.places, ends.pins, self.delay - ends.setups)
+        for arcs, delays in zip(
+            reversed(self.graph.levels), reversed(self._arc_delays), strict=True
+        ):
+            need(arcs.sources, arcs.pins, required[arcs.targets] - delays)
+        return required, at_pins[:-1]
+
+    @cached_property
+    def loads(self) -> dict[Net, float]:
+        """fF that each net's driver sees, wire included."""
+        return dict(zip(self.graph.nets, self._loads.tolist(), strict=True))
+
+    @cached_property
+    def slews(self) -> dict[Net, float]:
+        """The slower edge of each net that changes, at its driver."""
+        slower = self._slew.reshape(-1, 2).max(axis=1).tolist()
+        return {n: s for n, s in zip(self.graph.nets, slower, strict=True) if s > -math.inf}
+
+    @cached_property
+    def slacks(self) -> dict[Net, float]:
+        """Of each net on a path, against ``delay``, at its driver."""
+        required, _ = self._required
+        known = (required < np.inf) & (self._time > -np.inf)
+        slack = np.full(len(required), np.inf)
+        slack[known] = required[known] - self._time[known]
+        least = slack.reshape(-1, 2).min(axis=1).tolist()
+        return {n: s for n, s in zip(self.graph.nets, least, strict=True) if s < math.inf}
+
+    @cached_property
+    def sink_slacks(self) -> dict[tuple[Net, int], float]:
+        """The same at the points of the nets that have wires."""
+        w = self.wiring
+        places = zip(w.net_of_pin.tolist(), w.points.tolist(), strict=True)
+        slacks = self._required[1].tolist()
+        found = zip(places, slacks, strict=True)
+        return {(w.nets[k], point): slack for (k, point), slack in found if slack < math.inf}

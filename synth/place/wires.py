@@ -6,14 +6,15 @@ the shortest tree of straight connections between pins, all connections scaled s
 that length.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from tilewright.synth.netlist import Net, Netlist
 from tilewright.synth.place.rules import Rules
-from tilewright.synth.place.wiring import Floats, Wiring
+from tilewright.synth.place.wiring import Floats, Ints, Wiring
 
 __all__ = ["Branch", "Wires", "pin_loads", "steiner_factor", "wires_of"]
 
@@ -24,8 +25,7 @@ _FACTORS = (
 )
 
 
-@dataclass(frozen=True)
-class Branch:
+class Branch(NamedTuple):
     """A connection of a net's tree, from the point nearer to the driver."""
 
     source: int
@@ -34,17 +34,67 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Wires:
-    """Of every net that has two points or more."""
+class _Trees:
+    """Trees of all nets with the same number of pins, a row each; pins count from the driver."""
 
-    length: dict[Net, float]  # um
-    capacitance: dict[Net, float]  # fF
-    delay: dict[tuple[Net, int], float]  # ps from the driver to a point
-    trees: dict[Net, tuple[Branch, ...]]
+    nets: Ints  # their places in the wiring
+    sources: Ints  # of the branches, in order from the driver
+    targets: Ints
+    lengths: Floats  # um, scaled
+
+
+@dataclass(frozen=True)
+class Wires:
+    """Of every net that has two points or more, in the order of ``wiring``."""
+
+    wiring: Wiring
+    ff_per_um: float
+    lengths: Floats  # um, of nets
+    delays: Floats  # ps from the driver to each pin
+    grouped: tuple[_Trees, ...]
 
     @property
     def total_length(self) -> float:
-        return sum(self.length.values())
+        return float(self.lengths.sum())
+
+    @cached_property
+    def length(self) -> dict[Net, float]:
+        """Of each net, um."""
+        return dict(zip(self.wiring.nets, self.lengths.tolist(), strict=True))
+
+    @cached_property
+    def capacitance(self) -> dict[Net, float]:
+        """Of each net, fF."""
+        values = (self.lengths * self.ff_per_um).tolist()
+        return dict(zip(self.wiring.nets, values, strict=True))
+
+    @cached_property
+    def delay(self) -> dict[tuple[Net, int], float]:
+        """ps from the driver of a net to each of its other points."""
+        w = self.wiring
+        places = zip(w.net_of_pin.tolist(), w.points.tolist(), self.delays.tolist(), strict=True)
+        found = {(w.nets[k], point): delay for k, point, delay in places}
+        for k, point in enumerate(w.points[w.start[:-1]].tolist()):
+            del found[w.nets[k], point]
+        return found
+
+    @cached_property
+    def trees(self) -> dict[Net, tuple[Branch, ...]]:
+        """Of each net, its branches in order from the driver."""
+        w = self.wiring
+        found: dict[int, tuple[Branch, ...]] = {}
+        for group in self.grouped:
+            first = w.start[group.nets][:, None]
+            rows = zip(
+                group.nets.tolist(),
+                w.points[first + group.sources].tolist(),
+                w.points[first + group.targets].tolist(),
+                group.lengths.tolist(),
+                strict=True,
+            )
+            for k, sources, targets, lengths in rows:
+                found[k] = tuple(map(Branch, sources, targets, lengths))
+        return {net: found[k] for k, net in enumerate(w.nets)}
 
 
 def steiner_factor(pins: int) -> float:
@@ -72,54 +122,62 @@ def wires_of(
     netlist: Netlist, wiring: Wiring, x: Floats, y: Floats, rules: Rules, output_load: float
 ) -> Wires:
     """Of the points of ``wiring`` at ``x`` and ``y``."""
-    loads = pin_loads(netlist, wiring, output_load)
-    lengths = wiring.half_perimeters(x, y)
-    found = Wires({}, {}, {}, {})
-    for k, net in enumerate(wiring.nets):
-        points = wiring.points[wiring.start[k] : wiring.start[k + 1]]
-        length = float(lengths[k]) * steiner_factor(len(points))
-        branches = _tree(points.tolist(), x[points], y[points])
-        straight = sum(branch.length for branch in branches)
-        scale = length / straight if straight else 0.0
-        tree = tuple(Branch(b.source, b.target, b.length * scale) for b in branches)
-        found.length[net], found.trees[net] = length, tree
-        found.capacitance[net] = length * rules.ff_per_um
-        for point, delay in _elmore(net, tree, loads, rules):
-            found.delay[net, point] = delay
-    return found
+    by_place = pin_loads(netlist, wiring, output_load)
+    places = zip(wiring.net_of_pin.tolist(), wiring.points.tolist(), strict=True)
+    loads = np.array([by_place.get((wiring.nets[k], point), 0.0) for k, point in places])
+    lengths, delays = wiring.half_perimeters(x, y), np.zeros(len(wiring.points))
+    grouped = []
+    for pins in np.unique(wiring.sizes).tolist():
+        nets = np.flatnonzero(wiring.sizes == pins)
+        lengths[nets] *= steiner_factor(pins)
+        places_of = wiring.start[nets][:, None] + np.arange(pins)
+        points = wiring.points[places_of]
+        sources, targets, straight = _trees(x[points], y[points])
+        whole = straight[:, 0].copy()
+        for b in range(1, pins - 1):
+            whole += straight[:, b]
+        scale = np.divide(lengths[nets], whole, out=np.zeros(len(nets)), where=whole > 0)
+        scaled = straight * scale[:, None]
+        delays[places_of] = _elmore(sources, targets, scaled, loads[places_of], rules)
+        grouped.append(_Trees(nets, sources, targets, scaled))
+    return Wires(wiring, rules.ff_per_um, lengths, delays, tuple(grouped))
 
 
-def _tree(points: Sequence[int], x: Floats, y: Floats) -> list[Branch]:
-    """The shortest tree of rectilinear connections, from the first point on (Prim)."""
-    if len(points) == 2:
-        return [Branch(points[0], points[1], float(abs(x[0] - x[1]) + abs(y[0] - y[1])))]
-    near = np.abs(x - x[0]) + np.abs(y - y[0])
-    source = np.zeros(len(points), dtype=np.int64)
-    near[0], branches = np.inf, []
-    inside = np.zeros(len(points), dtype=bool)
-    inside[0] = True
-    for _ in range(len(points) - 1):
-        k = int(np.argmin(near))
-        branches.append(Branch(points[int(source[k])], points[k], float(near[k])))
-        inside[k], near[k] = True, np.inf
-        away = np.abs(x - x[k]) + np.abs(y - y[k])
+def _trees(x: Floats, y: Floats) -> tuple[Ints, Ints, Floats]:
+    """The shortest tree of rectilinear connections for each row of points, from its first (Prim).
+
+    Returns from which place in the row each branch goes, to which one, and how far.
+    """
+    count, pins = x.shape
+    rows = np.arange(count)
+    near = np.abs(x - x[:, :1]) + np.abs(y - y[:, :1])
+    source = np.zeros((count, pins), dtype=np.int64)
+    inside = np.zeros((count, pins), dtype=bool)
+    inside[:, 0], near[:, 0] = True, np.inf
+    sources, targets = (np.empty((count, pins - 1), dtype=np.int64) for _ in range(2))
+    lengths = np.empty((count, pins - 1))
+    for b in range(pins - 1):
+        k = np.argmin(near, axis=1)
+        sources[:, b], targets[:, b], lengths[:, b] = source[rows, k], k, near[rows, k]
+        inside[rows, k], near[rows, k] = True, np.inf
+        away = np.abs(x - x[rows, k][:, None]) + np.abs(y - y[rows, k][:, None])
         better = ~inside & (away < near)
-        near[better], source[better] = away[better], k
-    return branches
+        near[better] = away[better]
+        source = np.where(better, k[:, None], source)
+    return sources, targets, lengths
 
 
-def _elmore(
-    net: Net, tree: Sequence[Branch], loads: dict[tuple[Net, int], float], rules: Rules
-) -> Iterator[tuple[int, float]]:
-    """Delay to every point but the driver; branches come in order from the driver."""
-    behind: dict[int, float] = {}
-    for branch in reversed(tree):
-        own = behind.setdefault(branch.target, 0.0) + loads.get((net, branch.target), 0.0)
-        behind[branch.target] = own
-        added = own + rules.ff_per_um * branch.length
-        behind[branch.source] = behind.get(branch.source, 0.0) + added
-    delays = {tree[0].source: 0.0} if tree else {}
-    for branch in tree:
-        after = rules.elmore(branch.length, behind[branch.target])
-        delays[branch.target] = delays[branch.source] + after
-        yield branch.target, delays[branch.target]
+def _elmore(sources: Ints, targets: Ints, lengths: Floats, loads: Floats, rules: Rules) -> Floats:
+    """ps from the first point of each row to all of them, by its tree."""
+    rows = np.arange(len(loads))
+    behind = np.zeros_like(loads)
+    for b in reversed(range(lengths.shape[1])):
+        source, target = sources[:, b], targets[:, b]
+        behind[rows, target] += loads[rows, target]
+        behind[rows, source] += behind[rows, target] + rules.ff_per_um * lengths[:, b]
+    delays = np.zeros_like(loads)
+    for b in range(lengths.shape[1]):
+        source, target = sources[:, b], targets[:, b]
+        after = rules.elmore(lengths[:, b], behind[rows, target])
+        delays[rows, target] = delays[rows, source] + after
+    return delays

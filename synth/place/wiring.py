@@ -42,6 +42,11 @@ class Wiring:
     def net_of_pin(self) -> Ints:
         return np.repeat(np.arange(len(self.nets)), self.sizes)
 
+    @cached_property
+    def drivers(self) -> dict[Net, int]:
+        """The first point of each net."""
+        return dict(zip(self.nets, self.points[self.start[:-1]].tolist(), strict=True))
+
     def half_perimeters(self, x: Floats, y: Floats) -> Floats:
         """Of the box around each net."""
         if not self.nets:

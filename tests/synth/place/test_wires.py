@@ -12,7 +12,7 @@ from tilewright.synth.place.repair import repair
 from tilewright.synth.place.rules import load_rules
 from tilewright.synth.place.sizes import sizes
 from tilewright.synth.place.timing import time_placed
-from tilewright.synth.place.wires import _elmore, _tree, steiner_factor
+from tilewright.synth.place.wires import _elmore, _trees, steiner_factor
 from tilewright.synth.timing import longest_paths
 
 
@@ -60,13 +60,14 @@ def test_the_factor_grows_with_pins():
 def test_elmore_by_hand():
     """A driver, a sink 10 um on, another 5 um behind it."""
     rules = load_rules("asap7")
-    tree = _tree([7, 8, 9], np.array([0.0, 10.0, 15.0]), np.zeros(3))
-    assert [(b.source, b.target, b.length) for b in tree] == [(7, 8, 10.0), (8, 9, 5.0)]
-    found = dict(_elmore(1, tree, {(1, 8): 2.0, (1, 9): 3.0}, rules))
+    sources, targets, lengths = _trees(np.array([[0.0, 10.0, 15.0]]), np.zeros((1, 3)))
+    assert (sources.tolist(), targets.tolist()) == ([[0, 1]], [[1, 2]])
+    assert lengths.tolist() == [[10.0, 5.0]]
+    (found,) = _elmore(sources, targets, lengths, np.array([[0.0, 2.0, 3.0]]), rules)
     r, c = rules.ohm_per_um, rules.ff_per_um
     first = 10 * r * (10 * c / 2 + 2 + 5 * c + 3) * 1e-3
-    assert found[8] == pytest.approx(first)
-    assert found[9] == pytest.approx(first + 5 * r * (5 * c / 2 + 3) * 1e-3)
+    assert found[1] == pytest.approx(first)
+    assert found[2] == pytest.approx(first + 5 * r * (5 * c / 2 + 3) * 1e-3)
 
 
 @pytest.mark.parametrize("block", ["popcount", "queue"])
