@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.golden.params.anda import AndaMxuParams
+from tilewright.golden.params.anda import AndaApuParams, AndaMxuParams
 from tilewright.golden.params.block import require
 
 # From a dot product's last plane to its result: scaled, accumulated, then it is there.
@@ -20,13 +20,17 @@ def group_cycles(mantissa_bits: int) -> int:
     return 1 + mantissa_bits
 
 
-def dot_cycles(mantissa_bits: Sequence[int], last: Sequence[bool]) -> NDArray[np.int64]:
+def dot_cycles(
+    params: AndaApuParams, mantissa_bits: Sequence[int], last: Sequence[bool]
+) -> NDArray[np.int64]:
     """Cycle in which an APU offers each result, counted from the first plane taken.
 
     One entry per group: its M, and whether it ends a dot product.
     """
-    taken = np.cumsum([group_cycles(bits) for bits in mantissa_bits]) - 1
-    return taken[np.asarray(last, bool)] + RESULT_LATENCY
+    planes = np.array([group_cycles(bits) for bits in mantissa_bits])
+    apart = np.maximum(planes, params.least_group_cycles)  # last planes of groups
+    taken = np.cumsum(np.append(planes[:1], apart[1:])) - 1
+    return taken[np.asarray(last, bool)] + params.result_latency
 
 
 def tile_cycles(params: AndaMxuParams, mantissa_bits: int, inputs: int) -> int:

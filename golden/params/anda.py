@@ -145,6 +145,13 @@ class AndaCompressorLaneParams(BlockParams):
         return Timing(latency=1)
 
 
+# Registers of a pipelined APU behind the sum of a group.
+PIPELINED_NORMALISE = 4
+PIPELINED_MULTIPLY = 4
+PIPELINED_ADD = 5
+PIPELINED_CONVERT = 2
+
+
 @dataclass(frozen=True, kw_only=True)
 class AndaApuParams(BlockParams):
     """One dot product of Anda activations and integer weights, plane by plane.
@@ -159,6 +166,9 @@ class AndaApuParams(BlockParams):
 
     ``registered``: planes too are in registers of the unit before they are used, which takes a
     cycle more; then nothing is held outside.
+
+    ``pipelined``, for FPGAs: registers in every long path. Results are the same, and come later;
+    groups of few planes wait for the sum of those before them.
     """
 
     block: ClassVar[str] = "anda_apu"
@@ -167,6 +177,7 @@ class AndaApuParams(BlockParams):
         "paper": {},
         "bare": {"buffered": False},
         "registered": {"registered": True},
+        "pipelined": {"pipelined": True},
         "small": {"group": 8},
         "fp32": {"group": 8, "partial": FP32},
         "int3": {"group": 13, "weight_bits": 3, "buffered": False},
@@ -177,10 +188,27 @@ class AndaApuParams(BlockParams):
     partial: FloatFormat = FP16
     buffered: bool = True
     registered: bool = False
+    pipelined: bool = False
 
     def __post_init__(self) -> None:
         _ = self.numerics
         require(self.buffered or not self.registered, "registered needs buffered")
+        require(self.buffered or not self.pipelined, "pipelined needs buffered")
+
+    @property
+    def result_latency(self) -> int:
+        """Cycles from a dot product's last plane to its result."""
+        if not self.pipelined:
+            # the group's sum, scaled, accumulated
+            return 3 + self.registered
+        counted = 3  # parts of a plane's sum, the sum, the group's
+        counted += PIPELINED_NORMALISE + PIPELINED_MULTIPLY + PIPELINED_ADD + 1
+        return counted + PIPELINED_CONVERT + self.registered
+
+    @property
+    def least_group_cycles(self) -> int:
+        """Cycles from a group's last plane to that of the next, however few planes that has."""
+        return PIPELINED_ADD + 1 if self.pipelined else 0
 
     @property
     def numerics(self) -> AndaNumerics:

@@ -1,6 +1,6 @@
 """The Anda-enhanced bit-serial processing unit (APU)."""
 
-from amaranth import Module, Signal
+from amaranth import Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,6 +9,7 @@ from tilewright.golden.params.arith import FloatConvertParams, FloatMulParams
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.hw.anda.activation_dispatcher import ActivationDispatcher
 from tilewright.hw.anda.normalise import Normalise
+from tilewright.hw.anda.pipelined_apu import PipelinedTail, PlanePacer
 from tilewright.hw.anda.plane_dot import PlaneDot
 from tilewright.hw.anda.sequencer import Sequencer
 from tilewright.hw.arith.accumulate import Accumulate
@@ -93,18 +94,54 @@ class Apu(Unit[AndaApuParams]):
 
     Numerics: :mod:`tilewright.golden.anda.dot_products`.
     Timing: M + 1 cycles per group, for every M; the result is offered 3 cycles after the last
-    plane is taken, 4 where planes are ``registered``. Who holds signs and weights:
+    plane is taken, 4 where planes are ``registered``; where it is ``pipelined``, as its parameters
+    say. Who holds signs and weights:
     :class:`tilewright.golden.params.anda.AndaApuParams`.
     """
 
     def elaborate(self, platform: object) -> Module:
+        return self._pipelined() if self.params.pipelined else self._unpipelined()
+
+    def _pipelined(self) -> Module:
+        m = Module()
+        step = Signal()
+        pacer, tail = PlanePacer(m, self.params, step), PipelinedTail(self, m, step)
+        beat, beat_valid, room = self._planes(m, pacer.ready)
+        plane, exponent, source = self._operands_inside(m, pacer.take, pacer.sign_beat, beat)
+        held = data.View(self.i1.p.shape(), source.payload.as_value())
+        facts = {"exponent": exponent, "scale": held.scale}
+        for name, value in (
+            ("mantissa", beat.mantissa),
+            ("first", beat.first_group),
+            ("last", beat.last_group),
+        ):
+            facts[name] = Signal(value.shape(), name=f"group_{name}", reset_less=True)
+            with m.If(pacer.take & pacer.sign_beat):
+                m.d.sync += facts[name].eq(value)
+        total, group = tail.plane_sum(pacer, plane, held.weights, facts)
+        result, there = tail.result(*tail.accumulated(tail.normalised(total, group)))
+        m.d.comb += [
+            step.eq(~self.o.valid | self.o.ready),
+            pacer.valid.eq(beat_valid),
+            pacer.weights_valid.eq(source.valid),
+            pacer.mantissa.eq(beat.mantissa),
+            self.i0.ready.eq(room),
+            source.ready.eq(pacer.take & pacer.last_plane),
+            self.o.valid.eq(there),
+            self.o.p.result.eq(result),
+        ]
+        return m
+
+    def _unpipelined(self) -> Module:
         m = Module()
         p = self.params
         m.submodules.sequencer = sequencer = Sequencer()
         m.submodules.datapath = datapath = ApuDatapath(p.numerics)
-        beat, beat_valid, room = self._planes(m, sequencer)
+        beat, beat_valid, room = self._planes(m, sequencer.ready)
         if p.buffered:
-            plane, exponent, source = self._operands_inside(m, sequencer, beat)
+            plane, exponent, source = self._operands_inside(
+                m, sequencer.take, sequencer.sign_beat, beat
+            )
         else:
             plane, source = beat.plane, self.i1
             exponent = Signal(FP16.exponent_bits, reset_less=True)
@@ -137,19 +174,19 @@ class Apu(Unit[AndaApuParams]):
             m.d.sync += scale.eq(held.scale)
         return m
 
-    def _planes(self, m: Module, sequencer: Sequencer) -> tuple:
+    def _planes(self, m: Module, ready: Value) -> tuple:
         """The plane on offer, whether there is one, and whether another one can come."""
         if not self.params.registered:
-            return self.i0.p, self.i0.valid, sequencer.ready
+            return self.i0.p, self.i0.valid, ready
         held = Signal(self.i0.p.shape(), reset_less=True)
         held_valid = Signal()
         with m.If(self.i0.ready):
             m.d.sync += held_valid.eq(self.i0.valid)
             with m.If(self.i0.valid):
                 m.d.sync += held.eq(self.i0.p)
-        return held, held_valid, ~held_valid | sequencer.ready
+        return held, held_valid, ~held_valid | ready
 
-    def _operands_inside(self, m: Module, sequencer: Sequencer, beat: data.View) -> tuple:
+    def _operands_inside(self, m: Module, take: Value, sign_beat: Value, beat: data.View) -> tuple:
         """Planes with their signs applied, the group's exponent, and the stream of weights."""
         p = self.params
         m.submodules.weights = weights = RegisterSlice(word_layout(p.inputs[1].bits))
@@ -158,8 +195,8 @@ class Apu(Unit[AndaApuParams]):
             weights.i.p.data.eq(self.i1.p),
             weights.i.valid.eq(self.i1.valid),
             self.i1.ready.eq(weights.i.ready),
-            activations.take.eq(sequencer.take),
-            activations.sign_beat.eq(sequencer.sign_beat),
+            activations.take.eq(take),
+            activations.sign_beat.eq(sign_beat),
             activations.planes[0].eq(beat.plane),
             activations.exponents[0].eq(beat.exponent),
         ]

@@ -29,9 +29,9 @@ class MissingNextpnrError(Exception):
 class Family:
     """What the devices of one family have in common.
 
-    ``synthesis`` is the command of Yosys. The other fields name kinds of cells: ``lut``, ``carry``,
-    ``register``, ``block_ram``, ``lut_ram`` and ``multiplier`` as Yosys calls them, ``slot`` as
-    nextpnr calls the place that one LUT takes.
+    ``synthesis`` is the command of Yosys, ``finish`` what follows it. The other fields name kinds
+    of cells: ``lut``, ``carry``, ``register``, ``block_ram``, ``lut_ram`` and ``multiplier`` as
+    Yosys calls them, ``slot`` as nextpnr calls the place that one LUT takes.
     """
 
     package: str  # on the Python package index
@@ -43,6 +43,7 @@ class Family:
     lut_ram: tuple[str, ...]
     multiplier: tuple[str, ...]
     slot: str
+    finish: tuple[str, ...] = ()
 
     @property
     def module(self) -> str:
@@ -116,6 +117,19 @@ _NEXUS = Family(
     multiplier=("MULT9X9", "MULT18X18", "MULT18X36", "MULT36X36", "MULTADDSUB9X9WIDE"),
     slot="OXIDE_COMB",
 )
+# Its nextpnr removes registers that nobody reads, unless the cells themselves are kept.
+_GATEMATE = Family(
+    package="yowasp-nextpnr-himbaechel-gatemate",
+    synthesis="synth_gatemate -luttree -nomx8",
+    lut=("CC_LUT1", "CC_LUT2", "CC_LUT3", "CC_LUT4", "CC_L2T4", "CC_L2T5", "CC_MX2", "CC_MX4"),
+    carry=("CC_ADDF",),
+    register=("CC_DFF",),
+    block_ram=("CC_BRAM_20K", "CC_BRAM_40K"),
+    lut_ram=(),
+    multiplier=("CC_MULT",),
+    slot="CPE_LT",
+    finish=("setattr -set keep 1 t:CC_DFF",),
+)
 
 
 def _ecp5(size: str) -> Device:
@@ -135,6 +149,13 @@ DEVICES = {
             speed_grades={g: ("--device", f"LIFCL-40-{g}BG400C") for g in ("7", "8", "9")},
             pins="ldc_set_location -site {L13} [get_ports clk]\n"
             "ldc_set_location -site {N14} [get_ports serial]\n",
+        ),
+        Device(
+            name="gatemate-a1",
+            title="Cologne Chip CCGM1A1",
+            family=_GATEMATE,
+            options=("--device", "CCGM1A1", "--vopt", "allow-unconstrained"),
+            speed_grades={"speed": ()},  # the supply at which the chip is fastest
         ),
     )
 }

@@ -60,10 +60,13 @@ class RoutedReport:
     uses: dict[str, Use]  # kinds that are used, by the name nextpnr gives them
 
 
-def read_report(report: Mapping[str, Any], kinds: Mapping[str, str]) -> RoutedReport:
+def read_report(
+    report: Mapping[str, Any], kinds: Mapping[str, str], signals: Mapping[str, str]
+) -> RoutedReport:
     """Read nextpnr's JSON report of a design with one clock.
 
-    ``kinds`` are the cells of the netlist, by name.
+    ``kinds`` are the cells of the netlist, by name; ``signals`` what registers hold whose names do
+    not say it.
     """
     clocks = report["fmax"]
     if len(clocks) != 1:
@@ -81,22 +84,28 @@ def read_report(report: Mapping[str, Any], kinds: Mapping[str, str]) -> RoutedRe
         for kind, use in sorted(report["utilization"].items())
         if use["used"]
     }
-    return RoutedReport(clock["achieved"], _path(longest["path"], kinds), uses)
+    return RoutedReport(clock["achieved"], _path(longest["path"], kinds, signals), uses)
 
 
-def _path(steps: list[dict[str, Any]], kinds: Mapping[str, str]) -> RoutedPath:
+def _path(
+    steps: list[dict[str, Any]], kinds: Mapping[str, str], signals: Mapping[str, str]
+) -> RoutedPath:
     """Join each step through a cell with the step along the wires behind it."""
     found: list[PathStep] = []
+    skew = 0.0  # of the clock between both registers, where the tool knows it
     for step in steps:
-        if step["type"] == "routing":
+        if step["type"] == "clk-skew":
+            skew = step["delay"]
+        elif step["type"] == "routing":
             last = found.pop()
             routing = last.routing_ns + step["delay"]
             found.append(PathStep(last.cell, last.name, step["net"], last.logic_ns, routing))
         else:
             name = step["from"]["cell"]
-            found.append(PathStep(_kind(name, kinds), name, "", step["delay"], 0.0))
-    start, end = found[0].name, found[-1].name
-    return RoutedPath(_register(start, kinds), _register(end, kinds), tuple(found))
+            delay = step["delay"] + (0.0 if found else skew)
+            found.append(PathStep(_kind(name, kinds), name, "", delay, 0.0))
+    start, end = (_register(step.name, kinds, signals) for step in (found[0], found[-1]))
+    return RoutedPath(start, end, tuple(found))
 
 
 def _kind(name: str, kinds: Mapping[str, str]) -> str:
@@ -106,7 +115,9 @@ def _kind(name: str, kinds: Mapping[str, str]) -> str:
     return kinds.get(name, "")
 
 
-def _register(name: str, kinds: Mapping[str, str]) -> str:
-    """The signal that a register holds: Yosys names cells after it, with their kind behind."""
+def _register(name: str, kinds: Mapping[str, str], signals: Mapping[str, str]) -> str:
+    """The signal that a register holds: Yosys names most after it, with their kind behind."""
+    if name in signals:
+        return signals[name]
     cell = _kind(name, kinds)
     return name.partition(f"_{cell}")[0] if cell else name

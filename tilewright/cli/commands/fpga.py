@@ -20,9 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
     text = "NAME[:PRESET][,FIELD=VALUE]... to place; without one, the committed records are shown"
     parser.add_argument("block", nargs="?", metavar="BLOCK", help=text)
-    parser.add_argument(
-        "--device", metavar="D", help="to place it on [ecp5-85k]; or ecp5-25k, -45k"
-    )
+    text = "to place it on [ecp5-85k]; or ecp5-25k, -45k, nexus-40k, gatemate-a1"
+    parser.add_argument("--device", metavar="D", help=text)
     parser.add_argument("--speed-grade", metavar="G", help="of the device [its slowest]")
     parser.add_argument("--seed", metavar="N", type=int, help="of the placement [1]")
     text = "for placement to strive for [100MHz], also as 10000 (ps) or 10ns"

@@ -108,7 +108,7 @@ class AndaApuBench(TimedBench[AndaApuParams], ComparedPE[AndaApuParams]):
 
     def cycles(self, params: AndaApuParams, columns: PortColumns) -> NDArray[np.int64]:
         groups = [(g.mantissa, g.last) for g in groups_of(columns["i0"])]
-        return dot_cycles(*zip(*groups, strict=True)) + params.registered
+        return dot_cycles(params, *zip(*groups, strict=True))
 
     def dot_products(self, params: AndaApuParams, tensors: Tensors, variant: str) -> DotProducts:
         """Cut the activations into bit planes, a group's sign word first."""
