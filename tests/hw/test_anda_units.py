@@ -18,6 +18,7 @@ from tilewright.hw.anda.compressor_lane import Lane
 from tilewright.hw.anda.normalise import Normalise
 from tilewright.hw.anda.output_dispatcher import OutputDispatcher
 from tilewright.hw.anda.packager import Packager
+from tilewright.hw.anda.pipelined_apu import PipelinedTail, PlanePacer
 from tilewright.hw.anda.plane_dot import PlaneDot
 from tilewright.hw.anda.sequencer import Sequencer
 from tilewright.hw.anda.weight_dispatcher import WeightDispatcher
@@ -210,6 +211,18 @@ ERRORS = {
         (OutputDispatcher, "tilewright.hw.anda.mxu"),
         "~self.o.valid | (gives & self.o.p.last)",
         "~self.o.valid",
+    ),
+    "pipelined APU, a group does not wait for the sum before it": (
+        "anda_apu:small,pipelined=true",
+        (PlanePacer, "tilewright.hw.anda.apu"),
+        "(~self.last_plane | (pause == 0))",
+        "1",
+    ),
+    "pipelined APU, the first group adds to the sum before": (
+        "anda_apu:small,pipelined=true",
+        (PipelinedTail, "tilewright.hw.anda.apu"),
+        "Mux(token.first, 0, total)",
+        "total",
     ),
 }
 
