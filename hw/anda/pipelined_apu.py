@@ -134,7 +134,7 @@ class PipelinedTail:
             biased=group.exponent - group.mantissa + offset,
         )
         for k, stage in enumerate(stages := rounder.stages()):
-            value = self.later(f"normalise{k}", **stage(m, value))
+            value = self.later(f"normalise{k}", 1, **stage(m, value))
         assert len(stages) + 1 == PIPELINED_NORMALISE, "the golden model counts these registers"
         beside = {name: getattr(group, name) for name in ("valid", "scale", "first", "last")}
         return SimpleNamespace(
