@@ -85,12 +85,16 @@ def main(argv: list[str] | None = None) -> int:
             tick=tick,
         )
     if args.tasks is not None:
-        source = {
-            "command": f"{command} --formats --tasks {args.tasks.name} --only {' '.join(args.only)}"
-            f" --task-formats {shlex.join(args.task_formats)}"
-            f" --questions {args.questions} --device {args.device}",
-            "device": device_name(args.device),
-        }
+
+        def keep_tasks(found: dict[str, Any]) -> None:
+            """With a command that asks what the record has, also of a run that was cut short."""
+            some = [{row[key]: 0 for row in found["rows"]} for key in ("task", "format")]
+            only, formats = map(shlex.join, some)
+            words = f"{command} --formats --tasks {args.tasks.name} --only {only}"
+            words += f" --task-formats {formats} --questions {args.questions}"
+            source = {"command": f"{words} --device {args.device}"}
+            write({"zero_shot": {**source, "device": device_name(args.device), **found}})
+
         tasks.measure_tasks(
             subject,
             args.tasks,
@@ -99,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
             formats=args.task_formats,
             known=record.get("zero_shot"),
             together=TOGETHER[args.device],
-            keep=lambda found: write({"zero_shot": {**source, **found}}),
+            keep=keep_tasks,
             tick=tick,
         )
     return 0
