@@ -22,7 +22,7 @@ from tilewright.golden.anda.cycles import (
     mxu_schedule,
     tile_cycles,
 )
-from tilewright.golden.params.anda import AndaMxuParams
+from tilewright.golden.params.anda import AndaApuParams, AndaMxuParams
 from tilewright.golden.params.formats import BlockFormat
 from tilewright.verify.stimuli.groups import activations
 
@@ -117,7 +117,7 @@ def test_aligner_cycle_by_cycle_equals_truncation(mantissa_bits):
 
 def test_a_group_takes_its_sign_word_and_its_planes():
     assert [group_cycles(bits) for bits in (1, 8, 16)] == [2, 9, 17]
-    assert dot_cycles([1, 16, 4], [False, True, True]).tolist() == [
+    assert dot_cycles(AndaApuParams(), [1, 16, 4], [False, True, True]).tolist() == [
         18 + RESULT_LATENCY,
         23 + RESULT_LATENCY,
     ]

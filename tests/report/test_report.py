@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import owed
 from tests.support.claims import claim
 from tilewright import cli
 from tilewright.golden.deca import expected_cycles
@@ -120,8 +119,7 @@ def test_pages_are_well_formed_and_load_nothing(report, name):
 
 def test_no_page_has_a_problem_and_checks_pass(report):
     _, pages = report
-    shown = [problem for page in pages.values() for problem in page.problems]
-    assert sorted(shown) == sorted(owed.PROBLEMS)
+    assert not [problem for page in pages.values() for problem in page.problems]
     assert not any(page.failures for page in pages.values())
 
 

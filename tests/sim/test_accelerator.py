@@ -11,7 +11,7 @@ from tilewright.golden.harmonia.array import cycles as array_cycles
 from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.cycles import gemm_cycles as harmonia_cycles
 from tilewright.golden.harmonia_machine.isa import Settings
-from tilewright.golden.params.anda import AndaMxuParams
+from tilewright.golden.params.anda import AndaApuParams, AndaMxuParams
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia import HarmoniaArrayParams, HarmoniaPeParams, Mode
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Operand
@@ -38,7 +38,7 @@ def test_a_tile_of_anda_takes_the_cycles_of_its_units(length):
     """All units of a tile run in step: the tile's time is that of one dot product."""
     machine = anda(dict.fromkeys(MODULES, length))
     (time,) = run(machine, [product(16, 9 * 64, 16)])
-    last = dot_cycles([length] * 9, [False] * 8 + [True])[-1]
+    last = dot_cycles(AndaApuParams(), [length] * 9, [False] * 8 + [True])[-1]
     assert time.compute - machine.start(length) == last - RESULT_LATENCY + 1
 
 
