@@ -53,6 +53,23 @@ def test_the_table_has_every_record():
     assert "<!-- generated: placed -->" in PAGE.read_text()
 
 
+PES = (
+    *("anda_apu", "anda_apu:bare", "harmonia_pe", "pe_deca", "pe_figna", "pe_figna:m11"),
+    *("pe_figna:m8", "pe_figna_c", "pe_fp_fp", "pe_fp_fp:discrete", "pe_fp_int", "pe_ifpu"),
+)
+PARTS = (
+    *("deca", "anda_compressor_lane", "anda_mxu,rows=4,columns=4", "anda_vector:default,group=64"),
+    *("harmonia_array,rows=4,columns=2", "harmonia_converter:paper", "harmonia_offset:paper"),
+    "int8_quantiser:paper",
+)
+
+
+def test_all_elements_and_parts_are_placed():
+    placed = {(record["spec"], record["technology"]) for record in ALL.values()}
+    assert {(spec, technology) for spec in PES for technology in ("asap7", "sky130hd")} <= placed
+    assert {(spec, "asap7") for spec in PARTS} <= placed
+
+
 def test_another_placer_makes_a_record_stale(tmp_path):
     name, record = next(iter(ALL.items()))
     (tmp_path / name).write_text(json.dumps(record | {"place_sha256": "0"}))
