@@ -103,7 +103,7 @@ class TensorFile:
             metadata = header.pop(METADATA, {})
             first = 8 + length
             entries = {name: _entry(value, first) for name, value in header.items()}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise TensorFileError(f"{self.path}: no safetensors header: {error}") from None
         self._check_extents(entries, first, size)
         return entries, metadata

@@ -127,6 +127,8 @@ def _recorded(path: Path, data: dict[str, object], values: dict[str, float]) -> 
     for name in ("area", "mac_energy"):
         require(name not in values, f"{name} is that of pe_record; give one of them")
     assert isinstance(unit, str)
+    for word in (unit, str(mode)):
+        require(word.isprintable(), f"{word[:40]!r} is no name of a PE or of its mode")
     pes = values["rows"] * values["columns"]
     if unit.endswith(".json"):
         row = _row(path.parent / unit, str(mode))

@@ -85,7 +85,8 @@ def parse_liberty(text: str, source: str) -> Group:
             value = match["arguments"] if match["value"] is None else match["value"]
             stack[-1].attributes[match["name"]] = value.strip().strip('"')
     if len(stack) > 1:
-        raise SynthesisError(f"{source}: ends inside {stack[-1].kind} {' '.join(stack[-1].names)}")
+        names = " ".join(" ".join(stack[-1].names).split())  # a quoted one may have several lines
+        raise SynthesisError(f"{source}: ends inside {stack[-1].kind} {names[:80]}")
     library = next(root.of_kind("library"), None)
     if library is None:
         raise SynthesisError(f"{source}: has no library group")

@@ -255,7 +255,7 @@ class PackedModel:
             tensors = [_tensor(entry, schemes) for entry in manifest["tensors"]]
             for tensor in tensors:
                 _check_sizes(tensor, self._file)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise TensorFileError(f"{path}: damaged manifest: {error}") from None
         return {tensor.name: tensor for tensor in tensors}
 

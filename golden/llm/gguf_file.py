@@ -145,7 +145,7 @@ def _gemma(window: int, layers: int) -> dict[str, Any]:
 
 
 def _reader(path: Path, tensor: Any, config: LlmShape) -> Reader:
-    part = tensor.name.split(".")[-2]
+    part = ".".join(tensor.name.split(".")[-2:-1])  # nothing, where a name has no point
     turned = config.model_type == "llama" and part in (NAMES.query, NAMES.key)
 
     def rows(chosen: slice) -> NDArray:

@@ -39,6 +39,28 @@ def test_many_damaged_inputs(name):
     assert tally.read and tally.refusals
 
 
+def _changed(name, old, new):
+    """The seed of a parser with one piece replaced."""
+    (seed,) = target(name).seeds
+    assert old in seed
+    return seed.replace(old, new, 1)
+
+
+# What campaigns have found, by parser: these inputs gave a traceback, or a refusal of two lines.
+FOUND = {
+    "server settings": lambda: b"a\n=1,a\n=2",
+    "Liberty": lambda: b'library ("m{\n  ne""") {\n ',
+    "accelerator": lambda: _changed("accelerator", b'pe_record = "', b'pe_record = "a\\nb'),
+    "packed model": lambda: _changed("packed model", b'"shape":[128]', b'"shape":[1e999]'),
+    "GGUF": lambda: _changed("GGUF", b"output_norm.weight", b"output_norm_weight"),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_once_is_refused(name):
+    assert isinstance(attempt(target(name), FOUND[name]()), str)
+
+
 def test_what_is_no_refusal_is_found():
     """Another exception, a warning, and text of two lines."""
 

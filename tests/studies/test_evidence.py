@@ -143,7 +143,9 @@ def test_a_run_outside_git_is_of_the_commit_whose_sources_it_had(tmp_path):
     run = replace(RUN, commit="", sources={"tests/test_a.py": key})
     with pytest.raises(ValueError, match="--commit names it"):
         evidence.merged(Summary({}), [run])
-    assert evidence.of_commit(run, "f" * 16, root).commit == "f" * 16
+    for other in (run, replace(run, commit="0" * 16, changed=True)):
+        named = evidence.of_commit(other, "f" * 16, root)
+        assert (named.commit, named.changed) == ("f" * 16, False)
     with pytest.raises(ValueError, match="other sources than those of this checkout"):
         evidence.of_commit(replace(run, sources={"tests/test_a.py": "old"}), "f" * 16, root)
     with pytest.raises(ValueError, match="says itself"):

@@ -19,6 +19,7 @@ from tilewright.studies.mutations.campaign import (
     Tried,
     judge_survivors,
     merged,
+    prove_survivors,
     run_block,
 )
 from tilewright.studies.mutations.in_time import InTime, OutOfTime
@@ -67,6 +68,15 @@ def test_a_change_that_makes_no_difference_is_proved():
     same = of_change("\\write__addr [0] at 0")
     assert is_equivalent(BLOCK, RTLIL, apply_to(RTLIL, same))
     assert not is_equivalent(BLOCK, RTLIL, apply_to(RTLIL, of_change("$eq to $ne")))
+
+
+def test_what_no_proof_was_looked_for_is_open():
+    """Until one is: here there is one."""
+    site = of_change("\\write__addr [0] at 0")
+    mutant = judge(subject(), site, prove=False)
+    assert mutant.verdict == Verdict.OPEN.value
+    found = prove_survivors(BLOCK, OfBlock(sha256(RTLIL), 1, (mutant,)))
+    assert found.mutants[0].verdict == Verdict.EQUIVALENT.value
 
 
 def test_a_simulation_without_an_end_is_stopped():
@@ -149,10 +159,11 @@ def test_survivors_meet_a_better_bench_again():
 
 
 def test_scores_leave_equivalents_out():
-    verdicts = ("found", "found: no end", "equivalent", "survived")
+    verdicts = ("found", "found: no end", "equivalent", "survived", "open")
     mutants = tuple(Mutant("bit stuck", "a", "b", verdict, "") for verdict in verdicts)
-    (score,) = scores(Campaign({BLOCK: OfBlock("", 4, mutants)}))
-    assert (score.mutants, score.found, score.equivalent, score.survived) == (4, 2, 1, 1)
+    (score,) = scores(Campaign({BLOCK: OfBlock("", 5, mutants)}))
+    assert (score.mutants, score.found, score.equivalent, score.survived) == (5, 2, 1, 1)
+    assert score.open == 1
     assert score.share == pytest.approx(2 / 3)
 
 

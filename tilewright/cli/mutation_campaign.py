@@ -30,7 +30,7 @@ from tilewright.studies.mutations.campaign import (
 from tilewright.studies.mutations.in_time import InTime, OutOfTime
 from tilewright.studies.mutations.subjects import default_blocks, prepare
 
-HEADER = ("BLOCK", "MUTANTS", "FOUND", "EQUIVALENT", "SURVIVED", "SHARE")
+HEADER = ("BLOCK", "MUTANTS", "FOUND", "EQUIVALENT", "SURVIVED", "OPEN", "SHARE")
 
 
 def main() -> int:
@@ -78,7 +78,7 @@ def main() -> int:
             ):
                 list(all_blocks.map(partial(attempt, work=work), named if wanted else ()))
     rows = [
-        (s.block, s.mutants, s.found, s.equivalent, s.survived, f"{s.share:.1%}")
+        (s.block, s.mutants, s.found, s.equivalent, s.survived, s.open, s.percent)
         for s in scores(campaign)
     ]
     print_table(HEADER, rows)
@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", type=Path, default=RECORD, metavar="FILE", help="another record")
     merge = "take over records of campaigns that ran elsewhere"
     parser.add_argument("--merge", type=Path, nargs="+", default=[], metavar="FILE", help=merge)
-    later = "look for no proofs of survivors; --prove does so later"
+    later = "look for no proofs: what passes its bench stays open, for --prove"
     parser.add_argument("--unproved", action="store_true", help=later)
     parser.add_argument("--prove", action="store_true", help="look for proofs of survivors again")
     parser.add_argument("--again", action="store_true", help="run the benches of survivors again")

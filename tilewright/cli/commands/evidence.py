@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take over outcomes that `nox -s full -- --shard K/N` left in out/evidence",
     )
     parser.add_argument(
-        "--commit", help="of outcomes of a tree without Git: this commit, checked out here, was run"
+        "--commit",
+        help="of outcomes of a copy that is no checkout: this one, checked out here, was run",
     )
     parser.add_argument("--stale", action="store_true", help="only what must be run again")
     parser.add_argument("--csv", action="store_true", help="comma-separated values, for programs")

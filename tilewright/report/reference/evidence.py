@@ -30,7 +30,7 @@ def long_tests() -> Table:
 
 def planted_errors() -> Table:
     """One line a block, and one for all."""
-    header = ("Block", "Mutants", "Found", "Equivalent", "Survived", "Found of the others")
+    header = ("Block", "Mutants", "Found", "Equivalent", "Survived", "Open", "Found of the judged")
     found = scores(load_campaign())
     whole = Score(
         block="all",
@@ -38,9 +38,10 @@ def planted_errors() -> Table:
         found=sum(s.found for s in found),
         equivalent=sum(s.equivalent for s in found),
         survived=sum(s.survived for s in found),
+        open=sum(s.open for s in found),
     )
     return header, [
-        (s.block, s.mutants, s.found, s.equivalent, s.survived, f"{s.share:.1%}")
+        (s.block, s.mutants, s.found, s.equivalent, s.survived, s.open, s.percent)
         for s in (*found, whole)
     ]
 

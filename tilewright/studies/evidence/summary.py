@@ -75,16 +75,17 @@ class Standing:
 
 
 def of_commit(run: Run, commit: str, root: Path) -> Run:
-    """Return a run of a tree without Git as one of ``commit``, which ``root`` is a checkout of.
+    """Return a run of a tree that was no checkout as one of ``commit``, which ``root`` is one of.
 
-    Refused where a source that a test reached is not what the checkout has.
+    Such a tree has no Git, or differs from the commit it names. Refused where a source that a test
+    reached is not what the checkout has.
     """
-    if run.commit:
+    if run.commit and not run.changed:
         raise ValueError(f"shard {run.shard or 'of all'} says itself that it ran {run.commit}")
     for file, key in run.sources.items():
         if key != sources_key(file, root):
             raise ValueError(f"{file} ran with other sources than those of this checkout")
-    return replace(run, commit=commit)
+    return replace(run, commit=commit, changed=False)
 
 
 def merged(summary: Summary, runs: Iterable[Run]) -> Summary:

@@ -65,11 +65,17 @@ class Score:
     found: int
     equivalent: int
     survived: int
+    open: int = 0  # passed the bench; neither a proof nor a longer bench was tried yet
 
     @property
     def share(self) -> float:
-        """Found ones among those that are not proved equivalent."""
-        return self.found / max(self.mutants - self.equivalent, 1)
+        """Found ones among those that are neither proved equivalent nor open."""
+        return self.found / max(self.found + self.survived, 1)
+
+    @property
+    def percent(self) -> str:
+        """The share in words; a dash where all are open."""
+        return f"{self.share:.1%}" if self.found + self.survived else "-"
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -104,6 +110,7 @@ def _score(block: str, mutants: Iterable[Mutant]) -> Score:
         found=sum(verdict.is_found for verdict in verdicts),
         equivalent=verdicts.count(Verdict.EQUIVALENT),
         survived=verdicts.count(Verdict.SURVIVED),
+        open=verdicts.count(Verdict.OPEN),
     )
 
 
@@ -112,7 +119,8 @@ def prove_survivors(block: str, found: OfBlock) -> OfBlock:
 
     def look(rtlil: str, site: Site, mutant: Mutant) -> Mutant:
         proved = is_equivalent(block, rtlil, apply_to(rtlil, site))
-        return replace(mutant, verdict=Verdict.EQUIVALENT.value) if proved else mutant
+        verdict = Verdict.EQUIVALENT if proved else Verdict.SURVIVED
+        return replace(mutant, verdict=verdict.value)
 
     return _survivors_again(block, found, look)
 
@@ -140,7 +148,7 @@ def _survivors_again(
     sites = {_identity(site): site for site in sites_of(rtlil)}
     mutants = tuple(
         look(rtlil, sites[_identity(mutant)], mutant)
-        if mutant.verdict == Verdict.SURVIVED.value
+        if mutant.verdict in (Verdict.SURVIVED.value, Verdict.OPEN.value)
         else mutant
         for mutant in found.mutants
     )

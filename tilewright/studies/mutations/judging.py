@@ -27,7 +27,8 @@ class Verdict(StrEnum):
     NO_END = "found: no end"  # the simulation took many times as long as that of the block
     REFUSED = "found: refused"  # no simulator takes it, such as a loop without a register
     EQUIVALENT = "equivalent"  # proved: it does what the block does
-    SURVIVED = "survived"
+    SURVIVED = "survived"  # no proof was found
+    OPEN = "open"  # it passed the bench, and no proof was looked for yet
 
     @property
     def is_found(self) -> bool:
@@ -59,7 +60,7 @@ class Subject:
 
 
 def judge(subject: Subject, site: Site, *, prove: bool = True) -> Mutant | None:
-    """Run the bench on the mutant; look for a proof where nothing is found, if ``prove``.
+    """Run the bench on the mutant; where nothing is found look for a proof, or leave it open.
 
     None where the change is in logic that nothing uses, so that the Verilog is the same.
     """
@@ -72,8 +73,9 @@ def judge(subject: Subject, site: Site, *, prove: bool = True) -> Mutant | None:
     if verilog == subject.verilog:
         return None
     verdict, finding = _bench(subject, verilog)
-    alive = verdict is Verdict.SURVIVED
-    if alive and prove and is_equivalent(subject.block, subject.rtlil, text):
+    if verdict is Verdict.SURVIVED and not prove:
+        verdict = Verdict.OPEN
+    elif verdict is Verdict.SURVIVED and is_equivalent(subject.block, subject.rtlil, text):
         verdict = Verdict.EQUIVALENT
     return Mutant(site.kind, site.where, site.change, verdict.value, finding)
 
