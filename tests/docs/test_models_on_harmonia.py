@@ -49,5 +49,13 @@ def test_the_same_on_anda():
     assert f"is {machine:.3f} on the machine and {engine:.3f} by the engine" in page
     assert f"{values['full precision']:.3f} in full precision" in page
     assert f"That is {100 * abs(machine / engine - 1):.1f}% apart" in page
+    assert f"take {record['generation']['prefill']['cycles']:,} cycles, where one by one" in page
+    rounding = record["rounding"]
+    assert rounding["perplexity"] == machine and rounding["scored"] == found["scored"]
+    assert f"of the first {rounding['compared']} tokens are so in every bit" in page
+    assert rounding["equal"] == rounding["compared"]
+    assert f"the perplexity, {machine:.3f}, is the machine's to the last digit" in page
+    low, high = min(rounding["nudged"]), max(rounding["nudged"])
+    assert len(rounding["nudged"]) == 8 and f"perplexities of {low:.3f} to {high:.3f}" in page
     assert {row["context"] for row in record["cycles"]["rows"]} == {16, 64, 256, 1024}
     assert all(row["predicted"] == row["run"] for row in record["cycles"]["rows"])

@@ -2,11 +2,17 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from tests.support.smollm2 import smollm2_or_skip
 from tilewright.base.errors import CommandError
 from tilewright.cli import main
-from tilewright.studies.compiled import Session, compile_model, open_folder
+from tilewright.golden.anda_model.same_rounding import SameRounding
+from tilewright.golden.harmonia_model.quantised import quantised_model
+from tilewright.golden.llm.load import load_model
+from tilewright.golden.llm.text import default_text
+from tilewright.studies.compiled import Runner, Session, compile_model, open_folder
 from tilewright.studies.compiled.compiling import Options
 from tilewright.torch.config import AndaConfig
 from tilewright.torch.recipe import Recipe
@@ -94,3 +100,18 @@ def test_refusals(compiled, tmp_path, capsys):
     ):
         assert main(["compile", "tiny-llama", *words, "-o", out]) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.full
+def test_smollm2_has_the_bits_of_formulas(tmp_path):
+    """Two steps of a prompt and single tokens at the paper's size: all logits, in every bit."""
+    smollm2_or_skip()
+    compile_model("smollm2", tmp_path / "smollm2", Options(target="anda", context=40))
+    folder, model = open_folder(tmp_path / "smollm2", check=False), load_model("smollm2")
+    tokens = [int(k) for k in model.tokenizer.encode(default_text()[:1000])[:34]]
+    runner = Runner(folder)
+    got = runner.score(tokens)
+    kinds = [run.kind for run in runner.runs if run.kind != "head"]
+    assert kinds == ["prefill", "prefill", "decode", "decode"]
+    formulas = SameRounding(folder.plan, *quantised_model(model, folder.plan, group=64))
+    assert np.array_equal(got, formulas.feed(tokens))

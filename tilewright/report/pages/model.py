@@ -212,6 +212,19 @@ def _agreement(found: dict[str, Any]) -> Markup:
     )
 
 
+def _rounding(found: dict[str, Any]) -> Markup:
+    """An engine with the machine's own rounding, and what rounding alone does to perplexities."""
+    nudged = found["nudged"]
+    return paragraph(
+        "By formulas that round where the machine rounds, and know no instruction, the logits of"
+        f" {found['equal']} of {found['compared']} tokens are the machine's in every bit, and the"
+        f" perplexity of {found['scored']} is {found['perplexity']:.3f}. {len(nudged)} engines"
+        " whose embeddings are moved by at most a last place have perplexities of"
+        f" {min(nudged):.3f} to {max(nudged):.3f}: so far apart are engines that differ in rounding"
+        " alone."
+    )
+
+
 def _tie(tie: dict[str, Any]) -> Markup:
     mine, theirs = tie["machine"], tie["engine"]
     return paragraph(
@@ -241,6 +254,7 @@ def _anda(record: dict[str, Any] | None) -> Markup:
             ),
             _cycles(record["cycles"], "anda"),
             _agreement(record["agreement"]),
+            *([_rounding(record["rounding"])] if "rounding" in record else []),
             measured_source(ON_ANDA, record),
         ]
     )

@@ -1,6 +1,7 @@
 """Records of a real model on the hardware: text, cycles, energy, and what they are held against.
 
-    python -m tilewright.studies.compiled.record [harmonia|anda] [generation|cycles|agreement]...
+    python -m tilewright.studies.compiled.record [harmonia|anda] \
+        [generation|cycles|agreement|rounding]...
 
 makes the record of one accelerator, by default Harmonia, all of it or these sections; all of it
 takes a quarter of an hour on two cores. The report and the documentation show what is in the
@@ -44,7 +45,7 @@ __all__ = ["COMMAND", "CONTEXTS", "FAR", "NAMES", "SECTIONS", "perplexity", "pre
 NAMES = {"harmonia": "model_on_harmonia", "anda": "model_on_anda"}  # of records
 COMMAND = "python -m tilewright.studies.compiled.record"
 REFERENCES: dict[str, Any] = {"harmonia": HarmoniaReference, "anda": AndaReference}
-# Anda passes prompts token by token here; what ``tilewright llm`` answers are whole prompts.
+# Anda takes prompts in steps of a tile; ``tilewright llm`` answers with programs of whole prompts.
 PHASES = {"harmonia": ("decode", "prefill"), "anda": ("decode",)}
 MODEL, SHAPE = "smollm2", "smollm2-135m"
 PROMPT = "The capital of France is"
@@ -53,6 +54,7 @@ CONTEXTS = (16, 64, 256, 1024)
 COMPARED = 64  # tokens that are compared with the engine's
 SCORED = 512  # tokens of text whose perplexity is measured
 SHOWN_LAYER = 15  # of the timeline
+EXACT = 37  # tokens whose logits are compared in every bit: two steps of a prompt, and single ones
 NUDGED = 8  # engines whose embeddings are moved by a last place, for the noise of perplexities
 FAR = 100  # cycles of the memory in this record and in that of tokens on the RTL
 Record = dict[str, Any]
@@ -141,17 +143,14 @@ def agreement(on: str) -> Record:
     assert model.tokenizer is not None
     options = Options(target=on, context=SCORED + 16)
     folder, engine = open_folder(compiled_folder(MODEL, options), check=False), REFERENCES[on]
-    quantised, head = quantised_model(model, folder.plan, group=64)
-    tokens = fed = [int(k) for k in model.tokenizer.encode(PROMPT)]
-    prompt, machine = len(tokens), []
+    quantised, _ = quantised_model(model, folder.plan, group=64)
+    tokens = [int(k) for k in model.tokenizer.encode(PROMPT)]
     runner, reference = Runner(folder, latency=FAR), engine(folder.plan, quantised, len(tokens))
     equal, errors, ties = 0, [], []
     for place in range(COMPARED):
         got, want = runner.feed(tokens), reference.feed(tokens)[-1]
-        machine.append(got)
         errors.append(float(np.sqrt(np.mean((got - want) ** 2)) / want.std()))
         tokens = [int(want.argmax())]
-        fed = fed + tokens
         if runner.choice == tokens[0]:
             equal += 1
             continue
@@ -174,19 +173,6 @@ def agreement(on: str) -> Record:
         small, _ = quantised_model(model, four, group=32)
         formats["engine, 4 bits, a scale for 32"] = engine(four, small, len(text)).feed(text)
     found = {name: perplexity(values, text) for name, values in formats.items()}
-    more: Record = {}
-    if on == "anda":
-        more["noise"] = [
-            perplexity(engine(folder.plan, _nudged(quantised, seed), len(text)).feed(text), text)
-            for seed in range(NUDGED)
-        ]
-        same = SameRounding(folder.plan, quantised, head).feed(fed[:-1])[prompt - 1 :]
-        exact = SameRounding(folder.plan, quantised, head).feed(text)
-        found["engine, same rounding"] = perplexity(exact, text)
-        more["equal_logits"] = {
-            "generated": int((same == np.array(machine)).all(axis=1).sum()),
-            "scored": int((exact == scores).all(axis=1).sum()),
-        }
     return {
         "tokens": COMPARED,
         "equal": equal,
@@ -194,7 +180,28 @@ def agreement(on: str) -> Record:
         "logit_error": {"least": min(errors), "most": max(errors)},
         "scored": SCORED,
         "perplexity": {"machine, 8 bits": perplexity(scores, text)} | found,
-        **more,
+    }
+
+
+def rounding(on: str) -> Record:
+    """On Anda: an engine that rounds where the machine rounds, and what rounding alone does."""
+    require(on == "anda", f"no engine rounds as {on} does: that section is Anda's")
+    model = load_model(MODEL)
+    assert model.tokenizer is not None
+    folder = open_folder(compiled_folder(MODEL, Options(target=on)), check=False)
+    quantised, head = quantised_model(model, folder.plan, group=64)
+    text = [int(k) for k in model.tokenizer.encode(default_text()[:8000])[:SCORED]]
+    exact = SameRounding(folder.plan, quantised, head).feed(text)
+    scores = Runner(folder, latency=FAR).score(text[:EXACT])
+    return {
+        "compared": EXACT,
+        "equal": int((scores == exact[:EXACT]).all(axis=1).sum()),
+        "scored": SCORED,
+        "perplexity": perplexity(exact, text),
+        "nudged": [
+            perplexity(AndaReference(folder.plan, _nudged(quantised, seed)).feed(text), text)
+            for seed in range(NUDGED)
+        ],
     }
 
 
@@ -223,6 +230,7 @@ SECTIONS: dict[str, Callable[[str], Record]] = {
     "generation": generation,
     "cycles": cycles,
     "agreement": agreement,
+    "rounding": rounding,
 }
 
 
@@ -232,7 +240,7 @@ def main(*words: str) -> None:
     for name in names or SECTIONS:
         require(name in SECTIONS, f"a section is one of {', '.join(SECTIONS)}, not {name!r}")
     command = COMMAND if on == "harmonia" else f"{COMMAND} {on}"
-    for name in names or SECTIONS:
+    for name in names or [name for name in SECTIONS if name != "rounding" or on == "anda"]:
         section = SECTIONS[name](on)
         record = load_measured(NAMES[on]) or {}
         about = {"command": command, "tilewright": __version__, "model": MODEL}
