@@ -61,7 +61,7 @@ from tilewright.sim.streamed_programs import streamed_decode_time, streamed_prom
 from tilewright.sim.target import LATENCY
 from tilewright.sim.workload import Batch, Pass, attention, head, linear
 
-__all__ = ["Kind", "PartTime", "StepTime", "step_time"]
+__all__ = ["Kind", "PartTime", "StepTime", "prompt_time", "step_time"]
 
 Kind = Literal["programs", "mixed", "formula"]
 Lengths = tuple[tuple[str, int], ...]  # of mantissas, by module
@@ -285,7 +285,7 @@ def _attention(params: AnyParams, model: LlmShape, step: Pass, latency: int) -> 
                 one = anda_decode_attention(params, model.num_attention_heads, heads, *size)
             found = None if one is None else one.times(per_head * sequences)
         elif step.prompt:
-            one = _prompt(params, sharing, tokens, model.head_dim, latency)
+            one = prompt_time(params, sharing, tokens, model.head_dim, latency)
             found = None if one is None else one.times(heads * sequences)
         else:
             found = _decoded(params, sharing, tokens, model.head_dim, heads, sequences, latency)
@@ -321,10 +321,10 @@ def _decoded(
     return min(both, key=lambda time: time.cycles, default=None)
 
 
-def _prompt(
+def prompt_time(
     params: HarmoniaParams, sharing: int, tokens: int, channels: int, latency: int
 ) -> ProgramTime | None:
-    """With the cache on chip, or streamed, if that is faster or the only way.
+    """Heads of one cache over a prompt: on chip, or streamed, if that is faster or the only way.
 
     Prompts are those of whole token tiles, long ones of whole tiles of keys: the last tile takes
     as long with fewer tokens, or a few cycles more.

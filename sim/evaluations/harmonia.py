@@ -1,18 +1,23 @@
 """Figures of the Harmonia paper: peaks, cache, machines of equal area and their energy."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from statistics import fmean
 
 from tilewright.golden.harmonia.precision import cache_size, element_share
 from tilewright.golden.harmonia.traffic import TiledShape, switch_point
-from tilewright.golden.params.harmonia import CacheParams, Mode
-from tilewright.golden.params.harmonia_machine import Dataflow
+from tilewright.golden.params.harmonia import ACTIVATION_BITS, CacheParams, Mode
+from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.sim import accelerator as acc
 from tilewright.sim.claims.classes import ClaimClass
 from tilewright.sim.evaluations.anda import PREFILL
 from tilewright.sim.evaluations.elements import pe_area, pe_fj, pe_rate, pe_ratio
 from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.models import resolve_model
+from tilewright.sim.projection_programs import projections_time, slower_array
+from tilewright.sim.schedule import ProgramTime
+from tilewright.sim.step_programs import prompt_time
+from tilewright.sim.target import LATENCY
 from tilewright.sim.workload import prefill, total_macs
 
 HARMONIA_MODELS = (
@@ -62,32 +67,39 @@ def traffic_switch(columns: int, tile_rows: int, tile_columns: int) -> bool:
 
 
 def iso_area_speedups(model: str, context: int, joint: bool) -> dict[str, float]:
-    """Harmonia over each baseline whose PEs fill the same area.
+    """Harmonia over each baseline whose PEs fill the same area, by the cycles of programs.
 
     Projections, and with ``joint`` attention too; for that a baseline has fp16 PEs beside its
-    own, as many as the fp16 machine, whose area is not counted against it.
+    own, as many as the fp16 machine, whose area is not counted against it. A baseline is the same
+    machine, with the same programs, but for its array: that takes longer as its PEs do fewer
+    multiply-adds in the area at their peak.
     """
-    shape = resolve_model(model)
     per_area = {name: pe_rate(name) / pe_area(name) for name in PES}
-    area = pe_area("harmonia-m8w4")
-    machine = acc.harmonia()
-    products = prefill(shape, 1, context)
-    macs = {
-        kind: total_macs([p for p in products if (p.module == "attention") == kind])
-        for kind in (False, True)
-    }
-    peak = pe_rate("harmonia-m8w4")
-    array = machine.rows * machine.columns
-    ours = macs[False] / peak
-    if joint:
-        ours += macs[True] / (machine.attention_rate(context) / array)
-    fp16 = area * per_area["fp-fp"]
+    area, peak, machine = pe_area("harmonia-m8w4"), pe_rate("harmonia-m8w4"), acc.harmonia()
+    attention_peak = machine.attention_rate(context) / (machine.rows * machine.columns)
+    projections, attention = _programs(model, context)
+    ours = projections.cycles + (attention.cycles if joint else 0)
     speedups = {}
     for name in MACHINES:
-        rate = per_area[name]
-        theirs = macs[False] / (area * rate) + (macs[True] / fp16 if joint else 0.0)
+        theirs = slower_array(projections, peak / (area * per_area[name]))
+        if joint:
+            theirs += slower_array(attention, attention_peak / (area * per_area["fp-fp"]))
         speedups[name] = theirs / ours
     return speedups
+
+
+@cache
+def _programs(model: str, context: int) -> tuple[ProgramTime, ProgramTime]:
+    """Projections, and attention, of a whole prompt."""
+    shape, params = resolve_model(model), HarmoniaParams()
+    products = [p for p in prefill(shape, 1, context) if p.module != "attention"]
+    lengths = dict.fromkeys((p.module for p in products), ACTIVATION_BITS)
+    heads = shape.num_key_value_heads
+    sharing = shape.num_attention_heads // heads
+    one = prompt_time(params, sharing, context, shape.head_dim, LATENCY)
+    assert one is not None  # caches of any length stream
+    attention = one.times(heads * shape.num_hidden_layers)
+    return projections_time(params, products, lengths), attention
 
 
 ENDS: dict[str, Callable[[Iterable[float]], float]] = {"least": min, "most": max, "mean": fmean}

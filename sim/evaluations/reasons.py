@@ -236,13 +236,6 @@ def pes_alone_gain_as_much(claim: Claim) -> bool:
 
 
 @_reason
-def off_as_the_pes_over_anda_are(claim: Claim) -> bool:
-    """Ours over the printed figure, here and for the least area efficiency of the PEs: as far."""
-    pes = find_claim("harmonia.pe.area_eff.min")
-    return abs(_ours(claim) / claim.number - _ours(pes) / pes.number) < 0.05
-
-
-@_reason
 def sparse_int8_is_ahead(claim: Claim) -> bool:
     """Whole models with int8 weights at this batch, measured: the sparse one is faster."""
     batch = claim.arguments["batch"]

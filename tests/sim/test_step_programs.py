@@ -42,7 +42,7 @@ from tilewright.sim.programs import gemm_programs
 from tilewright.sim.prompt_programs import anda_prompt_time, counted_prompt
 from tilewright.sim.schedule import ProgramTime, program_time
 from tilewright.sim.serving import Question, ask
-from tilewright.sim.step_programs import _between, _prompt, step_time
+from tilewright.sim.step_programs import _between, prompt_time, step_time
 from tilewright.sim.streamed_programs import (
     streamed_decode_time,
     streamed_prompt_time,
@@ -285,11 +285,11 @@ def test_prompts_of_anda_share_a_clock_and_take_what_each_takes_alone(sharing, c
 def test_prompts_of_harmonia_are_those_of_whole_tiles(tokens):
     """The program of a prompt that ends within a tile takes a few percent less or more."""
     params = HarmoniaParams()
-    found = _prompt(params, 2, tokens, 64, 30)
+    found = prompt_time(params, 2, tokens, 64, 30)
     exact = prompt_attention.__wrapped__(params, 2, tokens, 64, 30)
-    assert found == _prompt(params, 2, -(-tokens // 8) * 8, 64, 30)
+    assert found == prompt_time(params, 2, -(-tokens // 8) * 8, 64, 30)
     assert found.cycles == pytest.approx(exact.cycles, rel=0.07 if tokens < 100 else 0.03)
-    assert _prompt(params, 2, tokens + 16, 64, 30).cycles > found.cycles
+    assert prompt_time(params, 2, tokens + 16, 64, 30).cycles > found.cycles
 
 
 @pytest.mark.parametrize("heads", [(12, 12), (80, 80), (106, 53)])
