@@ -1,11 +1,12 @@
 """The clock that a whole accelerator holds: mapped module by module, timed as one netlist.
 
 The goals of :mod:`tilewright.synth.flow` are tried from the smallest on, as for a single block; the
-first whose longest path fits the wanted clock is taken, otherwise the fastest.
+first whose longest path fits the wanted clock is taken, otherwise the fastest. A record keeps what
+the others that were tried came to.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class SystemClock:
     logic: float  # um2, without memories
     buffers: Buffers
     timing: WholeTiming
+    others: tuple["SystemClock", ...] = ()  # of other goals, which missed the wanted clock
 
     @property
     def delay(self) -> float:
@@ -67,8 +69,9 @@ def system_clock(rtlil: str, top: str, technology: Technology, period: float) ->
     for goal in Goal:
         tried.append(netlist_clock(rtlil, top, technology, goal))
         if tried[-1].delay <= period:
-            return tried[-1]
-    return min(tried, key=lambda result: result.delay)
+            break
+    taken = min(tried, key=lambda result: (result.delay > period, result.delay))
+    return replace(taken, others=tuple(result for result in tried if result is not taken))
 
 
 def clock_record(spec: str, technology: Technology, period: float) -> dict[str, Any]:
@@ -105,6 +108,14 @@ def clock_record(spec: str, technology: Technology, period: float) -> dict[str, 
             "cells": [step.cell for step in longest.steps if step.cell],
         },
         "parts_ps": {part: round(ps, 3) for part, ps in sorted(found.timing.by_part.items())},
+        "missed": {
+            other.goal.value: {
+                "period_ps": round(other.delay, 3),
+                "cells": other.cells,
+                "logic_um2": round(other.logic, 3),
+            }
+            for other in found.others
+        },
     }
 
 

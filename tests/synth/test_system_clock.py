@@ -57,8 +57,10 @@ def test_the_smallest_goal_that_fits_is_taken():
     rtlil = to_rtlil(params)
     slow = system_clock(rtlil, params.slug, ASAP7, 1e6)
     fast = system_clock(rtlil, params.slug, ASAP7, 1.0)
-    assert slow.goal is Goal.AREA
+    assert slow.goal is Goal.AREA and slow.others == ()
     assert fast.delay <= slow.delay
+    assert {fast.goal, *(other.goal for other in fast.others)} == set(Goal)
+    assert all(other.delay >= fast.delay for other in fast.others)
 
 
 def bits(direction, *nets):
@@ -144,7 +146,7 @@ def test_the_command_says_whether_the_clock_is_met(capsys):
     run = ["synth", "anda_mxu:small", "--system", "--tech", "asap7", "--clock", "1e6", "--json"]
     assert main(run) == 0
     (record,) = json.loads(capsys.readouterr().out)
-    assert record["goal"] == "area" and record["period_ps"] < 1e6
+    assert record["goal"] == "area" and record["period_ps"] < 1e6 and record["missed"] == {}
 
 
 @pytest.mark.parametrize("option", [["--goal", "area"], ["--path"], ["--no-gating"], ["--prove"]])
