@@ -192,6 +192,9 @@ CASES = {
     "harmonia: a token at 4,096, 4 heads": Case("harmonia:paper", partial(_token, tokens=4096)),
     "harmonia: a prompt of 1,024 tokens": Case("harmonia:paper", partial(_prompt, tokens=1024)),
     "harmonia: a streamed token tile at 4,096": Case("harmonia:paper", partial(_tile, tokens=4096)),
+    "harmonia: a token of a layer at 4,096, 2 x 4 heads": Case(
+        "harmonia:paper", partial(_layer, tokens=4096)
+    ),
     "wide: a prompt of 1,024 tokens": Case("harmonia:wide", partial(_prompt, tokens=1024)),
     "anda: a stream of weights": Case("anda:paper", _stream, from_hbm2=True),
     "anda: a projection of one token": Case("anda:paper", _projection, from_hbm2=True),
