@@ -223,10 +223,11 @@ ANDA = {
 }
 
 SYSTEMS = {"deca:small": DECA, "harmonia:small": HARMONIA, "anda:small": ANDA}
+# A random program stands for a hundred cases: with three of them some errors never showed.
 JOBS = {
     "deca:small": {"cases": 400},
-    "harmonia:small": {"cases": 300, "stalls": (0.0,)},
-    "anda:small": {"cases": 300, "stalls": (0.0,)},
+    "harmonia:small": {"cases": 1200, "stalls": (0.0,)},
+    "anda:small": {"cases": 1200, "stalls": (0.0,)},
 }
 ERRORS = {
     f"{block}, {name}": (block, *error)
