@@ -19,7 +19,9 @@ from tilewright.golden.llm.model import Layer
 from tilewright.golden.llm.tiny import SHAPES, tiny_model
 from tilewright.studies.compiled import Runner, compile_model, open_folder
 from tilewright.studies.compiled.compiling import Options
+from tilewright.studies.compiled.generating import encoded
 from tilewright.studies.compiled.recipes import read_recipe, smoothed_model
+from tilewright.studies.on_cpu import CpuOptions, CpuSession
 from tilewright.torch.config import AndaConfig, HarmoniaConfig
 from tilewright.torch.recipe import Recipe
 
@@ -239,3 +241,15 @@ def test_one_layer_is_in_memory_at_a_time(tmp_path, monkeypatch):
     compile_model(source, tmp_path / "whole", SMALL)
     for name, content in files.items():
         assert (tmp_path / "whole" / name).read_bytes() == content
+
+
+def test_a_prompt_begins_with_the_token_that_the_files_put_before_texts(tmp_path):
+    """On an accelerator, and on a CPU with a DECA; without the setting there is none."""
+    source = folder_of(tmp_path / "llama", "llama-2", bos_token_id=1)
+    for added in (True, False):
+        settings = {"add_bos_token": added, "bos_token": "<s>"}
+        (source / "tokenizer_config.json").write_text(json.dumps(settings))
+        compile_model(source, tmp_path / f"{added}", SMALL)
+        want = [1, *b"Hi"] if added else [*b"Hi"]
+        assert encoded(open_folder(tmp_path / f"{added}"), "Hi") == want
+        assert CpuSession(str(source), "Hi", CpuOptions()).prompt == want

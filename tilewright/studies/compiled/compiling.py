@@ -217,6 +217,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         "embedding": "machine" if system.looks_up else "host",
         "choice": "machine" if system.chooses(plan) else "host",
         **system.about(plan),
+        "start": model.start,
         "shape": asdict(model.config),
         "line_bytes": params.line_bytes,
         "program_lines": lines.program_lines,

@@ -95,6 +95,12 @@ class ModelFolder:
     def tokenizer(self) -> Tokenizer | None:
         return tokenizer_of(json.loads((self.path / TOKENIZER).read_text()))
 
+    @property
+    def start(self) -> int | None:
+        """The token that every text begins with, if the model's files say so."""
+        token: int | None = self.manifest.get("start")
+        return token
+
     @cached_property
     def steps(self) -> dict[tuple[int, int], tuple[int, int]]:
         """(first token, tokens) of a step -> its program's first line and instructions."""

@@ -12,6 +12,7 @@ from tilewright.studies.choosing import chosen
 from tilewright.studies.compiled.folder import ModelFolder
 from tilewright.studies.compiled.runner import ProgramRun, Runner
 from tilewright.studies.compiled.timing import LayerTime
+from tilewright.studies.prompts import prompt_tokens
 
 __all__ = ["Cost", "Generation", "Text", "decoded", "encoded", "generate"]
 
@@ -61,18 +62,10 @@ class Generation:
 
 
 def encoded(folder: ModelFolder, prompt: str) -> list[int]:
-    """Tokens of a text; of a model without a tokenizer they are its bytes."""
-    tokenizer = folder.tokenizer
-    if tokenizer is not None:
-        ids = [int(k) for k in tokenizer.encode(prompt)]
-    else:
-        ids = list(prompt.encode())
-        most = folder.plan.config.vocab_size
-        if any(k >= most for k in ids):
-            raise CommandError(f"this model has no tokenizer: its prompt has bytes below {most}")
-    if not ids:
-        raise CommandError("--prompt is empty")
-    return ids
+    """Tokens of a text, as the model's files have them."""
+    return prompt_tokens(
+        prompt, folder.tokenizer, start=folder.start, vocabulary=folder.plan.config.vocab_size
+    )
 
 
 def decoded(folder: ModelFolder, tokens: Sequence[int]) -> str:

@@ -22,6 +22,7 @@ from tilewright.sim.target import Target, resolve_target
 from tilewright.sim.workload import Batch, Pass
 from tilewright.studies.choosing import chosen
 from tilewright.studies.on_cpu.tiles import MatrixTiles, matrix_tiles
+from tilewright.studies.prompts import prompt_tokens
 from tilewright.studies.runs.deca_gemm import run_matrix
 from tilewright.studies.runs.simulation import DEFAULT, Simulation, resolve_block
 
@@ -103,7 +104,12 @@ class CpuSession:
             self.matrices = compressed_model(self.model, layers, head, tick)
         except ModelError as error:
             raise CommandError(str(error)) from None
-        self.prompt = _encoded(self.model, prompt)
+        self.prompt = prompt_tokens(
+            prompt,
+            self.model.tokenizer,
+            start=self.model.start,
+            vocabulary=self.model.config.vocab_size,
+        )
         tick("decompressing")
         self.session = DecaSession(self.model, self.matrices)
 
@@ -238,17 +244,3 @@ def _storage(text: str, params: DecaParams) -> Storage:
     if not params.supports(weights.config):
         raise CommandError(f"{params.slug} cannot scale groups of {weights.config.group} elements")
     return Storage(scheme=scheme, density=float(weights.density) if weights.density < 1 else None)
-
-
-def _encoded(model: Model, prompt: str) -> list[int]:
-    if model.tokenizer is not None:
-        ids = [int(token) for token in model.tokenizer.encode(prompt)]
-    else:
-        ids = list(prompt.encode())
-        if any(token >= model.config.vocab_size for token in ids):
-            raise CommandError(
-                f"this model has no tokenizer: its prompt has bytes below {model.config.vocab_size}"
-            )
-    if not ids:
-        raise CommandError("--prompt is empty")
-    return ids
