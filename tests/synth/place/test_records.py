@@ -119,6 +119,10 @@ CHECKED = [
 ]
 
 
+# Beyond the 5% that are wanted, and by how much at the most; docs/physical.md has all figures.
+FURTHER_OFF = {("adder_tree:pipelined", "asap7"): 0.052}
+
+
 @pytest.mark.skipif(shutil.which("sta") is None, reason="to get it: apt-get install opensta")
 @pytest.mark.parametrize(("spec", "technology"), CHECKED)
 def test_opensta_finds_our_delay_with_our_wires(spec, technology, tmp_path):
@@ -151,5 +155,5 @@ puts "delay [expr 100000 - [worst_slack]]"
     assert "Error" not in done.stdout + done.stderr, done.stdout + done.stderr
     delay = float(done.stdout.partition("delay ")[2].split()[0])
     print(f"{spec} {technology}: ours {layout.timing.delay:.1f}, OpenSTA {delay:.1f} ps")
-    # The worst of them is 5.1% off; docs/physical.md has all.
-    assert layout.timing.delay == pytest.approx(delay, rel=0.06)
+    allowed = FURTHER_OFF.get((spec, technology), 0.05)
+    assert layout.timing.delay == pytest.approx(delay, rel=allowed)
