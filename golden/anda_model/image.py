@@ -1,7 +1,6 @@
 """The contents of a model's image: weights, norms and rotations as lines of external memory."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +16,8 @@ from tilewright.golden.bits import encode
 from tilewright.golden.harmonia_model.quantised import halved
 from tilewright.golden.harmonia_model.writer import NORM_SHARE
 from tilewright.golden.llm.model import Layer, Linear, Model
-from tilewright.golden.machine.stream import WORD_BYTES
-from tilewright.golden.params.anda_machine import Memory, Opcode
+from tilewright.golden.machine.stream import rewrite
+from tilewright.golden.params.anda_machine import Memory
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.weights import Weights
 
@@ -144,7 +143,7 @@ def _tables(plan: Plan, model: Model, tokens: Sequence[int]) -> list[NDArray[np.
 
 def _embeddings(plan: Plan, lines: Lines, model: Model) -> Iterator[tuple[str, int, Bytes]]:
     """Vectors of the vocabulary, some words at a time: of a lazy model no more are read."""
-    size = (lines.embedding(1) - lines.embedding(0)) * plan.params.line_bytes
+    size = lines.vector * plan.params.line_bytes
     for first in range(0, plan.config.vocab_size, EMBEDDED):
         vectors = model.embedding[first : first + EMBEDDED].astype(np.float64)
         data = np.zeros((len(vectors), size), np.uint8)
@@ -160,12 +159,7 @@ def enter_tokens(plan: Plan, lines: Lines, memory: Bytes, program: int, *tokens:
     What a host does: it writes the lines of the tokens' vectors into the first instructions, loads.
     """
     for number, token in enumerate(tokens):
-        start = program * plan.params.line_bytes + number * WORD_BYTES
-        place = slice(start, start + WORD_BYTES)
-        load = decode(int.from_bytes(memory[place].tobytes(), "little"))
-        assert load is not None and load.opcode is Opcode.LOAD
-        changed = replace(load, fields=load.fields | {"line": lines.embedding(token)})
-        memory[place] = np.frombuffer(changed.encode().to_bytes(WORD_BYTES, "little"), np.uint8)
+        rewrite(plan.params, memory, program, number, decode, line=lines.embedding(token))
 
 
 def logits_of(plan: Plan, lines: Lines, memory: Bytes) -> NDArray[np.float32]:

@@ -10,6 +10,7 @@ from functools import cached_property
 from tilewright.golden.anda_machine.attention_writer import Cached, Constants
 from tilewright.golden.anda_model.plan import MATRICES, Matrix, Plan
 from tilewright.golden.params.anda_machine import Memory
+from tilewright.golden.params.block import require
 
 __all__ = ["Lines"]
 
@@ -81,12 +82,19 @@ class Lines:
 
     def embedding(self, token: int) -> int:
         """The vector of a word of the vocabulary, as a load brings it to all banks."""
-        return self.final_norm + (1 + token) * self._words(self.plan.width_rows)
+        vocabulary = self.plan.config.vocab_size
+        require(0 <= token < vocabulary, f"token {token} is not in the vocabulary of {vocabulary}")
+        return self.final_norm + (1 + token) * self.vector
+
+    @cached_property
+    def vector(self) -> int:
+        """Lines of one token's vector."""
+        return self._words(self.plan.width_rows)
 
     @cached_property
     def countdown(self) -> int:
         """Numbers that the choice of the likeliest token needs."""
-        return self.embedding(self.plan.config.vocab_size)
+        return self.embedding(self.plan.config.vocab_size - 1) + self.vector
 
     @cached_property
     def _rotations(self) -> int:

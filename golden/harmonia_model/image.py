@@ -1,4 +1,4 @@
-"""The contents of a model's image: weights, norms and rotations as lines of external memory."""
+"""The contents of a model's image: weights, embeddings and more as lines of external memory."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,21 +7,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.golden.bits import encode
+from tilewright.golden.harmonia_machine.isa import decode
 from tilewright.golden.harmonia_machine.layout import halves_rows, to_bytes, weight_rows
 from tilewright.golden.harmonia_model.choice import choice_tables
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import MATRICES, Matrix, Plan
 from tilewright.golden.harmonia_model.quantised import halved, layer_bias, layer_matrix
+from tilewright.golden.harmonia_model.step import entering_load
 from tilewright.golden.harmonia_model.writer import NORM_SHARE
 from tilewright.golden.llm.model import Model
+from tilewright.golden.machine.stream import rewrite
 from tilewright.golden.params.formats import FP16
 from tilewright.golden.params.harmonia_machine import Memory
 from tilewright.golden.weights import Weights
 
-__all__ = ["constants", "logits_of", "put_tokens"]
+__all__ = ["constants", "enter_tokens", "logits_of"]
 
 Bytes = NDArray[np.uint8]
-_PIECE = 1 << 20  # weights of a piece of the head
+_PIECE = 1 << 20  # weights of a piece of the head, or numbers of one of the embeddings
 
 
 def constants(
@@ -42,6 +45,7 @@ def constants(
             yield f"layers.{number}.{name}", first + lines.matrices[name], data
     yield from _head_pieces(plan, lines, head)
     yield "final_norm", lines.final_norm, _gain(plan, model.final_norm.gain)
+    yield from _embeddings(plan, lines, model)
     for name, line, data in zip(
         ("choice.places", "choice.parts"), lines.choice_tables, choice_tables(plan), strict=True
     ):
@@ -63,6 +67,20 @@ def _head_pieces(plan: Plan, lines: Lines, head: Weights) -> Iterator[tuple[str,
         name = "head" if count == matrix.parts else f"head.{first // step}"
         data = _matrix(plan, replace(matrix, parts=count), piece)
         yield name, lines.head + first * matrix.part_lines, data
+
+
+def _embeddings(plan: Plan, lines: Lines, model: Model) -> Iterator[tuple[str, int, Bytes]]:
+    """Vectors of the vocabulary, some tiles at a time: of a lazy model no more are read."""
+    c, rows, size = plan.config, plan.params.rows, lines.embedded_tile * plan.params.line_bytes
+    step = max(1, _PIECE // (rows * c.hidden_size)) * rows
+    for first in range(0, c.vocab_size, step):
+        vectors = encode(FP16, model.embedding[first : first + step].astype(np.float64))
+        words = halves_rows(plan.params, vectors).astype("<u2")
+        tiles = words.reshape(-(-len(vectors) // rows), -1)
+        data = np.zeros((len(tiles), size), np.uint8)
+        data[:, : 2 * tiles.shape[1]] = tiles.view(np.uint8)
+        name = "embedding" if c.vocab_size <= step else f"embedding.{first}"
+        yield name, lines.embedding(first)[0], data.reshape(-1)
 
 
 def _matrix(plan: Plan, matrix: Matrix, weights: Weights) -> Bytes:
@@ -108,19 +126,16 @@ def _rotations(plan: Plan, model: Model) -> Bytes:
     return np.concatenate(pieces)
 
 
-def put_tokens(
-    plan: Plan, lines: Lines, memory: Bytes, first: int, vectors: NDArray[np.float16]
-) -> None:
-    """Let embeddings (tokens, width) of tokens from ``first`` on enter the next step."""
-    p = plan.params
-    size = lines.tokens(1) - lines.tokens(0)
-    lane = first % p.rows
-    padded = np.zeros((plan.step_tiles * p.rows, vectors.shape[1]), np.float16)
-    padded[lane : lane + len(vectors)] = vectors
-    for k in range(-(-(lane + len(vectors)) // p.rows)):
-        values = padded[k * p.rows : (k + 1) * p.rows].view(np.uint16)
-        start = (lines.tokens(0) + k * size) * p.line_bytes
-        memory[start : start + size * p.line_bytes] = _halves(plan, values)
+def enter_tokens(plan: Plan, lines: Lines, memory: Bytes, program: int, *tokens: int) -> None:
+    """Let tokens enter the step whose program begins at the line ``program``.
+
+    What a host does: it writes lines and banks of the tokens' vectors into the loads that the
+    program begins with.
+    """
+    for number, token in enumerate(tokens):
+        line, bank = lines.embedding(token)
+        fields = {"line": line, "spread": bank + 1}
+        rewrite(plan.params, memory, program, entering_load(number), decode, **fields)
 
 
 def logits_of(plan: Plan, lines: Lines, memory: Bytes) -> NDArray[np.float32]:

@@ -1,13 +1,14 @@
 """Lines of external memory: what a model's image holds, and where.
 
-What no program changes comes first (weights, head, rotations, programs), then what they do: tokens,
-logits, and the caches of all layers.
+What no program changes comes first (weights, head, embeddings, rotations, programs), then what they
+do: tokens, logits, and the caches of all layers.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.golden.harmonia_model.plan import MATRICES, Plan
+from tilewright.golden.params.block import require
 from tilewright.golden.params.harmonia_machine import Memory
 
 __all__ = ["Lines"]
@@ -68,11 +69,28 @@ class Lines:
         matrix = self.plan.matrices["head"]
         return self.head + matrix.parts * matrix.part_lines
 
+    def embedding(self, token: int) -> tuple[int, int]:
+        """A word of the vocabulary: the line of the tile that has its vector, and the bank there.
+
+        As many words share a tile as there are banks, so that nothing but vectors is kept; a load
+        spreads the one that it wants.
+        """
+        vocabulary = self.plan.config.vocab_size
+        require(0 <= token < vocabulary, f"token {token} is not in the vocabulary of {vocabulary}")
+        tile, bank = divmod(token, self.plan.params.rows)
+        first = self.final_norm + self._halves(self.plan.width_words)
+        return self.plan.params.beat_line(first) + tile * self.embedded_tile, bank
+
+    @cached_property
+    def embedded_tile(self) -> int:
+        """Lines of a tile of embeddings, in whole beats."""
+        return self.plan.params.beat_line(self._halves(self.plan.width_words))
+
     @cached_property
     def choice_tables(self) -> tuple[int, int]:
         """Numbers that count down: over the elements of a part of the head, and over its parts."""
         plan = self.plan
-        first = self.final_norm + self._halves(plan.width_words)
+        first = self.embedding(plan.config.vocab_size - 1)[0] + self.embedded_tile
         words = 1 + plan.matrices["head"].part_tiles * plan.params.tile_words
         return first, first + self._halves(words)
 
@@ -97,7 +115,7 @@ class Lines:
         return self.plan.params.beat_line(self.programs + self.program_lines)
 
     def tokens(self, tile: int) -> int:
-        """A token tile that enters the first layer, or has left the last."""
+        """A token tile that has left the last layer."""
         return self.state + tile * self._halves(self.plan.width_words)
 
     @cached_property

@@ -1,7 +1,8 @@
 """Steps of tokens through all layers: the programs of prefill and decode.
 
-A step's tokens enter, and leave, in lines of external memory; so does the cache. Token t lies in
-bank t mod ``rows`` all the way. Offsets of keys are learned from the first step's tokens, and again
+A step begins with loads of its tokens' embeddings, whose lines and banks the host writes into the
+program; tokens leave in lines of external memory, and so does the cache. Token t lies in bank
+t mod ``rows`` all the way. Offsets of keys are learned from the first step's tokens, and again
 from the same, which are kept in fp16, whenever a later step begins with another head.
 """
 
@@ -14,7 +15,7 @@ from tilewright.golden.params.harmonia_machine import Conversion, Memory, Opcode
 from tilewright.golden.params.machine import Kind
 from tilewright.golden.params.vector import Operation
 
-__all__ = ["layer_parts", "step_program"]
+__all__ = ["entering_load", "layer_parts", "step_program"]
 
 _CACHE = (Memory.OPERANDS, Memory.OPERAND_SIGNS, Memory.OPERAND_EXPONENTS)
 
@@ -35,6 +36,11 @@ def step_program(
     step = _Step(plan, lines, first, count)
     step.write(plan.config.num_hidden_layers if layers is None else layers)
     return step.writer.program
+
+
+def entering_load(number: int) -> int:
+    """The instruction of a step's program that loads the embedding of its token ``number``."""
+    return 2 * number + 1  # each behind what sets the banks that it writes
 
 
 def layer_parts(plan: Plan, lines: Lines, first: int, count: int) -> dict[str, int]:
@@ -62,10 +68,7 @@ class _Step:
 
     def write(self, layers: int) -> None:
         b, plan = self.writer, self.plan
-        words = plan.width_words
-        b.all_lanes()
-        for k in range(len(self.tiles)):
-            b.bring(Memory.FP16, plan.tokens_row(k), words, self.lines.tokens(k))
+        self._enter()
         b.bring_part(plan.matrices["qkv"], self.lines.matrices["qkv"], 0, 0)
         before = b.program
         b.program = []
@@ -83,8 +86,21 @@ class _Step:
         )
         b.program += body
         for k in range(len(self.tiles)):
-            b.keep(Memory.FP16, plan.tokens_row(k), words, self.lines.tokens(k))
+            b.keep(Memory.FP16, plan.tokens_row(k), plan.width_words, self.lines.tokens(k))
         b.emit(Opcode.HALT)
+
+    def _enter(self) -> None:
+        """Embeddings, each to its token's bank; a host puts the tokens in the place of token 0.
+
+        Banks without a token hold the first of the tile, whose norm exists.
+        """
+        b, plan = self.writer, self.plan
+        rows = plan.params.rows
+        line, bank = self.lines.embedding(0)
+        for k, tile in enumerate(self.tiles):
+            for number, lane in enumerate(self.lanes(tile)):
+                b.configured(1 << lane if number else (1 << rows) - 1, 0)
+                b.bring(Memory.FP16, plan.tokens_row(k), plan.width_words, line, spread=bank + 1)
 
     def _layer(self) -> None:
         b = self.writer

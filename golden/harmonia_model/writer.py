@@ -45,8 +45,18 @@ class Writer(Builder):
 
     # Moves, of a layer or of its cache where ``index`` names an index register.
 
-    def bring(self, memory: Memory, row: int, rows: int, line: int, index: int = 0) -> None:
-        self.emit(Opcode.LOAD, memory=int(memory), row=row, rows=rows, line=line, line_index=index)
+    def bring(
+        self, memory: Memory, row: int, rows: int, line: int, index: int = 0, spread: int = 0
+    ) -> None:
+        self.emit(
+            Opcode.LOAD,
+            memory=int(memory),
+            row=row,
+            rows=rows,
+            line=line,
+            line_index=index,
+            spread=spread,
+        )
 
     def keep(self, memory: Memory, row: int, rows: int, line: int, index: int = 0) -> None:
         self.emit(Opcode.STORE, memory=int(memory), row=row, rows=rows, line=line, line_index=index)

@@ -16,7 +16,7 @@ from tilewright.golden.harmonia_model.choice import (
     choose_part,
 )
 from tilewright.golden.harmonia_model.head import head_program
-from tilewright.golden.harmonia_model.image import constants, logits_of, put_tokens
+from tilewright.golden.harmonia_model.image import constants, logits_of
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import Plan
 from tilewright.golden.harmonia_model.quantised import quantised_model
@@ -121,7 +121,8 @@ def test_the_heads_program_chooses(words):
     for _, line, data in constants(plan, lines, model, head):
         memory[line * SMALL.line_bytes :][: len(data)] = data
     vectors = np.random.default_rng(words).normal(0, 1, (SMALL.rows, 64)).astype(np.float16)
-    put_tokens(plan, lines, memory, 0, vectors)
+    left = to_bytes(SMALL, Memory.FP16, halves_rows(SMALL, vectors.view(np.uint16)))
+    memory[lines.tokens(0) * SMALL.line_bytes :][: len(left)] = left
     program = head_program(plan, lines)
     assert first_hazard(SMALL, program) is None
     assert Machine(SMALL, memory).run(program).error is Error.NONE

@@ -19,13 +19,13 @@ from tilewright.golden.harmonia_model.fast_vector import (
     table,
 )
 from tilewright.golden.harmonia_model.head import head_program
-from tilewright.golden.harmonia_model.image import constants, logits_of, put_tokens
+from tilewright.golden.harmonia_model.image import constants, enter_tokens, logits_of
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.machine import ModelMachine
 from tilewright.golden.harmonia_model.plan import Plan
 from tilewright.golden.harmonia_model.quantised import codes, halved, quantised_model
 from tilewright.golden.harmonia_model.reference import Reference
-from tilewright.golden.harmonia_model.step import step_program
+from tilewright.golden.harmonia_model.step import entering_load, step_program
 from tilewright.golden.llm.tiny import SHAPES, tiny_model
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.machine.vector import elementwise, reduce_tensor
@@ -60,18 +60,17 @@ class Setup:
         for _, line, data in constants(self.plan, self.lines, self.quantised, head):
             self.image[line * size : line * size + len(data)] = data
 
-    def start(self, machine, memory, program):
+    def start(self, machine, memory, program, tokens=()):
         data, start = program_lines(SMALL, program), self.lines.programs * SMALL.line_bytes
         memory[start : start + len(data)] = data
+        enter_tokens(self.plan, self.lines, memory, self.lines.programs, *tokens)
         outcome = machine.run_stream(self.lines.programs)
         assert outcome.error is Error.NONE
         return outcome
 
     def step(self, machine, memory, first, tokens):
-        vectors = self.model.embedding[tokens].astype(np.float16)
-        put_tokens(self.plan, self.lines, memory, first, vectors)
         program = step_program(self.plan, self.lines, first, len(tokens))
-        return self.start(machine, memory, program)
+        return self.start(machine, memory, program, tokens)
 
     def head(self, machine, memory, token, tile=0):
         self.start(machine, memory, head_program(self.plan, self.lines, tile))
@@ -121,6 +120,44 @@ def test_fast_machine_is_the_executor():
         assert np.array_equal(machines[0].scalars, machines[1].scalars)
         for memory in Memory:
             assert np.array_equal(machines[0].memories[memory], machines[1].memories[memory])
+
+
+class Entering(Machine):
+    """Notes the tokens' rows when the first layer begins."""
+
+    def _execute(self, x):
+        if x.opcode is Opcode.CONVERT and self.entered is None:
+            self.entered = self.memories[Memory.FP16].copy()
+        return super()._execute(x)
+
+
+@pytest.mark.parametrize(("first", "tokens"), [(0, [127, 0, 9, 127]), (5, [64]), (2, [3, 126])])
+def test_embeddings_are_looked_up_by_loads(first, tokens):
+    """Every token's vector in fp16 lies in its bank, and in banks without one that of another."""
+    setup = Setup(weight_bits=4)
+    machine = Entering(SMALL, setup.image.copy())
+    machine.entered = None
+    setup.step(machine, machine.external.reshape(-1), first, tokens)
+    rows, words = SMALL.rows, setup.plan.width_words
+    want = setup.model.embedding.astype(np.float16).view(np.uint16)
+    for tile in range(first // rows, (first + len(tokens) - 1) // rows + 1):
+        row = setup.plan.tokens_row(tile - first // rows)
+        got = by_bank(machine.entered[row : row + words])
+        places = range(max(first, tile * rows), first + len(tokens))
+        for bank in range(rows):
+            # A bank without a token has the first one of its tile.
+            place = tile * rows + bank
+            token = tokens[(place if place in places else places[0]) - first]
+            assert np.array_equal(got[bank], want[token]), (tile, bank)
+
+
+def test_hosts_name_tokens_in_the_loads_that_a_step_begins_with():
+    plan = plan_of()
+    program = step_program(plan, Lines(plan), 0, 4)
+    assert all(program[entering_load(k)].opcode is Opcode.LOAD for k in range(4))
+    assert all(program[entering_load(k) - 1].opcode is Opcode.CONFIGURE for k in range(4))
+    with pytest.raises(ValueError, match=r"^token 128 is not in the vocabulary of 128$"):
+        Lines(plan).embedding(128)
 
 
 class Recorder(ModelMachine):

@@ -1,5 +1,6 @@
 """A compiled model: its folder, its faults, and runs of it."""
 
+import hashlib
 import json
 import shutil
 from itertools import pairwise
@@ -12,7 +13,7 @@ from tilewright.base.errors import CheckError, CommandError
 from tilewright.cli import main
 from tilewright.golden.harmonia_machine.cycles import program_cycles
 from tilewright.golden.harmonia_machine.executor import Machine
-from tilewright.golden.harmonia_model.image import put_tokens
+from tilewright.golden.harmonia_model.image import enter_tokens
 from tilewright.golden.harmonia_model.quantised import quantised_model
 from tilewright.golden.harmonia_model.reference import Reference
 from tilewright.golden.llm.load import load_model
@@ -66,7 +67,7 @@ def test_a_step_is_that_of_the_plain_executor(compiled):
     folder = open_folder(compiled)
     params, memory, runner = folder.plan.params, np.array(folder.memory()), Runner(folder)
     runner.feed([1, 2])
-    put_tokens(folder.plan, folder.lines, memory, 0, folder.embedding[[1, 2]])
+    enter_tokens(folder.plan, folder.lines, memory, folder.steps[0, 2][0], 1, 2)
     machine = Machine(params, memory)
     counters = []
     for line in (folder.steps[0, 2][0], folder.heads[0][0]):
@@ -88,6 +89,28 @@ def test_choices_are_the_engines(compiled):
         tokens = [int(reference.feed(tokens)[-1].argmax())]
         want += tokens
     assert generate(Runner(folder), prompt, 3).tokens == want
+
+
+def test_logits_are_those_of_vectors_that_a_host_looks_up(compiled):
+    """Bit for bit what they were when a host still put the tokens' vectors into memory."""
+    runner, tokens, digest = Runner(open_folder(compiled)), list(b"Hello, w"), hashlib.sha256()
+    for _ in range(4):
+        logits = runner.feed(tokens)
+        digest.update(logits.astype("<f2").tobytes())
+        tokens = [int(logits.argmax())]
+    assert digest.hexdigest().startswith("ebd2f25a9ed93c6c58ebae0250f2f534")
+
+
+def test_tokens_beyond_the_vocabulary(compiled):
+    """Refused before the first of them enters."""
+    runner = Runner(open_folder(compiled))
+    for feed in (runner.feed, runner.score):
+        for token in (128, -1):
+            with pytest.raises(
+                CommandError, match=rf"^token {token} is not in the model's vocabulary of 128$"
+            ):
+                feed([1, token])
+    assert not runner.runs and runner.position == 0
 
 
 def test_the_machine_chooses(compiled):
@@ -179,11 +202,20 @@ def test_a_corrupted_image(copied):
 
 
 def test_a_corrupted_embedding(copied):
-    file = copied / "embedding.npy"
-    data = bytearray(file.read_bytes())
-    data[-1] ^= 1
-    file.write_bytes(data)
-    broken(copied, r"embedding\.npy differs from its hash")
+    folder = open_folder(copied)
+    line, bank = folder.lines.embedding(127)
+    data = bytearray((copied / "image.bin").read_bytes())
+    data[line * 64 + 8 * bank] ^= 1
+    (copied / "image.bin").write_bytes(data)
+    broken(copied, r"image\.bin: embedding differs from its hash in manifest\.json")
+
+
+def test_an_image_without_embeddings(copied):
+    file = copied / "manifest.json"
+    manifest = json.loads(file.read_text())
+    manifest["tensors"] = [t for t in manifest["tensors"] if t["name"] != "embedding"]
+    file.write_text(json.dumps(manifest))
+    broken(copied, r"image\.bin has no table of embeddings; compile the model again")
 
 
 def test_a_truncated_image(copied):
@@ -208,8 +240,9 @@ def test_no_manifest(tmp_path, copied):
     broken(tmp_path / "none", r"has no manifest\.json")
     (copied / "manifest.json").write_text("{}")
     broken(copied, r"manifest\.json is no manifest")
-    (copied / "manifest.json").write_text('{"format": 0, "block": ""}')
-    broken(copied, "has format 0, not 3")
+    for older in (0, 3):
+        (copied / "manifest.json").write_text(f'{{"format": {older}, "block": ""}}')
+        broken(copied, rf"manifest\.json has format {older}, not 4; compile the model again$")
 
 
 def test_a_memory_error_and_a_restart(compiled, tmp_path, capsys):

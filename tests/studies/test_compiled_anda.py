@@ -40,7 +40,7 @@ def test_commands(compiled, capsys):
 def test_manifest(compiled):
     manifest = json.loads((compiled / "manifest.json").read_text())
     assert manifest["mantissas"] == {"qkv": 8, "o": 8, "u": 8, "d": 8}
-    assert manifest["choice"] == manifest["embedding"] == "machine"
+    assert manifest["choice"] == "machine"
     assert manifest["cache"] == "fp16"
     assert "dots" in (compiled / "listing.txt").read_text()
 

@@ -19,7 +19,6 @@ from tilewright.golden.llm.on_anda import mantissas_of
 from tilewright.golden.llm.tokenizer_file import tokenizer_data
 from tilewright.golden.machine.stream import program_lines
 from tilewright.studies.compiled.folder import (
-    EMBEDDING,
     FORMAT,
     IMAGE,
     LISTING,
@@ -29,7 +28,7 @@ from tilewright.studies.compiled.folder import (
     sha256,
     sha256_of_file,
 )
-from tilewright.studies.compiled.image_file import ImageFile, save_halves
+from tilewright.studies.compiled.image_file import ImageFile
 from tilewright.studies.compiled.recipes import (
     mantissas_of_recipe,
     read_recipe,
@@ -193,10 +192,6 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         steps, heads, code = _programs(plan, lines)
         image.put("programs", lines.programs, code)
         image.zeros("state", lines.state)
-    files = [TOKENIZER, LISTING]
-    if not system.looks_up:
-        save_halves(folder / EMBEDDING, model.embedding)
-        files.append(EMBEDDING)
     (folder / TOKENIZER).write_text(json.dumps(tokenizer_data(model.tokenizer)))
     (folder / LISTING).write_text(_listing(plan, lines))
     manifest = {
@@ -214,7 +209,6 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
         "scale_group": options.group,
         "recipe": None if options.recipe is None else sha256(options.recipe.read_bytes()),
         "activations": system.activations(plan),
-        "embedding": "machine" if system.looks_up else "host",
         "choice": "machine" if system.chooses(plan) else "host",
         **system.about(plan),
         "start": model.start,
@@ -229,7 +223,7 @@ def _write(folder: Path, model: Model, source: str, options: Options, tick: Tick
             )
             if hasattr(lines, name)
         },
-        "files": {name: sha256_of_file(folder / name) for name in files},
+        "files": {name: sha256_of_file(folder / name) for name in (TOKENIZER, LISTING)},
         "steps": steps,
         "heads": heads,
         "tensors": image.tensors,

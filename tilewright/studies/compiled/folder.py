@@ -1,8 +1,7 @@
 """The folder of a compiled model: what lies in it, and whether it is as it was written.
 
-image.bin       external memory: weights, programs, and zeros where state comes to lie
+image.bin       external memory: weights, embeddings, programs, and zeros where state comes to lie
 manifest.json   shapes, formats, lines, programs and hashes
-embedding.npy   fp16 (vocabulary, width), where the host looks tokens up and no program does
 tokenizer.json  null of a model without one
 listing.txt     the first step, a decode step and the head, as assembly text
 """
@@ -28,8 +27,8 @@ from tilewright.studies.compiled.systems import System, system_of
 
 __all__ = ["FORMAT", "ModelFolder", "instruction_set", "open_folder", "sha256", "sha256_of_file"]
 
-FORMAT = 3  # of the manifest
-IMAGE, MANIFEST, EMBEDDING = "image.bin", "manifest.json", "embedding.npy"
+FORMAT = 4  # of the manifest
+IMAGE, MANIFEST = "image.bin", "manifest.json"
 TOKENIZER, LISTING = "tokenizer.json", "listing.txt"
 
 
@@ -87,11 +86,6 @@ class ModelFolder:
         return self.system.lines(self.plan, self.manifest["program_lines"])
 
     @cached_property
-    def embedding(self) -> NDArray[np.float16]:
-        values: NDArray[np.float16] = np.load(self.path / EMBEDDING, mmap_mode="r")
-        return values
-
-    @cached_property
     def tokenizer(self) -> Tokenizer | None:
         return tokenizer_of(json.loads((self.path / TOKENIZER).read_text()))
 
@@ -121,6 +115,10 @@ class ModelFolder:
     def check(self) -> None:
         """Refuse an image that differs from its hashes, by the name of what differs."""
         size, memory = self.plan.params.line_bytes, self.memory()
+        if not any(t["name"].partition(".")[0] == "embedding" for t in self.manifest["tensors"]):
+            raise CommandError(
+                f"{self.path / IMAGE} has no table of embeddings; compile the model again"
+            )
         for tensor in self.manifest["tensors"]:
             start = tensor["line"] * size
             if sha256(memory[start : start + tensor["bytes"]]) != tensor["sha256"]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.studies.compiled.folder import sha256
 
-__all__ = ["ImageFile", "save_halves"]
+__all__ = ["ImageFile"]
 
 _PIECE = 1 << 22  # bytes of zeros that are hashed at a time
 
@@ -53,13 +53,3 @@ class ImageFile:
 
     def _note(self, name: str, line: int, size: int, digest: str) -> None:
         self.tensors.append({"name": name, "line": line, "bytes": size, "sha256": digest})
-
-
-def save_halves(path: Path, matrix: NDArray[np.float32]) -> None:
-    """Write a matrix in fp16 as numpy's own file, some rows at a time."""
-    step = max(1, _PIECE // (2 * matrix.shape[1]))
-    with path.open("wb") as file:
-        about = {"descr": "<f2", "fortran_order": False, "shape": matrix.shape}
-        np.lib.format.write_array_header_1_0(file, about)
-        for start in range(0, len(matrix), step):
-            file.write(matrix[start : start + step].astype("<f2").data)

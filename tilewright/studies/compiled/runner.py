@@ -1,8 +1,8 @@
 """A compiled model on the golden accelerator: programs are started as a host starts them.
 
-The host names the tokens in external memory, or puts their embeddings there (see
-``System.looks_up``), starts a step's program at its line, and, where it wants to know what follows,
-the head's, which leaves the likeliest token and all logits. Nothing else passes between the two.
+The host names the tokens in the program of a step, which looks their embeddings up, starts it at
+its line, and, where it wants to know what follows, the head's, which leaves the likeliest token and
+all logits. Nothing else passes between the two.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -79,6 +79,7 @@ class Runner:
 
     def feed(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """Pass tokens through all layers; logits (vocabulary) of what follows the last."""
+        self._refuse_unknown(tokens)
         for first, size in self.steps(len(tokens)):
             self._step(first, tokens[:size])
             tokens = tokens[size:]
@@ -92,6 +93,7 @@ class Runner:
 
     def score(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """The same for every token: (tokens, vocabulary)."""
+        self._refuse_unknown(tokens)
         rows, results = self.plan.params.rows, []
         for first, size in list(self.steps(len(tokens))):
             self._step(first, tokens[:size])
@@ -101,6 +103,13 @@ class Runner:
                 begin, end = max(first, tile * rows), min(first + size, (tile + 1) * rows)
                 results.append(logits[begin - tile * rows : end - tile * rows])
         return np.concatenate(results)
+
+    def _refuse_unknown(self, tokens: Sequence[int]) -> None:
+        """Before any of them enters: a number beyond the table would name lines of other things."""
+        words = self.plan.config.vocab_size
+        for token in tokens:
+            if not 0 <= token < words:
+                raise CommandError(f"token {token} is not in the model's vocabulary of {words}")
 
     def break_line(self, line: int | None) -> None:
         """Let a line of external memory answer with an error from now on; None: no line."""
@@ -119,11 +128,7 @@ class Runner:
 
     def _step(self, first: int, tokens: Sequence[int]) -> None:
         line = self.folder.steps[first, len(tokens)][0]
-        if self.system.looks_up:
-            self.system.enter(self.plan, self.lines, self.memory, line, *tokens)
-        else:
-            vectors = self.folder.embedding[list(tokens)]
-            self.system.enter(self.plan, self.lines, self.memory, first, vectors)
+        self.system.enter(self.plan, self.lines, self.memory, line, *tokens)
         kind = "decode" if len(tokens) == 1 else "prefill"
         self._start(kind, first, len(tokens), line)
         self.position = first + len(tokens)

@@ -22,10 +22,7 @@ class System:
     plan: Callable[..., Any]
     lines: Callable[..., Any]
     constants: Callable[..., Any]
-    # Programs take embeddings from external memory, where the host names tokens; or the host looks
-    # them up, and puts their vectors there.
-    looks_up: bool
-    enter: Callable[..., None]
+    enter: Callable[..., None]  # names tokens in the program of a step
     logits_of: Callable[..., Any]
     step_program: Callable[..., list]
     head_program: Callable[..., list]
@@ -77,8 +74,7 @@ def _harmonia() -> System:
         plan=Plan,
         lines=Lines,
         constants=image.constants,
-        looks_up=False,
-        enter=image.put_tokens,
+        enter=image.enter_tokens,
         logits_of=image.logits_of,
         step_program=step.step_program,
         head_program=head.head_program,
@@ -125,7 +121,6 @@ def _anda() -> System:
         plan=Plan,
         lines=Lines,
         constants=image.constants,
-        looks_up=True,
         enter=image.enter_tokens,
         logits_of=image.logits_of,
         step_program=step.step_program,
