@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from tilewright.golden.params.arith import AdderTreeStyle
 from tilewright.golden.params.block import BlockParams, Field, Port, Timing, require
 from tilewright.golden.params.formats import BF16, FP16, FP32, FloatFormat, IntFormat
 
@@ -95,6 +96,10 @@ class PEParams(BlockParams):
         return Timing(latency=self.latency + self.registered)
 
 
+def _require_stages(stages: int, known: range) -> None:
+    require(stages in known, f"stages must be {known.start}..{known.stop - 1}, not {stages!r}")
+
+
 class SumForm(Enum):
     """How the products of a beat join the fp32 accumulator.
 
@@ -145,6 +150,10 @@ class FpFpParams(FusedParams):
 
     Weights are dequantised before they arrive: their scales are in them, groups mean nothing, and
     ``exponent``, ``scale`` and ``group_end`` are ignored. Infinity and NaN follow IEEE 754.
+
+    ``stages`` are the registers of the fused form from operands to result, added in this order: the
+    accumulator, the sum of a beat's products, the result, the products. ``adder`` is how a beat's
+    products are summed. Neither changes a bit; the discrete form has one arrangement of its own.
     """
 
     block: ClassVar[str] = "pe_fp_fp"
@@ -157,6 +166,17 @@ class FpFpParams(FusedParams):
     }
 
     form: SumForm = SumForm.FUSED
+    stages: int = 3
+    adder: AdderTreeStyle = AdderTreeStyle.BALANCED
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_stages(self.stages, range(1, 5))
+        require(
+            self.form is SumForm.FUSED
+            or (self.stages == 3 and self.adder is AdderTreeStyle.BALANCED),
+            "stages and adder are of the fused form",
+        )
 
     @property
     def activation_bits(self) -> int:
@@ -172,7 +192,7 @@ class FpFpParams(FusedParams):
 
     @property
     def latency(self) -> int:
-        return 3 if self.form is SumForm.FUSED else 3 + self.growth
+        return self.stages if self.form is SumForm.FUSED else 3 + self.growth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,13 +201,23 @@ class GroupScaledParams(PEParams):
 
     The tail all of them share: group sum to ``partial``, times the scale into fp32, added to the
     fp32 accumulator, which starts at +0; each step rounded once. The result is rounded to fp16.
+
+    What no bit of a result depends on: ``stages``, the registers from operands to result, added in
+    this order: the group's sum and the accumulator, the scaled sum, the result, the sum in
+    ``partial``, the sum of a beat's products. ``adder``, how a beat's products are made and summed.
+    ``bounded``: the accumulator leaves out what sums of such products cannot be, subnormal or
+    too large, as Anda's does.
     """
 
     weight_bits: int = 4
     partial: FloatFormat = FP16
+    stages: int = 4
+    adder: AdderTreeStyle = AdderTreeStyle.BALANCED
+    bounded: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _require_stages(self.stages, range(2, 7))
         require(2 <= self.weight_bits <= 8, f"weight_bits must be 2..8, not {self.weight_bits!r}")
         require(self.partial in (FP16, FP32), f"partial must be fp16 or fp32, not {self.partial!s}")
 
@@ -198,6 +228,10 @@ class GroupScaledParams(PEParams):
     @property
     def weight(self) -> Field:
         return Field("weight", self.weight_bits, self.lanes, signed=True)
+
+    @property
+    def latency(self) -> int:
+        return self.stages
 
 
 class GroupSum(Enum):
@@ -230,6 +264,15 @@ class FpIntParams(GroupScaledParams, FusedParams):
     }
 
     group_sum: GroupSum = GroupSum.EXACT
+    stages: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        plain = self.stages == 5 and self.adder is AdderTreeStyle.BALANCED and not self.bounded
+        require(
+            self.group_sum is GroupSum.EXACT or plain,
+            "stages, adder and bounded are of exact group sums",
+        )
 
     @property
     def activation_bits(self) -> int:
@@ -245,10 +288,6 @@ class FpIntParams(GroupScaledParams, FusedParams):
         """Bits of the magnitude of a group's exact sum, in units of fp16's smallest number."""
         places = FP16.max_exponent - FP16.min_exponent
         return self.product_bits + places + (self.group - 1).bit_length()
-
-    @property
-    def latency(self) -> int:
-        return 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,10 +337,6 @@ class FignaParams(AlignedParams):
         "small": {"lanes": 2, "group": 8, "weight_bits": 3, "mantissa_bits": 3, "partial": FP32},
     }
 
-    @property
-    def latency(self) -> int:
-        return 4
-
 
 @dataclass(frozen=True, kw_only=True)
 class FignaChunkParams(AlignedParams):
@@ -335,10 +370,6 @@ class FignaChunkParams(AlignedParams):
     @property
     def kept_bits(self) -> int:
         return self.mantissa_bits + self.guard_bits
-
-    @property
-    def latency(self) -> int:
-        return 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -423,10 +454,6 @@ class IfpuParams(AlignedParams):
     @property
     def weight(self) -> Field:
         return Field("weight", 1, self.beat_elements)
-
-    @property
-    def latency(self) -> int:
-        return 4
 
 
 @dataclass(frozen=True, kw_only=True)

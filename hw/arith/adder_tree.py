@@ -1,5 +1,6 @@
 """Exact sum of many integers."""
 
+from functools import reduce
 from operator import add
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ from tilewright.hw.arith.carry_save import carry_save_sum
 from tilewright.hw.arith.reduction import reduction_stages
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = ["AdderTree", "tree_sum"]
+__all__ = ["AdderTree", "styled_sum", "tree_sum"]
 
 
 def tree_sum(terms: list) -> Value:
@@ -19,6 +20,22 @@ def tree_sum(terms: list) -> Value:
         rest = terms[len(terms) & ~1 :]
         terms = [a + b for a, b in zip(terms[0::2], terms[1::2], strict=False)] + rest
     return terms[0]
+
+
+def styled_sum(terms: list, style: AdderTreeStyle) -> Value:
+    """Exact sum of ``terms``, of any widths and signs, as ``style`` says."""
+    if style is AdderTreeStyle.BALANCED:
+        return tree_sum(terms)
+    if style is AdderTreeStyle.CHAIN:
+        return reduce(add, terms)
+    rows = [Value.cast(term) for term in terms]
+    negative = any(row.shape().signed for row in rows)
+    # A bit for the sign of unsigned rows beside signed ones, and what the sum may grow.
+    width = max(map(len, rows)) + negative + (len(rows) - 1).bit_length()
+    while len(rows) > 2:
+        rows = _three_to_two(rows, width)
+    total = reduce(add, rows)[:width]
+    return total.as_signed() if negative else total
 
 
 class AdderTree(PipelinedUnit[AdderTreeParams]):

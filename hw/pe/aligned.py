@@ -11,14 +11,14 @@ from tilewright.golden.params.pe import AlignedParams
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.arith.lanes import joined
-from tilewright.hw.pe.common import ProcessingElement
+from tilewright.hw.pe.group_scaled import PRODUCTS, GroupScaledElement
 
 __all__ = ["AlignedElement", "rounded_sum"]
 
 P = TypeVar("P", bound=AlignedParams)
 
 
-class AlignedElement(ProcessingElement[P]):
+class AlignedElement(GroupScaledElement[P]):
     """An element whose group sums are integers that share an exponent."""
 
     def give_group_sums(
@@ -32,6 +32,13 @@ class AlignedElement(ProcessingElement[P]):
         last: Value,
     ) -> None:
         """Sums of a beat's products to ``o``, by way of group sums, scaling and fp32 sums."""
+        if self.params.stages >= PRODUCTS:
+            _, exponent, scale, last = self.registered(
+                m, "ending", valid & group_end, exponent=exponent, scale=scale, last=last
+            )
+            valid, group_end, products = self.registered(
+                m, "products", valid, group_end=group_end, sum=products
+            )
         _, exponent, scale, last = self.registered(
             m, "ended", valid & group_end, exponent=exponent, scale=scale, last=last
         )
@@ -45,7 +52,7 @@ class AlignedElement(ProcessingElement[P]):
         )
         # Held at 0 while a group grows, so that the tail does not follow every step of it.
         shown = wire(m, "shown", Mux(complete, total, 0))
-        self.give_scaled(m, complete, self._partial(m, shown, exponent), scale, last)
+        self.give_groups(m, complete, self._partial(m, shown, exponent), scale, last)
 
     def _partial(self, m: Module, total: Value, exponent: Value) -> Value:
         """``total`` in the partial format, rounded once."""

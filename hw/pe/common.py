@@ -81,13 +81,16 @@ class ProcessingElement(Unit[P]):
         end: Value,
         shape: Shape,
         grown: Callable[[Value], Value],
+        restart: Signal | None = None,
     ) -> tuple[Signal, Signal]:
         """A register that has ``grown`` from itself with every valid beat, from 0 after an ``end``.
 
-        Returns whether it holds a complete sum, true for one step, and the register.
+        Returns whether it holds a complete sum, true for one step, and the register. ``restart``
+        is the register that says to start from 0, from a caller whose sum wants to know.
         """
         total = Signal(shape, name=f"{name}_total", reset_less=True)
-        restart = Signal(init=1, name=f"{name}_restart")
+        if restart is None:
+            restart = Signal(init=1, name=f"{name}_restart")
         complete = Signal(name=f"{name}_complete")
         carried = Signal(shape, name=f"{name}_carried")
         m.d.comb += carried.eq(Mux(restart, 0, total))

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 
 from amaranth import Cat, Module, Mux, Value
 
+from tilewright.golden.params.arith import AdderTreeStyle
 from tilewright.golden.params.pe import FignaParams
-from tilewright.hw.arith.adder_tree import tree_sum
+from tilewright.hw.arith.adder_tree import styled_sum
+from tilewright.hw.arith.carry_save import carry_save_product
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.pe.aligned import AlignedElement
 
@@ -16,25 +18,31 @@ class Figna(AlignedElement[FignaParams]):
     """Dot product of aligned activations and scaled integer weights, all bits at once.
 
     Numerics: :class:`tilewright.golden.params.pe.FignaParams`.
-    Timing: a beat a cycle, latency 4: group sum, scaling, sum, rounding to fp16.
+    Timing: a beat a cycle, latency ``stages``; by default 4: group sum, scaling, sum, rounding to
+    fp16.
     """
 
     def datapath(self, m: Module, valid: Value) -> None:
         beat = self.beat
-        products = product_sum(m, beat.activation, beat.weight)
+        products = product_sum(m, beat.activation, beat.weight, self.params.adder)
         self.give_group_sums(
             m, valid, products, beat.group_end, beat.exponent, beat.scale, beat.last
         )
 
 
-def product_sum(m: Module, activations: Iterable[Value], weights: Iterable[Value]) -> Value:
+def product_sum(
+    m: Module, activations: Iterable[Value], weights: Iterable[Value], adder: AdderTreeStyle
+) -> Value:
     """Exact sum of the products of {mantissa, sign} words and integers."""
     rows, signs = [], []
     for k, (activation, weight) in enumerate(zip(activations, weights, strict=True)):
         mantissa, sign = activation[:-1], activation[-1] ^ weight[-1]
         size = wire(m, f"size_{k}", Mux(weight[-1], -weight, weight)[: len(weight)])
         product = mantissa * size
+        if adder is AdderTreeStyle.CARRY_SAVE:
+            row, other_row = carry_save_product(m, [*size], [*mantissa])
+            product = (row + other_row)[: len(product)]
         # One's complement of the magnitude; the ones that are missing are summed beside it.
         rows.append(Cat(product ^ sign.replicate(len(product)), sign).as_signed())
         signs.append(sign)
-    return wire(m, "products", tree_sum(rows) + tree_sum(signs))
+    return wire(m, "products", styled_sum(rows, adder) + styled_sum(signs, adder))

@@ -15,14 +15,15 @@ class FignaChunk(AlignedElement[FignaChunkParams]):
     """Dot product of chunk-aligned activations and scaled integer weights, all bits at once.
 
     Numerics: :class:`tilewright.golden.params.pe.FignaChunkParams`.
-    Timing: a beat a cycle, latency 4: chunk and group sum, scaling, sum, rounding to fp16.
+    Timing: a beat a cycle, latency ``stages``; by default 4: chunk and group sum, scaling, sum,
+    rounding to fp16.
     """
 
     def datapath(self, m: Module, valid: Value) -> None:
         beat = self.beat
         exponent = beat.exponent[: FP16.exponent_bits]
         distance = beat.exponent[FP16.exponent_bits :]
-        chunk = product_sum(m, beat.activation, beat.weight)
+        chunk = product_sum(m, beat.activation, beat.weight, self.params.adder)
         placed = Cat(Const(0, self.params.guard_bits), chunk).as_signed()
         # An arithmetic shift: what is cut off rounds down.
         aligned = wire(m, "aligned", placed >> distance)

@@ -11,13 +11,17 @@ from tilewright.hw.pe.fused_sum import Term, accumulated_sum, product_sum
 
 __all__ = ["FpFp"]
 
+# From how many stages on a register is there: the ladder of FpFpParams.
+SUMMED, RESULT, PRODUCTS = 2, 3, 4
+
 
 class FpFp(ProcessingElement[FpFpParams]):
     """Dot product of fp16 activations and fp16 weights.
 
     Numerics: :class:`tilewright.golden.params.pe.FpFpParams`.
-    Timing: a beat a cycle. Fused: products and their sum, accumulation, rounding to fp16; latency
-    3. Discrete: products, one level of the adder tree a cycle, accumulation, rounding.
+    Timing: a beat a cycle. Fused: latency ``stages``, by default 3: products and their sum,
+    accumulation, rounding to fp16. Discrete: products, one level of the adder tree a cycle,
+    accumulation, rounding.
     """
 
     def datapath(self, m: Module, valid: Value) -> None:
@@ -29,19 +33,36 @@ class FpFp(ProcessingElement[FpFpParams]):
     def _fused(self, m: Module, valid: Value) -> None:
         pairs = zip(self.beat.activation, self.beat.weight, strict=True)
         products = [_product(m, k, a, w) for k, (a, w) in enumerate(pairs)]
-        total = product_sum(m, self.params, products)
-        valid, last, *parts = self.registered(
-            m, "products", valid, last=self.beat.last, **total._asdict()
-        )
+        stages, last = self.params.stages, self.beat.last
+        if stages >= PRODUCTS:
+            named = {
+                f"{name}_{k}": value
+                for k, product in enumerate(products)
+                for name, value in product._asdict().items()
+            }
+            valid, last, *parts = self.registered(m, "lanes", valid, last=last, **named)
+            size = len(Term._fields)
+            products = [Term(*parts[k : k + size]) for k in range(0, len(parts), size)]
+        total = product_sum(m, self.params, products, self.params.adder)
+        if stages >= SUMMED:
+            valid, last, *parts = self.registered(
+                m, "products", valid, last=last, **total._asdict()
+            )
+            total = Term(*parts)
         complete, result = self.accumulated(
             m,
             "sum",
             valid,
             last,
             FP32.bits,
-            lambda carried: accumulated_sum(m, self.params, carried, Term(*parts)),
+            lambda carried: accumulated_sum(m, self.params, carried, total),
         )
-        self.give(m, complete, result)
+        if stages >= RESULT:
+            self.give(m, complete, result)
+        else:
+            # The accumulator stands while ``o`` waits, as everything does.
+            rounded = self.converted(m, "result", FP32, FP16, result)
+            m.d.comb += [self.o.valid.eq(complete), self.o.p.y.eq(rounded)]
 
     def _discrete(self, m: Module, valid: Value) -> None:
         pairs = zip(self.beat.activation, self.beat.weight, strict=True)

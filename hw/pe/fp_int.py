@@ -10,24 +10,24 @@ from amaranth import Cat, Module, Mux, Value, unsigned
 from tilewright.golden.params.arith import IEEE_RULES
 from tilewright.golden.params.formats import FP16, FP32, Subnormals
 from tilewright.golden.params.pe import FpIntParams, GroupSum
-from tilewright.hw.arith.adder_tree import tree_sum
+from tilewright.hw.arith.adder_tree import styled_sum
 from tilewright.hw.arith.carry_save import carry_save_product
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import split, wire
 from tilewright.hw.arith.lanes import joined
-from tilewright.hw.pe.common import ProcessingElement
 from tilewright.hw.pe.fused_sum import Term, accumulated_sum, product_sum
+from tilewright.hw.pe.group_scaled import PRODUCTS, GroupScaledElement
 
 __all__ = ["FpInt"]
 
 
-class FpInt(ProcessingElement[FpIntParams]):
+class FpInt(GroupScaledElement[FpIntParams]):
     """Dot product of fp16 activations and scaled integer weights.
 
     Numerics: :class:`tilewright.golden.params.pe.FpIntParams`.
-    Timing: a beat a cycle, latency 5. Exact: products and group sum, rounding to the partial
-    format, scaling, accumulation, rounding to fp16. Float: products and their sum, group sum,
-    scaling, accumulation, rounding to fp16.
+    Timing: a beat a cycle, latency ``stages``; by default 5. Exact: products and group sum,
+    rounding to the partial format, scaling, accumulation, rounding to fp16. Float: products and
+    their sum, group sum, scaling, accumulation, rounding to fp16.
     """
 
     def datapath(self, m: Module, valid: Value) -> None:
@@ -50,29 +50,32 @@ class FpInt(ProcessingElement[FpIntParams]):
             placed = wire(m, f"placed_{k}", (term.magnitude << biased)[1 : width + 1])
             # One's complement; the ones that make it two's complement are summed beside it.
             rows.append(Cat(placed ^ term.sign.replicate(width), term.sign).as_signed())
-        products = wire(m, "products", tree_sum(rows) + tree_sum([t.sign for t in terms]))
+        signs = styled_sum([t.sign for t in terms], p.adder)
+        products = wire(m, "products", styled_sum(rows, p.adder) + signs)
         flags = Cat(
             _any(t.infinite & ~t.sign for t in terms),
             _any(t.infinite & t.sign for t in terms),
             _any(t.nan for t in terms),
         )
 
+        group_end, scale, last = beat.group_end, beat.scale, beat.last
+        if p.stages >= PRODUCTS:
+            _, scale, last = self.registered(m, "ending", valid & group_end, scale=scale, last=last)
+            valid, group_end, products, flags = self.registered(
+                m, "products", valid, group_end=group_end, sum=products, flags=flags
+            )
+
         def grown(carried: Value) -> Value:
             number = wire(m, "number", carried[:bits].as_signed() + products)
             return Cat(number[:bits], carried[bits:] | flags)
 
-        _, scale, last = self.registered(
-            m, "ended", valid & beat.group_end, scale=beat.scale, last=beat.last
-        )
+        _, scale, last = self.registered(m, "ended", valid & group_end, scale=scale, last=last)
         complete, total = self.accumulated(
-            m, "group", valid, beat.group_end, unsigned(bits + len(flags)), grown
+            m, "group", valid, group_end, unsigned(bits + len(flags)), grown
         )
         # Held at 0 while a group grows, so that the tail does not follow every step of it.
         shown = wire(m, "shown", Mux(complete, total, 0))
-        valid, partial, scale, last = self.registered(
-            m, "partial", complete, value=self._rounded(m, shown), scale=scale, last=last
-        )
-        self.give_scaled(m, valid, partial, scale, last)
+        self.give_groups(m, complete, self._rounded(m, shown), scale, last)
 
     def _rounded(self, m: Module, shown: Value) -> Value:
         """A group's exact sum in the partial format; what is not finite overrides it."""

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from amaranth import Cat, Const, Module, Mux, Value
 
-from tilewright.golden.params.arith import IEEE_RULES
+from tilewright.golden.params.arith import IEEE_RULES, AdderTreeStyle
 from tilewright.golden.params.formats import FP32, Subnormals
 from tilewright.golden.params.pe import FusedParams
-from tilewright.hw.arith.adder_tree import tree_sum
+from tilewright.hw.arith.adder_tree import styled_sum
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import split, wire
 from tilewright.hw.arith.lanes import joined
@@ -37,9 +37,14 @@ class Term(NamedTuple):
     nan: Value
 
 
-def product_sum(m: Module, params: FusedParams, products: list[Term]) -> Term:
+def product_sum(
+    m: Module,
+    params: FusedParams,
+    products: list[Term],
+    adder: AdderTreeStyle = AdderTreeStyle.BALANCED,
+) -> Term:
     """The products of a beat, cut off to the window of ``params`` and summed."""
-    total = _aligned_sum(m, "products", products, params.window_bits - params.growth)
+    total = _aligned_sum(m, "products", products, params.window_bits - params.growth, adder)
     field = total.field & total.magnitude.any().replicate(FP32.exponent_bits)
     return total._replace(field=field)
 
@@ -68,7 +73,13 @@ def accumulated_sum(m: Module, params: FusedParams, accumulator: Value, total: T
     return joined(*rounder.stages())(m, values)["y"]
 
 
-def _aligned_sum(m: Module, name: str, terms: list[Term], window: int) -> Term:
+def _aligned_sum(
+    m: Module,
+    name: str,
+    terms: list[Term],
+    window: int,
+    adder: AdderTreeStyle = AdderTreeStyle.BALANCED,
+) -> Term:
     """Sum after alignment to the largest exponent in ``window`` bits, longer by what it may grow.
 
     Its field is not 0 where its magnitude is.
@@ -90,8 +101,8 @@ def _aligned_sum(m: Module, name: str, terms: list[Term], window: int) -> Term:
         kept = named(f"aligned_{k}", (lifted >> near) & ~far.any().replicate(window))
         # One's complement; the ones that make it two's complement are summed beside it.
         rows.append(Cat(kept ^ term.sign.replicate(window), term.sign.replicate(growth + 1)))
-    ones = tree_sum([term.sign for term in terms])
-    total = named("total", (tree_sum(rows) + ones)[: width + 1])
+    ones = styled_sum([term.sign for term in terms], adder)
+    total = named("total", (styled_sum(rows, adder) + ones)[: width + 1])
     negative = total[-1]
     plus = _any(term.infinite & ~term.sign for term in terms)
     minus = _any(term.infinite & term.sign for term in terms)

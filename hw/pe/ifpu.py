@@ -4,7 +4,7 @@ from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from tilewright.golden.params.pe import IfpuParams
-from tilewright.hw.arith.adder_tree import tree_sum
+from tilewright.hw.arith.adder_tree import styled_sum
 from tilewright.hw.arith.float_unpack import wire
 from tilewright.hw.pe.aligned import AlignedElement
 
@@ -15,7 +15,8 @@ class Ifpu(AlignedElement[IfpuParams]):
     """Dot product of aligned activations and scaled integer weights, bit-serial in the weight.
 
     Numerics: :class:`tilewright.golden.params.pe.IfpuParams`.
-    Timing: a beat a cycle, latency 4: group sum, scaling, sum, rounding to fp16.
+    Timing: a beat a cycle, latency ``stages``; by default 4: group sum, scaling, sum, rounding to
+    fp16.
     """
 
     def hold(self, m: Module, held: data.View) -> list:
@@ -45,7 +46,8 @@ class Ifpu(AlignedElement[IfpuParams]):
             row = Cat(mantissa ^ sign.replicate(len(mantissa)), sign)
             rows.append((row & bit.replicate(len(row))).as_signed())
             ones.append(sign & bit)
-        plane = wire(m, "plane", tree_sum(rows) + tree_sum(ones))
+        adder = self.params.adder
+        plane = wire(m, "plane", styled_sum(rows, adder) + styled_sum(ones, adder))
         self.give_group_sums(
             m,
             valid,

@@ -8,7 +8,7 @@ import pytest
 from amaranth import Module, Signal
 from amaranth.hdl import UnusedElaboratable
 
-from tests.support.drive import drive
+from tests.support.drive import drive, measured_latency, simulate
 from tests.support.mutate import mutant_of
 from tilewright.golden.arith import convert
 from tilewright.golden.bits import encode
@@ -138,6 +138,50 @@ def test_operands_in_registers_cost_a_cycle_and_no_bit(spec):
     assert np.array_equal(got, expected(params, columns))
     assert taken == list(range(len(taken)))
     assert np.array_equal(run(params, columns, stall=0.4)[0], got)
+
+
+LADDERS = {"pe_fp_fp": range(1, 5)} | dict.fromkeys(
+    ("pe_fp_int", "pe_ifpu", "pe_figna", "pe_figna_c"), range(2, 7)
+)
+POINTS = [
+    *(f"{block}:small,stages={n}" for block, known in LADDERS.items() for n in known),
+    *(f"{b}:small,adder={a}" for b in LADDERS for a in ("chain", "carry_save")),
+    *(f"{b}:small,bounded=true,stages=3" for b in LADDERS if b != "pe_fp_fp"),
+    "pe_figna,bounded=true,stages=2,adder=carry_save,registered=true",
+]
+
+
+@pytest.mark.parametrize("spec", POINTS)
+def test_points_of_a_frontier_differ_in_cycles_alone(spec):
+    """A beat a cycle, the same bits with stalls and without, a result after ``stages`` cycles."""
+    params = resolve(spec)
+    columns = workload(params, dots=4)
+    got, taken = run(params, columns)
+    assert np.array_equal(got, expected(params, columns))
+    assert taken == list(range(len(taken)))
+    assert np.array_equal(run(params, columns, stall=0.4)[0], got)
+    alone = simulate(params, cases=40, one_at_a_time=True)
+    assert measured_latency(params, alone) == params.stages + params.registered
+
+
+@pytest.mark.parametrize("block", LADDERS)
+def test_a_point_that_is_none_is_refused(block):
+    known = LADDERS[block]
+    for stages in (known.start - 1, known.stop):
+        with pytest.raises(ValueError, match=f"^stages must be {known.start}"):
+            resolve(f"{block},stages={stages}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("pe_fp_fp:discrete,stages=2", "stages and adder are of the fused form"),
+        ("pe_fp_int:float,bounded=true", "stages, adder and bounded are of exact group sums"),
+    ],
+)
+def test_forms_with_one_arrangement_refuse_others(spec, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        resolve(spec)
 
 
 @pytest.mark.parametrize("sign", [0, 1])

@@ -26,21 +26,24 @@ from tilewright.synth.energy import (
     wire_capacitance,
 )
 from tilewright.synth.flow import Synthesis, synthesise
+from tilewright.synth.liberty import to_liberty
 from tilewright.synth.record import (
     RECORDS,
     UNGATED,
     block_record,
     energy_sha256,
+    flow_sha256,
     is_of_this_flow,
     record_path,
     record_text,
     sha256,
+    tool_versions,
 )
-from tilewright.synth.technology import Technology
+from tilewright.synth.technology import Technology, load_technology
 
 __all__ = [
     *("CLOCK_MHZ", "PES", "energy_path", "is_fresh_energy", "load_energy", "make_records"),
-    *("record_jobs", "update_records"),
+    *("made_with", "measure_run", "record_jobs", "update_records"),
 ]
 
 CLOCK_MHZ = 285  # of every system in Anda's comparison: sim/claims/anda.toml
@@ -84,6 +87,17 @@ def is_fresh_energy(spec: str, technology: Technology, *, gating: bool = True) -
         and record["workload"] == _workload()
         and record["rtlil_sha256"] == sha256(to_rtlil(resolve(spec), memory_macros=True))
     )
+
+
+def made_with(technology: str) -> dict[str, Any]:
+    """Return what decides the energy of a PE beside its RTL: cells, flow, tools, data."""
+    return {
+        "liberty_sha256": sha256(to_liberty(load_technology(technology))),
+        "flow_sha256": flow_sha256(technology),
+        "tools": tool_versions(),
+        "energy_sha256": energy_sha256(technology),
+        "workload": _workload(),
+    }
 
 
 def _workload() -> dict[str, Any]:
@@ -177,10 +191,11 @@ def _runs(params: BlockParams, result: Synthesis) -> Iterator[tuple[str, dict[st
     bench = pe_bench(params)
     for kind in KINDS:
         for variant in bench.variants if kind == "real" else (bench.usual_variant,):
-            yield f"{kind} {variant}".strip(), _run(params, result, kind, variant)
+            yield f"{kind} {variant}".strip(), measure_run(params, result, kind, variant)
 
 
-def _run(params: BlockParams, result: Synthesis, kind: str, variant: str) -> dict[str, Any]:
+def measure_run(params: BlockParams, result: Synthesis, kind: str, variant: str) -> dict[str, Any]:
+    """Energy of a netlist on one kind of data; a result that is not golden's is an error."""
     asked = workload(params, kind, variant)
     activity = measure(result.netlist, STREAMS, asked.beats, asked.counted)
     if not np.array_equal(words_of(activity.results["o"], STREAMS), asked.results):
