@@ -54,6 +54,37 @@ def test_samples_are_the_same_and_have_every_kind():
     assert len(set(sample(RTLIL, 1000, BLOCK))) == len(SITES)
 
 
+WRAPPER = """
+module \\top
+  cell $sub $1
+    connect \\A \\a [0]
+  end
+end
+module \\top.machine
+  cell $sub $2
+    connect \\A \\a [0]
+  end
+end
+module \\top.machinery
+  cell $sub $3
+    connect \\A \\a [0]
+  end
+end
+module \\bank
+  cell $sub $4
+    connect \\A \\a [0]
+  end
+end
+"""
+
+
+def test_errors_of_a_wrapper_are_not_those_of_what_it_wraps():
+    everywhere = {site.where for site in sample(WRAPPER, 100, "seed")}
+    beside = {site.where for site in sample(WRAPPER, 100, "seed", besides="machine")}
+    assert len(everywhere) == 4
+    assert beside == {"top, $sub $1", "top.machinery, $sub $3"}
+
+
 def of_change(change):
     return next(site for site in SITES if site.change == change)
 

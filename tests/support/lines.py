@@ -35,26 +35,53 @@ def pytest_configure(config):
 
 
 class Watcher:
-    """Of one process: a worker hands over what it saw, the one that started them writes."""
+    """Of one process: a worker tells with every test what is new, the one that started them writes.
+
+    A run that is cut short leaves what it had.
+    """
 
     def __init__(self, path: Path):
         self.path = path
-        self.seen: Lines = {}
-        watch(self.seen)
+        self.new: Lines = {}  # of this process, not told of yet
+        self.seen: Lines = {}  # of all processes
+        self.tests = 0
+        watch(self.new)
+
+    def take(self) -> dict[str, list[int]]:
+        """What ran since the last time, as reports can hold it."""
+        found = {file: sorted(lines) for file, lines in self.new.items()}
+        self.new.clear()
+        return found
+
+    def add(self, found: dict[str, list[int]]) -> None:
+        for file, lines in found.items():
+            self.seen.setdefault(file, set()).update(lines)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, call):
+        report = yield
+        if call.when == "teardown":
+            report.lines_that_ran = self.take()
+        return report
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "teardown":
+            self.tests += 1
+            self.add(report.lines_that_ran)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session):
-        found = {file: sorted(lines) for file, lines in self.seen.items()}
         if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput["lines"] = found
+            session.config.workeroutput["lines"] = self.take()
         else:
+            self.add(self.take())
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(self.path, json.dumps(record(self.seen), indent=1) + "\n")
+            found = record(self.seen) | {"tests": self.tests}
+            write_atomic(self.path, json.dumps(found, indent=1) + "\n")
 
     @pytest.hookimpl(optionalhook=True)  # known where pytest-xdist is there
     def pytest_testnodedown(self, node):
-        for file, lines in getattr(node, "workeroutput", {}).get("lines", {}).items():
-            self.seen.setdefault(file, set()).update(lines)
+        self.add(getattr(node, "workeroutput", {}).get("lines", {}))
 
 
 def watch(seen: Lines) -> None:

@@ -32,6 +32,9 @@ __all__ = [
 RECORD = Path(__file__).parents[1] / "records" / "mutations.json"
 MOST_DRAWN = 2000  # places tried for the mutants of a block
 COMMAND = "python -m tilewright.cli.mutation_campaign"
+# Machines behind a bus or beside a core, and what these wrap: errors of the latter are drawn in the
+# campaign of the machine itself.
+WRAPPED = {"anda_axi": "machine", "deca_axi": "pe", "deca_tepl": "pe", "harmonia_axi": "machine"}
 _ELABORATION = Lock()  # one block at a time: Amaranth keeps what it makes in globals
 
 
@@ -177,7 +180,8 @@ def run_block(
     found = before if before and before.rtlil_sha256 == key else OfBlock(key, 0, ())
     if len(found.mutants) >= count:
         return found
-    drawn = sample(rtlil, found.drawn + MOST_DRAWN, block)
+    wrapped = WRAPPED.get(block.partition(":")[0], "")
+    drawn = sample(rtlil, found.drawn + MOST_DRAWN, block, wrapped)
     # Of a campaign that was stopped: places behind one that was not done with.
     known = {_identity(mutant) for mutant in found.mutants}
     ahead = iter([k for k in range(found.drawn, len(drawn)) if _identity(drawn[k]) not in known])

@@ -57,6 +57,7 @@ class Subject:
     cases: tuple[int, ...]  # tried in turn: most errors show in the few cases of the first
     limit: float  # seconds of a simulation of the first number of cases; others in proportion
     stalls: tuple[float, ...] = DEFAULT_STALLS
+    is_provable: bool = True  # whole machines are too large for a proof
 
 
 def judge(subject: Subject, site: Site, *, prove: bool = True) -> Mutant | None:
@@ -73,10 +74,11 @@ def judge(subject: Subject, site: Site, *, prove: bool = True) -> Mutant | None:
     if verilog == subject.verilog:
         return None
     verdict, finding = _bench(subject, verilog)
-    if verdict is Verdict.SURVIVED and not prove:
-        verdict = Verdict.OPEN
-    elif verdict is Verdict.SURVIVED and is_equivalent(subject.block, subject.rtlil, text):
-        verdict = Verdict.EQUIVALENT
+    if verdict is Verdict.SURVIVED and subject.is_provable:
+        if not prove:
+            verdict = Verdict.OPEN
+        elif is_equivalent(subject.block, subject.rtlil, text):
+            verdict = Verdict.EQUIVALENT
     return Mutant(site.kind, site.where, site.change, verdict.value, finding)
 
 

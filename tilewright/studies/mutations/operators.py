@@ -56,13 +56,19 @@ def apply_to(text: str, site: Site) -> str:
     return "\n".join(lines)
 
 
-def sample(text: str, count: int, seed: str) -> list[Site]:
-    """Choose ``count`` sites, every kind in turn; the same for the same text and seed."""
+def sample(text: str, count: int, seed: str, besides: str = "") -> list[Site]:
+    """Choose ``count`` sites, every kind in turn; the same for the same text and seed.
+
+    ``besides`` names an instance within the top module. Sites are then of the top module and its
+    other instances alone: of a wrapper, without what it wraps.
+    """
     chosen: list[Site] = []
     rng = random.Random(seed)
+    top = text.partition("module ")[2].partition("\n")[0].removeprefix("\\")
     found: dict[str, list[Site]] = {kind: [] for kind in KINDS}
     for site in sites_of(text):
-        found[site.kind].append(site)
+        if not besides or _is_beside(site, top, besides):
+            found[site.kind].append(site)
     for sites in found.values():
         rng.shuffle(sites)
     order = list(KINDS)
@@ -72,6 +78,12 @@ def sample(text: str, count: int, seed: str) -> list[Site]:
             if found[kind] and len(chosen) < count:
                 chosen.append(found[kind].pop())
     return chosen
+
+
+def _is_beside(site: Site, top: str, instance: str) -> bool:
+    """Whether a site is of the top module, whose name others begin with, but not of an instance."""
+    module, within = f"{site.where.partition(',')[0]}.", f"{top}.{instance}."
+    return module.startswith(f"{top}.") and not module.startswith(within)
 
 
 def sites_of(text: str) -> Iterator[Site]:

@@ -14,8 +14,8 @@ __all__ = ["default_blocks", "is_machine", "prepare"]
 FEW, ORDINARY = 30, 1000  # cases: of the first try, and as many as `tilewright simulate` runs
 # Bytes of RTLIL up to which Icarus Verilog, which builds in no time, is done sooner.
 SMALL = 150_000
-# Their benches draw whole programs or tiles: this many show what hundreds do, in a minute.
-OF_MACHINES = 40
+# Of machines, whose benches draw whole programs or tiles.
+OF_MACHINES = (40, 300)
 PATIENCE = 20  # times the seconds of the simulation without an error
 
 
@@ -39,7 +39,7 @@ def prepare(block: str, rtlil: str) -> Subject:
     """Measure the block without an error, on the simulator that is likely to be done sooner."""
     params, verilog = resolve(block), verilog_from_rtlil(rtlil)
     large = is_machine(block)
-    cases = (OF_MACHINES,) if large else (FEW, ORDINARY)
+    cases = OF_MACHINES if large else (FEW, ORDINARY)
     stalls = (0.0,) if large else DEFAULT_STALLS
     simulator = "icarus" if len(rtlil) <= SMALL else "verilator"
     job = Job(block, cases[0], stalls=stalls).as_dict()
@@ -47,4 +47,4 @@ def prepare(block: str, rtlil: str) -> Subject:
     if not result.passed:
         raise CheckError(f"{block} fails its bench without an error: {result.failure}")
     limit = max(60.0, PATIENCE * result.seconds)
-    return Subject(block, rtlil, verilog, simulator, cases, limit, stalls)
+    return Subject(block, rtlil, verilog, simulator, cases, limit, stalls, not large)
