@@ -20,7 +20,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 __all__ = [
     "cache_folder",
@@ -57,12 +57,18 @@ def content_key(ingredients: Iterable[str]) -> str:
 
 
 def get_or_make(ingredients: Iterable[str], make: Callable[[], Any]) -> Any:
-    """Return ``make()``, which is JSON data, from the cache where it was made before."""
+    """Return ``make()``, which is JSON data, from the cache where it was made before.
+
+    Processes that need the same result at the same time wait for the first of them.
+    """
     key = content_key(ingredients)
     result = load(key)
     if result is None:
-        result = make()
-        store(key, result)
+        with _passing_lock(result_path(key).with_suffix(".lock")):
+            result = load(key)
+            if result is None:
+                result = make()
+                store(key, result)
     return result
 
 
@@ -138,6 +144,29 @@ def _lock(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # released when the file closes, also by a crash
         yield
+
+
+@contextmanager
+def _passing_lock(path: Path) -> Iterator[None]:
+    """The same with a file that goes with the lock: there are thousands of results."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # Who had it before has removed it: another process may already lock a new one.
+            if not _is_at(path, file):
+                continue
+            try:
+                yield
+            finally:
+                path.unlink()
+            return
+
+
+def _is_at(path: Path, file: IO[str]) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    return False
 
 
 def _note_use(path: Path) -> None:
