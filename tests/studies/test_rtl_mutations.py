@@ -106,8 +106,10 @@ def test_what_no_proof_was_looked_for_is_open():
     site = of_change("\\write__addr [0] at 0")
     mutant = judge(subject(), site, prove=False)
     assert mutant.verdict == Verdict.OPEN.value
-    found = prove_survivors(BLOCK, OfBlock(sha256(RTLIL), 1, (mutant,)))
+    kept = []
+    found = prove_survivors(BLOCK, OfBlock(sha256(RTLIL), 1, (mutant,)), kept.append)
     assert found.mutants[0].verdict == Verdict.EQUIVALENT.value
+    assert kept == [found]
 
 
 def test_a_simulation_without_an_end_is_stopped():

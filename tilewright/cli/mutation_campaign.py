@@ -64,7 +64,9 @@ def main() -> int:
         return run_block(block, args.count, before, prepare, keeping, pool, prove=not args.unproved)
 
     def look_again(judging: Callable[..., OfBlock], *more: Any) -> Callable[[str], OfBlock]:
-        return lambda block: pool.submit(judging, block, campaign.blocks[block], *more).result()
+        return lambda block: judging(
+            block, campaign.blocks[block], *more, partial(keep, block), pool
+        )
 
     # Simulators of mutants are of no use to anybody.
     with tempfile.TemporaryDirectory() as cache, InTime(args.jobs, args.minutes) as pool:

@@ -117,31 +117,51 @@ def _score(block: str, mutants: Iterable[Mutant]) -> Score:
     )
 
 
-def prove_survivors(block: str, found: OfBlock) -> OfBlock:
-    """Look for proofs again, such as after a change of how they are sought."""
+def prove_survivors(
+    block: str,
+    found: OfBlock,
+    keep: Callable[[OfBlock], None] = lambda found: None,
+    pool: Executor | None = None,
+) -> OfBlock:
+    """Look for proofs again, such as after a change of how they are sought.
+
+    ``keep`` is called after every mutant; ``pool`` says how many are looked at at a time.
+    """
 
     def look(rtlil: str, site: Site, mutant: Mutant) -> Mutant:
         proved = is_equivalent(block, rtlil, apply_to(rtlil, site))
         verdict = Verdict.EQUIVALENT if proved else Verdict.SURVIVED
         return replace(mutant, verdict=verdict.value)
 
-    return _survivors_again(block, found, look)
+    return _survivors_again(block, found, look, keep, pool)
 
 
-def judge_survivors(block: str, found: OfBlock, prepare: Callable[[str, str], Subject]) -> OfBlock:
-    """Run the bench on survivors again, such as after it got new cases."""
+def judge_survivors(
+    block: str,
+    found: OfBlock,
+    prepare: Callable[[str, str], Subject],
+    keep: Callable[[OfBlock], None] = lambda found: None,
+    pool: Executor | None = None,
+) -> OfBlock:
+    """Run the bench on survivors again, such as after it got new cases; as `prove_survivors`."""
     subjects: list[Subject] = []
+    preparing = Lock()
 
     def look(rtlil: str, site: Site, mutant: Mutant) -> Mutant:
-        if not subjects:
-            subjects.append(prepare(block, rtlil))
+        with preparing:
+            if not subjects:
+                subjects.append(prepare(block, rtlil))
         return judge(subjects[0], site) or mutant
 
-    return _survivors_again(block, found, look)
+    return _survivors_again(block, found, look, keep, pool)
 
 
 def _survivors_again(
-    block: str, found: OfBlock, look: Callable[[str, Site, Mutant], Mutant]
+    block: str,
+    found: OfBlock,
+    look: Callable[[str, Site, Mutant], Mutant],
+    keep: Callable[[OfBlock], None],
+    pool: Executor | None,
 ) -> OfBlock:
     """``found`` with what ``look`` makes of survivors; as it was where the RTL is another one."""
     with _ELABORATION:
@@ -149,13 +169,19 @@ def _survivors_again(
     if sha256(rtlil) != found.rtlil_sha256:
         return found
     sites = {_identity(site): site for site in sites_of(rtlil)}
-    mutants = tuple(
-        look(rtlil, sites[_identity(mutant)], mutant)
-        if mutant.verdict in (Verdict.SURVIVED.value, Verdict.OPEN.value)
-        else mutant
-        for mutant in found.mutants
-    )
-    return replace(found, mutants=mutants)
+    mutants = list(found.mutants)
+    alive = (Verdict.SURVIVED.value, Verdict.OPEN.value)
+    with ThreadPoolExecutor(1) as alone:
+        work = {
+            (pool or alone).submit(look, rtlil, sites[_identity(mutant)], mutant): k
+            for k, mutant in enumerate(mutants)
+            if mutant.verdict in alive
+        }
+        for done in as_completed(work):
+            mutants[work[done]] = done.result()
+            found = replace(found, mutants=tuple(mutants))
+            keep(found)
+    return found
 
 
 def run_block(
