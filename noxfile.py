@@ -45,6 +45,8 @@ def with_simulators(session: nox.Session) -> None:
             install(session, "dask,docs,gguf", "--no-compile")
             beside.shutdown()
         install(session, "test", "--no-compile", "--find-links", wheels)
+    # Many tests start Python: what it compiles is kept, whatever the user's setting.
+    session.env["PYTHONDONTWRITEBYTECODE"] = ""
     session.run("tilewright", "doctor", "--install")
 
 
