@@ -7,10 +7,11 @@ from inspect import getdoc
 
 from tilewright.sim.claims import ClaimClass, Value, find_claim
 from tilewright.sim.evaluations import Answer
-from tilewright.sim.evaluations.reasons import REASONS
+from tilewright.sim.evaluations.causes import Cause
+from tilewright.sim.evaluations.reasons import CAUSES, REASONS
 from tilewright.sim.scoreboard import OFF, Result
 
-__all__ = ["Miss", "causes", "misses"]
+__all__ = ["Miss", "causes", "kinds", "misses"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,7 @@ class Miss:
     reason: str
     shown_by: str  # the function of ``tilewright.sim.evaluations.reasons``; "" where none is known
     computed: str  # what that function works out, in the words of its documentation
+    cause: Cause | None  # what kind of cause that is
 
     def as_dict(self) -> dict[str, object]:
         """Return plain data, as JSON has it for programs."""
@@ -41,6 +43,18 @@ def misses(results: Iterable[Result]) -> list[Miss]:
 def causes(found: Iterable[Miss]) -> dict[str, int]:
     """Return how many of these each computation explains, the most frequent first; "" for none."""
     return dict(Counter(miss.computed for miss in found).most_common())
+
+
+def kinds(found: Iterable[Miss]) -> dict[Cause, list[Miss]]:
+    """Return the claims of every kind of cause, the most frequent kind first.
+
+    A claim that nothing explains has no kind, and is in no list.
+    """
+    by_kind: dict[Cause, list[Miss]] = {}
+    for miss in found:
+        if miss.cause is not None:
+            by_kind.setdefault(miss.cause, []).append(miss)
+    return dict(sorted(by_kind.items(), key=lambda item: -len(item[1])))
 
 
 def _miss(result: Result) -> Miss:
@@ -58,4 +72,5 @@ def _miss(result: Result) -> Miss:
         reason=result.reason,
         shown_by=shown_by,
         computed=text.partition("\n\n")[0].replace("\n", " "),
+        cause=CAUSES[shown_by] if shown_by else None,
     )

@@ -11,7 +11,7 @@ from tilewright.sim.inputs import measured
 
 __all__ = [
     *("NoRecordError", "area_um2", "deca_power_mw", "deca_rate", "deca_runs", "energy_fj"),
-    *("netlist_rate", "system_um2"),
+    *("logic_um2", "netlist_rate", "system_um2"),
 ]
 
 RECORDS = Path(__file__).parents[1] / "synth" / "records"
@@ -36,6 +36,13 @@ def area_um2(unit: str, goal: str = "") -> float:
     """Cells and memories of a unit, in square micrometres; made small, or for another goal."""
     area = float(read_record(RECORDS, unit, "synthesis", goal)["metrics"]["area"]["value"])
     return measured(f"{unit}.area", area)
+
+
+def logic_um2(unit: str) -> float:
+    """Cells of a unit without its memories, in square micrometres."""
+    metrics = read_record(RECORDS, unit, "synthesis")["metrics"]
+    logic = float(metrics["area"]["value"] - metrics["memory_area"]["value"])
+    return measured(f"{unit}.area", logic)
 
 
 def system_um2(unit: str) -> float:

@@ -14,11 +14,11 @@ from tilewright.sim.accelerator import harmonia_rate
 from tilewright.sim.claims.classes import ClaimClass
 from tilewright.sim.evaluations.registry import evaluation
 from tilewright.sim.inputs import measured
-from tilewright.sim.records import area_um2, energy_fj, netlist_rate
+from tilewright.sim.records import area_um2, energy_fj, logic_um2, netlist_rate
 
 __all__ = [
     *("DISCRETE", "UNITS", "pe_area", "pe_fj", "pe_rate", "pe_unit"),
-    *("discrete_rounding", "registers_outside"),
+    *("discrete_rounding", "memories_outside", "registers_outside"),
 ]
 
 ANDA_GROUP = 64
@@ -38,6 +38,7 @@ UNITS = {  # name in the claims -> units of the records, operands inside and out
 DISCRETE = "pe_fp_fp__form_discrete"  # an fp16 PE that rounds after every operation
 _OUTSIDE: list[bool] = []
 _DISCRETE: list[bool] = []
+_LOGIC: list[bool] = []
 
 
 @contextmanager
@@ -62,6 +63,16 @@ def discrete_rounding() -> Iterator[None]:
             yield
     finally:
         _DISCRETE.pop()
+
+
+@contextmanager
+def memories_outside() -> Iterator[None]:
+    """Inside the ``with`` statement the memories of a unit that is no PE do not count."""
+    _LOGIC.append(True)
+    try:
+        yield
+    finally:
+        _LOGIC.pop()
 
 
 def pe_unit(name: str) -> str:
@@ -133,4 +144,5 @@ def _counted_rate(name: str) -> float:
 @evaluation(ClaimClass.NETLIST)
 def unit_area_ratio(unit: str, over: str) -> float:
     """Area of one unit of the records, which is no PE, over that of another."""
-    return area_um2(unit) / area_um2(over)
+    of = logic_um2 if _LOGIC else area_um2
+    return of(unit) / of(over)

@@ -17,12 +17,13 @@ def miss_table(found: Iterable[Miss]) -> Table:
     """Show one claim a row."""
     header = (
         *("CLAIM", "CLASS", "PUBLISHED", "OURS", "UNIT"),
-        *("DEVIATION", "TOLERANCE", "REASON", "SHOWN BY"),
+        *("DEVIATION", "TOLERANCE", "CAUSE", "REASON", "SHOWN BY"),
     )
     return header, [
         (
             *(m.claim, m.claim_class, shown_value(m.published), shown_value(m.ours), m.unit),
-            *(m.deviation or "-", m.tolerance, m.reason, m.shown_by or "-"),
+            *(m.deviation or "-", m.tolerance, m.cause.name.lower() if m.cause else "-"),
+            *(m.reason, m.shown_by or "-"),
         )
         for m in found
     ]

@@ -3,7 +3,7 @@
 from tilewright.report.reference.declarations import markdown_table
 from tilewright.sim.choices import Ceiling, ceiling
 from tilewright.sim.classes import Summary, headline
-from tilewright.sim.misses import Miss, causes, misses
+from tilewright.sim.misses import Miss, causes, kinds, misses
 from tilewright.sim.scoreboard import evaluate
 
 __all__ = ["miss_lists"]
@@ -18,19 +18,34 @@ def miss_lists() -> str:
     """Return the headline, the causes, and the section of every paper with a claim that is off."""
     results = evaluate()
     every = [r for rows in results.values() for r in rows]
-    counts = causes(misses(every)).items()
+    off = misses(every)
+    counts = causes(off).items()
     rows_of_causes = [(str(count), text or UNKNOWN) for text, count in counts]
     bound = ceiling(every)
     parts = [
         f"{headline(Summary.of(every))}. {bound.sentence}.",
         f"## What other choices would change\n\n{_choices(bound)}",
-        f"## Causes\n\n{markdown_table(('claims', 'what is computed'), rows_of_causes)}",
+        f"## Kinds of causes\n\n{_kinds(off)}",
+        f"## Computations\n\n{markdown_table(('claims', 'what is computed'), rows_of_causes)}",
     ]
     for paper, rows in results.items():
         found = misses(rows)
         if found:
             parts.append(f"## {TITLES[paper]}\n\n{markdown_table(HEADER, map(_row, found))}")
     return "\n\n".join(parts)
+
+
+def _kinds(off: list[Miss]) -> str:
+    rows = [
+        (
+            str(len(of_kind)),
+            str(cause),
+            "outside" if cause.outside else "here",
+            ", ".join(f"`{name}`" for name in dict.fromkeys(miss.shown_by for miss in of_kind)),
+        )
+        for cause, of_kind in kinds(off).items()
+    ]
+    return markdown_table(("claims", "cause", "lies", "computations that show it"), rows)
 
 
 def _choices(bound: Ceiling) -> str:
