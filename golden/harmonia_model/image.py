@@ -12,8 +12,8 @@ from tilewright.golden.harmonia_machine.layout import halves_rows, to_bytes, wei
 from tilewright.golden.harmonia_model.choice import choice_tables
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import MATRICES, Matrix, Plan
+from tilewright.golden.harmonia_model.prompt_step import entering_load
 from tilewright.golden.harmonia_model.quantised import halved, layer_bias, layer_matrix
-from tilewright.golden.harmonia_model.step import entering_load
 from tilewright.golden.harmonia_model.writer import NORM_SHARE
 from tilewright.golden.llm.model import Model
 from tilewright.golden.machine.stream import rewrite

@@ -124,8 +124,21 @@ class Lines:
         return self.tokens(self.plan.step_tiles)
 
     @cached_property
+    def queries(self) -> int:
+        """Queries of a token that is decoded, on their way to the banks that their heads have."""
+        return self.plan.params.beat_line(self.choice + self._halves(2))
+
+    def attended(self, head: int) -> int:
+        """Results of the heads that share keys and values, on their way to the token's bank."""
+        first = self.queries + self._halves(2 * self.plan.rotated_words)
+        each = self.plan.params.beat_line(self._halves(self.plan.head_words))
+        return self.plan.params.beat_line(first) + head * each
+
+    @cached_property
     def logits(self) -> int:
-        return self.choice + self._halves(2)
+        if not self.plan.shares_rows:
+            return self.choice + self._halves(2)
+        return self.attended(self.plan.config.num_key_value_heads)
 
     @cached_property
     def logit_part(self) -> int:

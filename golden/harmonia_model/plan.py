@@ -159,6 +159,37 @@ class Plan:
         return self.attended_row(self.step_tiles)
 
     @cached_property
+    def attention_row(self) -> int:
+        """What attention uses: behind what rotation does, where there is room.
+
+        Then it comes while queries and keys are rotated.
+        """
+        behind = self.scratch_row + self.rotation_words
+        fits = behind + self._attention_words <= self.params.halves_rows
+        return behind if fits else self.scratch_row
+
+    @property
+    def rotation_words(self) -> int:
+        """Cosines, sines and what else rotation needs."""
+        return 5 * self.rotated_words
+
+    @property
+    def _attention_words(self) -> int:
+        return self.window_words + self.open_words + self.head_words + self.score_words
+
+    @property
+    def sharing(self) -> int:
+        """Heads of queries that share keys and values."""
+        return self.config.num_attention_heads // self.config.num_key_value_heads
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether heads that share keys are in rows of the array, where one token is decoded."""
+        halves = (self.sharing - 1) * self.words(self.config.head_dim // 2)
+        values = self.config.num_key_value_heads * self.head_words
+        return 2 <= self.sharing <= self.params.rows and self.step_tiles > 1 and halves <= values
+
+    @cached_property
     def feed_row(self) -> int:
         """What the part behind attention uses, whose results are activations by then."""
         return self._free_row
@@ -305,10 +336,10 @@ class Plan:
         inner = 2 * self.output_words(m["gate"])
         inner += max(self.output_words(m["gate"]), self.output_words(m["down"]))
         bias = self.output_words(m["qkv"]) if c.query_bias else 0
-        attention = self.window_words + self.open_words + self.head_words + self.score_words
         feed = self.output_words(m["output"]) * self.step_tiles + 2 * self.width_words + inner
+        scratch = 2 * self.width_words, self.rotation_words, self._attention_words, bias
         halves = max(
-            self.scratch_row + max(2 * self.width_words, 5 * self.rotated_words, attention, bias),
+            self.scratch_row + max(scratch),
             self.feed_row + feed,
             self.width_words * 3 + m["head"].part_tiles * p.tile_words,
         )

@@ -1,8 +1,11 @@
 """Instructions that the programs of a model are written with: products, norms, elementwise work."""
 
+from collections.abc import Sequence
+from itertools import islice
+
 from tilewright.golden.bits import encode
 from tilewright.golden.harmonia_machine.builder import Builder
-from tilewright.golden.harmonia_machine.isa import Settings, groups_of
+from tilewright.golden.harmonia_machine.isa import Instruction, Settings, groups_of
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.plan import LAYER_INDEX, Matrix, Plan
 from tilewright.golden.params.formats import FP16
@@ -105,14 +108,22 @@ class Writer(Builder):
             maxima=maxima,
         )
 
-    def product(self, name: str, places: list[tuple[int, int, list[int]]], then: str) -> None:
+    def product(
+        self,
+        name: str,
+        places: list[tuple[int, int, list[int]]],
+        then: str,
+        beside: Sequence[Instruction] = (),
+    ) -> None:
         """A layer's matrix times activations; its first part is there or on its way.
 
         ``places`` are, for every token tile, the rows of activations, the row of results, and the
         lanes that are written. The first part of the matrix ``then`` is brought beside the last;
-        an empty name is that of the next layer's first matrix.
+        an empty name is that of the next layer's first matrix. ``beside`` are instructions of other
+        units, one for each part and the others behind the last.
         """
         matrix, first = self.plan.matrices[name], self.lines.matrices[name]
+        others = iter(beside)
         for part in range(matrix.parts):
             for source, destination, lanes in places:
                 self.configure(lanes=lanes)
@@ -125,3 +136,5 @@ class Writer(Builder):
                 following = self.plan.matrices[then or "qkv"]
                 line = self.lines.matrices[then] if then else self.lines.next_layer
                 self.bring_part(following, line, 0)
+            self.program += islice(others, 1)
+        self.program += others

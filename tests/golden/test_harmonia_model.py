@@ -23,9 +23,11 @@ from tilewright.golden.harmonia_model.image import constants, enter_tokens, logi
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.machine import ModelMachine
 from tilewright.golden.harmonia_model.plan import Plan
+from tilewright.golden.harmonia_model.prompt_step import PromptStep, entering_load
 from tilewright.golden.harmonia_model.quantised import codes, halved, quantised_model
 from tilewright.golden.harmonia_model.reference import Reference
-from tilewright.golden.harmonia_model.step import entering_load, step_program
+from tilewright.golden.harmonia_model.step import step_program
+from tilewright.golden.harmonia_model.token_step import TokenStep
 from tilewright.golden.llm.tiny import SHAPES, tiny_model
 from tilewright.golden.machine.stream import program_lines
 from tilewright.golden.machine.vector import elementwise, reduce_tensor
@@ -187,12 +189,12 @@ class Recorder(ModelMachine):
             self.seen[kind] = rows[self.place if kind == "values" else self.lane].copy()
         error = super()._execute(x)
         if x.opcode is Opcode.GEMM and x["operand"] == Operand.VALUES:
-            self.row = x["destination"]
+            self.row = x["destination"] if self.row is None else self.row
         # The last word on a head's results is the division by the sum of its powers.
         is_result = x.opcode is Opcode.VECTOR and x["destination"] == self.row
         if is_result and x["operation"] == Operation.MULTIPLY and "result" not in self.seen:
             result = self._tensor(self.row, self.plan.config.head_dim)
-            self.seen["result"] = result[self.lane].copy()
+            self.seen["result"] = result[0].copy()  # heads that share keys are in banks
         return error
 
 
@@ -212,6 +214,41 @@ def test_attention_is_golden():
         cache.append(seen["keys"][np.newaxis], seen["values"][np.newaxis])
         want = attend(SMALL.numerics, cache, seen["queries"][np.newaxis])
         assert np.array_equal(want[0], seen["result"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "scores"), [("harmonia:small", 2), ("harmonia:small,halves_rows=240", 1)]
+)
+def test_heads_in_rows_have_the_bits_of_heads_alone(spec, scores):
+    """A decoded token and all caches, in every bit, through all ages of the cache."""
+    params = resolve(spec)
+    setup = Setup(weight_bits=4, params=params)
+    plan, lines = setup.plan, setup.lines
+    assert plan.shares_rows and len(TokenStep(plan, lines, 5).score_rows) == scores
+    images = setup.image.copy(), setup.image.copy()
+    machines = [ModelMachine(plan, lines, image) for image in images]
+    rng = np.random.default_rng(7)
+    kept = [slice(lines.tokens(0), lines.choice), slice(lines.caches, lines.end)]
+    for token in range(plan.context):
+        word = int(rng.integers(0, 128))
+        alone = PromptStep(plan, lines, token, 1)
+        alone.write(2)
+        for program, machine, image in zip(
+            (step_program(plan, lines, token, 1), alone.writer.program),
+            machines,
+            images,
+            strict=True,
+        ):
+            setup.start(machine, image, program, [word])
+        one, other = (image.reshape(-1, params.line_bytes) for image in images)
+        bank = token % params.rows
+        for lines_of in kept:
+            left, right = (x[lines_of].reshape(-1).view(np.uint16) for x in (one, other))
+            if lines_of is kept[0]:  # other banks hold what nobody reads
+                left, right = (
+                    x.reshape(-1, params.rows, params.word_values)[:, bank] for x in (left, right)
+                )
+            assert np.array_equal(left, right), token
 
 
 def test_no_program_depends_on_timing():

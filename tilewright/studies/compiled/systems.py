@@ -65,8 +65,9 @@ def _harmonia() -> System:
     from tilewright.golden.params.harmonia_machine import INSTRUCTION_FIELDS
     from tilewright.sim.accelerator import harmonia
 
-    parts = ("choice", "head", "image", "lines", "plan", "quantised", "step", "writer")
-    names = [*(f"harmonia_model.{part}" for part in parts), "harmonia_machine.builder"]
+    parts = ("choice", "head", "image", "lines", "plan", "prompt_step", "quantised", "step")
+    names = [*(f"harmonia_model.{part}" for part in (*parts, "token_step", "writer"))]
+    names.append("harmonia_machine.builder")
     return System(
         name="harmonia",
         fields=INSTRUCTION_FIELDS,
