@@ -78,14 +78,14 @@ def test_three_layers_tell_how_long_all_take(context, prompt):
 
 
 def test_a_token_takes_what_its_programs_take():
-    """As ``tilewright run`` counts it: 2.6 times the formula, in which nothing else has a place."""
+    """As ``tilewright run`` counts it: 2.4 times the formula, in which nothing else has a place."""
     found = step_time(HarmoniaParams(), SMOLLM2, one(16), latency=100)
     assert found.kind == "programs" and not found.missing
     plan = compiled_plan(HarmoniaParams(), SMOLLM2, 16)
     programs = step_program(plan, Lines(plan), 15, 1), head_program(plan, Lines(plan))
     assert found.cycles == sum(program_time(plan.params, x, 100).cycles for x in programs)
     assert list(found.parts) == ["projections", "attention", "feed-forward", "head"]
-    assert 2.4 < found.ratio < 2.8
+    assert 2.3 < found.ratio < 2.5
     assert all(part.cycles > part.bound > 0 for part in found.parts.values())
     assert found.programs.gemm < found.cycles
 
