@@ -1,10 +1,11 @@
-"""Tests that share something stay in one worker."""
+"""Tests that share something stay in one worker; short ones come last."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests.support.workers import group_of
+from tests.support.workers import group_of, pytest_collection_modifyitems
 
 ROOT = Path(__file__).parents[2]
 UNITS = "tests/hw/test_blocks.py"
@@ -22,3 +23,12 @@ UNITS = "tests/hw/test_blocks.py"
 )
 def test_groups(test, group):
     assert group_of(test, ROOT) == group
+
+
+def test_short_tests_come_last_in_workers():
+    names = [f"tests/{name}.py::test_any" for name in ("base/a", "cli/b", "golden/c", "verify/d")]
+    items = [SimpleNamespace(nodeid=name) for name in names]
+    pytest_collection_modifyitems(SimpleNamespace(), items)
+    assert [item.nodeid for item in items] == names
+    pytest_collection_modifyitems(SimpleNamespace(workerinput={}), items)
+    assert [item.nodeid for item in items] == [names[k] for k in (1, 3, 0, 2)]

@@ -18,6 +18,16 @@ _SHARED = re.compile(r"^@pytest\.fixture\(\s*scope=\"(module|session)\"", re.MUL
 # Files in which tests with the same first parameter share what they simulate.
 BY_PARAMETER = {"tests/hw/test_blocks.py"}
 
+# Short tests only. A worker holds the next test while one runs: with long ones at the end, it would
+# hold one that another worker, already idle, could run.
+SHORT = ("tests/base/", "tests/golden/", "tests/params/")
+
+
+@pytest.hookimpl(trylast=True)  # after tests were chosen
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # a worker's; each of them has the same order
+        items.sort(key=lambda item: item.nodeid.startswith(SHORT))
+
 
 @pytest.hookimpl(optionalhook=True)  # known where pytest-xdist is there
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
