@@ -36,7 +36,13 @@ def dot_cycles(
 def tile_cycles(params: AndaMxuParams, mantissa_bits: int, inputs: int) -> int:
     """Cycles between tiles of a GEMM over ``inputs``, as far as planes and weights decide."""
     groups = -(-inputs // params.group)
-    return groups * max(group_cycles(mantissa_bits), params.weight_beats)
+    return groups * _interval(params, mantissa_bits)
+
+
+def _interval(params: AndaMxuParams, mantissa_bits: int) -> int:
+    """Cycles from group to group: a float path with registers takes one after another."""
+    scaled = params.scale_cycles if params.pipelined else 0
+    return max(group_cycles(mantissa_bits), params.weight_beats, scaled)
 
 
 def gemm_cycles(
@@ -50,11 +56,11 @@ def gemm_cycles(
         require(value >= 1, f"{name} must be at least 1, not {value!r}")
     tiles = -(-rows // params.rows) * -(-outputs // params.columns)
     groups = -(-inputs // params.group)
-    interval = max(group_cycles(mantissa_bits), params.weight_beats)
+    interval = _interval(params, mantissa_bits)
     # The first group's weights are there when its first plane is taken.
     first = (groups - 1) * interval + group_cycles(mantissa_bits)
     between = max(tile_cycles(params, mantissa_bits, inputs), params.rows)
-    return first + (tiles - 1) * between + RESULT_LATENCY + params.rows
+    return first + (tiles - 1) * between + params.result_latency + params.rows
 
 
 def mxu_schedule(
@@ -67,14 +73,14 @@ def mxu_schedule(
     """
     rows: list[int] = []
     loaded = -1  # cycle in which the present group's weights arrived
-    multiplied = accumulated = -(params.rows + RESULT_LATENCY)  # of the group before
+    multiplied = accumulated = -(params.rows + params.result_latency)  # of the group before
     free = left = accumulated  # the output's last row leaves; the last result left the sums
     finished = False  # a result is among the sums
     for bits, ends in zip(mantissa_bits, last, strict=True):
         # The sign word waits until the group before is multiplied by its scale.
         taken = max(loaded + 1, multiplied) + bits
         multiplied = max(taken + 1, accumulated)
-        accumulated = max(multiplied + 1, left if finished else 0)
+        accumulated = max(multiplied + params.scale_cycles, left if finished else 0)
         if ends:
             left = max(accumulated + 1, free)
             free = left + params.rows

@@ -106,7 +106,8 @@ def _gemm(params: AndaParams, x: Instruction, formats: Formats) -> "GemmCycles":
 def vector_cycles(params: AndaParams, formats: Formats, x: Instruction) -> int:
     """Cycles of a vector instruction.
 
-    A beat a cycle, or one in two where two tensors have a region in common: it has one read port.
+    A beat a cycle, or one in two where two tensors have a region in common: it has one read port;
+    or as the vector unit takes them.
     """
     if works_on_scalars(x):
         return 1 + params.vector.latency + 2
@@ -119,16 +120,20 @@ def vector_cycles(params: AndaParams, formats: Formats, x: Instruction) -> int:
         read = read[:-1]
     a, *others = [regions_of(params, [extent]) for extent in read]
     shared = any(a & b for b in others)
-    return (2 if shared else 1) * beats + params.vector.latency + 2
+    first = 2 if shared else 1
+    apart = max(first, params.vector.beat_cycles)
+    return first + (beats - 1) * apart + params.vector.latency + 2
 
 
 def compress_cycles(params: AndaParams, elements: int, mantissa: int) -> int:
     """Cycles of a compress."""
     first = 1 + params.vector.latency  # the first word reaches the collector
-    gathered = first + FP16_ROWS - 1  # the last word of the first group does
+    apart = params.vector.beat_cycles
+    gathered = first + (FP16_ROWS - 1) * apart  # the last word of the first group does
     accepted = gathered + 1  # the compressor takes the group
     for _ in range(1, groups_of(params, elements)):
-        gathered = max(gathered, accepted - 1) + FP16_ROWS
+        # Words that come apart never wait: a group is compressed before the next is gathered.
+        gathered = max(gathered, accepted - 1 if apart == 1 else 0) + FP16_ROWS * apart
         accepted = max(gathered + 1, accepted + 1 + mantissa)
     return accepted + mantissa + 1 + 2
 
@@ -164,7 +169,7 @@ def gemm_cycles(
         for group in range(groups):
             taken = max(loaded + 1, multiplied) + source
             multiplied = max(taken + 1, accumulated)
-            accumulated = max(multiplied + 1, left if finished else long_ago)
+            accumulated = max(multiplied + mxu.scale_cycles, left if finished else long_ago)
             finished = group == groups - 1
             loaded = max(taken, loaded + mxu.weight_beats)
         left = max(accumulated + 1, free)

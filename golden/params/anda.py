@@ -150,6 +150,8 @@ PIPELINED_NORMALISE = 4
 PIPELINED_MULTIPLY = 4
 PIPELINED_ADD = 5
 PIPELINED_CONVERT = 2
+# Registers of a pipelined MXU behind the sum of a group: in normalisation, product and sum.
+MXU_SCALE_REGISTERS = (2, 2, 3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,6 +255,9 @@ class AndaMxuParams(BlockParams):
     has ``weight_beats`` beats per group: ``planes`` are the bit planes of the columns' weights,
     the most significant (the sign) first, plane p of a beat for column c at p * columns + c;
     ``scales`` count on a group's first beat. ``o`` gives the tile row by row.
+
+    ``pipelined``, for FPGAs: registers where a group's sum is scaled and added. Results are the
+    same, and come later; groups of few planes wait for those before them.
     """
 
     block: ClassVar[str] = "anda_mxu"
@@ -262,6 +267,7 @@ class AndaMxuParams(BlockParams):
         "small": {"rows": 2, "columns": 2, "group": 8},
         "oblong": {"rows": 3, "columns": 2, "group": 5, "weight_bits": 3, "planes_per_beat": 3},
         "fp32": {"rows": 2, "columns": 1, "group": 8, "partial": FP32},
+        "pipelined": {"rows": 2, "columns": 2, "group": 16, "pipelined": True},
     }
 
     rows: int = 16
@@ -270,6 +276,7 @@ class AndaMxuParams(BlockParams):
     weight_bits: int = 4
     planes_per_beat: int = 2
     partial: FloatFormat = FP16
+    pipelined: bool = False
 
     def __post_init__(self) -> None:
         require(1 <= self.rows <= 64, f"rows must be 1..64, not {self.rows!r}")
@@ -284,6 +291,16 @@ class AndaMxuParams(BlockParams):
     @property
     def numerics(self) -> AndaNumerics:
         return AndaNumerics(group=self.group, weight_bits=self.weight_bits, partial=self.partial)
+
+    @property
+    def scale_cycles(self) -> int:
+        """Cycles in which a group's sum is scaled and added to those before it, the last one."""
+        return sum(MXU_SCALE_REGISTERS) + 1 if self.pipelined else 1
+
+    @property
+    def result_latency(self) -> int:
+        """Cycles from a tile's last plane to its results."""
+        return 2 + self.scale_cycles
 
     @property
     def weight_beats(self) -> int:

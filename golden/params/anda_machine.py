@@ -27,7 +27,7 @@ from tilewright.golden.params.machine import (
     MachineParams,
     indexed,
 )
-from tilewright.golden.params.vector import VectorParams
+from tilewright.golden.params.vector import PIPELINED_BEAT_CYCLES, VectorParams
 
 # Instruction set.
 
@@ -146,6 +146,19 @@ class Counter(IntEnum):
     STORE = 12
 
 
+_SMALL = {
+    "rows": 2,
+    "columns": 2,
+    "group": 16,
+    "activation_rows": 1024,
+    "weight_rows": 512,
+    "instructions": 128,
+    "memory_channels": 2,
+    "line_bytes": 64,
+    "dma_lines": 8,
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class AndaParams(MachineParams):
     """The accelerator of the paper's Figure 13 with its buffers of Table III.
@@ -157,17 +170,8 @@ class AndaParams(MachineParams):
     summary: ClassVar[str] = "Anda accelerator: matrix unit, vector unit, buffers, programs"
     PRESETS: ClassVar = {
         "paper": {},
-        "small": {
-            "rows": 2,
-            "columns": 2,
-            "group": 16,
-            "activation_rows": 1024,
-            "weight_rows": 512,
-            "instructions": 128,
-            "memory_channels": 2,
-            "line_bytes": 64,
-            "dma_lines": 8,
-        },
+        "small": _SMALL,
+        "fpga": {**_SMALL, "pipelined": True},
     }
 
     rows: int = 16  # of the matrix unit: tokens of a tile; also lanes of the compressor
@@ -183,6 +187,7 @@ class AndaParams(MachineParams):
     line_bytes: int = 128  # of a channel in a cycle, of which HBM2 brings some 110
     dma_lines: int = 64  # outstanding requests of a channel: 150 ns and more
     address_bits: int = 48
+    pipelined: bool = False  # for FPGAs: registers in matrix and vector unit
 
     def __post_init__(self) -> None:
         _ = self.mxu, self.compressor, self.vector  # these have rules of their own
@@ -205,6 +210,7 @@ class AndaParams(MachineParams):
             group=self.group,
             weight_bits=self.weight_bits,
             planes_per_beat=self.planes_per_beat,
+            pipelined=self.pipelined,
         )
 
     @property
@@ -213,7 +219,8 @@ class AndaParams(MachineParams):
 
     @cached_property
     def vector(self) -> VectorParams:
-        return VectorParams(rows=self.rows, group=self.group, attends=True)
+        beat_cycles = PIPELINED_BEAT_CYCLES if self.pipelined else 1
+        return VectorParams(rows=self.rows, group=self.group, attends=True, beat_cycles=beat_cycles)
 
     @property
     def scale_rows(self) -> int:

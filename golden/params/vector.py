@@ -8,6 +8,7 @@ and the rest of the argument moves along the slope.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from fractions import Fraction
 from math import log2, sqrt
 from typing import ClassVar, NamedTuple
 
@@ -69,6 +70,7 @@ class Operation(IntEnum):
 
 
 OPERATION_BITS = 4
+PIPELINED_BEAT_CYCLES = 3  # of vector units in accelerators for FPGAs
 
 # Tables of the approximations.
 
@@ -141,6 +143,9 @@ class VectorParams(BlockParams):
     A unit that ``attends`` has two more. A beat of DOTS gives what one of DOT does. A beat of
     WEIGH gives in every lane that lane's own sum of a * b in fp32 since the beat marked ``first``,
     rounded to fp16.
+
+    ``beat_cycles``, for FPGAs: a beat stays in every stage for so many cycles, with registers
+    inside the stages, and before the first one. Results are the same.
     """
 
     # Name and summary are part of the emitted Verilog, which is older than the second accelerator
@@ -153,14 +158,18 @@ class VectorParams(BlockParams):
         "rows": {"rows": 2, "group": 16},
         "fused": {"rows": 2, "group": 64, "fused": True},
         "attends": {"rows": 2, "group": 64, "attends": True},
+        "paced": {"rows": 2, "group": 32, "attends": True, "beat_cycles": 3},
+        "paced_fused": {"rows": 2, "group": 32, "fused": True, "beat_cycles": 3},
     }
 
     rows: int = 1
     group: int = 32
     fused: bool = False
     attends: bool = False
+    beat_cycles: int = 1
 
     def __post_init__(self) -> None:
+        require(1 <= self.beat_cycles <= 4, f"beat_cycles must be 1..4, not {self.beat_cycles!r}")
         require(not (self.fused and self.attends), "a vector unit is fused or attends, not both")
         require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
         require(self.group in (16, 32, 64), f"group must be 16, 32 or 64, not {self.group!r}")
@@ -176,8 +185,18 @@ class VectorParams(BlockParams):
 
     @property
     def latency(self) -> int:
-        """Cycles in the lanes, one for each level of a row's tree, one at the end."""
+        """Cycles from a beat to what it gives."""
+        return self.stages * self.beat_cycles + (self.beat_cycles > 1)
+
+    @property
+    def stages(self) -> int:
+        """Those of the lanes, one for each level of a row's tree, one at the end."""
         return (4 if self.fused else 2) + levels(self.row_lanes) + 1
+
+    @property
+    def suffix(self) -> str:
+        """What tells parts of a unit from those of one that takes a beat a cycle."""
+        return f"_in{self.beat_cycles}" if self.beat_cycles > 1 else ""
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -207,7 +226,7 @@ class VectorParams(BlockParams):
 
     @property
     def timing(self) -> Timing:
-        return Timing(latency=self.latency)
+        return Timing(latency=self.latency, interval=Fraction(self.beat_cycles))
 
 
 def slope_range() -> tuple[int, int]:

@@ -1,11 +1,16 @@
 """The Anda-enhanced bit-serial processing unit (APU)."""
 
-from amaranth import Module, Signal, Value
+from amaranth import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.golden.params.anda import MANTISSA_FIELD_BITS, AndaApuParams, AndaNumerics
-from tilewright.golden.params.arith import FloatConvertParams, FloatMulParams
+from tilewright.golden.params.anda import (
+    MANTISSA_FIELD_BITS,
+    MXU_SCALE_REGISTERS,
+    AndaApuParams,
+    AndaNumerics,
+)
+from tilewright.golden.params.arith import FloatAddParams, FloatConvertParams, FloatMulParams
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.hw.anda.activation_dispatcher import ActivationDispatcher
 from tilewright.hw.anda.normalise import Normalise
@@ -13,8 +18,10 @@ from tilewright.hw.anda.pipelined_apu import PipelinedTail, PlanePacer
 from tilewright.hw.anda.plane_dot import PlaneDot
 from tilewright.hw.anda.sequencer import Sequencer
 from tilewright.hw.arith.accumulate import Accumulate
+from tilewright.hw.arith.float_add import FloatAdd
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.arith.float_mul import FloatMul
+from tilewright.hw.arith.lanes import apply
 from tilewright.hw.stream.register_slice import RegisterSlice
 from tilewright.hw.unit import Unit, word_layout
 
@@ -47,16 +54,20 @@ class ApuDatapath(wiring.Component):
 
     Numerics: :mod:`tilewright.golden.anda.dot_products`. ``total`` is the fp32 sum.
     Timing: as the ``Sequencer`` says. ``plane`` is the sign word, or a mantissa word XOR the
-    sign word; ``exponent``, ``mantissa`` and ``scale`` count with ``multiply``.
+    sign word; ``exponent``, ``mantissa`` and ``scale`` count with ``multiply``. ``pipelined``: the
+    sum and what belongs to it are held from ``multiply`` on, and pass
+    ``sum(MXU_SCALE_REGISTERS)`` registers on their way to ``total``.
     """
 
-    def __init__(self, numerics: AndaNumerics):
-        self.numerics = numerics
+    def __init__(self, numerics: AndaNumerics, pipelined: bool = False):
+        self.numerics, self.pipelined = numerics, pipelined
         super().__init__(datapath_signature(numerics))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.plane_dot = plane_dot = PlaneDot(self.numerics)
+        if self.pipelined:
+            return self._pipelined(m, plane_dot)
         m.submodules.normalise = normalise = Normalise(self.numerics)
         fmt = self.numerics.partial
         m.submodules.multiply = multiply = FloatMul(FloatMulParams(a=fmt, b=FP16, out=FP32))
@@ -86,6 +97,34 @@ class ApuDatapath(wiring.Component):
             m.d.sync += product.eq(multiply.o.p.y[0])
         with m.If(self.accumulate):
             m.d.sync += total.eq(accumulate.y)
+        return m
+
+    def _pipelined(self, m: Module, plane_dot: PlaneDot) -> Module:
+        before, within, behind = MXU_SCALE_REGISTERS
+        fmt = self.numerics.partial
+        m.submodules.normalise = normalise = Normalise(self.numerics, before)
+        product = FloatMul(FloatMulParams(a=fmt, b=FP16, out=FP32, latency=within))
+        adder = FloatAdd(FloatAddParams(a=FP32, b=FP32, out=FP32, latency=behind))
+        scale, total = Signal(FP16.bits, reset_less=True), Signal(FP32.bits, reset_less=True)
+        with m.If(self.multiply):
+            m.d.sync += [
+                normalise.total.eq(plane_dot.total),
+                normalise.exponent.eq(self.exponent),
+                normalise.mantissa.eq(self.mantissa),
+                scale.eq(self.scale),
+            ]
+        scaled = apply(m, "multiply", product, a=normalise.y, b=scale)
+        grown = apply(m, "accumulate", adder, a=Mux(self.restart, 0, total), b=scaled)
+        with m.If(self.accumulate):
+            m.d.sync += total.eq(grown)
+        m.d.comb += [
+            self.total.eq(total),
+            plane_dot.step.eq(self.take),
+            plane_dot.sign_beat.eq(self.sign_beat),
+            plane_dot.fresh.eq(self.fresh),
+            plane_dot.plane.eq(self.plane),
+            plane_dot.weights.eq(self.weights),
+        ]
         return m
 
 

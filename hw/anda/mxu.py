@@ -23,13 +23,14 @@ class Mxu(Unit[AndaMxuParams]):
     Numerics: :mod:`tilewright.golden.anda.dot_products`.
     Timing: M + 1 cycles per group if its weights come in as many beats or fewer; a tile's first
     row is offered 4 cycles after its last plane is taken. Tiles follow each other without a gap
-    if each takes at least ``params.rows`` cycles; see :mod:`tilewright.golden.anda.cycles`.
+    if each takes at least ``params.rows`` cycles; see :mod:`tilewright.golden.anda.cycles`, also
+    for what is ``pipelined``.
     """
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
-        m.submodules.sequencer = sequencer = Sequencer()
+        m.submodules.sequencer = sequencer = Sequencer(p.scale_cycles)
         m.submodules.activations = activations = ActivationDispatcher(p.group, p.rows)
         m.submodules.weights = weights = WeightDispatcher(p)
         m.submodules.results = output = OutputDispatcher(p)
@@ -56,7 +57,7 @@ class Mxu(Unit[AndaMxuParams]):
                 m.submodules[f"apu_{row}_{column}"] = apu = Shared(
                     f"{p.slug}_apu",
                     signature,
-                    lambda: ApuDatapath(p.numerics),
+                    lambda: ApuDatapath(p.numerics, p.pipelined),
                 )
                 m.d.comb += [
                     *sequencer.drive(apu),

@@ -1,6 +1,6 @@
 """What happens when: one control for a single APU or for a whole array in step."""
 
-from amaranth import Module, Signal
+from amaranth import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -20,6 +20,9 @@ class Sequencer(wiring.Component):
     ``planes_valid`` and ``weights_valid`` offer a plane and its group's weights; ``take`` accepts
     the plane, ``take_weights`` says that the group is complete. ``finished``: a result stands in
     the accumulator; it leaves in the cycle in which ``room`` is 1.
+
+    ``scale_cycles``: ``accumulate`` comes so many cycles behind ``multiply`` or more, and the next
+    ``multiply`` not before it.
     """
 
     planes_valid: In(1)
@@ -40,6 +43,10 @@ class Sequencer(wiring.Component):
     accumulate: Out(1)
     restart: Out(1)  # the accumulated group is the first of its dot product
     finished: Out(1)
+
+    def __init__(self, scale_cycles: int = 1):
+        self.scale_cycles = scale_cycles
+        super().__init__()
 
     def drive(self, datapath: wiring.Component) -> list:
         """Statements that put an APU's data path under this control."""
@@ -63,7 +70,7 @@ class Sequencer(wiring.Component):
         m.d.comb += [
             self.sign_beat.eq(planes == 0),
             last_plane.eq(planes == 1),
-            self.accumulate.eq(product & (~self.finished | self.room)),
+            self.accumulate.eq(self._scaled(m, product) & (~self.finished | self.room)),
             self.multiply.eq(self.complete & (~product | self.accumulate)),
             self.ready.eq(self.weights_valid & (~self.complete | self.multiply)),
             self.take.eq(self.planes_valid & self.ready),
@@ -91,3 +98,14 @@ class Sequencer(wiring.Component):
         with m.Elif(self.room):
             m.d.sync += self.finished.eq(0)
         return m
+
+    def _scaled(self, m: Module, product: Value) -> Value:
+        """Whether a product is there and has passed the registers behind ``multiply``."""
+        if self.scale_cycles == 1:
+            return product
+        left = Signal(range(self.scale_cycles), name="cycles_left")
+        with m.If(self.multiply):
+            m.d.sync += left.eq(self.scale_cycles - 1)
+        with m.Elif(left != 0):
+            m.d.sync += left.eq(left - 1)
+        return product & (left == 0)

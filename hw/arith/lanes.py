@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 from typing import TypeVar
 
-from amaranth import Cat, Module
+from amaranth import Cat, Module, Value
 
 from tilewright.golden.params.arith import FloatBlockParams
 from tilewright.hw.stream.pipeline import PipelinedUnit, Stage
 
-__all__ = ["LanewiseUnit", "joined", "without"]
+__all__ = ["LanewiseUnit", "apply", "joined", "without"]
 
 P = TypeVar("P", bound=FloatBlockParams)
 
@@ -45,6 +45,15 @@ class LanewiseUnit(PipelinedUnit[P]):
             return {f"{n}_{k}": v for k, r in enumerate(results) for n, v in r.items()}
 
         return run
+
+
+def apply(m: Module, name: str, unit: LanewiseUnit, **operands: Value) -> Value:
+    """The result of a float unit that never waits, built as submodule ``name``."""
+    m.submodules[name] = unit
+    if unit.params.latency:
+        m.d.comb += [unit.i.valid.eq(1), unit.o.ready.eq(1)]
+    m.d.comb += [unit.i.p[field][0].eq(value) for field, value in operands.items()]
+    return unit.o.p.y[0]
 
 
 def joined(*stages: Stage) -> Stage:

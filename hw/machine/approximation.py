@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from amaranth import Array, Cat, Const, Module, Mux, signed
+from amaranth import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -45,23 +45,32 @@ SEGMENT = data.StructLayout({"base": VALUE_BITS, "slope": signed(SLOPE_BITS)})
 
 
 class Approach(wiring.Component):
-    """Argument of the table, and exponent and class of the result. Combinational.
+    """Argument of the table, and exponent and class of the result.
 
-    Numerics: tilewright.golden.machine.vector, bit by bit.
+    Numerics: tilewright.golden.machine.vector, bit by bit. Timing: combinational, or up to two
+    ``registers``, which take what comes in every cycle.
     """
 
     operation: In(OPERATION_BITS)
     x: In(FP16.bits)
     place: Out(PLACE)
 
+    def __init__(self, registers: int = 0):
+        self.registers = registers
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         operand = split(FP16, self.x, Subnormals.KEEP)
         biased, fraction = normalise(m, operand, Subnormals.KEEP)
         exponent = wire(m, "exponent", biased - FP16.bias)
+        if self.registers:
+            exponent, fraction = (_later(m, n, v) for n, v in (("e", exponent), ("f", fraction)))
         # e^x: x log2(e) as a fixed-point number, whole and fraction.
         drop = FP16.mantissa_bits + LOG2_E_FRACTION - VALUE_FRACTION + FP16.bias
         product = wire(m, "product", operand.significand * LOG2_E)
+        if self.registers:
+            product = _later(m, "product", product)
         lifted = wire(m, "lifted", product << operand.biased)
         most = len(product) + EXP_FIELD_LIMIT - 1 - drop  # bits of a magnitude below the limit
         magnitude = lifted[drop : drop + most]
@@ -69,6 +78,9 @@ class Approach(wiring.Component):
         huge = operand.biased >= EXP_FIELD_LIMIT
         pad = ARGUMENT_BITS - FP16.mantissa_bits
         place = self.place
+        if self.registers > 1:
+            place = Signal(PLACE, name="found")
+            m.d.sync += self.place.eq(place)
         with m.Switch(self.operation):
             with m.Case(Operation.EXPONENTIAL):
                 m.d.comb += [
@@ -118,11 +130,18 @@ class Table(wiring.Component):
 
 
 class Finish(wiring.Component):
-    """Moves along the segment's slope and rounds to fp16 once. Combinational."""
+    """Moves along the segment's slope and rounds to fp16 once.
+
+    Combinational, or up to two ``registers``, which take what comes in every cycle.
+    """
 
     place: In(PLACE)
     segment: In(SEGMENT)
     y: Out(FP16.bits)
+
+    def __init__(self, registers: int = 0):
+        self.registers = registers
+        super().__init__()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -137,11 +156,23 @@ class Finish(wiring.Component):
         )
         step = self.place.argument[:STEP_BITS]
         product = wire(m, "product", self.segment.slope * step)
+        if self.registers:
+            product = _later(m, "product", product)
         rise = product[STEP_BITS:].as_signed()
+        value = wire(m, "value", (self.segment.base + rise)[:VALUE_BITS])
+        if self.registers > 1:
+            value = _later(m, "value", value)
         number = SimpleNamespace(
-            significand=wire(m, "value", (self.segment.base + rise)[:VALUE_BITS]),
+            significand=value,
             biased=wire(m, "biased", self.place.exponent + FP16.bias),
             **{name: self.place[name] for name in ("sign", "zero", "infinite", "nan")},
         )
         m.d.comb += self.y.eq(joined(*rounder.stages())(m, number)["y"])
         return m
+
+
+def _later(m: Module, name: str, value: Value) -> Signal:
+    """``value``, a cycle later."""
+    held = Signal(value.shape(), name=f"{name}_held", reset_less=True)
+    m.d.sync += held.eq(value)
+    return held

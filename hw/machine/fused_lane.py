@@ -6,10 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.vector import OPERATION_BITS, Operation
-from tilewright.hw.arith.accumulate import Accumulate
-from tilewright.hw.arith.float_add import FloatAdd
-from tilewright.hw.arith.float_convert import FloatConvert
-from tilewright.hw.arith.float_mul import FloatMul
 from tilewright.hw.machine.approximation import PLACE, SEGMENT, Approach, Finish, Table
 from tilewright.hw.machine.lane_parts import (
     MINUS_INFINITY,
@@ -17,7 +13,7 @@ from tilewright.hw.machine.lane_parts import (
     PRODUCT,
     SUM16,
     WIDEN,
-    apply,
+    Paced,
     larger_half,
 )
 
@@ -44,19 +40,22 @@ class FusedLane(wiring.Component):
     """The first four stages of one lane: ``value``, and the running sum and maximum.
 
     Sums and products; where in the tables; the tables' results; the running ones. All registers
-    move with ``step``; the running ones only for a valid beat of their operation.
+    move with ``step``, at most every ``cycles`` cycles; the running ones only for a valid beat of
+    their operation.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cycles: int = 1) -> None:
+        self.cycles = cycles
         super().__init__(FUSED_LANE)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        paced = Paced(self.cycles)
         operation, s1_operation, s2_operation, s3_operation = self.operations
         negative = (operation == Operation.SUBTRACT) | (operation == Operation.POWERS)
         b = Cat(self.b[:-1], self.b[-1] ^ negative)
-        sum16 = apply(m, "sum", FloatAdd(SUM16), a=self.a, b=b)
-        product = apply(m, "product", FloatMul(PRODUCT), a=self.a, b=self.b)
+        sum16 = paced.apply(m, "sum", SUM16, a=self.a, b=b)
+        product = paced.apply(m, "product", PRODUCT, a=self.a, b=self.b)
         s1_value, s1_product, s1_active = Signal(FP16.bits), Signal(FP32.bits), Signal()
         with m.If(self.step):
             m.d.sync += [s1_product.eq(product), s1_active.eq(self.active)]
@@ -68,9 +67,9 @@ class FusedLane(wiring.Component):
                 with m.Default():
                     m.d.sync += s1_value.eq(self.a)
 
-        m.submodules.approach = approach = Approach()
+        m.submodules.approach = approach = Approach(paced.registers)
         m.submodules.table = table = Table()
-        narrow = apply(m, "narrow", FloatConvert(NARROW), a=s1_product)
+        narrow = paced.apply(m, "narrow", NARROW, a=s1_product)
         powers = s1_operation == Operation.POWERS
         function = Mux(powers, Operation.EXPONENTIAL, s1_operation)
         s2_value, s2_product, s2_active = Signal(FP16.bits), Signal(FP32.bits), Signal()
@@ -90,7 +89,7 @@ class FusedLane(wiring.Component):
                 s2_segment.eq(table.segment),
             ]
 
-        m.submodules.finish = finish = Finish()
+        m.submodules.finish = finish = Finish(paced.registers)
         s3_value, s3_product = Signal(FP16.bits), Signal(FP32.bits)
         idle = Mux(s2_operation == Operation.LARGEST, MINUS_INFINITY, 0)
         value = Signal(FP16.bits)
@@ -109,19 +108,16 @@ class FusedLane(wiring.Component):
                 s3_product.eq(Mux(s2_active, s2_product, 0)),
             ]
 
-        widened = apply(m, "widen", FloatConvert(WIDEN), a=s3_value)
-        m.submodules.add_term = add_term = Accumulate()
-        m.d.comb += [
-            add_term.restart.eq(self.s3_first),
-            add_term.total.eq(self.total),
-            add_term.product.eq(Mux(s3_operation == Operation.DOT, s3_product, widened)),
-        ]
+        # fp16 to fp32 is short enough for the first part of a sum: it has no register of its own.
+        widened = Paced(1).apply(m, "widen", WIDEN, a=s3_value)
+        term = Mux(s3_operation == Operation.DOT, s3_product, widened)
+        grown = paced.sum(m, "add_term", self.total, term, self.s3_first)
         with m.If(self.step):
             m.d.sync += self.value.eq(s3_value)
             with m.If(self.s3_valid):
                 with m.Switch(s3_operation):
                     with m.Case(Operation.SUM, Operation.DOT, Operation.POWERS):
-                        m.d.sync += self.total.eq(add_term.y)
+                        m.d.sync += self.total.eq(grown)
                     with m.Case(Operation.LARGEST):
                         start = Mux(self.s3_first, MINUS_INFINITY, self.largest)
                         m.d.sync += self.largest.eq(larger_half(start, s3_value))

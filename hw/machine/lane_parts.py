@@ -1,14 +1,21 @@
 """What the lanes of vector units are made of."""
 
+from dataclasses import replace
+from typing import Any
+
 from amaranth import Cat, Const, Module, Mux, Value
 
 from tilewright.golden.params.arith import FloatAddParams, FloatConvertParams, FloatMulParams
 from tilewright.golden.params.formats import FP16, FP32
-from tilewright.hw.arith.lanes import LanewiseUnit
+from tilewright.hw.arith.accumulate import Accumulate
+from tilewright.hw.arith.float_add import FloatAdd
+from tilewright.hw.arith.float_convert import FloatConvert
+from tilewright.hw.arith.float_mul import FloatMul
+from tilewright.hw.arith.lanes import apply
 
 __all__ = [
     *("MINUS_INFINITY", "NARROW", "PRODUCT", "SCALED", "SUM16", "WIDEN"),
-    *("apply", "larger_half"),
+    *("Paced", "larger_half"),
 ]
 
 SUM16 = FloatAddParams(a=FP16, b=FP16, out=FP16)
@@ -19,11 +26,41 @@ NARROW = FloatConvertParams(a=FP32, out=FP16)
 MINUS_INFINITY = 1 << (FP16.bits - 1) | (FP16.infinity_bits or 0)
 
 
-def apply(m: Module, name: str, unit: LanewiseUnit, **operands: Value) -> Value:
-    """The result of a combinational float unit, built as submodule ``name``."""
-    m.submodules[name] = unit
-    m.d.comb += [unit.i.p[field][0].eq(value) for field, value in operands.items()]
-    return unit.o.p.y[0]
+class Paced:
+    """Float operations of a stage whose registers move every ``cycles`` cycles.
+
+    In between its operands do not change, so registers inside, one fewer than cycles, take what
+    comes in every cycle: at the end the result is that of operations without registers.
+    """
+
+    def __init__(self, cycles: int):
+        self.registers = cycles - 1
+
+    def apply(self, m: Module, name: str, params: Any, **operands: Value) -> Value:
+        """The result of the unit that ``params`` are of, built as submodule ``name``."""
+        return apply(m, name, _UNITS[type(params)](self._of(params)), **operands)
+
+    def sum(self, m: Module, name: str, a: Value, b: Value, restart: Value | None = None) -> Value:
+        """``a + b`` in fp32, or ``0 + b`` to ``restart``; what comes from dot products only."""
+        if self.registers:
+            a = a if restart is None else Mux(restart, 0, a)
+            return apply(m, name, FloatAdd(self._of(_SUM32)), a=a, b=b)
+        m.submodules[name] = adder = Accumulate()
+        if restart is not None:
+            m.d.comb += adder.restart.eq(restart)
+        m.d.comb += [adder.total.eq(a), adder.product.eq(b)]
+        return adder.y
+
+    def _of(self, params: Any) -> Any:
+        return replace(params, latency=self.registers) if self.registers else params
+
+
+_UNITS: dict[type, Any] = {
+    FloatAddParams: FloatAdd,
+    FloatConvertParams: FloatConvert,
+    FloatMulParams: FloatMul,
+}
+_SUM32 = FloatAddParams(a=FP32, b=FP32, out=FP32)
 
 
 def larger_half(a: Value, b: Value) -> Value:

@@ -3,15 +3,11 @@
 from itertools import pairwise
 
 from amaranth import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.golden.params.vector import OPERATION_BITS, Operation, VectorParams, levels
-from tilewright.hw.arith.accumulate import Accumulate
-from tilewright.hw.arith.float_add import FloatAdd
-from tilewright.hw.arith.float_convert import FloatConvert
-from tilewright.hw.arith.float_mul import FloatMul
 from tilewright.hw.machine.approximation import PLACE, SEGMENT, Approach, Finish, Table
 from tilewright.hw.machine.fused_lane import FUSED_LANE, FUSED_STAGES, FusedLane
 from tilewright.hw.machine.lane_parts import (
@@ -21,7 +17,7 @@ from tilewright.hw.machine.lane_parts import (
     SCALED,
     SUM16,
     WIDEN,
-    apply,
+    Paced,
     larger_half,
 )
 from tilewright.hw.shared import Shared
@@ -42,7 +38,8 @@ class VectorUnit(Unit[VectorParams]):
     rounded, approximations finished, each lane's running sum and maximum; one cycle for each
     level of a row's tree; a row's sum times ``scale``. A unit that is fused has two cycles more:
     tables come behind sums, and running sums behind tables. A consumer that waits stops all of
-    them.
+    them. With ``params.beat_cycles`` stages move so many cycles apart; the first beat that finds
+    the unit empty is taken at once.
     """
 
     def elaborate(self, platform: object) -> Module:
@@ -50,10 +47,14 @@ class VectorUnit(Unit[VectorParams]):
         p = self.params
         x = self.i.p
         step = Signal()
-        m.d.comb += [step.eq(~self.o.valid | self.o.ready), self.i.ready.eq(step)]
+        offered = self.i.valid
         # What every stage but the last knows of its beat; the first is the one behind the input.
-        stages = range(1, p.latency)
+        stages = range(1, p.stages)
         valid = [Signal(name=f"s{k}_valid") for k in stages]
+        if p.beat_cycles == 1:
+            m.d.comb += [step.eq(~self.o.valid | self.o.ready), self.i.ready.eq(step)]
+        else:
+            x, offered = self._pace(m, step, valid)
         operations = [Signal(OPERATION_BITS, name=f"s{k}_operation") for k in stages]
         scales = [Signal(FP16.bits, name=f"s{k}_scale") for k in stages]
         lane_stages = FUSED_STAGES if p.fused else 2
@@ -61,7 +62,7 @@ class VectorUnit(Unit[VectorParams]):
         with m.If(step):
             for entering, held in (
                 (x.first, firsts),
-                (self.i.valid, [*valid, self.o.valid]),
+                (offered, [*valid, self.o.valid]),
                 (x.operation, operations),
                 (x.scale, scales),
             ):
@@ -69,7 +70,11 @@ class VectorUnit(Unit[VectorParams]):
         lanes = []
         for k in range(p.lanes):
             if p.fused:
-                lane = Shared("anda_vector_fused_lane", FUSED_LANE, FusedLane)
+                lane = Shared(
+                    f"anda_vector_fused_lane{p.suffix}",
+                    FUSED_LANE,
+                    lambda: FusedLane(p.beat_cycles),
+                )
                 told = zip(lane.operations, [x.operation, *operations], strict=False)
                 control = [
                     *(of.eq(known) for of, known in told),
@@ -79,7 +84,7 @@ class VectorUnit(Unit[VectorParams]):
                 running = []
             else:
                 kind = "anda_vector_attending_lane" if p.attends else "anda_vector_lane"
-                lane = Shared(kind, LANE, self._lane)
+                lane = Shared(f"{kind}{p.suffix}", LANE, self._lane)
                 control = [lane.operation.eq(x.operation)]
                 running = [
                     lane.s1_valid.eq(valid[0]),
@@ -101,7 +106,7 @@ class VectorUnit(Unit[VectorParams]):
             kind = "anda_vector_fused_row" if p.fused else "anda_vector_row"
             kind = "anda_vector_attending_row" if p.attends else kind
             m.submodules[f"row{r}"] = row = Shared(
-                f"{kind}{p.row_lanes}", row_signature(p.row_lanes, p.fused), self._row
+                f"{kind}{p.row_lanes}{p.suffix}", row_signature(p.row_lanes, p.fused), self._row
             )
             entering = operations[lane_stages - 1 :]
             m.d.comb += [row.step.eq(step), row.scale.eq(scales[-1])]
@@ -120,11 +125,31 @@ class VectorUnit(Unit[VectorParams]):
                     m.d.sync += self.o.p.sums[r].eq(row.sum)
         return m
 
+    def _pace(self, m: Module, step: Signal, valid: list[Signal]) -> tuple[data.View, Value]:
+        """Let stages move at most every ``beat_cycles`` cycles; the beat before the first one."""
+        left = Signal(range(self.params.beat_cycles), name="cycles_left")
+        x = Signal(self.i.p.shape(), name="s0", reset_less=True)
+        taken = Signal(name="s0_valid")
+        works = self.i.valid | taken | Cat(valid).any()
+        m.d.comb += [
+            step.eq((left == 0) & works & (~self.o.valid | self.o.ready)),
+            self.i.ready.eq((left == 0) & (~self.o.valid | self.o.ready)),
+        ]
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.If(step):
+            m.d.sync += [left.eq(self.params.beat_cycles - 1), taken.eq(self.i.valid)]
+            m.d.sync += x.eq(self.i.p)
+        with m.Elif(left != 0):
+            m.d.sync += left.eq(left - 1)
+        return x, taken
+
     def _row(self) -> "Row":
-        return Row(self.params.row_lanes, self.params.fused, self.params.attends)
+        p = self.params
+        return Row(p.row_lanes, p.fused, p.attends, p.beat_cycles)
 
     def _lane(self) -> "Lane":
-        return Lane(self.params.attends)
+        return Lane(self.params.attends, self.params.beat_cycles)
 
 
 LANE = wiring.Signature(
@@ -163,23 +188,25 @@ class Lane(wiring.Component):
     """The first two stages of one lane: ``value``, and the running sum and maximum.
 
     All registers move with ``step``; the running ones only for a valid beat of their operation.
-    One that ``attends`` sums products for DOTS and WEIGH as for DOT.
+    One that ``attends`` sums products for DOTS and WEIGH as for DOT. ``step`` comes at most every
+    ``cycles`` cycles.
     """
 
-    def __init__(self, attends: bool = False) -> None:
-        self.attends = attends
+    def __init__(self, attends: bool = False, cycles: int = 1) -> None:
+        self.attends, self.cycles = attends, cycles
         super().__init__(LANE)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.approach = approach = Approach()
+        paced = Paced(self.cycles)
+        m.submodules.approach = approach = Approach(paced.registers)
         m.submodules.table = table = Table()
-        m.submodules.finish = finish = Finish()
+        m.submodules.finish = finish = Finish(paced.registers)
         subtract = self.operation == Operation.SUBTRACT
         b = Cat(self.b[:-1], self.b[-1] ^ subtract)
-        sum16 = apply(m, "sum", FloatAdd(SUM16), a=self.a, b=b)
-        product = apply(m, "product", FloatMul(PRODUCT), a=self.a, b=self.b)
-        widened = apply(m, "widen", FloatConvert(WIDEN), a=self.a)
+        sum16 = paced.apply(m, "sum", SUM16, a=self.a, b=b)
+        product = paced.apply(m, "product", PRODUCT, a=self.a, b=self.b)
+        widened = paced.apply(m, "widen", WIDEN, a=self.a)
         m.d.comb += [
             approach.operation.eq(self.operation),
             approach.x.eq(self.a),
@@ -206,16 +233,10 @@ class Lane(wiring.Component):
                 s1_segment.eq(table.segment),
             ]
 
-        narrow = apply(m, "narrow", FloatConvert(NARROW), a=s1_term)
-        m.submodules.add_term = add_term = Accumulate()
+        narrow = paced.apply(m, "narrow", NARROW, a=s1_term)
         value = Signal(FP16.bits)
-        m.d.comb += [
-            finish.place.eq(s1_place),
-            finish.segment.eq(s1_segment),
-            add_term.restart.eq(self.s1_first),
-            add_term.total.eq(self.total),
-            add_term.product.eq(s1_term),
-        ]
+        m.d.comb += [finish.place.eq(s1_place), finish.segment.eq(s1_segment)]
+        grown = paced.sum(m, "add_term", self.total, s1_term, self.s1_first)
         with m.Switch(self.s1_operation):
             with m.Case(Operation.MULTIPLY):
                 m.d.comb += value.eq(narrow)
@@ -228,7 +249,7 @@ class Lane(wiring.Component):
             with m.If(self.s1_valid):
                 with m.Switch(self.s1_operation):
                     with m.Case(*SUMS, *(ATTENTION if self.attends else ())):
-                        m.d.sync += self.total.eq(add_term.y)
+                        m.d.sync += self.total.eq(grown)
                     with m.Case(Operation.LARGEST):
                         start = Mux(self.s1_first, MINUS_INFINITY, self.largest)
                         m.d.sync += self.largest.eq(larger_half(start, s1_simple))
@@ -241,11 +262,13 @@ class Row(wiring.Component):
     Timing: latency is the levels of the tree, neighbours first; registers move with ``step``. A
     level has one register, as long as all values: half as many sums of twice their length fit.
     Where it is ``fused``, sums and values are both there, and sums have registers of their own.
-    Where it ``attends``, a lane's value is its own sum in WEIGH.
+    Where it ``attends``, a lane's value is its own sum in WEIGH. ``step`` comes at most every
+    ``cycles`` cycles.
     """
 
-    def __init__(self, lanes: int, fused: bool, attends: bool = False):
+    def __init__(self, lanes: int, fused: bool, attends: bool = False, cycles: int = 1):
         self.lanes, self.fused, self.attends = lanes, fused, attends
+        self.paced = Paced(cycles)
         super().__init__(row_signature(lanes, fused))
 
     def elaborate(self, platform: object) -> Module:
@@ -256,13 +279,13 @@ class Row(wiring.Component):
             of_tree = (*SUMS, Operation.DOTS)
             own = self.operations[0] == Operation.WEIGH
             values = [
-                Mux(own, apply(m, f"narrow{k}", FloatConvert(NARROW), a=total), value)
+                Mux(own, self.paced.apply(m, f"narrow{k}", NARROW, a=total), value)
                 for k, (value, total) in enumerate(zip(values, totals, strict=True))
             ]
         for level in range(levels(self.lanes)):
             held = Signal(self.lanes * FP16.bits, name=f"level{level}")
             sums = [
-                self._sum(m, f"add{level}_{k}", *pair)
+                self.paced.sum(m, f"add{level}_{k}", *pair)
                 for k, pair in enumerate(zip(totals[0::2], totals[1::2], strict=True))
             ]
             maxima = [larger_half(*pair) for pair in zip(largest[0::2], largest[1::2], strict=True)]
@@ -284,7 +307,7 @@ class Row(wiring.Component):
             values = [held.word_select(k, FP16.bits) for k in range(len(values))]
             totals = [held_sums.word_select(k, FP32.bits) for k in range(len(sums))]
             largest = values[: len(maxima)]
-        scaled = apply(m, "times_scale", FloatMul(SCALED), a=totals[0], b=self.scale)
+        scaled = self.paced.apply(m, "times_scale", SCALED, a=totals[0], b=self.scale)
         if self.fused:
             m.d.comb += self.sum.eq(Mux(self.operations[-1] == Operation.POWERS, scaled, 0))
         for result, value in zip(self.results, values, strict=True):
@@ -296,8 +319,3 @@ class Row(wiring.Component):
                 with m.Default():
                     m.d.comb += result.eq(value)
         return m
-
-    def _sum(self, m: Module, name: str, a: Value, b: Value) -> Value:
-        m.submodules[name] = adder = Accumulate()
-        m.d.comb += [adder.total.eq(a), adder.product.eq(b)]
-        return adder.y
