@@ -51,12 +51,12 @@ def cycles(params: HarmoniaArrayParams, sums: Columns) -> NDArray[np.int64]:
     A tile gives a column a cycle, so the last sums of two tiles are at least as many cycles apart
     as there are columns: a shorter tile's last sum waits.
     """
-    taken, offered = -1, []
+    taken, offered = -params.beat_cycles, []
     earliest = 0
     for last in sums["last"].astype(bool):
-        taken += 1
+        taken += params.beat_cycles
         if last:
             taken = max(taken, earliest)
-            earliest = taken + params.columns
+            earliest = taken + params.tile_apart
             offered.append(taken + params.latency + np.arange(params.columns))
     return np.concatenate([np.zeros(0, np.int64), *offered])

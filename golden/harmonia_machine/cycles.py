@@ -150,7 +150,8 @@ def _gemm_cycles(
 ) -> GemmCycles:
     units = {Operand.KEYS: tiles, Operand.VALUES: groups}.get(operand, 0)
     low_halves = [int(params.has_low(operand, unit, tokens)) for unit in range(units)]
-    taken, earliest, sums = -1, 0, 0
+    apart = params.array.beat_cycles
+    taken, earliest, sums = -apart, 0, 0
     for tile in _tile_order(dataflow, tiles, token_tiles):
         match operand:
             case Operand.WEIGHTS:
@@ -159,8 +160,8 @@ def _gemm_cycles(
                 count = groups * (1 + low_halves[tile])
             case Operand.VALUES:
                 count = groups + sum(low_halves)
-        taken = max(taken + count, earliest)
-        earliest = taken + params.columns
+        taken = max(taken + count * apart, earliest)
+        earliest = taken + params.array.tile_apart
         sums += count
     last_column = FIRST_BEAT + taken + params.array.latency + params.columns - 1
     return GemmCycles(last_column + NOTICED, taken + 1 - sums)

@@ -184,9 +184,11 @@ def move_task(
 def vector_cycles(params: MachineParams, x: BaseInstruction, rows: int) -> int:
     """Cycles of a vector instruction on tensors of ``rows`` rows.
 
-    A row a cycle, or two cycles a row with two tensors.
+    A row a cycle, or two cycles a row with two tensors, or as the vector unit takes them.
     """
     words = 1 if works_on_scalars(x) else rows
     takes_b = Operation(x["operation"]).takes_b
     tensors = (x["a_kind"] == Kind.TENSOR) + (takes_b and x["b_kind"] == Kind.TENSOR)
-    return max(1, tensors) * words + params.vector.latency + 2
+    first = max(1, tensors)
+    apart = max(first, params.vector.beat_cycles)
+    return first + (words - 1) * apart + params.vector.latency + 2

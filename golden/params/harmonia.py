@@ -140,6 +140,9 @@ class HarmoniaPeParams(BlockParams):
 
     ``registered``: the operands of a beat are in registers of the PE before they are used, which
     takes a cycle more. Without it they are held outside, as by the dispatchers of the array.
+
+    ``beat_cycles``, for FPGAs: a beat takes so many cycles, with registers inside every operation.
+    Results are the same.
     """
 
     block: ClassVar[str] = "harmonia_pe"
@@ -150,6 +153,7 @@ class HarmoniaPeParams(BlockParams):
         "single": {"sub_elements": 1, "fold": 1},
         "small": {"group": 4, "sub_elements": 2, "fold": 1},
         "wide": {"group": 8, "fold": 2, "partial": FP32, "result": FP32},
+        "paced": {"beat_cycles": 6},
     }
 
     group: int = 32
@@ -158,9 +162,11 @@ class HarmoniaPeParams(BlockParams):
     partial: FloatFormat = FP16
     result: FloatFormat = FP16  # fp32 in the array, whose own unit rounds at its edge
     registered: bool = False
+    beat_cycles: int = 1
 
     def __post_init__(self) -> None:
         HarmoniaNumerics(group=self.group, partial=self.partial)
+        require(1 <= self.beat_cycles <= 8, f"beat_cycles must be 1..8, not {self.beat_cycles!r}")
         require(self.result in (FP16, FP32), f"result must be fp16 or fp32, not {self.result}")
         require(
             self.sub_elements in (1, 2, 4),
@@ -219,16 +225,26 @@ class HarmoniaPeParams(BlockParams):
     @property
     def step_cycles(self) -> int:
         """Cycles of one step when neither side waits."""
-        return self.sub_elements
+        return self.sub_elements * self.beat_cycles
 
     @property
     def latency(self) -> int:
-        """Cycles from the last beat of a dot product to its result.
+        """Cycles from the last beat of a dot product to its result."""
+        return self.stages * self.beat_cycles + (self.beat_cycles > 1)
+
+    @property
+    def stages(self) -> int:
+        """Steps from the last beat of a dot product to its result.
 
         The sums of a step leave one by one; each is then rounded to the partial format, scaled,
         added, and rounded to fp16.
         """
         return self.sub_elements + 4
+
+    @property
+    def steps_in_flight(self) -> int:
+        """Steps until a beat is through, those among them in which it waits for one before it."""
+        return self.stages + self.sub_elements - self.fold
 
     def macs_per_cycle(self, mode: Mode) -> Fraction:
         """Sustained multiply-accumulates a cycle."""
@@ -237,7 +253,7 @@ class HarmoniaPeParams(BlockParams):
     @property
     def timing(self) -> Timing:
         """A step has ``fold`` beats and takes ``step_cycles`` cycles."""
-        latency = self.latency + self.registered
+        latency = self.latency + (self.registered and self.beat_cycles == 1)
         return Timing(latency=latency, interval=Fraction(self.step_cycles, self.fold))
 
 
@@ -384,7 +400,7 @@ class HarmoniaArrayParams(BlockParams):
     ``rows`` groups of activations, which move from column to column, and the ``address`` of the
     operands that meet them, the same in every column. An 8-bit operand is two sums, high half
     first. ``first`` and ``last`` mark the sums of a tile; ``o`` then gives the tile column by
-    column, ``rows`` results a beat.
+    column, ``rows`` results a beat. A sum takes ``beat_cycles`` cycles, as its elements say.
     """
 
     block: ClassVar[str] = "harmonia_array"
@@ -392,6 +408,7 @@ class HarmoniaArrayParams(BlockParams):
     PRESETS: ClassVar = {
         "paper": {},
         "small": {"rows": 2, "columns": 3, "group": 4, "words": 8},
+        "paced": {"rows": 2, "columns": 4, "group": 4, "words": 8, "beat_cycles": 3},
     }
 
     rows: int = 8
@@ -399,6 +416,7 @@ class HarmoniaArrayParams(BlockParams):
     group: int = 32
     words: int = 512
     partial: FloatFormat = FP16
+    beat_cycles: int = 1
 
     def __post_init__(self) -> None:
         require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
@@ -410,8 +428,23 @@ class HarmoniaArrayParams(BlockParams):
     def pe(self) -> HarmoniaPeParams:
         """One sum a beat: the cheapest element that keeps the rate."""
         return HarmoniaPeParams(
-            group=self.group, sub_elements=1, fold=1, partial=self.partial, result=FP32
+            group=self.group,
+            sub_elements=1,
+            fold=1,
+            partial=self.partial,
+            result=FP32,
+            beat_cycles=self.beat_cycles,
         )
+
+    @property
+    def tile_apart(self) -> int:
+        """Cycles from the last sum of a tile to the last of the next, or more: whole sums."""
+        return -(-self.columns // self.beat_cycles) * self.beat_cycles
+
+    @property
+    def steps(self) -> int:
+        """Sums' times that the pace goes on for after the last one: until it is through."""
+        return max(self.pe.stages, self.tile_apart // self.beat_cycles + 1)
 
     @property
     def numerics(self) -> HarmoniaNumerics:

@@ -34,7 +34,7 @@ from tilewright.golden.params.machine import (
     MachineParams,
     indexed,
 )
-from tilewright.golden.params.vector import VectorParams
+from tilewright.golden.params.vector import PIPELINED_BEAT_CYCLES, VectorParams
 
 MEMORY_BITS = 3
 COUNT_FIELD = 10  # groups, tiles
@@ -234,6 +234,20 @@ class Counter(IntEnum):
     CONVERT = 14  # also of learn and clear
 
 
+_SMALL = {
+    "rows": 2,
+    "columns": 4,
+    "group": 8,
+    "channels": 16,
+    "offsets": 2,
+    "initial": 8,
+    "local": 16,
+    "memory_channels": 2,
+    "line_bytes": 64,
+    "dma_lines": 8,
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class HarmoniaParams(MachineParams):
     """The accelerator of the paper's Figure 12; the paper does not say how large its memories are.
@@ -248,18 +262,8 @@ class HarmoniaParams(MachineParams):
         "paper": {},
         # A row of the fp16 memory in a cycle: conversions take less time than products.
         "wide": {"converter_width": 4},
-        "small": {
-            "rows": 2,
-            "columns": 4,
-            "group": 8,
-            "channels": 16,
-            "offsets": 2,
-            "initial": 8,
-            "local": 16,
-            "memory_channels": 2,
-            "line_bytes": 64,
-            "dma_lines": 8,
-        },
+        "small": _SMALL,
+        "fpga": {**_SMALL, "pipelined": True},
     }
 
     rows: int = 8  # of the array: tokens of a tile
@@ -279,6 +283,7 @@ class HarmoniaParams(MachineParams):
     line_bytes: int = 128  # of a channel in a cycle, of which HBM2 brings some 110
     dma_lines: int = 64  # outstanding requests of a channel: 150 ns and more
     address_bits: int = 48
+    pipelined: bool = False  # for FPGAs: registers in array and vector unit
 
     word_values: ClassVar[int] = 4  # fp16 values of a token in a row: the order of softmax's sums
 
@@ -311,8 +316,17 @@ class HarmoniaParams(MachineParams):
     @property
     def array(self) -> HarmoniaArrayParams:
         return HarmoniaArrayParams(
-            rows=self.rows, columns=self.columns, group=self.group, words=self.operand_rows
+            rows=self.rows,
+            columns=self.columns,
+            group=self.group,
+            words=self.operand_rows,
+            beat_cycles=self.beat_cycles,
         )
+
+    @property
+    def beat_cycles(self) -> int:
+        """Cycles that a beat takes in array and vector unit."""
+        return PIPELINED_BEAT_CYCLES if self.pipelined else 1
 
     @property
     def converter(self) -> HarmoniaConverterParams:
@@ -340,7 +354,12 @@ class HarmoniaParams(MachineParams):
 
     @property
     def vector(self) -> VectorParams:
-        return VectorParams(rows=self.rows, group=self.word_values * FP16.bits, fused=True)
+        return VectorParams(
+            rows=self.rows,
+            group=self.word_values * FP16.bits,
+            fused=True,
+            beat_cycles=self.beat_cycles,
+        )
 
     @property
     def tile_words(self) -> int:

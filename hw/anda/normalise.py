@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from amaranth import Module, Mux, Signal, Value, signed
+from amaranth import Module, Mux, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,8 +11,7 @@ from tilewright.golden.params.arith import IEEE_RULES
 from tilewright.golden.params.formats import FP16
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import wire
-from tilewright.hw.arith.lanes import joined
-from tilewright.hw.stream.pipeline import register_counts
+from tilewright.hw.stream.pipeline import staged
 
 __all__ = ["Normalise"]
 
@@ -55,21 +54,5 @@ class Normalise(wiring.Component):
             significand=wire(m, "magnitude", Mux(negative, -self.total, self.total)[:width]),
             biased=wire(m, "biased", self.exponent - self.mantissa + offset),
         )
-        if not self.registers:
-            m.d.comb += self.y.eq(joined(*rounder.stages())(m, value)["y"])
-            return m
-        counts = register_counts(len(stages := rounder.stages()), self.registers)
-        for k, (stage, count) in enumerate(zip(stages, counts, strict=True)):
-            value = SimpleNamespace(**stage(m, value))
-            for r in range(count):
-                value = self._later(m, f"s{k}r{r}", value)
-        m.d.comb += self.y.eq(value.y)
+        m.d.comb += self.y.eq(staged(m, rounder.stages(), self.registers, value).y)
         return m
-
-    def _later(self, m: Module, name: str, value: SimpleNamespace) -> SimpleNamespace:
-        held = {
-            n: Signal(Value.cast(v).shape(), name=f"{name}_{n}", reset_less=True)
-            for n, v in vars(value).items()
-        }
-        m.d.sync += [held[n].eq(v) for n, v in vars(value).items()]
-        return SimpleNamespace(**held)

@@ -79,7 +79,7 @@ class HarmoniaArray(Unit[HarmoniaArrayParams]):
         clear = Signal(range(p.columns))  # cycles until another tile may end
         room = Signal(range(p.result_places + 1), init=p.result_places)
         blocked = wire(m, "blocked", self.i.p.last & ((clear != 0) | (room < p.columns)))
-        m.d.comb += self.i.ready.eq(~blocked)
+        m.d.comb += self.i.ready.eq(self._in_time(m, ~blocked))
         taken = self.i.valid & self.i.ready
         ends = wire(m, "ends", taken & self.i.p.last)
         with m.If(ends):
@@ -89,6 +89,22 @@ class HarmoniaArray(Unit[HarmoniaArrayParams]):
         left = self.o.valid & self.o.ready
         m.d.sync += room.eq(room - Mux(ends, p.columns, 0) + left)
         return taken
+
+    def _in_time(self, m: Module, ready: Value) -> Value:
+        """Whether elements can take a sum: whole ``beat_cycles`` after those that they have."""
+        p = self.params
+        if p.beat_cycles == 1:
+            return ready
+        taken = self.i.valid & self.i.ready
+        left = Signal(range(p.beat_cycles), name="cycles_left")
+        coming = Signal(range(p.steps + 1), name="steps_left")
+        with m.If(left != 0):
+            m.d.sync += left.eq(left - 1)
+        with m.Elif(taken):
+            m.d.sync += [left.eq(p.beat_cycles - 1), coming.eq(p.steps)]
+        with m.Elif(coming != 0):
+            m.d.sync += [left.eq(p.beat_cycles - 1), coming.eq(coming - 1)]
+        return ready & (left == 0)
 
     def _column(
         self, m: Module, c: int, valid: Value, beat: data.View, operand_bits: Value

@@ -39,7 +39,7 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
             m,
             "partial",
             group.valid,
-            value=self._partial(m, group.total, group.exponent),
+            value=self._partial(m, *self._apart(m, group.total, group.exponent)),
             scale=group.scale,
             last=group.last,
         )
@@ -56,12 +56,13 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
     def _count_beats(self, m: Module, valid: Value) -> Value:
         """Whether this beat ends its step; a step with fewer beats than cycles waits after it."""
         p = self.params
-        cycle = Signal(range(p.step_cycles))
+        cycle = Signal(range(p.sub_elements))
         step_end = wire(m, "step_end", cycle == p.fold - 1)
         pause = wire(m, "pause", cycle >= p.fold)
-        m.d.comb += self.i.ready.eq(self.step & ~pause)  # in place of the base's, which has none
+        # In place of the base's, which has none.
+        m.d.comb += self.i.ready.eq((self.step if self.cycles == 1 else self.moves) & ~pause)
         with m.If(self.step & (valid | pause)):
-            m.d.sync += cycle.eq(Mux(cycle == p.step_cycles - 1, 0, cycle + 1))
+            m.d.sync += cycle.eq(Mux(cycle == p.sub_elements - 1, 0, cycle + 1))
         return step_end
 
     def _sub_elements(self, m: Module, valid: Value, step_end: Value) -> tuple[Value, list[Value]]:
@@ -191,7 +192,16 @@ class HarmoniaPE(ProcessingElement[HarmoniaPeParams]):
         # The exponent says the weight of the sum's lowest bit, biased by the two units.
         offset = bits - 1 + p.partial.bias + _UNIT
         exponents = 2 * LOWEST_EXPONENT, 2 * HIGHEST_EXPONENT
-        return rounded_sum(m, p.partial, bits, total, exponent, offset, exponents)
+        registers = max(0, self.cycles - 2)
+        return rounded_sum(m, p.partial, bits, total, exponent, offset, exponents, registers)
+
+    def _apart(self, m: Module, *values: Value) -> list[Value]:
+        """A sum and its exponent, a cycle later where there are cycles between steps."""
+        if self.cycles == 1:
+            return list(values)
+        held = [Signal.like(v, name=f"apart_{k}", reset_less=True) for k, v in enumerate(values)]
+        m.d.sync += [old.eq(new) for old, new in zip(held, values, strict=True)]
+        return held
 
 
 # A mantissa of 8 bits counts in 2^(e - 15 - 7); the product of two in the sum of both.

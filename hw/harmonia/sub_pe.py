@@ -1,6 +1,6 @@
 """Dot product of sign-magnitude numbers, and the wrapper that holds two of them."""
 
-from amaranth import Module, Value, signed
+from amaranth import Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -33,10 +33,11 @@ class SubPE(wiring.Component):
     A negative product enters as its one's complement; what that leaves out is the same for every
     negative lane, so their number settles it once: smaller than negating lane by lane.
 
-    Timing: combinational.
+    Timing: combinational; where a beat takes several cycles, products are in registers.
     """
 
     def __init__(self, params: HarmoniaPeParams):
+        self.paced = params.beat_cycles > 1
         super().__init__(sub_element_signature(params))
 
     def elaborate(self, platform: object) -> Module:
@@ -45,6 +46,9 @@ class SubPE(wiring.Component):
         terms = []
         for k, sign in enumerate(negative):
             product = wire(m, f"product_{k}", Value.cast(self.a[k]) * self.b[k])
+            if self.paced:
+                product = Signal(PRODUCT_BITS, name=f"held_{k}", reset_less=True)
+                m.d.sync += product.eq(Value.cast(self.a[k]) * self.b[k])
             terms.append(product ^ sign.replicate(PRODUCT_BITS))
         count = wire(m, "negatives", tree_sum(list(negative)))
         m.d.comb += self.sum.eq(tree_sum(terms) + count - (count << PRODUCT_BITS))

@@ -10,8 +10,8 @@ from tilewright.golden.params.formats import FP16, FloatFormat
 from tilewright.golden.params.pe import AlignedParams
 from tilewright.hw.arith.float_round import Rounder
 from tilewright.hw.arith.float_unpack import wire
-from tilewright.hw.arith.lanes import joined
 from tilewright.hw.pe.group_scaled import PRODUCTS, GroupScaledElement
+from tilewright.hw.stream.pipeline import staged
 
 __all__ = ["AlignedElement", "rounded_sum"]
 
@@ -72,11 +72,12 @@ def rounded_sum(
     exponent: Value,
     offset: int,
     exponents: tuple[int, int],
+    registers: int = 0,
 ) -> Value:
     """An integer with a magnitude of ``bits`` bits as a pattern of ``fmt``, rounded once.
 
     ``exponent`` plus ``offset`` is the exponent field of its top bit; ``exponents`` are the
-    smallest and the largest exponent there are.
+    smallest and the largest exponent there are. ``registers`` take what comes in every cycle.
     """
     lowest, highest = exponents
     rounder = Rounder(
@@ -92,4 +93,4 @@ def rounded_sum(
         significand=wire(m, "magnitude", Mux(total[-1], -total, total)[:bits]),
         biased=wire(m, "biased", exponent + offset),
     )
-    return joined(*rounder.stages())(m, values)["y"]
+    return staged(m, rounder.stages(), registers, values).y

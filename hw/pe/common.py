@@ -31,17 +31,50 @@ class ProcessingElement(Unit[P]):
     Everything inside moves together, and stands while a result waits at ``o``. Subclasses build
     their datapath from ``self.beat``, which is ``self.i.p`` or the registers that hold it, in
     ``datapath(m, valid)``, and end it with :meth:`give`.
+
+    Where ``cycles``, the parameters' ``beat_cycles``, is not 1, everything moves so many cycles
+    apart at least, and operands stand still in between: registers inside float operations, one
+    fewer than cycles, take what comes in every cycle.
     """
+
+    @property
+    def cycles(self) -> int:
+        return getattr(self.params, "beat_cycles", 1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self.step = Signal()
-        m.d.comb += [self.step.eq(~self.o.valid | self.o.ready), self.i.ready.eq(self.step)]
+        if self.cycles == 1:
+            m.d.comb += [self.step.eq(~self.o.valid | self.o.ready), self.i.ready.eq(self.step)]
+        else:
+            self._pace(m)
         self.beat, valid = self.i.p, self.i.valid
-        if self.params.registered:  # type: ignore[attr-defined]  # of all PEs
+        if self.params.registered or self.cycles > 1:  # type: ignore[attr-defined]  # of all PEs
             self.beat, valid = self._held(m)
         self.datapath(m, valid)
         return m
+
+    def _pace(self, m: Module) -> None:
+        """Let everything move at most every ``cycles`` cycles, until what was taken is through."""
+        left = Signal(range(self.cycles), name="cycles_left")
+        steps = self.params.steps_in_flight  # type: ignore[attr-defined]  # of PEs with a pace
+        coming = Signal(range(steps + 1), name="steps_left")
+        self.moves = moves = Signal(name="moves")
+        m.d.comb += [
+            moves.eq((left == 0) & (~self.o.valid | self.o.ready)),
+            self.step.eq(moves & (self.i.valid | (coming != 0))),
+            self.i.ready.eq(moves),
+        ]
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.If(self.step):
+            m.d.sync += left.eq(self.cycles - 1)
+            with m.If(self.i.valid & self.i.ready):
+                m.d.sync += coming.eq(steps)
+            with m.Else():
+                m.d.sync += coming.eq(coming - 1)
+        with m.Elif(left != 0):
+            m.d.sync += left.eq(left - 1)
 
     def _held(self, m: Module) -> tuple[data.View, Value]:
         """The beat that was taken last, and whether there is one."""
@@ -124,7 +157,7 @@ class ProcessingElement(Unit[P]):
     ) -> Value:
         if source == result:
             return x
-        unit = FloatConvert(FloatConvertParams(a=source, out=result))
+        unit = FloatConvert(FloatConvertParams(a=source, out=result, latency=self.cycles - 1))
         return combinational(m, f"{name}_round", unit, a=x)
 
     def product(
@@ -139,19 +172,21 @@ class ProcessingElement(Unit[P]):
         rules: FloatRules = IEEE_RULES,
     ) -> Value:
         """The product, rounded once."""
-        unit = FloatMul(FloatMulParams(a=a, b=b, out=out, **vars(rules)))
+        latency = self.cycles - 1
+        unit = FloatMul(FloatMulParams(a=a, b=b, out=out, latency=latency, **vars(rules)))
         return combinational(m, f"{name}_product", unit, a=x, b=y)
 
     def sum(
         self, m: Module, name: str, x: Value, y: Value, rules: FloatRules = IEEE_RULES
     ) -> Value:
         """The sum of two fp32 values."""
-        unit = FloatAdd(FloatAddParams(a=FP32, b=FP32, out=FP32, **vars(rules)))
+        latency = self.cycles - 1
+        unit = FloatAdd(FloatAddParams(a=FP32, b=FP32, out=FP32, latency=latency, **vars(rules)))
         return combinational(m, f"{name}_sum", unit, a=x, b=y)
 
 
 def combinational(m: Module, name: str, unit: Unit, **operands: Value) -> Value:
-    """Return the result of a unit of latency 0 and one lane; its handshake is not used."""
+    """Return the result of a unit of one lane, which never waits; its handshake is not used."""
     known = [field.name for field in unit.params.inputs[0].fields]
     for field in operands:
         if field not in known:

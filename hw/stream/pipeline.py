@@ -10,7 +10,7 @@ from amaranth.lib import data
 from tilewright.golden.params.arith import PipelinedParams
 from tilewright.hw.unit import Unit
 
-__all__ = ["PipelinedUnit", "Stage", "register_counts"]
+__all__ = ["PipelinedUnit", "Stage", "register_counts", "staged"]
 
 P = TypeVar("P", bound=PipelinedParams)
 
@@ -59,6 +59,20 @@ class PipelinedUnit(Unit[P]):
         for name, value in values.items():
             m.d.comb += _assign(self.o.p[name], value)
         return m
+
+
+def staged(m: Module, stages: list[Stage], registers: int, x: SimpleNamespace) -> SimpleNamespace:
+    """What ``stages`` make of ``x``, with registers between them that never wait."""
+    for k, count in enumerate(register_counts(len(stages), registers)):
+        x = SimpleNamespace(**stages[k](m, x))
+        for r in range(count):
+            held = {
+                n: Signal(Value.cast(v).shape(), name=f"s{k}r{r}_{n}", reset_less=True)
+                for n, v in vars(x).items()
+            }
+            m.d.sync += [held[n].eq(v) for n, v in vars(x).items()]
+            x = SimpleNamespace(**held)
+    return x
 
 
 def _fields(view: data.View) -> dict:
