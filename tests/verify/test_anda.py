@@ -138,6 +138,12 @@ def test_refused_runs(words, message, capsys, tmp_path):
 
 
 @pytest.mark.full
+def test_preset_for_fpgas():
+    """Later results, and the cycle model knows when: everything that `anda:small` is tested for."""
+    run_passing("anda:fpga", cases=300)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [2, 3])
 def test_many_programs(seed):
     """Forty programs without stalls, each with its exact cycles, and as many with each stall."""
