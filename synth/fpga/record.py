@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.golden.params.block import BlockParams
 from tilewright.synth.fpga.devices import DEVICES, Device
-from tilewright.synth.fpga.route import Placement
+from tilewright.synth.fpga.route import TARGET_MHZ, Placement
 from tilewright.synth.record import RECORDS, code_of, rtlil_sha256, sha256, tool_versions
 
 __all__ = [
@@ -112,7 +112,8 @@ def _fresh(record: dict[str, Any]) -> bool:
 
 
 def _renewal(record: dict[str, Any]) -> str:
-    return f"tilewright fpga {record['spec']} --device {record['device']} --update-records"
+    clock = "" if record["target_mhz"] == TARGET_MHZ else f" --clock {record['target_mhz']:g}MHz"
+    return f"tilewright fpga {record['spec']} --device {record['device']}{clock} --update-records"
 
 
 def fpga_table(records: Iterable[dict[str, Any]]) -> str:

@@ -139,7 +139,7 @@ def test_refused_runs(words, message, capsys, tmp_path):
 
 @pytest.mark.full
 def test_preset_for_fpgas():
-    """Later results, and the cycle model knows when: everything that `anda:small` is tested for."""
+    """Later results, at the cycles of the model: all that `anda:small` is tested for."""
     run_passing("anda:fpga", cases=300)
 
 

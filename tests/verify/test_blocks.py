@@ -17,7 +17,8 @@ LARGE = ("pe_", "harmonia_pe", "anda_vector", "float_fma", "prefix_sum:ripple")
 LONG = [
     name
     for name in PRESETS
-    if name.startswith(("pe_", "harmonia_pe")) and name.endswith((":small", ":single", ":wide", ":paced"))
+    if name.startswith(("pe_", "harmonia_pe"))
+    and name.endswith((":small", ":single", ":wide", ":paced"))
 ]
 
 

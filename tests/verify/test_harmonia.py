@@ -127,7 +127,7 @@ def test_refused_runs(words, message, capsys, tmp_path):
 
 @pytest.mark.full
 def test_preset_for_fpgas():
-    """Later results, and the cycle model knows when: everything that `harmonia:small` is tested for."""
+    """Later results, at the cycles of the model: all that `harmonia:small` is tested for."""
     run_passing("harmonia:fpga", cases=300)
 
 

@@ -24,7 +24,7 @@ def store_placement(found: Placement) -> None:
 def renew_records(names: Iterable[str], watch: Callable[[str], None]) -> None:
     """Place and route the blocks of the records ``names`` again; ``watch`` is told what is done."""
     records = load_fpga_records()
-    for name in names:
-        store_placement(
-            place_and_route(records[name]["spec"], records[name]["device"], watch=watch)
-        )
+    for record in map(records.__getitem__, names):
+        goal = record["target_mhz"]
+        found = place_and_route(record["spec"], record["device"], target_mhz=goal, watch=watch)
+        store_placement(found)

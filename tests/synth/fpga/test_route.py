@@ -85,7 +85,7 @@ def test_a_missing_package_is_named_with_its_extra(capsys, monkeypatch):
     [
         ([TINY, "--device", "virtex"], "no device 'virtex'; there are ecp5-25k, ecp5-45k,"),
         ([TINY, "--speed-grade", "9"], "ecp5-85k has the speed grades 6, 7, 8, not 9"),
-        ([TINY, "--seed", "2", "--update-records"], "records are of the default seed, clock"),
+        ([TINY, "--seed", "2", "--update-records"], "records are of the default seed and"),
         (["--seed", "0"], "--seed goes with a BLOCK to place"),
         (["--path"], "--path goes with a BLOCK to place"),
         ([TINY, "--csv", "--json"], "--json has the path already, and it is no CSV"),

@@ -59,8 +59,8 @@ def _place(args: argparse.Namespace) -> int:
     from tilewright.synth.fpga.record import fpga_record
     from tilewright.synth.fpga.route import DEFAULT_SEED, TARGET_MHZ, place_and_route
 
-    if args.update_records and (args.seed is not None or args.clock or args.speed_grade):
-        raise CommandError("records are of the default seed, clock and speed grade")
+    if args.update_records and (args.seed is not None or args.speed_grade):
+        raise CommandError("records are of the default seed and speed grade")
     with progress("fpga", 2) as tick:
         found = place_and_route(
             args.block,
