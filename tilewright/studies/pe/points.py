@@ -17,16 +17,20 @@ from typing import Any
 
 from tilewright.base.cores import available_cores
 from tilewright.base.errors import CommandError
+from tilewright.base.files import write_atomic
 from tilewright.golden.params.arith import AdderTreeStyle
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.pe.energy import CLOCK_MHZ, made_with, measure_run
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.flow import synthesise
-from tilewright.synth.record import RECORDS, sha256
+from tilewright.synth.record import RECORDS, record_text, sha256
 from tilewright.synth.technology import load_technology
 
-__all__ = ["BASELINES", "Point", "load_points", "point_specs", "points_record", "taken_point"]
+__all__ = [
+    *("BASELINES", "Point", "load_points", "measure_points", "point_specs", "points_path"),
+    *("points_record", "taken_point"),
+]
 
 TECHNOLOGY = "asap7"
 # Of each baseline: its block with what makes it this one, and the stages that it can have.
@@ -100,15 +104,15 @@ def _measure(name: str, spec: str) -> Point:
     )
 
 
-def points_record(only: Sequence[str] = ()) -> Iterator[Point | dict[str, Any]]:
-    """Measure every point, or those of the baselines ``only``; the last item is the record."""
-    asked = [(name, spec) for name, _, spec in point_specs() if not only or name in only]
-    points = []
+def measure_points(specs: Sequence[tuple[str, str]]) -> Iterator[Point]:
+    """Measure points, given by their baseline's name and their spelling, several at once."""
     with ProcessPoolExecutor(available_cores(), get_context("spawn")) as pool:
-        for point in pool.map(_measure, *zip(*asked, strict=True)):
-            points.append(point)
-            yield point
-    yield {
+        yield from pool.map(_measure, *zip(*specs, strict=True))
+
+
+def points_record(points: Sequence[Point]) -> dict[str, Any]:
+    """The record of these points."""
+    return {
         "technology": TECHNOLOGY,
         "clock_mhz": CLOCK_MHZ,
         **made_with(TECHNOLOGY),
@@ -123,12 +127,12 @@ def points_path(folder: Path = RECORDS) -> Path:
 
 
 def load_points(folder: Path = RECORDS) -> list[Point]:
-    """The points of the committed record."""
+    """The points that are on record, which need not be all."""
     path = points_path(folder)
     if not path.exists():
         raise CommandError(
             "no record of the baselines' points; make it with"
-            " `tilewright compare pe --points --update-records`"
+            " `python -m tilewright.studies.pe.points`"
         )
     return [Point(**point) for point in json.loads(path.read_text())["points"]]
 
@@ -139,3 +143,27 @@ def taken_point(points: Sequence[Point], pe: str, *, registered: bool) -> Point:
     if not able:
         raise CommandError(f"no point of {pe} meets {CLOCK_MHZ} MHz in {TECHNOLOGY}")
     return min(able, key=lambda p: (p.cost, p.stages))
+
+
+def main() -> None:
+    """Measure what is not on record and write the record anew, after every point."""
+    path = points_path()
+    known = {point.spec: point for point in load_points()} if path.exists() else {}
+    if path.exists() and not _is_current(json.loads(path.read_text())):
+        known = {}
+    wanted = [(name, spec) for name, _, spec in point_specs()]
+    missing = [item for item in wanted if item[1] not in known]
+    path.parent.mkdir(exist_ok=True)
+    for point in measure_points(missing) if missing else ():
+        known[point.spec] = point
+        kept = [known[spec] for _, spec in wanted if spec in known]
+        write_atomic(path, record_text(points_record(kept)))
+        print(f"{point.spec}: {point.area_um2:.1f} um2, {point.fj_per_mac:.1f} fJ", flush=True)
+
+
+def _is_current(record: dict[str, Any]) -> bool:
+    return all(record.get(key) == value for key, value in made_with(TECHNOLOGY).items())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Arrangements of the baselines' PEs: the rule by hand, and what the record shows of adders."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tilewright.base.errors import CommandError
+from tilewright.golden.params.resolve import resolve
+from tilewright.studies.pe.energy import CLOCK_MHZ, made_with
+from tilewright.studies.pe.points import (
+    BASELINES,
+    Point,
+    load_points,
+    point_specs,
+    points_path,
+    taken_point,
+)
+from tilewright.synth.record import read_record, record_path, rtlil_sha256
+from tilewright.synth.technology import load_technology
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "pe.md"
+A = Point("A", True, 4, "balanced", False, "a,stages=4", 100.0, 3000.0, 50.0, "")
+
+
+def test_every_point_is_spelled_as_it_resolves():
+    specs = [spec for _, _, spec in point_specs()]
+    assert len(specs) == len(set(specs)) == 2 * (4 * 3 + 6 * 5 * 3 * 2)
+
+
+def test_the_least_product_of_area_and_energy_is_taken_among_those_that_meet_the_clock():
+    smaller = replace(A, spec="b", area_um2=90.0)
+    late = replace(A, spec="c", area_um2=10.0, delay_ps=1e6 / CLOCK_MHZ + 1)
+    outside = replace(A, spec="d", area_um2=50.0, registered=False)
+    other = replace(A, spec="e", area_um2=1.0, pe="B")
+    equal = replace(A, spec="f", area_um2=180.0, fj_per_mac=25.0, stages=3)
+    assert taken_point([A, smaller, late, outside, other], "A", registered=True) is smaller
+    assert taken_point([A, smaller, late, outside, other], "A", registered=False) is outside
+    assert taken_point([smaller, equal], "A", registered=True) is equal  # fewer stages
+    with pytest.raises(CommandError, match=f"^no point of A meets {CLOCK_MHZ} MHz in asap7$"):
+        taken_point([late], "A", registered=True)
+
+
+def test_the_record_is_of_these_pes_cells_and_data():
+    record = json.loads(points_path().read_text())
+    for key, value in made_with(record["technology"]).items():
+        assert record[key] == value, "renew with `python -m tilewright.studies.pe.points`"
+    known = {spec for _, _, spec in point_specs()}
+    points = load_points()
+    assert {point.spec for point in points} <= known
+    for point in points[:: max(1, len(points) // 12)]:
+        assert point.rtlil_sha256 == rtlil_sha256(point.spec)
+
+
+def _default(point: Point) -> bool:
+    block = BASELINES[point.pe][0]
+    return point.stages == resolve(block).stages and not point.bounded
+
+
+def test_points_as_they_were_are_those_of_the_other_records():
+    """The same netlist, so the same area to the last digit."""
+    plain = [p for p in load_points() if _default(p) and p.adder == "balanced"]
+    assert {"FP-FP", "FP-INT", "FIGNA"} <= {p.pe for p in plain}
+    for point in plain:
+        path = record_path(resolve(point.spec), load_technology("asap7"))
+        assert point.area_um2 == read_record(path)["metrics"]["area"]["value"]
+
+
+def _area_changed(adder: str) -> dict[str, float]:
+    """Percent of area, by PE, in the default arrangement with operands inside."""
+    points = [p for p in load_points() if _default(p) and p.registered]
+    plain = {p.pe: p.area_um2 for p in points if p.adder == "balanced"}
+    return {p.pe: 100 * (p.area_um2 / plain[p.pe] - 1) for p in points if p.adder == adder}
+
+
+def test_a_chain_of_adders_costs_what_a_tree_does():
+    """Yosys makes one sum of either."""
+    found = _area_changed("chain")
+    assert {"FP-FP", "FP-INT"} <= found.keys()
+    assert max(map(abs, found.values())) < 2
+
+
+def test_carry_save_rows_gain_in_one_pe_and_lose_in_another():
+    found = _area_changed("carry_save")
+    assert found["FP-FP"] == pytest.approx(-3.5, abs=0.1)
+    assert found["FP-INT"] == pytest.approx(2.5, abs=0.1)
+
+
+def _all_points(pe: str, registered: bool) -> bool:
+    wanted = {s for name, p, s in point_specs() if (name, p.registered) == (pe, registered)}
+    return wanted <= {point.spec for point in load_points()}
+
+
+@pytest.mark.parametrize("registered", [True, False])
+@pytest.mark.parametrize(
+    ("pe", "settings"),
+    [
+        ("FP-FP", {"stages": 3, "adder": "carry_save"}),
+        ("FP-INT", {"stages": 4, "adder": "balanced", "bounded": True}),
+    ],
+)
+def test_what_the_rule_takes(pe, settings, registered):
+    assert _all_points(pe, registered)
+    found = taken_point(load_points(), pe, registered=registered)
+    assert {name: getattr(found, name) for name in settings} == settings
+
+
+def test_the_documented_points_are_those_of_the_record():
+    rows = DOCUMENT.read_text()
+    for pe, spec in (("FP-FP", "FP-FP"), ("FP-INT", "FP-INT"), ("FIGNA", "FIGNA, not all points")):
+        taken = taken_point(load_points(), pe, registered=True)
+        (plain,) = [
+            p
+            for p in load_points()
+            if p.pe == pe and _default(p) and p.registered and p.adder == "balanced"
+        ]
+        figures = (taken.area_um2, plain.area_um2, taken.fj_per_mac, plain.fj_per_mac)
+        shown = " | ".join(f"{figure:.1f}" for figure in figures)
+        assert any(row.startswith(f"| {spec} |") and shown in row for row in rows.splitlines())
