@@ -163,3 +163,7 @@ def test_command_adds_and_shows(tmp_path, capsys, monkeypatch):
     (root / "bad.json").write_text("{}")
     assert main(["evidence", "--add", str(root / "bad.json")]) == 2
     assert "no file of `pytest --outcomes`" in capsys.readouterr().err
+    broken = '{"tests": {"a": {"outcome": "passed", "seco\\nds": 1}}}'  # found by fuzzing
+    (root / "bad.json").write_text(broken)
+    assert main(["evidence", "--add", str(root / "bad.json")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -30,6 +30,7 @@ def test_everything_in_short():
         "streamed_programs",
         "heads_over_a_long_cache",
         "heads_that_share_a_cache",
+        "scores_below_those_of_no_key",
         "token_of_a_layer",
         "bad_code",
         "memory_without_answers",

@@ -21,7 +21,6 @@ from tilewright.hw.harmonia_machine.group_writer import GroupWriter
 from tilewright.hw.harmonia_machine.operands import OperandColumn
 from tilewright.hw.harmonia_machine.tiled_gemm import TiledGemmController
 from tilewright.hw.harmonia_machine.vector import CausalFeeder, VectorPath
-from tilewright.hw.machine.vector_feeder import VectorFeeder
 
 # Component, the module that uses it, its expression, what to put there, the test that must notice.
 DECA = {
@@ -166,7 +165,7 @@ HARMONIA = {
         "tilewright.hw.harmonia_machine.top",
         "column < gemm.tokens",
         "column <= gemm.tokens",
-        "head_of_attention",
+        "scores_below_those_of_no_key",
     ),
     "a sum of powers before the last one": (
         VectorPath,
@@ -211,13 +210,6 @@ ANDA = {
         "tilewright.hw.anda_machine.top",
         "results.valid & ~results.ready",
         "results.valid & results.ready",
-        "random_programs",
-    ),
-    "an element too many": (
-        VectorFeeder,
-        "tilewright.hw.anda_machine.top",
-        "element + j < self.elements",
-        "element + j <= self.elements",
         "random_programs",
     ),
 }

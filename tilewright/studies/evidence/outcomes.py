@@ -49,4 +49,5 @@ def read_run(path: Path) -> Run:
         tests = {name: Outcome(**entry) for name, entry in data.pop("tests").items()}
         return Run(**data, tests=tests)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no file of `pytest --outcomes`: {error}") from None
+        told = " ".join(str(error).split())  # names of the file are in it, and may have any text
+        raise ValueError(f"{path} is no file of `pytest --outcomes`: {told}") from None

@@ -204,10 +204,16 @@ def run_block(
         rtlil = to_rtlil(resolve(block))
     key = sha256(rtlil)
     found = before if before and before.rtlil_sha256 == key else OfBlock(key, 0, ())
+    wrapped = WRAPPED.get(block.partition(":")[0], "")
+    if len(found.mutants) >= count and not wrapped:
+        return found
+    drawn = sample(rtlil, found.drawn + MOST_DRAWN, block, wrapped)
+    if wrapped and not {_identity(mutant) for mutant in found.mutants} <= set(
+        map(_identity, drawn)
+    ):
+        found = OfBlock(key, 0, ())  # drawn from what it wraps
     if len(found.mutants) >= count:
         return found
-    wrapped = WRAPPED.get(block.partition(":")[0], "")
-    drawn = sample(rtlil, found.drawn + MOST_DRAWN, block, wrapped)
     # Of a campaign that was stopped: places behind one that was not done with.
     known = {_identity(mutant) for mutant in found.mutants}
     ahead = iter([k for k in range(found.drawn, len(drawn)) if _identity(drawn[k]) not in known])

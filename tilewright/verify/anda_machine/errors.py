@@ -165,6 +165,7 @@ def last_rows(params: AndaParams) -> list[Instruction]:
         f"compress source={last - 16}, destination=0, elements=1\n"
         # Row 1 would be an addition of tensors, were this a vector instruction.
         f"compress source=1, destination={last - 5}, elements=1\n"
+        f"compress source=1, destination=17, elements=1\n"  # which would take turns in one region
         f"add r0, r{last - 16}, r{last - 32}, elements=1\n"
         f"add r0, r{last - 32}, r{last - 16}, elements=1\n"
         f"add r{last - 16}, r0, #1, elements=1\n"

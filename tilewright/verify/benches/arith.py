@@ -35,6 +35,7 @@ from tilewright.verify.bench import PortColumns, StreamBench
 from tilewright.verify.stimuli.floats import (
     around_midpoints,
     edge_values,
+    lone_bits,
     shortened,
     small_patterns,
 )
@@ -191,7 +192,10 @@ class FloatFmaBench(StreamBench[FloatFmaParams]):
 
 
 class FloatConvertBench(StreamBench[FloatConvertParams]):
-    """Bench of the format conversion: corners, uniform patterns, midpoints, ends of the range."""
+    """Bench of the format conversion: corners, uniform patterns, midpoints, ends of the range.
+
+    Behind them every NaN of one bit, where there is room.
+    """
 
     def stimulus(self, params: FloatConvertParams, rng: Generator, cases: int) -> PortColumns:
         count = cases * params.lanes
@@ -203,6 +207,8 @@ class FloatConvertBench(StreamBench[FloatConvertParams]):
                 encode(params.a, edge_values(params.out, rng, edge)),
             ]
         )
+        nans = lone_bits(params.a)[:edge]
+        a[count - len(nans) :] = nans
         return {"i": {"a": a.reshape(cases, params.lanes)}}
 
     def expected(self, params: FloatConvertParams, columns: PortColumns) -> PortColumns:

@@ -29,6 +29,7 @@ __all__ = [
     "head_of_attention",
     "heads_over_a_long_cache",
     "heads_that_share_a_cache",
+    "scores_below_those_of_no_key",
     "token_of_a_layer",
 ]
 
@@ -60,6 +61,21 @@ async def heads_over_a_long_cache(dut: Any) -> None:
         await check_program(
             clock, params, b.program, b.memory, seed=asked.seed, stall=stall, stream=True
         )
+    job.report(cases=1, cycles=clock.cycle, seconds=time.perf_counter() - start)
+
+
+@cocotb.test
+async def scores_below_those_of_no_key(dut: Any) -> None:
+    """Every score is negative: 0, that of a column without a key, must not count as the largest."""
+    asked, start = job.load(), time.perf_counter()
+    params, clock = asked.params_as(HarmoniaParams), Harness(dut)
+    rng, channels = np.random.default_rng(asked.seed), params.channels
+    keys = heavy_tailed(rng, 3, channels) & 0x7FFF  # without signs
+    cache = KvCache(params.cache, channels)
+    cache.append(keys, heavy_tailed(rng, 3, channels))
+    queries = np.full((params.rows, channels), 0xBC00, np.uint16)  # -1
+    b = streamed_attention(params, queries, cache, part=2 * params.group).builder
+    await check_program(clock, params, b.program, b.memory, seed=asked.seed, stall=0.0)
     job.report(cases=1, cycles=clock.cycle, seconds=time.perf_counter() - start)
 
 

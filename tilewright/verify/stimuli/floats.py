@@ -23,6 +23,12 @@ def edge_values(fmt: FloatFormat, rng: Generator, cases: int) -> NDArray[np.floa
     return sign * np.ldexp(1 + rng.random(cases), exponent)
 
 
+def lone_bits(fmt: FloatFormat) -> NDArray:
+    """Patterns with the highest exponent and one bit of the fraction: barely NaNs."""
+    highest = (1 << fmt.exponent_bits) - 1 << fmt.mantissa_bits
+    return (highest | 1 << np.arange(fmt.mantissa_bits)).astype(bits_dtype(fmt))
+
+
 def small_patterns(fmt: FloatFormat, rng: Generator, cases: int) -> NDArray:
     """Draw patterns about the lowest exponents, subnormals among them: any two are close."""
     exponent = rng.integers(0, min(2 * fmt.mantissa_bits + 3, 1 << fmt.exponent_bits) - 1, cases)
