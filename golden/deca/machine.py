@@ -15,8 +15,9 @@ from tilewright.golden.params.deca import STRUCTURES, DecaParams
 
 __all__ = ["PE"]
 
-PIPELINE = 8  # cycles from a tile's last step to its last chunk
-STORAGE_DELAY = 2  # from an answer to the cycle in which its queue shows the line as arrived
+STORAGE_DELAY = (
+    2  # from an answer at its loader to the cycle in which its queue shows the line as arrived
+)
 
 
 class _Queue:
@@ -425,7 +426,7 @@ class PE:
             ends = number == len(tile.steps) - 1
             rows = tile.steps[number][3]
             if rows or ends:
-                self.pipeline.append((cycle + PIPELINE, owner, rows, ends))
+                self.pipeline.append((cycle + self.params.pipeline_cycles, owner, rows, ends))
         for k, loader in enumerate(loaders):
             if loader.awake or k in results or cycle >= loader.wake_at:
                 loader.step(cycle, k == owner, self.full[k], k in results)
@@ -476,7 +477,7 @@ class PE:
                 self.memory.prefetch(cycle, line)
             else:
                 loaders = self.loaders
-                due = self.memory.request(cycle, line)
+                due = self.memory.request(cycle, line) + self.params.answer_cycles
                 self.answers[due] = k
                 entry[0] = due + STORAGE_DELAY
                 loaders[k].wake_at = min(loaders[k].wake_at, entry[0])

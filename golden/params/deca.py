@@ -166,6 +166,7 @@ class DecaParams(BlockParams):
         "paper": {},
         "small": {"lanes": 8, "luts": 4},
         "large": {"lanes": 64, "luts": 64},
+        "pipelined": {"pipelined": True},
     }
 
     lanes: int = 32  # W: elements of one vector operation
@@ -177,6 +178,7 @@ class DecaParams(BlockParams):
     address_bits: int = 48  # virtual byte address
     tepl_entries: int = 8
     port_commands: int = 3  # of the TEPL unit with one loader: fetched, leaving, in its TOut
+    pipelined: bool = False  # a register on every long way across the die: see docs/physical.md
 
     loaders: ClassVar[int] = 2
     line_bytes: ClassVar[int] = ROW_BYTES
@@ -212,6 +214,25 @@ class DecaParams(BlockParams):
     def tag_bits(self) -> int:
         """Loader, CAM entry, and a generation bit that tells a late answer from a new one."""
         return 2 + (self.cam_entries - 1).bit_length()
+
+    @property
+    def pipeline_cycles(self) -> int:
+        """From the cycle in which a step leaves its loader to its chunk in TOut.
+
+        Pipelined: a register more for the step on its way from the loader, for codes on theirs to
+        the tables, for the tables' values, and for elements on their way to TOut.
+        """
+        return 12 if self.pipelined else 8
+
+    @property
+    def table_cycles(self) -> int:
+        """From a code at the tables' edge to its value."""
+        return 3 if self.pipelined else 1
+
+    @property
+    def answer_cycles(self) -> int:
+        """From an answer of the memory to the cycle in which its loader sees it."""
+        return int(self.pipelined)
 
     def lookups(self, code_bits: int) -> int:
         """Lq: codes one cycle can look up.

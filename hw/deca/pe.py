@@ -132,11 +132,21 @@ class DecaPE(Unit[DecaParams]):
         m.d.comb += self.mem_response.ready.eq(1)
         answer = self.mem_response.p
         for k, loader in enumerate(loaders):
+            mine = self.mem_response.valid & (answer.tag[-1] == k)
+            came, brings = mine, answer
+            if (
+                self.params.pipelined
+            ):  # each loader has its own: lines come from the edge of the die
+                came = Signal(name=f"answer_valid{k}")
+                brings = Signal.like(answer, name=f"answer{k}", reset_less=True)
+                m.d.sync += came.eq(mine)
+                with m.If(mine):
+                    m.d.sync += brings.eq(answer)
             m.d.comb += [
-                loader.response.valid.eq(self.mem_response.valid & (answer.tag[-1] == k)),
-                loader.response.tag.eq(answer.tag),
-                loader.response.error.eq(answer.error),
-                loader.response.data.eq(answer.data),
+                loader.response.valid.eq(came),
+                loader.response.tag.eq(brings.tag),
+                loader.response.error.eq(brings.error),
+                loader.response.data.eq(brings.data),
             ]
         m.d.comb += registers.spurious.eq(Cat(loader.spurious for loader in loaders).any())
 

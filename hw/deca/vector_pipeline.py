@@ -41,13 +41,16 @@ class VectorPipeline(wiring.Component):
 
     Timing: ``latency`` cycles from the last step of a vector operation to its chunk at ``o``.
     Registers: step; aligned codes; LUT; SD; DD; those of the scaler. A register is loaded only with
-    a step, and only those of its bits that the step's configuration uses.
+    a step, and only those of its bits that the step's configuration uses. With ``pipelined`` four
+    more, for what comes from afar or goes there: step, codes to the tables, values from them, and
+    elements to TOut.
     """
 
     latency = 5 + Scaler.latency
 
     def __init__(self, params: DecaParams):
         self.params = params
+        self.latency = VectorPipeline.latency + 4 * params.pipelined
         out = data.StructLayout(
             {
                 "chunk": chunk_index_bits(params),
@@ -71,7 +74,7 @@ class VectorPipeline(wiring.Component):
                 "lut_read": In(1),  # only while the pipeline is empty
                 "lut_address": In(range(LUT_ENTRIES)),
                 "lut_write_value": In(16),
-                "lut_read_value": Out(16),  # the cycle after lut_read
+                "lut_read_value": Out(16),  # ``table_cycles`` after lut_read
             }
         )
 
@@ -121,11 +124,17 @@ class VectorPipeline(wiring.Component):
         fields = {name: self.step[name] for name in step_layout(p).members}
         # A step that only brings an error has any bitmask.
         fields["dense"] = ~config.sparse & (self.step.error == TileError.OK)
-        used = {
-            "codes": used_codes(p, config, SHIFT_WORD_BITS),
-            "scales": used_scales(p, config, SHIFT_WORD_BITS),
-        }
-        s_valid, s_loader, s = registered("s", self.valid, self.loader, fields, used)
+
+        def stepped(name: str, valid: Value, loader: Value, fields: dict) -> tuple:
+            used = {
+                "codes": used_codes(p, fields["config"], SHIFT_WORD_BITS),
+                "scales": used_scales(p, fields["config"], SHIFT_WORD_BITS),
+            }
+            return registered(name, valid, loader, fields, used)
+
+        s_valid, s_loader, s = stepped("s", self.valid, self.loader, fields)
+        if p.pipelined:
+            s_valid, s_loader, s = stepped("near", s_valid, s_loader, vars(s))
 
         # a: codes aligned to a bit.
         codes, _ = shift_right_sticky(s.codes, s.offset)
@@ -171,8 +180,13 @@ class VectorPipeline(wiring.Component):
             lut.write_value.eq(self.lut_write_value),
             self.lut_read_value.eq(lut.values[0]),
         ]
-        used = {"codes": [(slice(None), a_plain)], "scales": used_scales(p, a.config)}
-        l_valid, l_loader, x = registered("l", a_valid, a_loader, vars(a), used)
+        l_valid, l_loader, x = a_valid, a_loader, a
+        for name in ("to", "l", "from") if p.pipelined else ("l",):
+            used = {
+                "codes": [(slice(None), x.config.code_bits == 16)],
+                "scales": used_scales(p, x.config),
+            }
+            l_valid, l_loader, x = registered(name, l_valid, l_loader, vars(x), used)
 
         # sd: the window's values, packed, lane by lane as their step comes.
         sd = [Signal(16, name=f"sd{k}", reset_less=True) for k in range(p.lanes)]
@@ -256,6 +270,14 @@ class VectorPipeline(wiring.Component):
         for k in range(Scaler.latency):
             g_valid, g_loader, g = registered(f"f{k}", g_valid, g_loader, vars(g))
 
+        # A position without an element stays +0, whatever its group's scale.
+        elements = [Mux(g.mask[k], scaler.o[k], 0) for k in range(p.lanes)]
+        if p.pipelined:
+            sent = {n: v for n, v in vars(g).items() if n not in ("dense", "mask")}
+            sent["elements"] = Cat(elements)
+            g_valid, g_loader, g = registered("sent", g_valid, g_loader, sent)
+            elements = [g.elements.word_select(k, 16) for k in range(p.lanes)]
+
         m.d.comb += [
             self.o_valid.eq(Mux(g_valid, Const(1, p.loaders) << g_loader, 0) & ~self.kill),
             self.o.chunk.eq(g.chunk),
@@ -265,9 +287,7 @@ class VectorPipeline(wiring.Component):
             self.o.error.eq(g.error),
             self.busy.eq(Cat(stages).any()),
         ]
-        for k in range(p.lanes):
-            # A position without an element stays +0, whatever its group's scale.
-            m.d.comb += self.o.elements[k].eq(Mux(g.mask[k], scaler.o[k], 0))
+        m.d.comb += [self.o.elements[k].eq(element) for k, element in enumerate(elements)]
         return m
 
 

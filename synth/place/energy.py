@@ -20,11 +20,15 @@ def placed_energy(placed: PlacedBlock, activity: Activity, period: float) -> flo
     layout, technology = placed.layout, placed.layout.technology
     toggles = dict(activity.toggles)
     names = {instance.name for instance in placed.synthesis.netlist.instances}
-    added = [i for i in layout.netlist.instances if i.name not in names]
-    for _ in added:  # a buffer may stand behind another one
-        for buffer in added:
+    repeated: dict[Net, Net] = {}
+    for buffer in layout.netlist.instances:
+        if buffer.name not in names:
             (source,), (target,) = buffer.cell.inputs, buffer.cell.outputs
-            toggles[buffer.pins[target]] = toggles.get(buffer.pins[source], 0)
+            repeated[buffer.pins[target]] = buffer.pins[source]
+    for target, source in repeated.items():
+        while source in repeated:  # a buffer may stand behind another one
+            source = repeated[source]
+        toggles[target] = toggles.get(source, 0)
     moved = replace(activity, toggles=toggles)
     total = energy_of(layout.netlist, technology, moved, period, wire=0.0).total
     half_square = technology.supply**2 / 2

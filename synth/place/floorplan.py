@@ -1,5 +1,7 @@
 """The die of a block: memories in columns at its left and right edge, rows of cells between them.
 
+Memories of one size stand together on one side.
+
 Bits of ports lie around the edge at equal distances: first in the order of the ports, then in the
 order in which the cells that they lead to lie around the middle of the die.
 """
@@ -63,7 +65,7 @@ def plan_floor(netlist: Netlist, wiring: Wiring, rules: Rules, utilisation: floa
                 break
         else:
             columns.append((sides[k], [k]))
-    left, right = columns[0::2], columns[1::2]
+    left, right = _sides([(width, sides[column[0]], column) for width, column in columns])
     left_width = sum(width for width, _ in left)
     boxes: dict[int, Box] = {}
     x = 0.0
@@ -77,6 +79,21 @@ def plan_floor(netlist: Netlist, wiring: Wiring, rules: Rules, utilisation: floa
     core = Box(left_width, 0.0, core_width, height)
     port_x, port_y = around(np.arange(len(wiring.ports)), x, height)
     return Floorplan(x, height, rows, core, boxes, port_x, port_y)
+
+
+def _sides(columns: list[tuple[float, float, list[int]]]) -> tuple[list, list]:
+    """Columns at the left and at the right, with their widths.
+
+    Columns of memories of the same size belong together, as the tables of an array do, and stand on
+    one side; the next size stands on the other.
+    """
+    found: tuple[list, list] = ([], [])
+    side, before = 1, None
+    for width, size, column in columns:
+        side = side if size == before else 1 - side
+        before = size
+        found[side].append((width, column))
+    return found
 
 
 def around(order: Ints, width: float, height: float) -> tuple[Floats, Floats]:

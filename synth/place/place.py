@@ -60,9 +60,18 @@ class PlacedBlock:
 
     @property
     def worst_net(self) -> Net | None:
-        """The net whose wire takes longest to one of its sinks."""
-        delays = self.layout.wires.delay
+        """The net whose wire takes longest to one of its sinks, of those that paths pass.
+
+        A constant changes with nothing: no path passes it, however long its wire is.
+        """
+        slacks = self.layout.timing.sink_slacks
+        delays = {place: d for place, d in self.layout.wires.delay.items() if place in slacks}
         return max(delays, key=lambda place: delays[place])[0] if delays else None
+
+    @property
+    def period(self) -> float:
+        """The clock that holds: the longest path, and the whole skew against it."""
+        return self.delay + (self.clock.skew if self.clock else 0.0)
 
 
 def place_block(

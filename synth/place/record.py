@@ -34,8 +34,8 @@ __all__ = [
 
 PLACED_RECORDS = RECORDS / "placed"
 _OWN = (
-    *("analytic", "arcs", "clock_tree", "congestion", "energy", "floorplan", "layout", "legalise"),
-    *("repair", "rules", "sizes", "timing", "wires", "wiring"),
+    *("analytic", "arcs", "buffering", "clock_tree", "congestion", "energy", "floorplan", "layout"),
+    *("legalise", "repair", "rules", "sizes", "timing", "wires", "wiring"),
 )
 
 
@@ -75,6 +75,7 @@ def placed_record(
         "delay": _metric(round(placed.delay, 1), "ps"),
         "resized": _metric(placed.repaired.resized, "cells"),
         "buffers": _metric(placed.repaired.buffers, "cells"),
+        "buffers_removed": _metric(placed.repaired.removed, "cells", better="higher"),
         "congestion_mean": _metric(round(placed.congestion.mean, 3), "share"),
         "congestion_worst": _metric(round(placed.congestion.worst, 3), "share"),
     }
@@ -83,6 +84,9 @@ def placed_record(
             "clock_buffers": _metric(placed.clock.buffers, "cells"),
             "clock_latency": _metric(round(placed.clock.latency, 1), "ps"),
             "clock_skew": _metric(round(placed.clock.skew, 1), "ps"),
+            "clock_levels": _metric(placed.clock.levels, "cells"),
+            "clock_area": _metric(round(placed.clock.area, 2), "um2"),
+            "period": _metric(round(placed.period, 1), "ps"),
         }
     if energies is not None:
         before, after = energies
@@ -117,7 +121,7 @@ def _worst_net(placed: PlacedBlock) -> dict[str, Any] | None:
         "length_um": round(wires.length[net], 2),
         "sinks": len(wires.trees[net]),
         "load_ff": round(placed.layout.timing.loads[net], 2),
-        "wire_ps": round(max(d for (n, _), d in wires.delay.items() if n == net), 2),
+        "wire_ps": round(max(wires.delay[net, p] for _, p, _ in wires.trees[net]), 2),
     }
 
 

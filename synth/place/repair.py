@@ -1,11 +1,11 @@
 """Timing repair of a layout: other drive strengths, and buffers, as long as the delay falls.
 
 Each round looks at the nets that have little slack. A cell takes the drive strength that makes its
-own delay and that of the cells before it least. A net's far or patient sinks go behind a buffer:
-where the wire to a sink takes longer than a buffer, halfway to it; and where sinks that have time
-load a net whose others have none. Nets that load a cell beyond what its table covers are split
-first. What was added finds its place in the rows, and the round counts only if the longest path
-is shorter then.
+own delay and that of the cells before it least. A net is wired anew: buffers that repeat it, which
+synthesis chose before places were known, go, and those come that leave its driver most time
+(:mod:`tilewright.synth.place.buffering`). Nets that load a cell beyond what its table covers are
+split first. What was added finds its place in the rows, and the round counts only if the longest
+path is shorter then.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.synth.netlist import Instance, Net
+from tilewright.synth.place.buffering import Buffer, Plan, Sink, best_tree
 from tilewright.synth.place.layout import Layout
 from tilewright.synth.place.sizes import buffers, sizes
 from tilewright.synth.place.wires import pin_loads
@@ -22,8 +23,13 @@ from tilewright.synth.technology import Cell
 __all__ = ["Repaired", "repair"]
 
 ROUNDS = 20
-_MARGINS = (0.01, 0.003, 1e-6)  # of the delay: nets with less slack are looked at
-_MOVES = (("resize", "buffer"), ("buffer",), ("resize",))
+# What a round does, and to which nets: those with less slack than this share of the delay.
+_MOVES = (
+    *((0.25, ("tree",)), (0.1, ("tree", "resize")), (0.03, ("tree",)), (0.03, ("resize",))),
+    *((0.01, ("tree", "resize")), (0.003, ("tree",)), (0.003, ("resize",))),
+    (1e-6, ("tree", "resize")),
+)
+_WORTH = 0.0005  # of the delay, that a net's buffers must bring
 _GAIN = 0.0005  # of the delay, that a round must bring
 _MOST_ROWS = 0.92  # of the rows that repair may fill
 
@@ -34,44 +40,44 @@ class Repaired:
 
     layout: Layout
     resized: int
-    buffers: int
+    buffers: int  # added
+    removed: int  # buffers that synthesis had put there
 
 
 def repair(layout: Layout, rounds: int = ROUNDS) -> Repaired:
     """Shorten the longest path of ``layout`` until a round brings nothing."""
-    best, added = _split_overloads(layout)
-    moves = [(margin, move) for margin in _MARGINS for move in _MOVES]
-    last = len(moves)  # moves in a row that brought nothing end the repair
+    best = _split_overloads(layout)
+    last = len(_MOVES)  # moves in a row that brought nothing end the repair
     failed = turn = 0
     for _ in range(rounds):
-        margin, names = moves[turn % last]
+        margin, names = _MOVES[turn % last]
         work = _Work(best, margin * best.timing.delay)
         for name in names:
             getattr(work, name)()
-        tried = work.layout() if work.changed else best
-        fits = tried.utilisation <= _MOST_ROWS
-        if fits and tried.timing.delay < (1 - _GAIN) * best.timing.delay:
-            best, added, failed = tried, added + work.buffers, 0
+        tried = work.layout() if work.changed and work.fits else best
+        if tried.timing.delay < (1 - _GAIN) * best.timing.delay:
+            best, failed = tried, 0
             continue
         failed, turn = failed + 1, turn + 1
         if failed == last:
             break
-    kinds = {instance.name: instance.cell.name for instance in best.netlist.instances}
-    resized = sum(kinds[i.name] != i.cell.name for i in layout.netlist.instances)
-    return Repaired(best, resized, added)
+    before = {instance.name: instance.cell.name for instance in layout.netlist.instances}
+    after = {instance.name: instance.cell.name for instance in best.netlist.instances}
+    resized = sum(after.get(name, cell) != cell for name, cell in before.items())
+    return Repaired(
+        best, resized, len(after.keys() - before.keys()), len(before.keys() - after.keys())
+    )
 
 
-def _split_overloads(layout: Layout) -> tuple[Layout, int]:
+def _split_overloads(layout: Layout) -> Layout:
     """Every net within what its driver's table covers, if its sinks can be shared out."""
     before = layout.timing.delay
     work = _Work(layout, 0.0)
     work.split_overloads()
-    if not work.buffers:
-        return layout, 0
+    if not work.changed or not work.fits:
+        return layout
     tried = work.layout()
-    if tried.utilisation > _MOST_ROWS or tried.timing.delay > 1.02 * before:
-        return layout, 0
-    return tried, work.buffers
+    return layout if tried.timing.delay > 1.02 * before else tried
 
 
 class _Work:
@@ -92,22 +98,30 @@ class _Work:
         }
         numbers = (n for n in (*self.drivers, *layout.wiring.nets) if isinstance(n, int))
         self.next_net = max(numbers, default=0) + 1
+        names = {cell.name for cell in self.buffer_cells}
+        self.repeaters = {k for k, i in enumerate(self.instances) if i.cell.name in names}
+        self.removed: set[int] = set()  # repeaters
         self.changed = False
 
     @property
-    def buffers(self) -> int:
-        return len(self.added)
+    def _cells(self) -> list[Instance]:
+        kept = (i for k, i in enumerate(self.instances) if k not in self.removed)
+        return [*kept, *(instance for instance, _, _ in self.added)]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the rows have room for what was added."""
+        core = self.before.floorplan.core
+        area = sum(i.cell.area for i in self._cells if not i.cell.memory_bits)
+        return area <= _MOST_ROWS * core.width * core.height
 
     def layout(self) -> Layout:
         """The new layout, its cells in rows again."""
         before, count = self.before, len(self.before.netlist.instances)
-        netlist = replace(
-            before.netlist,
-            instances=[*self.instances, *(instance for instance, _, _ in self.added)],
-            outputs=self.outputs,
-        )
+        kept = np.array([k not in self.removed for k in range(count)], dtype=bool)
+        netlist = replace(before.netlist, instances=self._cells, outputs=self.outputs)
         x, y = (
-            np.concatenate([old[:count], [place[k] for place in self.added], old[count:]])
+            np.concatenate([old[:count][kept], [place[k] for place in self.added], old[count:]])
             for k, old in ((1, before.x), (2, before.y))
         )
         moved = Layout(netlist, before.technology, before.rules, before.floorplan, x, y)
@@ -160,49 +174,95 @@ class _Work:
                 before = max(before, more * per_load) if more > 0 else min(before, more * per_load)
         return slowest + before
 
-    def buffer(self) -> None:
-        """Put far or patient sinks of critical nets behind buffers."""
+    def tree(self) -> None:
+        """Give critical nets other buffers: those that leave their drivers most time."""
         loads = pin_loads(self.before.netlist, self.before.wiring, self.technology.output_load)
         sinks: dict[Net, list[int]] = {}
         for net, point in loads:
             sinks.setdefault(net, []).append(point)
-        wires, x, y = self.before.wires, self.before.x, self.before.y
-        small = min(self.buffer_cells, key=lambda cell: cell.area)
-        usual = self._buffer_delay(small, self.technology.fanout_of_four_load)
-        for net, slack in self._critical():
-            points = sinks.get(net, [])
-            if net not in wires.length or not points:
+        done: set[Net] = set()
+        for net, _ in self._critical():
+            root = self._root(net)
+            if root in done or root not in self.before.wires.length:
                 continue
-            source = self.before.wiring.drivers[net]
-            far = [p for p in points if wires.delay.get((net, p), 0.0) > 1.5 * usual]
-            if far:
-                strong = (
-                    self.buffer_cells[-1]
-                    if len(far) > 4
-                    else self.buffer_cells[len(self.buffer_cells) // 2]
-                )
-                half_x = (x[source] + x[far].mean()) / 2
-                half_y = (y[source] + y[far].mean()) / 2
-                self._insert(net, far, strong, half_x, half_y)
-                continue
-            behind = [
-                p
-                for p in points
-                if self.timing.sink_slacks.get((net, p), np.inf) - slack > 2.5 * usual + self.margin
-            ]
-            if not behind or len(behind) == len(points):
-                continue
-            saved = sum(loads[net, p] for p in behind)
-            reach = float(np.abs(x[behind] - x[source]).max() + np.abs(y[behind] - y[source]).max())
-            saved += self.before.rules.ff_per_um * reach / 2
-            if saved > 3 * next(iter(small.inputs.values())):
-                near = (x[source] + x[behind].mean()) / 2, (y[source] + y[behind].mean()) / 2
-                self._insert(net, behind, small, *near)
+            done.add(root)
+            self._tree_of(root, sinks, loads)
 
-    def _buffer_delay(self, cell: Cell, load: float) -> float:
-        arc = cell.arcs[0]
-        slew = self.technology.clock_slew
-        return max(arc.rise.delay.at(slew, load), arc.fall.delay.at(slew, load))
+    def _root(self, net: Net) -> Net:
+        """The net that buffers repeat as ``net``."""
+        while (k := self.drivers.get(net)) is not None and k in self.repeaters:
+            (source,) = (self.instances[k].pins[pin] for pin in self.instances[k].cell.inputs)
+            net = source
+        return net
+
+    def _tree_of(
+        self, root: Net, sinks: dict[Net, list[int]], loads: dict[tuple[Net, int], float]
+    ) -> None:
+        timing, wires, x, y = self.timing, self.before.wires, self.before.x, self.before.y
+        slack = timing.slacks.get(root)
+        if slack is None:
+            return
+        ends: list[Sink] = []
+        repeaters: list[int] = []
+        waiting = [root]
+        while waiting:
+            net = waiting.pop()
+            for p in sinks.get(net, []):
+                if p in self.repeaters:
+                    repeaters.append(p)
+                    waiting += (self.instances[p].pins[o] for o in self.instances[p].cell.outputs)
+                    continue
+                left = timing.sink_slacks.get((net, p), 10 * timing.delay)
+                due = timing.arrivals[net] + wires.delay.get((net, p), 0.0) + left
+                ends.append(Sink(net, p, float(x[p]), float(y[p]), loads[net, p], due))
+        if not ends:
+            return
+        k = self.drivers.get(root)
+        cell = self.technology.cells[self.technology.drive_cell]
+        arcs = (cell if k is None else self.instances[k].cell).arcs
+        edges = [edge for arc in arcs for edge in (arc.rise, arc.fall)]
+        per_load = max((e.delay.at(0.0, 1.0) - e.delay.at(0.0, 0.0) for e in edges), default=0.0)
+        source, arrival = self.before.wiring.drivers[root], timing.arrivals[root]
+        latest, plan = best_tree(
+            (float(x[source]), float(y[source])),
+            per_load,
+            ends,
+            arrival + slack + self.margin + timing.delay / 10,
+            self.buffer_cells,
+            self.before.rules,
+            self.technology.clock_slew,
+        )
+        gain = latest - (arrival - per_load * timing.loads[root]) - slack
+        if gain > _WORTH * timing.delay:
+            self.removed.update(repeaters)
+            self._build(root, plan)
+            self.changed = True
+
+    def _build(self, now: Net, plan: Plan) -> None:
+        """Wire ``plan`` to ``now``."""
+        if isinstance(plan, Buffer):
+            (pin,), (out,) = plan.cell.inputs, plan.cell.outputs
+            fresh, self.next_net = self.next_net, self.next_net + 1
+            made = Instance(f"repair_buffer_{fresh}", plan.cell, {pin: now, out: fresh})
+            self.added.append((made, plan.x, plan.y))
+            self._build(fresh, plan.behind)
+        elif isinstance(plan, Sink):
+            if now != plan.net:
+                self._connect(plan.net, plan.point, now)
+        else:
+            for part in plan:
+                self._build(now, part)
+
+    def _connect(self, net: Net, point: int, to: Net) -> None:
+        """Wire what ``point`` has on ``net`` to another net."""
+        count = len(self.before.netlist.instances)
+        if point >= count:
+            port, bit = self.before.wiring.ports[point - count]
+            self.outputs[port][bit] = to
+            return
+        old = self.instances[point]
+        pins = {p: to if n == net and p in old.cell.inputs else n for p, n in old.pins.items()}
+        self.instances[point] = replace(old, pins=pins)
 
     def split_overloads(self) -> None:
         loads = pin_loads(self.before.netlist, self.before.wiring, self.technology.output_load)
@@ -227,17 +287,8 @@ class _Work:
         fresh, self.next_net = self.next_net, self.next_net + 1
         name = f"repair_buffer_{fresh}"
         self.added.append((Instance(name, cell, {pin: net, out: fresh}), float(x), float(y)))
-        count = len(self.before.netlist.instances)
         for point in points:
-            if point >= count:
-                port, bit = self.before.wiring.ports[point - count]
-                self.outputs[port][bit] = fresh
-                continue
-            old = self.instances[point]
-            pins = {
-                p: fresh if n == net and p in old.cell.inputs else n for p, n in old.pins.items()
-            }
-            self.instances[point] = replace(old, pins=pins)
+            self._connect(net, point, fresh)
         self.changed = True
 
 

@@ -177,6 +177,12 @@ class Timing:
         return dict(zip(self.graph.nets, self._loads.tolist(), strict=True))
 
     @cached_property
+    def arrivals(self) -> dict[Net, float]:
+        """The later edge of each net that changes, at its driver."""
+        later = self._time.reshape(-1, 2).max(axis=1).tolist()
+        return {n: t for n, t in zip(self.graph.nets, later, strict=True) if t > -math.inf}
+
+    @cached_property
     def slews(self) -> dict[Net, float]:
         """The slower edge of each net that changes, at its driver."""
         slower = self._slew.reshape(-1, 2).max(axis=1).tolist()
