@@ -17,18 +17,20 @@ from tilewright.synth.netlist import Instance, Net
 from tilewright.synth.place.buffering import Buffer, Plan, Sink, best_tree
 from tilewright.synth.place.layout import Layout
 from tilewright.synth.place.sizes import buffers, sizes
+from tilewright.synth.place.timing import time_placed
 from tilewright.synth.place.wires import pin_loads
 from tilewright.synth.technology import Cell
 
 __all__ = ["Repaired", "repair"]
 
-ROUNDS = 20
-# What a round does, and to which nets: those with less slack than this share of the delay.
+ROUNDS = 24
+# What a round does, and to which nets: those with less slack than this share of what wires cost the
+# longest path, and than a little of its delay.
 _MOVES = (
-    *((0.25, ("tree",)), (0.1, ("tree", "resize")), (0.03, ("tree",)), (0.03, ("resize",))),
-    *((0.01, ("tree", "resize")), (0.003, ("tree",)), (0.003, ("resize",))),
-    (1e-6, ("tree", "resize")),
+    *((0.5, ("tree",)), (0.2, ("tree", "resize")), (0.05, ("tree",)), (0.05, ("resize",))),
+    *((0.0, ("tree", "resize")), (0.0, ("tree",)), (0.0, ("resize",))),
 )
+_LITTLE = 0.003
 _WORTH = 0.0005  # of the delay, that a net's buffers must bring
 _GAIN = 0.0005  # of the delay, that a round must bring
 _MOST_ROWS = 0.92  # of the rows that repair may fill
@@ -46,12 +48,14 @@ class Repaired:
 
 def repair(layout: Layout, rounds: int = ROUNDS) -> Repaired:
     """Shorten the longest path of ``layout`` until a round brings nothing."""
+    aim = time_placed(layout.netlist, layout.technology, layout.wiring).delay
     best = _split_overloads(layout)
     last = len(_MOVES)  # moves in a row that brought nothing end the repair
     failed = turn = 0
     for _ in range(rounds):
-        margin, names = _MOVES[turn % last]
-        work = _Work(best, margin * best.timing.delay)
+        share, names = _MOVES[turn % last]
+        delay = best.timing.delay
+        work = _Work(best, share * max(0.0, delay - aim) + _LITTLE * delay)
         for name in names:
             getattr(work, name)()
         tried = work.layout() if work.changed and work.fits else best
