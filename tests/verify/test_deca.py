@@ -47,6 +47,24 @@ def test_everything_in_short(block):
     assert sum(coverage.hits) > 100
 
 
+def test_registers_on_long_ways_change_cycles_alone():
+    """Results, cycles by the model, errors, squashes and registers, at a small size."""
+    only = "every_scheme|cycles_equal_the_model|squash_at_any_time|registers_keep_and_refuse"
+    assert len(run_passing("deca:small,pipelined=true", only=only, cases=8).tests) == 4
+
+
+@pytest.mark.full
+def test_registers_on_long_ways_at_the_papers_size():
+    assert names_of(run_passing("deca:pipelined", cases=60)) == TESTS
+
+
+@pytest.mark.full
+def test_registers_on_long_ways_cost_no_rate():
+    """Tiles of 16 cycles still follow each other every 16 cycles."""
+    result = run_passing("deca_tepl:pipelined", only="tiles_follow_at_full_rate", cases=80)
+    assert all(row["interval"] <= 1.05 * row["bound"] for row in result.numbers["throughput"])
+
+
 def test_both_simulators_see_the_same_cycles():
     only = "every_configuration|squash_at_any_time|registers_keep_and_refuse|every_error"
     results = run_on_both("deca:small", only=only, cases=6)
