@@ -153,7 +153,7 @@ def _renewal(record: dict[str, Any]) -> str:
 
 _HEADER = (
     *("block", "technology", "goal", "cells", "die, um", "wires, mm", "delay without wires, ps"),
-    *("placed, ps", "repaired, ps", "fJ/MAC before", "placed"),
+    *("placed, ps", "repaired, ps", "clock that holds, ps", "fJ/MAC before", "placed"),
 )
 
 
@@ -167,5 +167,6 @@ def placed_table(records: Iterable[dict[str, Any]]) -> str:
         cells += [" x ".join(f"{side:.1f}" for side in record["die_um"])]
         cells += [f"{value['wire_length'] / 1000:.1f}"]
         cells += [f"{value[name]:,.0f}" for name in ("delay_before", "delay_placed", "delay")]
+        cells += [f"{value['period']:,.0f}" if "period" in value else ""]  # none without registers
         lines.append("| " + " | ".join([*cells, *energies]) + " |")
     return "\n".join(lines) + "\n"
