@@ -25,9 +25,9 @@ def placed_energy(placed: PlacedBlock, activity: Activity, period: float) -> flo
         if buffer.name not in names:
             (source,), (target,) = buffer.cell.inputs, buffer.cell.outputs
             repeated[buffer.pins[target]] = buffer.pins[source]
-    for target, source in repeated.items():
+    for target, source in repeated.items():  # type: ignore[assignment]  # nets, pins above
         while source in repeated:  # a buffer may stand behind another one
-            source = repeated[source]
+            source = repeated[source]  # type: ignore[assignment]
         toggles[target] = toggles.get(source, 0)
     moved = replace(activity, toggles=toggles)
     total = energy_of(layout.netlist, technology, moved, period, wire=0.0).total
