@@ -5,6 +5,8 @@ the strengths that repair gave them, its buffers toggle as the nets they repeat,
 tree, whose wires move with the pulses that its gates let through.
 """
 
+# Names of pins and nets share variables, and records say which code made them.
+# mypy: disable-error-code=assignment
 from dataclasses import replace
 
 from tilewright.synth.activity import Activity
@@ -25,9 +27,9 @@ def placed_energy(placed: PlacedBlock, activity: Activity, period: float) -> flo
         if buffer.name not in names:
             (source,), (target,) = buffer.cell.inputs, buffer.cell.outputs
             repeated[buffer.pins[target]] = buffer.pins[source]
-    for target, source in repeated.items():  # type: ignore[assignment]  # nets, pins above
+    for target, source in repeated.items():
         while source in repeated:  # a buffer may stand behind another one
-            source = repeated[source]  # type: ignore[assignment]
+            source = repeated[source]
         toggles[target] = toggles.get(source, 0)
     moved = replace(activity, toggles=toggles)
     total = energy_of(layout.netlist, technology, moved, period, wire=0.0).total
