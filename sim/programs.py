@@ -232,7 +232,7 @@ def _outcome(params: AnyParams, program: Iterable[BaseInstruction]) -> Outcome:
 
 
 # As built; and one channel, of lines as long as the widest row, or of short ones, few outstanding.
-PORTS: tuple[dict[str, int], ...] = (
+PORTS: tuple[dict[str, Any], ...] = (
     {},
     {"memory_channels": 1, "line_bytes": 256},
     {"memory_channels": 1, "line_bytes": 64, "dma_lines": 8},
