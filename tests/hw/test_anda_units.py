@@ -50,6 +50,7 @@ PAPER = {
     "anda_apu:registered": 300,
     "anda_apu:pipelined": 300,
     "anda_mxu": 30,
+    "anda_mxu:pipelined": 30,
 }
 
 
@@ -191,7 +192,7 @@ ERRORS = {
     "APU, result overwritten": (
         "anda_apu:small",
         (Sequencer, "tilewright.hw.anda.apu"),
-        "product & (~self.finished | self.room)",
+        "self._scaled(m, product) & (~self.finished | self.room)",
         "product",
     ),
     "MXU, scales too early": (

@@ -29,6 +29,7 @@ PAPER = {
     "harmonia_converter:wide": 2000,
     "harmonia_offset:paper": 3000,
     "harmonia_array:paper": 200,
+    "harmonia_array:paced": 200,
 }
 
 

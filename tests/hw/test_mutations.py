@@ -36,7 +36,7 @@ ERRORS = {
     "pe_fp_fp": ("pe_fp_fp:small", "a.biased + w.biased", "a.biased | w.biased"),
     "pe_fp_int": ("pe_fp_int:small", "carried[bits:] | flags", "flags"),
     "pe_ifpu": ("pe_ifpu:small", "activation[-1] ^ (place == top)", "activation[-1]"),
-    "pe_figna": ("pe_figna:small", "+ tree_sum(signs)", ""),
+    "pe_figna": ("pe_figna:small", "+ styled_sum(signs, adder)", ""),
     "pe_figna_c": ("pe_figna_c:small", "placed >> distance", "placed"),
     "pe_deca": ("pe_deca:small", "terms[0::2], terms[1::2]", "terms[0::2], terms[0::2]"),
     "harmonia_pe": ("harmonia_pe:small", "Mux(low, serial.total, 0)", "0"),
