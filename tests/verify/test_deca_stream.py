@@ -62,8 +62,8 @@ def test_the_model_has_the_registers_on_long_ways(block):
 @pytest.mark.parametrize(
     "block",
     [
-        *("deca", "deca:small", "deca:large", "deca:pipelined"),
-        *("deca_tepl", "deca_tepl:small", "deca_tepl:large", "deca_tepl:pipelined"),
+        *("deca", "deca:small", "deca:large", "deca,pipelined=true"),
+        *("deca_tepl", "deca_tepl:small", "deca_tepl:large", "deca_tepl,pipelined=true"),
     ],
 )
 def test_the_model_is_the_rtl_on_many_streams(block):
