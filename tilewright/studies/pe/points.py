@@ -2,9 +2,10 @@
 
 A *point* is a PE with a number of pipeline stages, a style of adders and a kind of accumulator;
 none of these changes a bit or the throughput. The rule by which a comparison takes one of them was
-fixed before any point was measured: of those that meet the papers' clock, mapped for area as all
-PEs are, the one with the least product of area and energy of a multiply-add on real data. It is
-applied with operand registers inside the PEs and with those outside, each for itself.
+fixed before the points were measured, but for one of FIGNA that a trial had shown: of those that
+meet the papers' clock, mapped for area as all PEs are, the one with the least product of area and
+energy of a multiply-add on real data. It is applied with operand registers inside the PEs and with
+those outside, each for itself.
 """
 
 import json
