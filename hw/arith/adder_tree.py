@@ -4,7 +4,7 @@ from functools import reduce
 from operator import add
 from types import SimpleNamespace
 
-from amaranth import Cat, Const, Module, Value
+from amaranth import Cat, Const, Module, Signal, Value
 
 from tilewright.golden.params.arith import AdderTreeParams, AdderTreeStyle
 from tilewright.hw.arith.carry_save import carry_save_sum
@@ -22,8 +22,13 @@ def tree_sum(terms: list) -> Value:
     return terms[0]
 
 
-def styled_sum(terms: list, style: AdderTreeStyle) -> Value:
-    """Exact sum of ``terms``, of any widths and signs, as ``style`` says."""
+def styled_sum(terms: list, style: AdderTreeStyle, m: Module | None = None) -> Value:
+    """Exact sum of ``terms``, of any widths and signs, as ``style`` says.
+
+    A carry-save row is used twice by the next, so that an expression of many levels grows with the
+    square of the terms and more: with a module ``m`` every row is a signal of it. A few terms do
+    without.
+    """
     if style is AdderTreeStyle.BALANCED:
         return tree_sum(terms)
     if style is AdderTreeStyle.CHAIN:
@@ -34,6 +39,8 @@ def styled_sum(terms: list, style: AdderTreeStyle) -> Value:
     width = max(map(len, rows)) + negative + (len(rows) - 1).bit_length()
     while len(rows) > 2:
         rows = _three_to_two(rows, width)
+        if m is not None:
+            rows = [_signal_of(m, row) for row in rows]
     total = reduce(add, rows)[:width]
     return total.as_signed() if negative else total
 
@@ -87,6 +94,12 @@ def _three_to_two(rows: list[Value], width: int) -> list[Value]:
         total, carry = carry_save_sum(*rows[k : k + 3])
         reduced += [total, Cat(Const(0, 1), carry[:-1])]
     return [*reduced, *rows[whole:]]
+
+
+def _signal_of(m: Module, row: Value) -> Signal:
+    signal = Signal(row.shape(), name="carry_save_row")
+    m.d.comb += signal.eq(row)
+    return signal
 
 
 def _extended(row: Value, width: int) -> Value:

@@ -47,7 +47,7 @@ class Ifpu(AlignedElement[IfpuParams]):
             rows.append((row & bit.replicate(len(row))).as_signed())
             ones.append(sign & bit)
         adder = self.params.adder
-        plane = wire(m, "plane", styled_sum(rows, adder) + styled_sum(ones, adder))
+        plane = wire(m, "plane", styled_sum(rows, adder, m) + styled_sum(ones, adder, m))
         self.give_group_sums(
             m,
             valid,

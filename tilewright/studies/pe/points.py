@@ -10,7 +10,7 @@ those outside, each for itself.
 
 import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -106,9 +106,10 @@ def _measure(name: str, spec: str) -> Point:
 
 
 def measure_points(specs: Sequence[tuple[str, str]]) -> Iterator[Point]:
-    """Measure points, given by their baseline's name and their spelling, several at once."""
+    """Measure points, given by their baseline's name and their spelling; each as it is ready."""
     with ProcessPoolExecutor(available_cores(), get_context("spawn")) as pool:
-        yield from pool.map(_measure, *zip(*specs, strict=True))
+        for done in as_completed([pool.submit(_measure, *item) for item in specs]):
+            yield done.result()
 
 
 def points_record(points: Sequence[Point]) -> dict[str, Any]:
