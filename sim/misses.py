@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from inspect import getdoc
 
-from tilewright.sim.claims import ClaimClass, Value, find_claim
+from tilewright.sim.claims import Claim, ClaimClass, Compare, Value, find_claim
 from tilewright.sim.evaluations import Answer
 from tilewright.sim.evaluations.causes import Cause
-from tilewright.sim.evaluations.reasons import CAUSES, REASONS
+from tilewright.sim.evaluations.reasons import CAUSES, NEEDS, REASONS
 from tilewright.sim.scoreboard import OFF, Result
 
 __all__ = ["Miss", "causes", "kinds", "misses"]
@@ -29,6 +29,8 @@ class Miss:
     shown_by: str  # the function of ``tilewright.sim.evaluations.reasons``; "" where none is known
     computed: str  # what that function works out, in the words of its documentation
     cause: Cause | None  # what kind of cause that is
+    needs: str  # what would have to be had or built for it to be within; "" where none is known
+    nearest: float | None  # what ours would have to be at least, or at most; of one number alone
 
     def as_dict(self) -> dict[str, object]:
         """Return plain data, as JSON has it for programs."""
@@ -59,7 +61,8 @@ def kinds(found: Iterable[Miss]) -> dict[Cause, list[Miss]]:
 
 def _miss(result: Result) -> Miss:
     assert result.claim_class is not None and result.ours is not None
-    shown_by = find_claim(result.id).shown_by
+    claim = find_claim(result.id)
+    shown_by = claim.shown_by
     text = (getdoc(REASONS[shown_by]) or "") if shown_by else ""
     return Miss(
         claim=result.id,
@@ -73,4 +76,23 @@ def _miss(result: Result) -> Miss:
         shown_by=shown_by,
         computed=text.partition("\n\n")[0].replace("\n", " "),
         cause=CAUSES[shown_by] if shown_by else None,
+        needs=NEEDS[shown_by] if shown_by else "",
+        nearest=_nearest(claim, result.ours),
     )
+
+
+def _nearest(claim: Claim, ours: Answer) -> float | None:
+    """The figure within tolerance that is nearest to ours."""
+    if isinstance(ours, bool) or not isinstance(ours, int | float):
+        return None
+    tolerance = claim.tolerance or 0.0
+    match claim.compare:
+        case Compare.RELATIVE:
+            allowed = abs(claim.number) * tolerance
+        case Compare.ABSOLUTE:
+            allowed = tolerance
+        case Compare.AT_LEAST | Compare.AT_MOST | Compare.LESS_THAN:
+            allowed = 0.0
+        case _:
+            return None
+    return claim.number + (allowed if ours > claim.number else -allowed)

@@ -1,9 +1,11 @@
 """Which synthesised units stand for the papers' processing elements: one rule for all papers.
 
-The fp16 baseline of every paper is the better one of our two, with fused rounding. Operands are in
-registers inside every PE, as the texts of Anda (signs and double-buffered weights) and Harmonia
-(dual register files) have theirs; with ``registers_outside`` they are held outside every PE, at the
-edge of an array.
+The fp16 baseline of every paper is the better one of our two, with fused rounding. Every baseline
+is in its best arrangement of stages, adders and accumulator, where all of its arrangements are on
+record, of which a rule takes one (``tilewright.studies.pe.points``); with ``default_arrangements``
+each is as its block is by default. Operands are in registers inside every PE, as the texts of Anda
+(signs and double-buffered weights) and Harmonia (dual register files) have theirs; with
+``registers_outside`` they are held outside every PE, at the edge of an array.
 """
 
 from collections.abc import Iterator
@@ -17,16 +19,26 @@ from tilewright.sim.inputs import measured
 from tilewright.sim.records import area_um2, energy_fj, logic_um2, netlist_rate
 
 __all__ = [
-    *("DISCRETE", "UNITS", "pe_area", "pe_fj", "pe_rate", "pe_unit"),
-    *("discrete_rounding", "memories_outside", "registers_outside"),
+    *("DEFAULTS", "DISCRETE", "UNITS", "pe_area", "pe_fj", "pe_rate", "pe_unit"),
+    *("default_arrangements", "discrete_rounding", "memories_outside", "registers_outside"),
 ]
 
 ANDA_GROUP = 64
 LANES = 4  # multiply-adds a cycle of a bit-parallel PE
 INSIDE = "__registered_true"
+SHORT_TAIL = "__stages_4__bounded_true"
 UNITS = {  # name in the claims -> units of the records, operands inside and outside
     "anda": (f"anda_apu{INSIDE}", "anda_apu__buffered_false"),
     "harmonia": (f"harmonia_pe{INSIDE}", "harmonia_pe"),
+    "fp-fp": (f"pe_fp_fp{INSIDE}__adder_carry_save", "pe_fp_fp__adder_carry_save"),
+    "fp-int": (f"pe_fp_int{INSIDE}{SHORT_TAIL}", f"pe_fp_int{SHORT_TAIL}"),
+    "ifpu": (f"pe_ifpu{INSIDE}", "pe_ifpu"),
+    "figna": (f"pe_figna{INSIDE}", "pe_figna"),
+    "figna-m11": (f"pe_figna{INSIDE}__mantissa_bits_11", "pe_figna__mantissa_bits_11"),
+    "figna-m8": (f"pe_figna{INSIDE}__mantissa_bits_8", "pe_figna__mantissa_bits_8"),
+    "figna-c": (f"pe_figna_c{INSIDE}", "pe_figna_c"),
+}
+DEFAULTS = {  # the baselines as their blocks are by default, operands inside and outside
     "fp-fp": (f"pe_fp_fp{INSIDE}", "pe_fp_fp"),
     "fp-int": (f"pe_fp_int{INSIDE}", "pe_fp_int"),
     "ifpu": (f"pe_ifpu{INSIDE}", "pe_ifpu"),
@@ -37,6 +49,7 @@ UNITS = {  # name in the claims -> units of the records, operands inside and out
 }
 DISCRETE = "pe_fp_fp__form_discrete"  # an fp16 PE that rounds after every operation
 _OUTSIDE: list[bool] = []
+_DEFAULT: list[bool] = []
 _DISCRETE: list[bool] = []
 _LOGIC: list[bool] = []
 
@@ -49,6 +62,16 @@ def registers_outside() -> Iterator[None]:
         yield
     finally:
         _OUTSIDE.pop()
+
+
+@contextmanager
+def default_arrangements() -> Iterator[None]:
+    """Inside the ``with`` statement baselines are arranged as their blocks are by default."""
+    _DEFAULT.append(True)
+    try:
+        yield
+    finally:
+        _DEFAULT.pop()
 
 
 @contextmanager
@@ -80,7 +103,8 @@ def pe_unit(name: str) -> str:
     if name == "fp-fp" and _DISCRETE:
         return DISCRETE
     family = name.partition("-")[0] if name.startswith(("anda", "harmonia")) else name
-    return UNITS[family][bool(_OUTSIDE)]
+    units = UNITS | DEFAULTS if _DEFAULT else UNITS
+    return units[family][bool(_OUTSIDE)]
 
 
 def _length(name: str) -> int:

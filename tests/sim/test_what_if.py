@@ -44,7 +44,7 @@ def test_a_slower_deca_is_slower_where_it_bounds():
 def test_verdicts_change_with_an_input():
     found = what_if({"harmonia_pe__registered_true.area": 1.1}, ["harmonia"])
     changes = {c.claim: (c.before, c.after) for c in found}
-    assert changes["harmonia.seq.speedup.min"] == ("reproduced", "off")
+    assert changes["harmonia.pe.area_eff.min"] == ("reproduced", "off")
 
 
 @pytest.mark.parametrize(

@@ -161,4 +161,4 @@ def test_page_without_records_says_how_to_make_them(monkeypatch):
     context = Context(records=RECORDS, cases=1)
     context.__dict__["stale"] = {}
     body = pes.build(context).body
-    assert "tilewright compare pe --update-records --block pe_fp_fp" in body
+    assert "tilewright compare pe --update-records --block pe_fp_fp,adder" in body

@@ -8,7 +8,8 @@ import pytest
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.pe.energy import CLOCK_MHZ, made_with
+from tilewright.sim.evaluations.elements import UNITS
+from tilewright.studies.pe.energy import CLOCK_MHZ, PES, made_with
 from tilewright.studies.pe.points import (
     BASELINES,
     Point,
@@ -110,6 +111,19 @@ def test_what_the_rule_takes(pe, settings, registered):
     assert _all_points(pe, registered)
     found = taken_point(load_points(), pe, registered=registered)
     assert {name: getattr(found, name) for name in settings} == settings
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_comparison_and_scoreboard_take_what_the_rule_takes(name):
+    """Of a baseline whose points are all on record; the others are as they are by default."""
+    compared = resolve(PES[name])
+    for registered, unit in zip((True, False), UNITS[name.lower()], strict=True):
+        if _all_points(name, registered):
+            wanted = resolve(taken_point(load_points(), name, registered=registered).spec)
+        else:
+            wanted = resolve(f"{BASELINES[name][0]},registered={registered}".lower())
+        assert unit == wanted.slug
+        assert registered or compared == wanted
 
 
 def test_the_documented_points_are_those_of_the_record():

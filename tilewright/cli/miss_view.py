@@ -17,13 +17,15 @@ def miss_table(found: Iterable[Miss]) -> Table:
     """Show one claim a row."""
     header = (
         *("CLAIM", "CLASS", "PUBLISHED", "OURS", "UNIT"),
-        *("DEVIATION", "TOLERANCE", "CAUSE", "REASON", "SHOWN BY"),
+        *("DEVIATION", "TOLERANCE", "WITHIN FROM", "CAUSE", "REASON", "SHOWN BY", "NEEDS"),
     )
     return header, [
         (
             *(m.claim, m.claim_class, shown_value(m.published), shown_value(m.ours), m.unit),
-            *(m.deviation or "-", m.tolerance, m.cause.name.lower() if m.cause else "-"),
-            *(m.reason, m.shown_by or "-"),
+            *(m.deviation or "-", m.tolerance),
+            "-" if m.nearest is None else shown_value(m.nearest),
+            m.cause.name.lower() if m.cause else "-",
+            *(m.reason, m.shown_by or "-", m.needs or "-"),
         )
         for m in found
     ]

@@ -9,7 +9,10 @@ from tilewright.sim.scoreboard import evaluate
 __all__ = ["miss_lists"]
 
 TITLES = {"anda": "Anda", "deca": "DECA", "harmonia": "Harmonia", "sparamx": "SparAMX"}
-HEADER = ("claim", "kind", "published", "ours", "off by", "allowed", "why", "what is computed")
+HEADER = (
+    *("claim", "kind", "published", "ours", "off by", "allowed", "within from", "why"),
+    "what is computed",
+)
 
 UNKNOWN = "nothing: not explained"
 
@@ -19,14 +22,18 @@ def miss_lists() -> str:
     results = evaluate()
     every = [r for rows in results.values() for r in rows]
     off = misses(every)
+    needs = {miss.computed: miss.needs for miss in off}
     counts = causes(off).items()
-    rows_of_causes = [(str(count), text or UNKNOWN) for text, count in counts]
+    rows_of_causes = [(str(count), text or UNKNOWN, needs[text] or "-") for text, count in counts]
+    computations = markdown_table(
+        ("claims", "what is computed", "what they would need"), rows_of_causes
+    )
     bound = ceiling(every)
     parts = [
         f"{headline(Summary.of(every))}. {bound.sentence}.",
         f"## What other choices would change\n\n{_choices(bound)}",
         f"## Kinds of causes\n\n{_kinds(off)}",
-        f"## Computations\n\n{markdown_table(('claims', 'what is computed'), rows_of_causes)}",
+        f"## Computations, and what would be needed\n\n{computations}",
     ]
     for paper, rows in results.items():
         found = misses(rows)
@@ -61,6 +68,7 @@ def _row(miss: Miss) -> tuple[str, ...]:
         f"{_shown(miss.ours)} {miss.unit}".strip(),
         miss.deviation or "-",
         miss.tolerance,
+        "-" if miss.nearest is None else _shown(float(miss.nearest)),
         miss.reason,
         miss.computed or UNKNOWN,
     )

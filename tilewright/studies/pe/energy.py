@@ -50,9 +50,9 @@ CLOCK_MHZ = 285  # of every system in Anda's comparison: sim/claims/anda.toml
 
 # What the comparison shows, in its order; the first is what all others are normalised to.
 PES = {
-    "FP-FP": "pe_fp_fp",
+    "FP-FP": "pe_fp_fp,adder=carry_save",
     "FP-FP discrete": "pe_fp_fp:discrete",
-    "FP-INT": "pe_fp_int",
+    "FP-INT": "pe_fp_int,stages=4,bounded=true",
     "iFPU": "pe_ifpu",
     "FIGNA": "pe_figna",
     "FIGNA-M11": "pe_figna:m11",
