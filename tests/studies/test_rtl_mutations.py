@@ -1,5 +1,7 @@
 """Automatic errors in RTL: where they are put, how they are judged, and what the record says."""
 
+import re
+
 import pytest
 
 from tilewright.golden.params.resolve import BLOCKS, resolve
@@ -23,7 +25,8 @@ from tilewright.studies.mutations.campaign import (
     run_block,
 )
 from tilewright.studies.mutations.in_time import InTime, OutOfTime
-from tilewright.studies.mutations.judging import Subject, is_equivalent, judge
+from tilewright.studies.mutations.judging import Subject, judge
+from tilewright.studies.mutations.proof import Answer, compare
 from tilewright.synth.emit import to_rtlil, verilog_from_rtlil
 from tilewright.synth.record import sha256
 
@@ -97,8 +100,28 @@ def test_a_wrong_reset_value_is_found():
 def test_a_change_that_makes_no_difference_is_proved():
     """The other address of two counts as zero either way: its increment overflows."""
     same = of_change("\\write__addr [0] at 0")
-    assert is_equivalent(BLOCK, RTLIL, apply_to(RTLIL, same))
-    assert not is_equivalent(BLOCK, RTLIL, apply_to(RTLIL, of_change("$eq to $ne")))
+    assert compare(RTLIL, apply_to(RTLIL, same)) is Answer.SAME
+    assert compare(RTLIL, apply_to(RTLIL, of_change("$eq to $ne"))) is Answer.DIFFERENT
+
+
+@pytest.mark.parametrize(
+    ("wires", "answer"),
+    [(r"\\(?:word|o__payload)", Answer.SAME), (r"\\(?:valid|o__valid)", Answer.DIFFERENT)],
+)
+def test_a_payload_counts_only_while_it_is_offered(wires, answer):
+    """Another value at power-up is no difference in the payload, but one in what offers it."""
+    text = to_rtlil(resolve("register_slice:tiny"))
+    changed, count = re.subn(rf"(init \d'0*)0(\n  wire [^\n]* {wires}\n)", r"\g<1>1\2", text)
+    assert count == 2
+    assert compare(text, changed) is answer
+
+
+def test_memories_are_cut_out_where_both_have_them(monkeypatch):
+    """What is written must be the same, what is read may be anything."""
+    monkeypatch.setattr("tilewright.studies.mutations.proof.KEPT_BITS", 0)
+    assert compare(RTLIL, RTLIL) is Answer.SAME
+    wrong = of_change("$eq to $ne")
+    assert compare(RTLIL, apply_to(RTLIL, wrong)) is not Answer.SAME
 
 
 def test_what_no_proof_was_looked_for_is_open():

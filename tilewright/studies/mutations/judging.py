@@ -1,23 +1,20 @@
 """Whether the bench of a block finds one error in its RTL, and whether the error is one at all."""
 
 import re
-import tempfile
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.mutations.operators import Site, apply_to
+from tilewright.studies.mutations.proof import Answer, compare
 from tilewright.synth.emit import verilog_from_rtlil
-from tilewright.synth.yosys import SynthesisError, run_yosys
+from tilewright.synth.yosys import SynthesisError
 from tilewright.verify import cocotb_tests
 from tilewright.verify.job import DEFAULT_STALLS, Job
 from tilewright.verify.simulators import SimulationError, run_bench
 from tilewright.verify.simulators.programs import BuildError
 
-__all__ = ["Mutant", "Subject", "Verdict", "is_equivalent", "judge"]
-
-PROOF_SECONDS = 60
+__all__ = ["Mutant", "Subject", "Verdict", "judge"]
 
 
 class Verdict(StrEnum):
@@ -77,7 +74,7 @@ def judge(subject: Subject, site: Site, *, prove: bool = True) -> Mutant | None:
     if verdict is Verdict.SURVIVED and subject.is_provable:
         if not prove:
             verdict = Verdict.OPEN
-        elif is_equivalent(subject.block, subject.rtlil, text):
+        elif compare(subject.rtlil, text) is Answer.SAME:
             verdict = Verdict.EQUIVALENT
     return Mutant(site.kind, site.where, site.change, verdict.value, finding)
 
@@ -107,33 +104,3 @@ def _line(text: str | None) -> str:
     """The first line, without what differs from run to run: paths and addresses."""
     first = (text or "").strip().partition("\n")[0]
     return re.sub(r"(?:/[\w.-]+){2,}", "...", first)[:160]
-
-
-def is_equivalent(block: str, rtlil: str, mutant: str) -> bool:
-    """Whether Yosys proves that both do the same in every cycle from power-up on.
-
-    First from register to register, which keep their names: next states and outputs are the same
-    for all inputs and all states. What that leaves open is tried by induction over a few cycles, so
-    that states which cannot be reached do not count. A proof that takes too long is none.
-    """
-    name = resolve(block).slug
-    limit = f"-timeout {PROOF_SECONDS}"
-    miter = "miter -equiv -flatten -make_outputs -ignore_gold_x gold gate both"
-    proof = f"sat -tempinduct -maxsteps 6 {limit} -verify -prove trigger 0 both"
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
-        folder = Path(place)
-        for side, text in (("gold", rtlil), ("gate", mutant)):
-            (folder / f"{side}.il").write_text(text)
-            # Enables of registers become logic, which is what `expose` and `sat` know.
-            flat = ["hierarchy -auto-top", "proc", "flatten", "memory", "dffunmap"]
-            flat.append("opt_clean -purge")
-            rename = [f"rename {name} {side}", f"write_rtlil {side}.flat.il"]
-            run_yosys([f"read_rtlil {side}.il", *flat, *rename], folder)
-        for cut in ("expose -evert-dff gold gate", ""):
-            read = ["read_rtlil gold.flat.il", "read_rtlil gate.flat.il", cut, miter]
-            try:
-                run_yosys([*filter(None, read), "opt -full -nodffe -nosdff", proof], folder)
-                return True
-            except SynthesisError:  # -verify: no proof is an error
-                continue
-    return False

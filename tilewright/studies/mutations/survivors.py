@@ -4,23 +4,8 @@ from tilewright.studies.mutations.judging import Mutant
 
 __all__ = ["ALLOWED", "UNSEEN", "reason_of"]
 
-_PLANES = "it is set as a group is loaded and counts only while one is there"
 # The block may do that: its contract leaves it open.
 ALLOWED = {
-    ("anda_compressor:small", "\\planes: 5'00000 to 5'00001"): _PLANES,
-    ("anda_compressor_lane:small", "\\planes: 5'00000 to 5'00001"): _PLANES,
-    ("anda_compressor_lane:small", "\\saturated: 1'0 to 1'1"): (
-        "every group sets it as it is loaded, and no word is valid before the first"
-    ),
-    ("anda_compressor:small", "\\exponent: 5'00000 to 5'00001"): (
-        "every group sets it as it is loaded, and no word is valid before the first"
-    ),
-    ("harmonia_converter:small", "\\saturated: 2'00 to 2'01"): (
-        "the first beat of every group clears it, so nobody reads what a reset leaves there"
-    ),
-    ("harmonia_converter:small", "\\largest_1_2: 5'00000 to 5'00001"): (
-        "the first beat of every group sets it, so nobody reads what a reset leaves there"
-    ),
     ("arbiter:tiny", "\\o__valid [0] taken as 1"): (
         "the turn starts again after a cycle without a request; nobody waits then, so the promise"
         " that an input sees every other one served at most once still holds"

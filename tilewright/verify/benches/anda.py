@@ -12,6 +12,7 @@ from tilewright.golden.anda import accumulate, dot, group_sums, partial
 from tilewright.golden.anda.cycles import dot_cycles, mxu_schedule
 from tilewright.golden.arith import convert
 from tilewright.golden.bfp import Blocks
+from tilewright.golden.bits import decode
 from tilewright.golden.pack import Columns
 from tilewright.golden.params.anda import (
     MAX_MANTISSA_BITS,
@@ -28,6 +29,7 @@ from tilewright.verify.stimuli.groups import activations, mantissas, scales, wei
 
 MAX_GROUPS = 5  # in a dot product
 BURST = 4  # short dot products in a row
+RETURNING = slice(4, -2 * BURST, 4)  # dot products that take back what they added
 
 
 class AndaCompressorBench(StreamBench[AndaCompressorParams]):
@@ -85,17 +87,17 @@ class AndaApuBench(TimedBench[AndaApuParams], ComparedPE[AndaApuParams]):
         """Draw ``cases`` dot products."""
         planes_in = plane_beats(params.numerics, rng, cases, rows=1)
         groups = int(planes_in.pop("groups"))
+        beats = dict(planes_in)
         planes_in["plane"] = planes_in.pop("planes")[:, 0]
         if not params.buffered:
             planes_in["plane"] = with_signs(planes_in)
         planes_in["exponent"] = planes_in.pop("exponents")[:, 0]
-        return {
-            "i0": planes_in,
-            "i1": {
-                "weights": weights(rng, params.numerics, groups),
-                "scale": scales(rng, groups),
-            },
+        operands: Columns = {
+            "weights": weights(rng, params.numerics, groups),
+            "scale": scales(rng, groups),
         }
+        cancel(params.numerics, rng, beats, operands)
+        return {"i0": planes_in, "i1": operands}
 
     def expected(self, params: AndaApuParams, columns: PortColumns) -> PortColumns:
         x, w = columns["i0"], columns["i1"]
@@ -222,6 +224,7 @@ def with_signs(beats: Columns) -> NDArray:
 def plane_beats(numerics: AndaNumerics, rng: Generator, cases: int, rows: int) -> Columns:
     """Beats of ``cases`` dot products per row, and the number of ``groups``."""
     lengths = np.concatenate([[1, 2, MAX_GROUPS], rng.integers(1, MAX_GROUPS + 1, cases)])[:cases]
+    lengths[RETURNING] = 4
     bits = mantissas(rng, cases)
     if cases >= MAX_MANTISSA_BITS + 2 * BURST:
         # In the end runs of dot products as long as the published drain, 16 cycles, and shorter.
@@ -230,6 +233,10 @@ def plane_beats(numerics: AndaNumerics, rng: Generator, cases: int, rows: int) -
     groups = int(lengths.sum())
     values = activations(rng, groups * rows, numerics.group, finite=True)
     values = values.reshape(groups, rows, numerics.group)
+    for first in _returning(lengths):
+        lone = rng.integers(5, 12, rows) << FP16.mantissa_bits
+        values[first + 1] = np.where(np.arange(numerics.group) == 0, lone[:, np.newaxis], 0)
+        values[first + 2], values[first + 3] = values[first + 1], values[first]
     beats: dict[str, list] = {n: [] for n in ("mantissa", "planes", "exponents", "first", "last")}
     start = 0
     for mantissa, length in zip(bits.tolist(), lengths.tolist(), strict=True):
@@ -255,6 +262,44 @@ def plane_beats(numerics: AndaNumerics, rng: Generator, cases: int, rows: int) -
     joined["first_group"][later] ^= 1
     joined["last_group"][later] ^= 1
     return {**joined, "groups": np.array(groups)}
+
+
+def _returning(lengths: NDArray) -> list[int]:
+    """First groups of every fourth dot product, of four groups: the last one is as the first.
+
+    The others have one power of two. Only where the first one's sum is taken away again does a
+    result of half as many bits show how the last bit of the sum was rounded.
+    """
+    return [int(start) for start in (np.cumsum(lengths) - lengths)[RETURNING]]
+
+
+def cancel(numerics: AndaNumerics, rng: Generator, beats: Columns, operands: Columns) -> None:
+    """Weights and scales with which dot products of one row return, as `_returning` says.
+
+    The second group makes the sum odd. The third adds one or three halves of its last place, or up
+    to eight times that.
+    """
+    groups = list(groups_of(beats))
+    lengths = np.diff(np.flatnonzero([*(group.first for group in groups), True]))
+    lowest = numerics.weight_format.minimum
+    for k in _returning(lengths):
+        weight, scale = operands["weights"][k : k + 4], operands["scale"][k : k + 4]
+        weight[0] = np.maximum(weight[0], lowest + 1)
+        weight[1], weight[2] = rng.choice([1, -1]), rng.choice([1, -1, 3, -3])
+        weight[3] = -weight[0]
+        scale[0] = scale[3] = rng.integers(0x3C00, 0x5800)
+        group = groups[k]
+        fmt = numerics.block_format(group.mantissa)
+        exponents = group.exponents[:, np.newaxis]
+        blocks = planes.unpack(fmt, group.words.T[:, np.newaxis], exponents, fmt.group)
+        partials = partial(numerics, group.mantissa, group_sums(blocks, weight[:1]), exponents)
+        total = accumulate(numerics, np.zeros_like(partials), partials, scale[:1])
+        # fp32 holds 24 bits; the half of the last one is 24 places below the first.
+        half = int(np.frexp(decode(FP32, total).item() or 1.0)[1]) - 1 - FP32.significand_bits
+        more = int(rng.choice([0, 0, 0, 1, 2, 3]))
+        for later, place in ((1, half + 1), (2, half + more)):
+            field = place - int(groups[k + later].exponents[0]) + 2 * FP16.bias
+            scale[later] = np.clip(field, 1, 2 * FP16.bias) << FP16.mantissa_bits
 
 
 def groups_of(beats: Columns) -> Iterator[Group]:

@@ -2,9 +2,10 @@
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from tilewright.golden.arith import add, convert, fma, int_to_float, multiply
-from tilewright.golden.bits import decode, encode, round_pack, unpack
+from tilewright.golden.bits import bits_dtype, decode, encode, round_pack, unpack
 from tilewright.golden.integer import (
     adder_tree,
     expand,
@@ -43,14 +44,18 @@ from tilewright.verify.stimuli.integers import random_columns, random_masks
 
 
 class FloatUnpackBench(StreamBench[FloatUnpackParams]):
-    """Bench of the float unpacker: corner patterns, subnormals, uniform patterns."""
+    """Bench of the float unpacker: corner patterns, subnormals, uniform patterns, lone ones."""
 
     def stimulus(self, params: FloatUnpackParams, rng: Generator, cases: int) -> PortColumns:
         fmt = params.format
         (x,) = operands([fmt], rng, cases)
         # Uniform patterns are hardly ever subnormal, and those are what is normalised.
         sign_and_fraction = x & ((1 << (fmt.bits - 1)) | ((1 << fmt.mantissa_bits) - 1))
-        return {"i": {"x": np.where(rng.random(cases) < 0.3, sign_and_fraction, x)}}
+        x = np.where(rng.random(cases) < 0.3, sign_and_fraction, x)
+        # A one that has only zeros below asks most of the count of zeros above it.
+        ones = 1 << np.arange(fmt.mantissa_bits)[: cases // 2]
+        x[cases - len(ones) :] = ones
+        return {"i": {"x": x}}
 
     def expected(self, params: FloatUnpackParams, columns: PortColumns) -> PortColumns:
         parts = unpack(params.format, columns["i"]["x"], params.operand_subnormals)
@@ -171,20 +176,46 @@ class FloatAddBench(StreamBench[FloatAddParams]):
 
 
 class FloatFmaBench(StreamBench[FloatFmaParams]):
-    """Bench of the fused multiply-add: corner triples, sums that align and cancel, ties."""
+    """Bench of the fused multiply-add: corner triples, sums that align and cancel, ties.
+
+    A sixth of them adds a power of two to a short product, at any distance.
+    """
 
     def stimulus(self, params: FloatFmaParams, rng: Generator, cases: int) -> PortColumns:
         count = cases * params.lanes
         fmts = (params.a, params.b, params.c)
-        plain = operands(fmts, rng, count - count // 3)
+        part = count // 6
+        plain = operands(fmts, rng, count - 3 * part)
         short = [
-            shortened(f, x, rng) for f, x in zip(fmts, operands(fmts, rng, count // 3), strict=True)
+            shortened(f, x, rng) for f, x in zip(fmts, operands(fmts, rng, 2 * part), strict=True)
         ]
+        apart = self._apart(params, rng, part)
         a, b, c = (
-            np.concatenate(pair).reshape(cases, params.lanes)
-            for pair in zip(plain, short, strict=True)
+            np.concatenate(parts).reshape(cases, params.lanes)
+            for parts in zip(plain, short, apart, strict=True)
         )
         return {"i": {"a": a, "b": b, "c": c}}
+
+    def _apart(self, params: FloatFmaParams, rng: Generator, count: int) -> list[NDArray]:
+        """Draw products of few bits and what leaves one bit of a sum with them, at any distance.
+
+        In one of four the latter is a power of two itself.
+        """
+        a, b, c = params.a, params.b, params.c
+        factors = []
+        for fmt in (a, b):
+            exponent = rng.integers(-4, 5, count)
+            field = np.clip(fmt.bias + exponent, 1, (1 << fmt.exponent_bits) - 2)
+            fraction = rng.integers(0, 1 << fmt.mantissa_bits, count)
+            sign = rng.integers(0, 2, count) << (fmt.bits - 1)
+            pattern = (sign | field << fmt.mantissa_bits | fraction).astype(bits_dtype(fmt))
+            factors.append(shortened(fmt, pattern, rng))
+        product = decode(a, factors[0]) * decode(b, factors[1])
+        case, reach = np.arange(count), c.significand_bits
+        left = np.ldexp(
+            rng.choice([-1.0, 1.0], count), np.frexp(product)[1] + case % (2 * reach) - reach
+        )
+        return [*factors, encode(c, np.where(case % 4 == 0, left, left - product))]
 
     def expected(self, params: FloatFmaParams, columns: PortColumns) -> PortColumns:
         x, p = columns["i"], params
@@ -216,7 +247,7 @@ class FloatConvertBench(StreamBench[FloatConvertParams]):
 
 
 class IntToFloatBench(StreamBench[IntToFloatParams]):
-    """Bench of the integer conversion: extremes, every magnitude, ties and their neighbours."""
+    """Bench of the integer conversion: extremes, every magnitude, ties, powers of two."""
 
     def stimulus(self, params: IntToFloatParams, rng: Generator, cases: int) -> PortColumns:
         count = cases * params.lanes
@@ -230,6 +261,9 @@ class IntToFloatBench(StreamBench[IntToFloatParams]):
         a = np.where(rng.random(count) < 0.5, beside * rng.choice([-1, 1], count), a)
         extremes = np.array([0, 1, -1, low, high, low + 1, high - 1])[:count]
         a[: len(extremes)] = extremes
+        # A one that has only zeros below asks most of the count of zeros above it.
+        ones = (1 << np.arange(params.bits - 1))[: count // 2]
+        a[count - len(ones) :] = ones * rng.choice([-1, 1], len(ones))
         return {"i": {"a": a.reshape(cases, params.lanes)}}
 
     def expected(self, params: IntToFloatParams, columns: PortColumns) -> PortColumns:

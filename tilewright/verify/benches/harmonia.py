@@ -38,7 +38,9 @@ class HarmoniaConverterBench(TimedBench[HarmoniaConverterParams]):
             spatial, short = (int(x) for x in np.unravel_index(len(parts) % 4, (2, 2)))
             if len(parts) >= 4:
                 spatial, short = rng.integers(0, 2, 2)
-            parts.append(_block(params, rng, bool(spatial), bool(short)))
+            # Each exponent in both halves of the memory, as long as a third of the beats.
+            largest = len(parts) // 2 - 1 if 4 <= len(parts) < 64 and beats < cases / 3 else 0
+            parts.append(_block(params, rng, bool(spatial and not largest), bool(short), largest))
             beats += len(parts[-1]["spatial"])
         return {"i": {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
 
@@ -54,7 +56,9 @@ class HarmoniaOffsetBench(TimedBench[HarmoniaOffsetParams]):
 
     def stimulus(self, params: HarmoniaOffsetParams, rng: Generator, cases: int) -> PortColumns:
         """Draw about ``cases`` beats: a window that learns, beats that apply it, and again."""
-        parts: list[Columns] = [_applied(params, rng, 3, 0)]  # before any window: unchanged
+        # Before any window every channel is unchanged, also where an earlier run learned some.
+        parts: list[Columns] = [_applied(params, rng, params.channels // params.width, 0)]
+        parts[0]["channel"] = np.arange(params.channels // params.width) * params.width
         while sum(len(part["learn"]) for part in parts) < cases or len(parts) < 5:
             channels = int(rng.integers(2, params.channels + 1))
             kind = len(parts) // 2 % 3
@@ -231,12 +235,19 @@ class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams
         return DotProducts({"i": columns}, results(params, flat).reshape(streams, dots))
 
 
-def _block(params: HarmoniaConverterParams, rng: Generator, spatial: bool, short: bool) -> Columns:
+def _block(
+    params: HarmoniaConverterParams, rng: Generator, spatial: bool, short: bool, largest: int
+) -> Columns:
+    """Draw a block; with ``largest`` its rows begin with that exponent, the others are one less."""
     beats = params.block_beats(spatial)
     finite = bool(rng.random() < 0.7)
     # Corner groups come first: drawn from many, so that few are corners.
     groups = activations(rng, 64, params.group, finite=finite)
     groups = groups[rng.choice(len(groups), params.columns if spatial else params.rows)]
+    if largest:
+        field = np.full(groups.shape, largest - 1)
+        field[:, 0] = largest
+        groups = (groups & 0x83FF | field << FP16.mantissa_bits).astype(groups.dtype)
     if spatial:
         grid = groups.reshape(params.columns, params.loops, params.rows)
         values = grid.swapaxes(0, 1).reshape(beats, params.rows)
@@ -267,12 +278,16 @@ def _window(
 
 
 def _applied(params: HarmoniaOffsetParams, rng: Generator, beats: int, kind: int) -> Columns:
+    values = _values(rng, beats, params.rows * params.width, kind)
+    if kind == 2:
+        longest = _before_a_power(rng, values.shape)
+        values = np.where(rng.random(values.shape) < 0.5, longest, values)
     return {
         "learn": np.zeros(beats, int),
         "first": rng.integers(0, 2, beats),  # means nothing here
         "last": rng.integers(0, 2, beats),
         "channel": rng.integers(0, params.channels // params.width, beats) * params.width,
-        "values": _values(rng, beats, params.rows * params.width, kind),
+        "values": values,
     }
 
 
@@ -283,6 +298,16 @@ def _values(rng: Generator, beats: int, rows: int, kind: int) -> NDArray:
     if kind == 1:
         return rng.choice([0x3C00, 0xBC00, 0x4200, 0xC200, 0x0401], (beats, rows))
     return rng.integers(0, 0x800, (beats, rows)) | rng.integers(0, 2, (beats, rows)) << 15
+
+
+def _before_a_power(rng: Generator, shape: tuple[int, ...]) -> NDArray:
+    """Draw values just below a power of two, whose last place is about 2^-14.
+
+    Offsets of that size round them up to it.
+    """
+    fraction = (1 << FP16.mantissa_bits) - 1
+    field = rng.integers(FP16.bias - 6, FP16.bias - 2, shape)
+    return rng.integers(0, 2, shape) << 15 | field << FP16.mantissa_bits | fraction
 
 
 def _tile(params: HarmoniaArrayParams, rng: Generator, addresses: NDArray) -> Columns:

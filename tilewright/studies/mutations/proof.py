@@ -1,0 +1,117 @@
+"""Whether a mutant does what its block does, from power-up on: asked of ABC.
+
+Both are made AND gates and registers, and ABC looks for signals of the two that are always equal
+(`dsec`). A payload counts only while its stream offers it, as the rules of streams say; memories of
+more than a few thousand bits are cut out of both: what is read from them is anything, and what
+is written must be the same.
+"""
+
+import re
+import signal
+import subprocess
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+
+import pyosys
+
+from tilewright.synth.yosys import run_yosys
+
+__all__ = ["Answer", "compare"]
+
+SECONDS = 60  # of processor time
+KEPT_BITS = 4096  # of a memory that is not cut out
+_FLAT = ("proc", "memory_dff", "flatten")
+_GATES = (
+    *("memory_map", "opt_clean -purge", "dffunmap", "techmap", "simplemap", "setundef -zero"),
+    *("aigmap", "opt_clean -purge"),
+)
+_PORT = re.compile(r"^  wire width (\d+) (input|output) \d+ +\\(\S+)$", re.MULTILINE)
+# The payload of a stream, or a signal of an AXI channel.
+_OFFERED = re.compile(r"(.*__)payload|(.*_axi_(?:ar|aw|b|r|w))\w+")
+_MEMORY = re.compile(r"^  memory width (\d+) size (\d+) ", re.MULTILINE)
+
+
+class Answer(StrEnum):
+    """What ABC found."""
+
+    SAME = "same"  # in every cycle, for all inputs
+    DIFFERENT = "different"  # for some inputs, in some cycle
+    UNKNOWN = "unknown"  # the time was not enough
+
+
+def compare(rtlil: str, mutant: str, seconds: int = SECONDS) -> Answer:
+    """Whether two texts of RTLIL, the top first in each, describe the same circuit."""
+    top = _modules(rtlil)[0][0]
+    cut = _large_memories(rtlil, mutant)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
+        folder = Path(place)
+        (folder / "around.v").write_text(_around(rtlil, top))
+        for side, text in (("gold", rtlil), ("gate", mutant)):
+            (folder / f"{side}.il").write_text(text)
+            run_yosys(_commands(side, cut), folder)
+        return _ask(folder, seconds)
+
+
+def _commands(side: str, cut: list[str]) -> list[str]:
+    """From the text of a side to its gates; memories of ``cut`` become ports."""
+    read = [f"read_rtlil {side}.il", "read_verilog around.v", "hierarchy -top around"]
+    kept = [f"setattr -mod -set keep_hierarchy 1 {name}" for name in cut]
+    ports = ["expose -evert around", "select -module around"] if cut else []
+    written = f"write_aiger -zinit -symbols {side}.aig"
+    return [*read, *kept, *_FLAT, *ports, *_GATES, written]
+
+
+def _ask(folder: Path, seconds: int) -> Answer:
+    abc = str(Path(pyosys.__file__).with_name("yosys-abc"))
+    latches = int((folder / "gold.aig").read_bytes().split(maxsplit=4)[3])
+    command = f"{'dsec' if latches else 'cec'} gold.aig gate.aig"
+    done = subprocess.run(
+        ["sh", "-c", f'ulimit -t {seconds}; exec "$0" -c "{command}"', abc],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "Networks are equivalent" in done.stdout:
+        return Answer.SAME
+    if "NOT EQUIVALENT" in done.stdout:
+        return Answer.DIFFERENT
+    if "UNDECIDED" in done.stdout or done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return Answer.UNKNOWN
+    raise RuntimeError(f"abc ended in an unknown way: {(done.stdout + done.stderr)[-300:]}")
+
+
+def _modules(rtlil: str) -> list[tuple[str, str]]:
+    """Names and texts."""
+    parts = re.split(r"^module \\?(\S+)$", rtlil, flags=re.MULTILINE)
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _large_memories(rtlil: str, mutant: str) -> list[str]:
+    """Modules that hold a large memory and are the same in both."""
+    other = dict(_modules(mutant))
+    return [
+        name
+        for name, text in _modules(rtlil)
+        if sum(int(m[1]) * int(m[2]) for m in _MEMORY.finditer(text)) > KEPT_BITS
+        and other.get(name) == text
+    ]
+
+
+def _around(rtlil: str, top: str) -> str:
+    """A module with the ports of ``top``, where a payload that is not offered is 0."""
+    ports = [(int(m[1]), m[2], m[3]) for m in _PORT.finditer(dict(_modules(rtlil))[top])]
+    outputs = {name for _, way, name in ports if way == "output"}
+    lines = ["module around("]
+    lines.append(",\n".join(f"{way} [{bits - 1}:0] \\{name} " for bits, way, name in ports) + ");")
+    given = []
+    for bits, way, name in ports:
+        valid = _OFFERED.sub(lambda found: f"{found[1] or found[2]}valid", name)
+        if way == "output" and valid != name and valid in outputs:
+            lines.append(f"wire [{bits - 1}:0] \\own.{name} ;")
+            lines.append(f"assign \\{name} = \\{valid} ? \\own.{name} : {bits}'b0;")
+            given.append(f".\\{name} (\\own.{name} )")
+        else:
+            given.append(f".\\{name} (\\{name} )")
+    return "\n".join([*lines, f"\\{top} top (", ",\n".join(given) + ");", "endmodule", ""])
