@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.campaign import parse_shard, shards
+from tests.support.long_run import Part, Runner, parts_of
 from tilewright.cli import main
 from tilewright.cli.commands import evidence as command
 from tilewright.studies import evidence
@@ -150,6 +151,38 @@ def test_a_run_outside_git_is_of_the_commit_whose_sources_it_had(tmp_path):
         evidence.of_commit(replace(run, sources={"tests/test_a.py": "old"}), "f" * 16, root)
     with pytest.raises(ValueError, match="says itself"):
         evidence.of_commit(RUN, "f" * 16, root)
+
+
+def test_tests_that_are_no_more_are_forgotten(tmp_path, capsys, monkeypatch):
+    root = checkout(tmp_path)
+    monkeypatch.setattr(command, "ROOT", root)
+    RUN.write(root / "run.json")
+    (root / "tests.txt").write_text("tests/test_a.py::test_two\ntests/test_a.py::test_three\n")
+    known = ["--known", str(root / "tests.txt")]
+    assert main(["evidence", "--add", str(root / "run.json"), *known]) == 0
+    assert "1 of 2 long tests have no outcome" in capsys.readouterr().err
+    assert list(evidence.read_summary(root / FILE).tests) == ["tests/test_a.py::test_two"]
+    assert main(["evidence", *known]) == 2
+    assert main(["evidence", "--add", str(root / "run.json"), "--known", str(root / "no")]) == 2
+
+
+def test_long_cases_begin_first_and_short_ones_share_a_process():
+    seconds = {f"tests/a.py::test_short[{k}]": 20.0 for k in range(5)}
+    long, fuzz = "tests/a.py::test_long", "tests/fuzz/a.py::test_inputs"
+    parts = parts_of([*seconds, long, fuzz], {**seconds, long: 50.0, fuzz: 900.0})
+    assert [len(part.cases) for part in parts] == [1, 2, 2, 1, 1]
+    assert (parts[0].cases, parts[-1].cases) == ((long,), (fuzz,))
+
+
+def test_few_large_ones_run_at_a_time(tmp_path):
+    large = [Part((f"tests/a.py::test_published_size[{k}]",), 100.0) for k in range(3)]
+    small = Part(("tests/a.py::test_one",), 1.0)
+    runner = Runner([*large, small], tmp_path, jobs=4, large=1)
+    runner.running["a process"] = runner.next_part()
+    assert list(runner.running.values()) == large[:1]
+    assert runner.next_part() == small and runner.next_part() is None
+    runner.running.clear()
+    assert runner.next_part() == large[1]
 
 
 def test_command_adds_and_shows(tmp_path, capsys, monkeypatch):

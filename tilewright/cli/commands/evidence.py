@@ -1,8 +1,10 @@
 """``tilewright evidence``: which long tests have passed, when, and whether their code changed."""
 
 import argparse
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import tilewright
 from tilewright.base.console import print_csv, print_json, print_table
@@ -25,6 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--commit",
         help="of outcomes of a copy that is no checkout: this one, checked out here, was run",
     )
+    parser.add_argument(
+        "--known",
+        metavar="FILE",
+        help="names of all long tests, one a line: outcomes of others are forgotten",
+    )
     parser.add_argument("--stale", action="store_true", help="only what must be run again")
     parser.add_argument("--csv", action="store_true", help="comma-separated values, for programs")
 
@@ -37,14 +44,17 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("--csv and --json exclude each other")
     if not (ROOT / "tests").is_dir():
         raise CommandError("evidence is kept in a checkout of the project, beside its tests")
-    if args.commit and not args.add:
-        raise CommandError("--commit is of outcomes that --add takes over")
+    for option, value in (("--commit", args.commit), ("--known", args.known)):
+        if value and not args.add:
+            raise CommandError(f"{option} is of outcomes that --add takes over")
     summary = evidence.read_summary(ROOT / FILE)
     if args.add:
         runs = [evidence.read_run(Path(name)) for name in args.add]
         if args.commit:
             runs = [evidence.of_commit(run, args.commit, ROOT) for run in runs]
         summary = evidence.merged(summary, runs)
+        if args.known:
+            summary = _without_gone(summary, Path(args.known))
         summary.write(ROOT / FILE)
     found = evidence.standings(summary, ROOT)
     if args.stale:
@@ -55,3 +65,16 @@ def run(args: argparse.Namespace) -> int:
     else:
         (print_csv if args.csv else print_table)(*evidence.table(found, today))
     return 0
+
+
+def _without_gone(summary: Any, path: Path) -> Any:
+    """The summary without tests that are no more; how many have no outcome is said."""
+    try:
+        names = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--known {path}: {error}") from None
+    names = [name for name in names if name]
+    kept = summary.only(names)
+    if missing := len(set(names) - kept.tests.keys()):
+        print(f"{missing} of {len(names)} long tests have no outcome", file=sys.stderr)
+    return kept

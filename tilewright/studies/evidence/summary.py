@@ -45,6 +45,11 @@ class Summary:
 
     tests: dict[str, Entry]
 
+    def only(self, names: Iterable[str]) -> "Summary":
+        """Return the entries of ``names``: a test that is no more has nothing to say."""
+        known = set(names)
+        return Summary({name: entry for name, entry in self.tests.items() if name in known})
+
     def write(self, path: Path) -> None:
         """Write it as JSON, a line for each entry, at once or not at all."""
         lines = [f"  {json.dumps(k)}: {json.dumps(asdict(e))}" for k, e in self.tests.items()]
@@ -80,7 +85,7 @@ def of_commit(run: Run, commit: str, root: Path) -> Run:
     Such a tree has no Git, or differs from the commit it names. Refused where a source that a test
     reached is not what the checkout has.
     """
-    if run.commit and not run.changed:
+    if run.commit not in ("", commit) and not run.changed:
         raise ValueError(f"shard {run.shard or 'of all'} says itself that it ran {run.commit}")
     for file, key in run.sources.items():
         if key != sources_key(file, root):

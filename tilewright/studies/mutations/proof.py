@@ -19,7 +19,7 @@ from tilewright.synth.yosys import run_yosys
 
 __all__ = ["Answer", "compare"]
 
-SECONDS = 60  # of processor time
+SECONDS = 120  # of processor time
 KEPT_BITS = 4096  # of a memory that is not cut out
 _FLAT = ("proc", "memory_dff", "flatten")
 _GATES = (

@@ -14,9 +14,11 @@ __all__ = ["default_blocks", "is_machine", "prepare"]
 FEW, ORDINARY = 30, 1000  # cases: of the first try, and as many as `tilewright simulate` runs
 # Bytes of RTLIL up to which Icarus Verilog, which builds in no time, is done sooner.
 SMALL = 150_000
-# Of machines, whose benches draw whole programs or tiles.
-OF_MACHINES = (40, 300)
-PATIENCE = 20  # times the seconds of the simulation without an error
+# Of machines, whose benches draw whole programs or tiles: in one go, for most of a run does not
+# depend on their number.
+OF_MACHINES = (300,)
+# Times the seconds of the simulation without an error; of machines, whose benches have watchdogs.
+PATIENCE, PATIENCE_WITH_MACHINES = 20, 4
 
 
 def default_blocks() -> list[str]:
@@ -46,5 +48,5 @@ def prepare(block: str, rtlil: str) -> Subject:
     result = run_bench(verilog, params.slug, cocotb_tests(params), simulator=simulator, job=job)
     if not result.passed:
         raise CheckError(f"{block} fails its bench without an error: {result.failure}")
-    limit = max(60.0, PATIENCE * result.seconds)
+    limit = max(60.0, (PATIENCE_WITH_MACHINES if large else PATIENCE) * result.seconds)
     return Subject(block, rtlil, verilog, simulator, cases, limit, stalls, not large)

@@ -281,7 +281,7 @@ def _applied(params: HarmoniaOffsetParams, rng: Generator, beats: int, kind: int
     values = _values(rng, beats, params.rows * params.width, kind)
     if kind == 2:
         longest = _before_a_power(rng, values.shape)
-        values = np.where(rng.random(values.shape) < 0.5, longest, values)
+        values = np.where(rng.random(values.shape) < 0.2, longest, values)
     return {
         "learn": np.zeros(beats, int),
         "first": rng.integers(0, 2, beats),  # means nothing here
@@ -297,7 +297,9 @@ def _values(rng: Generator, beats: int, rows: int, kind: int) -> NDArray:
         return rng.permutation(activations(rng, beats, rows, finite=False))
     if kind == 1:
         return rng.choice([0x3C00, 0xBC00, 0x4200, 0xC200, 0x0401], (beats, rows))
-    return rng.integers(0, 0x800, (beats, rows)) | rng.integers(0, 2, (beats, rows)) << 15
+    # Halves of those that end in 3 in binary, 11, are rounded up, of other odd ones down.
+    small = rng.integers(0, 0x800, (beats, rows)) | rng.choice([0, 3], (beats, rows))
+    return small | rng.integers(0, 2, (beats, rows)) << 15
 
 
 def _before_a_power(rng: Generator, shape: tuple[int, ...]) -> NDArray:
