@@ -6,7 +6,7 @@ cycles are these. A step is one loop over the layers, and every layer but the fi
 the same state of all units as the one before it: three layers tell how long any number takes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +22,7 @@ from tilewright.golden.harmonia_model.plan import Plan
 from tilewright.golden.harmonia_model.step import layer_parts, step_program
 from tilewright.golden.machine.clock import Work
 from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.block import require
 from tilewright.golden.params.harmonia_machine import HarmoniaParams
 from tilewright.golden.params.llm import LlmShape
 from tilewright.sim.schedule import ProgramTime, program_time
@@ -43,7 +44,7 @@ def compiled_plan(params: HarmoniaParams, model: LlmShape, context: int) -> Plan
         return None
 
 
-def compiled_steps(plan: Plan, prompt: int) -> Iterator[tuple[int, int]]:
+def compiled_steps(plan: Plan | anda_plans.Plan, prompt: int) -> Iterator[tuple[int, int]]:
     """First token and size of the steps in which a prompt passes.
 
     One of any size at first, then whole ones, then single tokens.
@@ -135,7 +136,7 @@ def _repeated(
     return found
 
 
-# Anda: a token at a time.
+# Anda.
 
 
 def anda_plan(
@@ -155,17 +156,73 @@ def anda_plan(
         return None
 
 
-def anda_compiled_time(plan: anda_plans.Plan, latency: int) -> dict[str, ProgramTime]:
-    """Cycles of the last token of the context through all layers, and of the head."""
-    lines, layers = anda_lines.Lines(plan, PROGRAM_LINES), plan.config.num_hidden_layers
+def anda_compiled_time(
+    plan: anda_plans.Plan, steps: Sequence[tuple[int, int]], latency: int
+) -> dict[str, ProgramTime]:
+    """Cycles of these steps through all layers, and of the head behind the last.
 
-    def time(count: int) -> ProgramTime:
-        program = anda_step.step_program(plan, lines, plan.context - 1, layers=count)
+    ``steps`` are the first token and the number of tokens of each, as :func:`compiled_steps` has
+    them. Those of as many tokens, a tile apart, differ in how much of the cache they see.
+    """
+    lines, rows = anda_lines.Lines(plan, PROGRAM_LINES), plan.params.rows
+    alike: dict[tuple[int, int], list[int]] = {}  # tiles, by the place in them and the tokens
+    for first, count in steps:
+        alike.setdefault((first % rows, count), []).append(first // rows)
+    total = []
+    for (bank, count), tiles in alike.items():
+        require(tiles == [*range(tiles[0], tiles[-1] + 1)], "a prompt's steps follow each other")
+
+        def time(tile: int, bank: int = bank, count: int = count) -> ProgramTime:
+            return _anda_step(plan, lines, tile * rows + bank, count, latency)
+
+        total.append(_series(time, tiles[0], tiles[-1]))
+    head = program_time(plan.params, anda_head_program(plan, lines), latency)
+    return {"layers": sum(total[1:], total[0]), "head": head}
+
+
+def _anda_step(
+    plan: anda_plans.Plan, lines: anda_lines.Lines, first: int, count: int, latency: int
+) -> ProgramTime:
+    layers = plan.config.num_hidden_layers
+
+    def time(few: int) -> ProgramTime:
+        program = anda_step.step_program(plan, lines, first, count, layers=few)
         return program_time(plan.params, program, latency)
 
-    few = time(min(layers, ENOUGH_LAYERS))
+    found = time(min(layers, ENOUGH_LAYERS))
     if layers > ENOUGH_LAYERS:
-        one = time(ENOUGH_LAYERS + 1).plus(few, -1)
-        few = few.plus(one, layers - ENOUGH_LAYERS)
-    head = program_time(plan.params, anda_head_program(plan, lines), latency)
-    return {"layers": few, "head": head}
+        one = time(ENOUGH_LAYERS + 1).plus(found, -1)
+        found = found.plus(one, layers - ENOUGH_LAYERS)
+    return found
+
+
+def _series(time: Callable[[int], ProgramTime], first: int, last: int) -> ProgramTime:
+    """The sum of ``time(first)`` to ``time(last)``, of which few are counted.
+
+    Each tile of the cache takes as long as the one before it, or longer from where fewer queries
+    fit beside it. In such a series all of a range is on the line through its ends if one is.
+    """
+    begin = time(first)
+    if first == last:
+        return begin
+    end = time(last)
+    return begin + end + _between(time, (first, begin), (last, end))
+
+
+def _between(
+    time: Callable[[int], ProgramTime],
+    low: tuple[int, ProgramTime],
+    high: tuple[int, ProgramTime],
+) -> ProgramTime:
+    """The sum of what is between two that are known."""
+    (first, begin), (last, end) = low, high
+    steps = last - first
+    if steps < 2:
+        return begin.times(0)
+    middle = (first + last) // 2
+    known = time(middle)
+    if known.plus(begin, -1).times(steps) == end.plus(begin, -1).times(middle - first):
+        pairs = (begin + end).times((steps - 1) // 2)  # the second and the last but one, ...
+        return pairs if steps % 2 else pairs + known
+    both = [_between(time, *ends) for ends in ((low, (middle, known)), ((middle, known), high))]
+    return both[0] + known + both[1]

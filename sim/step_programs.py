@@ -375,9 +375,12 @@ def _compiled(
 def _anda_compiled(
     params: AndaParams, model: LlmShape, step: Pass, latency: int, lengths: dict[str, int]
 ) -> dict[str, ProgramTime] | None:
-    """Return the cycles of one more token of one sequence; None where there is no such program."""
+    """Return the cycles of one sequence's prompt or next token; None where there are no programs.
+
+    A prompt passes in steps of up to a token tile, as ``tilewright run`` starts them.
+    """
     batch = step.batch
-    if batch.sequences != 1 or batch.longest > LONGEST_COMPILED or step.new != 1:
+    if batch.sequences != 1 or batch.longest > LONGEST_COMPILED or step.new not in (None, 1):
         return None
     context = min(_whole_tiles(step).batch.longest, model.max_position_embeddings)
     plan = anda_plan(params, model, max(context, batch.longest), lengths)
@@ -385,9 +388,11 @@ def _anda_compiled(
         return None
 
     def make() -> dict[str, Any]:
-        return {name: vars(time) for name, time in anda_compiled_time(plan, latency).items()}
+        steps = list(compiled_steps(plan, plan.context)) if step.prompt else [(plan.context - 1, 1)]
+        found = anda_compiled_time(plan, steps, latency)
+        return {name: vars(time) for name, time in found.items()}
 
-    asked = map(repr, (params, model, plan.context, sorted(lengths.items()), latency))
+    asked = map(repr, (params, model, plan.context, step.prompt, sorted(lengths.items()), latency))
     found = get_or_make(("compiled steps of anda", *asked, sources()), make)
     return {name: ProgramTime(**time) for name, time in found.items()}
 

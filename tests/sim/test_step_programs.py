@@ -19,10 +19,17 @@ from tilewright.golden.harmonia_machine.layer_work import LayerWork
 from tilewright.golden.harmonia_model.head import head_program
 from tilewright.golden.harmonia_model.lines import Lines
 from tilewright.golden.harmonia_model.step import step_program
+from tilewright.golden.llm.tiny import SHAPES
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.params.resolve import resolve
-from tilewright.sim.compiled_steps import anda_plan, compiled_plan, compiled_steps, compiled_time
+from tilewright.sim.compiled_steps import (
+    anda_compiled_time,
+    anda_plan,
+    compiled_plan,
+    compiled_steps,
+    compiled_time,
+)
 from tilewright.sim.kept_times import kept
 from tilewright.sim.layer_programs import (
     _few_blocks,
@@ -321,6 +328,32 @@ def test_a_token_on_anda_takes_what_its_programs_take():
     whole = anda_step.step_program(plan, anda_lines.Lines(plan), 47)
     assert found.parts["layers"].cycles == program_time(params, whole, 30).cycles
     assert found.ratio > 1
+
+
+def test_a_prompt_on_anda_takes_what_its_programs_take():
+    """Steps of up to a token tile, and single tokens behind them, through all layers."""
+    params, lengths = AndaParams(), {"qkv": 7, "o": 7, "u": 6, "d": 5}
+    found = step_time(params, SMOLLM2, one(18, prompt=True), lengths=lengths)
+    assert found.kind == "programs" and list(found.parts) == ["layers", "head"]
+    plan = anda_plan(params, SMOLLM2, 18, lengths)
+    steps = list(compiled_steps(plan, 18))
+    assert steps == [(0, 16), (16, 1), (17, 1)]
+    whole = [anda_step.step_program(plan, anda_lines.Lines(plan), *step) for step in steps]
+    counted = [program_time(params, program, 30).cycles for program in whole]
+    assert found.parts["layers"].cycles == sum(counted)
+
+
+def test_few_steps_of_a_prompt_on_anda_tell_how_long_all_take():
+    """Every step of a prompt that is long enough for attention to work in several ways."""
+    params, lengths = resolve("anda:small"), {"qkv": 7, "o": 7, "u": 6, "d": 5}
+    model = replace(SHAPES["llama"], num_hidden_layers=1)
+    plan = anda_plan(params, model, 65, lengths)
+    steps, lines = list(compiled_steps(plan, 65)), anda_lines.Lines(plan)
+    times = [program_time(params, anda_step.step_program(plan, lines, *s), 30) for s in steps]
+    growth = {b.cycles - a.cycles for a, b in itertools.pairwise(times[:-1])}
+    assert len(steps) == 33 and len(growth) > 1
+    found = anda_compiled_time(plan, steps, 30)["layers"]
+    assert found == sum(times[1:], times[0])
 
 
 @pytest.mark.parametrize("spec", ["harmonia", "anda", "harmonia,memory_channels=1,line_bytes=64"])

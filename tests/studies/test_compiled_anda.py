@@ -12,6 +12,7 @@ from tilewright.golden.anda_model.same_rounding import SameRounding
 from tilewright.golden.harmonia_model.quantised import quantised_model
 from tilewright.golden.llm.load import load_model
 from tilewright.golden.llm.text import default_text
+from tilewright.sim.compiled_steps import anda_compiled_time, compiled_steps
 from tilewright.studies.compiled import Runner, Session, compile_model, open_folder
 from tilewright.studies.compiled.compiling import Options
 from tilewright.torch.config import AndaConfig
@@ -55,6 +56,18 @@ def test_tokens_on_rtl(tmp_path):
     assert (tmp_path / "tiny" / "listing.txt").read_text().count("loop ") == 3
     session = Session(open_folder(tmp_path / "tiny"), "AB", rtl=True)
     assert session.generate(2) == Session(open_folder(tmp_path / "tiny"), "AB").generate(2)
+
+
+def test_predicted_cycles_are_those_of_a_run(compiled):
+    """Steps of a prompt and the head, counted without values, and by the golden machine."""
+    runner = Runner(open_folder(compiled), latency=60)
+    runner.feed([1, 2, 3, 4, 5])
+    kinds = [run.kind for run in runner.runs]
+    assert kinds == ["prefill", "prefill", "decode", "head"]
+    steps = list(compiled_steps(runner.plan, 5))
+    found = anda_compiled_time(runner.plan, steps, runner.latency)
+    assert found["layers"].cycles == sum(run.cycles for run in runner.runs[:-1])
+    assert found["head"].cycles == runner.runs[-1].cycles
 
 
 def test_single_tokens(compiled, tmp_path):

@@ -45,8 +45,7 @@ __all__ = ["COMMAND", "CONTEXTS", "FAR", "NAMES", "SECTIONS", "perplexity", "pre
 NAMES = {"harmonia": "model_on_harmonia", "anda": "model_on_anda"}  # of records
 COMMAND = "python -m tilewright.studies.compiled.record"
 REFERENCES: dict[str, Any] = {"harmonia": HarmoniaReference, "anda": AndaReference}
-# Anda takes prompts in steps of a tile; ``tilewright llm`` answers with programs of whole prompts.
-PHASES = {"harmonia": ("decode", "prefill"), "anda": ("decode",)}
+PHASES = ("decode", "prefill")
 MODEL, SHAPE = "smollm2", "smollm2-135m"
 PROMPT = "The capital of France is"
 TOKENS = 16  # of the text that is shown
@@ -123,7 +122,7 @@ def cycles(on: str) -> Record:
             folder = Path(name) / "model"
             compile_model(MODEL, folder, options)
             compiled = open_folder(folder, check=False)
-            for phase in PHASES[on]:
+            for phase in PHASES:
                 runner = Runner(compiled, latency=FAR)
                 if phase == "decode":  # no cycle depends on what the cache holds
                     runner.position = context - 1
