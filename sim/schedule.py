@@ -15,7 +15,7 @@ from tilewright.golden.anda_machine import cycles as anda_cycles
 from tilewright.golden.anda_machine.isa import Formats
 from tilewright.golden.harmonia_machine import cycles as harmonia_cycles
 from tilewright.golden.harmonia_machine.isa import Instruction, Settings, expand
-from tilewright.golden.machine.clock import Clock, Task, Work
+from tilewright.golden.machine.clock import Clock, Task, Work, known_moves
 from tilewright.golden.machine.instruction import BaseInstruction
 from tilewright.golden.machine.loops import Fetch, Loops
 from tilewright.golden.machine.machine import Outcome, Step
@@ -180,7 +180,6 @@ class Timer:
 def _tasks(params: AnyParams, latency: int) -> Callable[[Any, Any], Task | None]:
     """What an instruction needs; of moves that differ in their lines alone it is the same."""
     known: dict[Any, Task | None] = {}
-    channels = params.memory_channels
 
     def ask(x: Any, settings: Any) -> Task | None:
         if isinstance(params, AndaParams):
@@ -194,13 +193,7 @@ def _tasks(params: AnyParams, latency: int) -> Callable[[Any, Any], Task | None]
             if key not in known:
                 known[key] = ask(x, settings)
             return known[key]
-        line = fields["line"]
-        where = (fields["memory"], fields["row"], fields["rows"], fields.get("stride", 1))
-        key = (x.opcode, where, line % channels)
-        if key not in known:
-            known[key] = ask(x, settings)
-        found = known[key]
-        assert found is not None
-        return found._replace(lines=range(line, line + len(found.lines)))
+        return move(x)
 
+    move = known_moves(params, latency, lambda x: ask(x, None))
     return task_of

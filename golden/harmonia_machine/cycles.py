@@ -24,6 +24,7 @@ from tilewright.golden.machine.clock import (
     Task,
     Work,
     busy_cycles,
+    known_moves,
     move_task,
     regions_of,
     schedule,
@@ -51,9 +52,12 @@ def program_cycles(params: HarmoniaParams, outcome: Outcome, latency: int) -> di
     waits = 0
     # A loop comes to the same instructions again; the trace keeps them, so that none is another.
     known: dict[tuple[int, Settings], tuple[Task | None, int]] = {}
+    move = known_moves(params, latency, lambda x: task(params, x, Settings(), latency))
 
     def task_of(x: Instruction, settings: Settings) -> Task | None:
         nonlocal waits
+        if x.opcode in (Opcode.LOAD, Opcode.STORE):
+            return move(x)
         key = id(x), settings
         found = known.get(key)
         if found is None:

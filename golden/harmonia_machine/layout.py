@@ -69,7 +69,8 @@ def from_bytes(
     if bits == 1:
         flat = np.unpackbits(octets, bitorder="little")
     elif bits == OPERAND_BITS:
-        flat = np.stack([octets & 15, octets >> OPERAND_BITS], axis=-1).reshape(-1)
+        both = octets.astype("<u2")  # the upper half of a byte into a byte of its own
+        flat = ((both | both << OPERAND_BITS) & 0x0F0F).view(np.uint8)
     else:
         flat = octets.view(f"<u{bits // 8}")
     shape = row_shape(params, memory)

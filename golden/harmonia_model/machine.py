@@ -18,6 +18,7 @@ from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.isa import Instruction, words_of
 from tilewright.golden.harmonia_machine.layout import from_bytes
 from tilewright.golden.harmonia_model.fast_blocks import encoded
+from tilewright.golden.harmonia_model.fast_products import Banks, PartWeights, added
 from tilewright.golden.harmonia_model.fast_vector import (
     FUNCTIONS,
     arithmetic,
@@ -46,6 +47,7 @@ __all__ = ["ModelMachine"]
 
 Floats = NDArray[np.float32]
 _SIMPLE = (*FUNCTIONS, Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY)
+_LINE = ("line",)
 _EXPONENT_MASK = np.uint8((1 << FP16.exponent_bits) - 1)
 
 
@@ -85,13 +87,6 @@ class _Facts(NamedTuple):
         )
 
 
-class _Unpacked(NamedTuple):
-    """Weights of a part as the array meets them."""
-
-    values: Floats  # (groups, group, columns)
-    scales: Floats  # (groups, 1, columns)
-
-
 class ModelMachine(CompiledMachine, Machine):
     """The accelerator of a plan on a model's image."""
 
@@ -102,9 +97,10 @@ class ModelMachine(CompiledMachine, Machine):
         self.plan, self.lines = plan, lines
         self._first_weight = plan.half_row(0)
         self._coming: dict[tuple[Memory, int], _Coming] = {}
-        self._unpacked: dict[tuple[int, int], _Unpacked] = {}
+        self._unpacked: dict[tuple[int, int], PartWeights] = {}
         self._factors: dict[tuple[int, ...], Floats] = {}  # of the cache, as it is now
         self._values: dict[tuple, Floats] = {}  # of activations, as they are now
+        self._banks: tuple[Floats, Banks] | None = None  # of the last activations of all
         self._offsets: dict[bytes, NDArray[np.uint16]] = {}  # that windows have taught
         self._judged: dict[tuple[int, ...], Error] = {}
         self._counted: dict[tuple[int, int], int] = {}  # lines of so many rows of a memory
@@ -113,7 +109,9 @@ class ModelMachine(CompiledMachine, Machine):
         """What is right does not depend on a line, so most has been looked at before."""
         if x is None:
             return super()._check(x)
-        by, known = x.__dict__.get("judged", (None, Error.NONE))
+        origin = x.__dict__.get("origin", x)  # before index registers were added
+        same = x if origin.moved != _LINE else origin
+        by, known = same.__dict__.get("judged", (None, Error.NONE))
         if by is self:  # a loop has come to it before
             return known
         fields = x.fields
@@ -121,7 +119,7 @@ class ModelMachine(CompiledMachine, Machine):
         known = self._judged.get(key)
         if known is None:
             known = self._judged[key] = super()._check(x)
-        x.__dict__["judged"] = self, known
+        same.__dict__["judged"] = self, known
         return known
 
     def _lines(self, x: Instruction) -> slice | None:
@@ -167,6 +165,9 @@ class ModelMachine(CompiledMachine, Machine):
 
     def _forget(self, memory: Memory, row: int, rows: int) -> None:
         """Rows that are written anew; what is beside them is put where it belongs."""
+        before = self._coming.get((memory, row))
+        if before is not None and before.rows == rows:  # of all that came no rows are shared
+            return
         for key, coming in list(self._coming.items()):
             if key[0] is memory and key[1] < row + rows and row < key[1] + coming.rows:
                 if not row <= key[1] <= key[1] + coming.rows <= row + rows:
@@ -216,18 +217,16 @@ class ModelMachine(CompiledMachine, Machine):
         # Largest results are kept of all banks, whether they are written or not.
         values = self._activation_values(x["source"], groups, slice(None) if x["maxima"] else lanes)
         if operand is Operand.WEIGHTS:
-            weights = self._part(x)
-            busy = groups * tiles
-            sums = values @ weights.values
-            partials = sums.astype(np.float16).astype(np.float32)
-            partials *= weights.scales
+            busy, weights = groups * tiles, self._part(x)
+            if x["maxima"]:
+                banks = self._banks_of(values)
+                sums = weights.product(banks.distinct)[banks.place]
+            else:
+                sums = weights.product(values)
         else:
             factors, busy = self._cached_factors(x, operand)
-            sums = values @ factors
-            partials = sums.astype(np.float16).astype(np.float32)
-        # Each addition rounds, so their order is part of the result: numpy adds one after the other
-        # along the first axis.
-        results = masked(np.add.reduce(partials, axis=0, initial=np.float32(0)))
+            sums = added((values @ factors).astype(np.float16).astype(np.float32))
+        results = masked(sums)
         if x["maxima"]:
             self._keep_largest(x, results)
             results = results[lanes]
@@ -269,7 +268,14 @@ class ModelMachine(CompiledMachine, Machine):
             self._values[key] = mantissa
         return mantissa
 
-    def _part(self, x: Instruction) -> _Unpacked:
+    def _banks_of(self, values: Floats) -> Banks:
+        """All parts of a matrix meet the same activations."""
+        known = self._banks
+        if known is None or known[0] is not values:
+            known = self._banks = values, Banks.of(values)
+        return known[1]
+
+    def _part(self, x: Instruction) -> PartWeights:
         """Weights of a product, from external memory where nobody has looked at them."""
         rows, groups = x["groups"] * x["tiles"], x["groups"]
         operands = self._coming.get((Memory.OPERANDS, x["operands"]))
@@ -290,13 +296,13 @@ class ModelMachine(CompiledMachine, Machine):
             )
         return found
 
-    def _unpack(self, operands: NDArray, scales: NDArray, groups: int) -> _Unpacked:
+    def _unpack(self, operands: NDArray, scales: NDArray, groups: int) -> PartWeights:
         p = self.params
         values = (operands.astype(np.int8) ^ 8) - 8  # two's complement of 4 bits
-        by_group = values.reshape(-1, groups, p.columns, p.group).transpose(1, 3, 0, 2)
+        by_group = values.reshape(-1, groups, p.columns, p.group).swapaxes(0, 1)
         factors = scales.view(np.float16).reshape(-1, groups, p.columns).transpose(1, 0, 2)
-        return _Unpacked(
-            by_group.reshape(groups, p.group, -1).astype(np.float32),
+        return PartWeights(
+            by_group.reshape(groups, -1, p.group).astype(np.float32),
             factors.reshape(groups, 1, -1).astype(np.float32),
         )
 
@@ -317,6 +323,21 @@ class ModelMachine(CompiledMachine, Machine):
         return factors, (units + low) * across
 
     # Conversions.
+
+    def _convert(self, x: Instruction) -> None:
+        """Of activations in whole groups all stays as the memories have it: rows, then banks."""
+        p, elements = self.params, x["elements"]
+        if x["conversion"] != Conversion.ACTIVATIONS or elements % p.group:
+            super()._convert(x)
+            return
+        groups, words = elements // p.group, elements // p.word_values
+        halves = self.memories[Memory.FP16][x["source"] : x["source"] + words]
+        by_group = halves.reshape(groups, -1, p.rows, p.word_values).swapaxes(1, 2)
+        blocks = self._encoded(by_group.reshape(groups, p.rows, p.group))
+        rows = slice(x["destination"], x["destination"] + groups)
+        self.memories[Memory.MANTISSAS][rows] = blocks.mantissa[:, :, 0]
+        self.memories[Memory.SIGNS][rows] = blocks.sign[:, :, 0]
+        self.memories[Memory.EXPONENTS][rows] = blocks.exponent[:, :, 0]
 
     def _shifted(
         self, tokens: NDArray[np.uint16], offsets: NDArray[np.uint16]

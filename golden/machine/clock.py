@@ -181,6 +181,35 @@ def move_task(
     return Task(UnitOfWork.LOAD, cycles, regions, lines)
 
 
+@lru_cache(maxsize=8)  # programs of a model have the same kinds of moves
+def _moves(params: MachineParams, latency: int) -> dict[tuple[Any, ...], Task]:
+    return {}
+
+
+def known_moves(
+    params: MachineParams, latency: int, task_of: Callable[[Any], Task | None]
+) -> Callable[[Any], Task]:
+    """What loads and stores need, asked of ``task_of`` once for those that differ in lines alone.
+
+    How lines are spread over the channels is all that counts of them.
+    """
+    known, channels = _moves(params, latency), params.memory_channels
+
+    def task(x: Any) -> Task:
+        fields = x.fields
+        line = fields["line"]
+        where = (fields["memory"], fields["row"], fields["rows"], fields.get("stride", 1))
+        key = (x.opcode, where, line % channels)
+        found = known.get(key)
+        if found is None:
+            asked = task_of(x)
+            assert asked is not None
+            found = known[key] = asked
+        return Task(found.unit, found.cycles, found.regions, range(line, line + len(found.lines)))
+
+    return task
+
+
 def vector_cycles(params: MachineParams, x: BaseInstruction, rows: int) -> int:
     """Cycles of a vector instruction on tensors of ``rows`` rows.
 

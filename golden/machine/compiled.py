@@ -1,5 +1,6 @@
 """What accelerators that run the programs of whole models have in common: nothing is done twice."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,6 +28,16 @@ class DecodedOnce(BaseInstruction):
 
 class CompiledMachine(BaseMachine):
     """Programs lie in external memory, and none changes its own lines, so that none is copied."""
+
+    def _run(self, word_at: Callable[[int], int | Error], *, streamed: bool = False) -> Outcome:
+        self._finished = 0  # instructions: a number is sooner counted than an entry of a table
+        outcome = super()._run(word_at, streamed=streamed)
+        outcome.counts[self.COUNTER.INSTRUCTIONS] = self._finished
+        return outcome
+
+    def _finish(self, x: Any) -> None:
+        self._finished += 1
+        self._note(x)
 
     def run_stream(self, line: int) -> Outcome:
         each, code = self.params.line_instructions, self.external

@@ -55,6 +55,12 @@ class BaseInstruction:
         ends = INDEX_SUFFIX
         return tuple(n.removesuffix(ends) for n, v in self.fields.items() if v and n.endswith(ends))
 
+    @cached_property
+    def moves(self) -> tuple[tuple[str, str, int], ...]:
+        """The same, each with the field that names its index register, and the bits it has."""
+        bits = {f.name: f.bits for f in self.FIELDS[self.opcode]}
+        return tuple((name, name + INDEX_SUFFIX, (1 << bits[name]) - 1) for name in self.moved)
+
     def encode(self) -> int:
         """The word of 128 bits."""
         word, shift = int(self.opcode), OPCODE_BITS

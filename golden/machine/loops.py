@@ -11,7 +11,6 @@ from typing import NamedTuple, TypeVar
 
 from tilewright.golden.machine.instruction import BaseInstruction
 from tilewright.golden.params.machine import (
-    INDEX_SUFFIX,
     INDICES,
     LINE_FIELD,
     LOOP_LEVELS,
@@ -84,14 +83,12 @@ class Loops:
         if not x.moved:
             return x
         fields = dict(x.fields)
-        bits = {f.name: f.bits for f in x.FIELDS[x.opcode]}
-        for address in x.moved:
-            name = address + INDEX_SUFFIX
-            fields[address] = (x[address] + self.indices[x[name] - 1]) % (1 << bits[address])
+        for address, name, mask in x.moves:
+            fields[address] = (fields[address] + self.indices[fields[name] - 1]) & mask
             fields[name] = 0
         # Its fields are right as those of ``x`` are: loops make as many as a program has steps.
         made: AnyInstruction = object.__new__(type(x))
-        made.__dict__.update(opcode=x.opcode, fields=fields)
+        made.__dict__.update(opcode=x.opcode, fields=fields, origin=x)
         return made
 
 

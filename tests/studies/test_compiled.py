@@ -277,17 +277,13 @@ def test_states_of_others(compiled, tmp_path):
         Session(folder, "Hi", state=file)
 
 
-def test_programs_on_rtl(compiled):
-    """The step of one token and the head on the Verilog: memory, counters and cycles."""
-    session = Session(open_folder(compiled), "A", rtl=True)
-    done = session.generate(1)
-    assert [run.kind for run in done.programs] == ["decode", "head"]
-
-
-@pytest.mark.full
 def test_a_prompt_and_three_tokens_on_rtl(compiled):
+    """Every program on the Verilog: memory, counters and cycles are golden's, or it is refused."""
     golden = Session(open_folder(compiled), "Hello").generate(3)
     assert Session(open_folder(compiled), "Hello", rtl=True).generate(3) == golden
+    kinds = [run.kind for run in golden.programs]
+    assert kinds == ["prefill", "decode", "head", "decode", "head", "decode", "head"]
+    assert open_folder(compiled).plan.config.num_hidden_layers == 2
 
 
 def test_what_differs_on_rtl_is_named(compiled, monkeypatch):
