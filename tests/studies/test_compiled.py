@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,6 +224,8 @@ def test_a_truncated_image(copied):
     size = image.stat().st_size
     image.write_bytes(image.read_bytes()[:-64])
     broken(copied, rf"image\.bin has {size - 64} bytes, not {size}: it is cut off")
+    image.unlink()
+    broken(copied, r"has no image\.bin; compile the model again$")
 
 
 def test_programs_for_another_size(copied):
@@ -246,21 +249,26 @@ def test_no_manifest(tmp_path, copied):
 
 
 def test_a_memory_error_and_a_restart(compiled, tmp_path, capsys):
-    """An error in the middle of a token: nothing of that token; a restart goes on behind."""
-    words = ["run", str(compiled), "--prompt", "Hi", "--tokens", "3"]
+    """An error in the middle of a token: nothing of that token; a restart goes on behind.
+
+    The guide shows this run.
+    """
+    words = ["run", str(compiled), "--prompt", "Hello", "--tokens", "4"]
     assert main([*words, "--json"]) == 0
     whole = json.loads(capsys.readouterr().out)
     state = ["--state", str(tmp_path / "state.npz")]
     assert main([*words, *state, "--memory-error", "2"]) == 2
     answer = capsys.readouterr()
-    assert answer.out == f"Hi {whole['tokens'][0]} {whole['tokens'][1]}\n"
-    assert "token 3: the decode program stopped at instruction" in answer.err
-    assert "with error bus; 3 tokens are complete" in answer.err
+    assert answer.out == f"Hello {whole['tokens'][0]} {whole['tokens'][1]}\n"
+    assert "token 6: the decode program stopped at instruction" in answer.err
+    assert "with error bus; 6 tokens are complete" in answer.err
+    guide = (Path(__file__).parents[2] / "docs" / "models-on-harmonia.md").read_text()
+    assert answer.err in guide and f"\nHello{whole['text']}\n" in guide
     assert main([*words, *state, "--json"]) == 0
     rest = json.loads(capsys.readouterr().out)
     assert rest["tokens"] == whole["tokens"]
     assert rest["prefill"] is None
-    assert rest["programs"] == whole["programs"][-2:]
+    assert rest["programs"] == whole["programs"][-4:]
 
 
 def test_states_of_others(compiled, tmp_path):

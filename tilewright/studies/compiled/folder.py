@@ -159,6 +159,8 @@ def open_folder(path: Path, *, target: str | None = None, check: bool = True) ->
             f" with --target {target}"
         )
     folder = ModelFolder(path, manifest)
+    if not (path / IMAGE).is_file():
+        raise CommandError(f"{path} has no {IMAGE}; compile the model again")
     size, want = (path / IMAGE).stat().st_size, folder.lines.end * folder.plan.params.line_bytes
     if size != want:
         raise CommandError(
