@@ -10,7 +10,6 @@ the same port and buffers.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams
 from tilewright.golden.params.machine import Error
 from tilewright.golden.weights import Weights
 from tilewright.sim.accelerator import Accelerator, Port, anda, harmonia, run
+from tilewright.sim.kept_times import kept
 from tilewright.sim.models import resolve_model
 from tilewright.sim.schedule import AnyParams, Counts, ProgramTime, program_time, trace
 from tilewright.sim.target import LATENCY
@@ -100,7 +100,7 @@ def gemm_time(
     )
 
 
-@lru_cache(maxsize=1024)
+@kept
 def _time(
     params: AnyParams,
     rows: int,

@@ -14,7 +14,8 @@ UNITS = "tests/hw/test_blocks.py"
 @pytest.mark.parametrize(
     ("test", "group"),
     [
-        ("tests/report/test_report.py::test_numbers[1-1]", "tests/report/test_report.py"),
+        ("tests/report/test_written.py::test_any[1-1]", "installed package"),
+        ("tests/test_wheel.py::test_any", "installed package"),
         ("tests/synth/test_clock_gates.py::test_any", "tests/synth/test_clock_gates.py"),
         (f"{UNITS}::test_unit_equals_golden[queue:tiny-0.3-100]", f"{UNITS}[queue:tiny]"),
         (f"{UNITS}::test_latency_is_as_stated[queue:tiny]", f"{UNITS}[queue:tiny]"),

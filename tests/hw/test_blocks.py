@@ -15,8 +15,14 @@ from tilewright.golden.params.arith import ARITH_BLOCKS
 from tilewright.golden.params.resolve import BLOCKS
 from tilewright.hw.catalog import build
 
+# Tens of seconds each; their Verilog has the same vectors and stalls in tests/verify.
+LONG = {f"anda_vector:{name}" for name in ("fused", "paced", "paced_fused")}
 PRESETS = [
-    pytest.param(BLOCKS[block].preset(name), id=f"{block}:{name}")
+    pytest.param(
+        BLOCKS[block].preset(name),
+        id=f"{block}:{name}",
+        marks=[pytest.mark.full] if f"{block}:{name}" in LONG else [],
+    )
     for block in catalogued_units()
     for name in BLOCKS[block].PRESETS
 ]

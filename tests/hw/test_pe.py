@@ -2,13 +2,14 @@
 
 import gc
 import warnings
+from functools import lru_cache
 
 import numpy as np
 import pytest
 from amaranth import Module, Signal
 from amaranth.hdl import UnusedElaboratable
 
-from tests.support.drive import drive, measured_latency, simulate
+from tests.support.drive import Prepared, drive, measured_latency, simulate
 from tests.support.mutate import mutant_of
 from tilewright.golden.arith import convert
 from tilewright.golden.bits import encode
@@ -93,13 +94,19 @@ def expected(params, c):
     return fp_int_dot(params, c["activation"], c["weight"], c["scale"], c["group_end"])
 
 
+@lru_cache(maxsize=2)
+def unit(params):
+    """Elaborated once for all runs of a test, which take less time than that."""
+    return Prepared(build(params))
+
+
 def run(params, columns, *, dut=None, stall=0.0):
     """Results of the RTL, and the cycles in which it took its beats."""
     (i,), (o,) = params.inputs, params.outputs
     flat = {n: v.reshape(-1, *v.shape[2:]) for n, v in columns.items()}
     dots = len(columns["last"])
-    unit = build(params) if dut is None else dut
-    trace = drive(unit, params, {"i": pack(i, flat)}, {"o": dots}, stall=stall)
+    dut = unit(params) if dut is None else dut
+    trace = drive(dut, params, {"i": pack(i, flat)}, {"o": dots}, stall=stall)
     return unpack(o, trace.words["o"])["y"], trace.taken["i"]
 
 
@@ -167,7 +174,7 @@ def test_points_of_a_frontier_differ_in_cycles_alone(spec):
     assert np.array_equal(got, expected(params, columns))
     assert taken == list(range(len(taken)))
     assert np.array_equal(run(params, columns, stall=0.4)[0], got)
-    alone = simulate(params, cases=40, one_at_a_time=True)
+    alone = simulate(params, dut=unit(params), cases=40, one_at_a_time=True)
     assert measured_latency(params, alone) == params.stages + params.registered
 
 

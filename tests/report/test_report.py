@@ -1,12 +1,8 @@
-"""The report as a reader gets it: whole, closed in itself, true to the records."""
+"""Pages of the report and their parts: true to the records, and to what is wrong."""
 
-import fcntl
 import json
-import pickle
 import re
 import shutil
-from html.parser import HTMLParser
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -17,7 +13,7 @@ from tilewright.golden.deca import expected_cycles
 from tilewright.golden.params.deca import DecaParams, TileConfig
 from tilewright.golden.params.resolve import resolve
 from tilewright.golden.params.stream import STREAM_BLOCKS
-from tilewright.report import build_report, hardware, html, plots
+from tilewright.report import hardware, html, plots
 from tilewright.report.claims import claims_section
 from tilewright.report.deca import PAPER_PARTS, coverage, cycles, live
 from tilewright.report.deca.formats import tile_sizes
@@ -32,105 +28,6 @@ from tilewright.verify.coverage import Coverage
 from tilewright.verify.deca.workload import TileJob
 
 ROOT = Path(__file__).parents[2]
-VOID = {"meta", "link", "img", "br", "hr", "input", "wbr"}
-PAGES = sorted(path.stem for path in Path(checks.__file__).parent.glob("[!_]*.py"))
-
-
-class Reader(HTMLParser):
-    """Collects what a page refers to and complains about tags that do not match."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.loaded, self.links, self.ids, self.words = [], [], [], [], []
-
-    def handle_starttag(self, tag, attributes):
-        values = dict(attributes)
-        if tag not in VOID:
-            self.open.append(tag)
-        if "id" in values:
-            self.ids.append(values["id"])
-        if "href" in values:
-            (self.links if tag == "a" else self.loaded).append(values["href"])
-        self.loaded += [values[name] for name in ("src", "srcset", "data") if name in values]
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag
-
-    def handle_data(self, text):
-        self.words.append(text)
-
-
-def read(path):
-    reader = Reader()
-    reader.feed(path.read_text())
-    reader.close()
-    assert reader.open == []
-    return reader
-
-
-@pytest.fixture(scope="session")
-def report(tmp_path_factory, request):
-    """The report on the committed records, and its pages; built by the first worker that asks."""
-    base = tmp_path_factory.getbasetemp()
-    root = base.parent if hasattr(request.config, "workerinput") else base
-    folder, kept = root / "report", root / "report.pickle"
-    with (root / "report.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
-            context = Context(records=RECORDS, cases=500)
-            # Half a minute of writing RTL; tests/synth/test_records.py says that none is stale.
-            context.__dict__["stale"] = {}
-            kept.write_bytes(pickle.dumps(build_report(folder, context)))
-        return folder, pickle.loads(kept.read_bytes())
-
-
-def test_all_pages_and_their_data_are_there(report):
-    folder, pages = report
-    assert sorted(pages) == PAGES
-    positions = [import_module(f"tilewright.report.pages.{name}").POSITION for name in pages]
-    assert positions == sorted(positions)
-    files = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
-    assert files == {"index.html"} | {f"{p}.{end}" for p in pages for end in ("html", "json")}
-    for name, page in pages.items():
-        plain = json.loads(json.dumps(page.data))  # tuples are lists in JSON
-        assert json.loads((folder / f"{name}.json").read_text()) == plain
-
-
-@pytest.mark.parametrize("name", ["index", *PAGES])
-def test_pages_are_well_formed_and_load_nothing(report, name):
-    folder, _ = report
-    page = read(folder / f"{name}.html")
-    assert all(target.startswith("#") for target in page.loaded)  # parts of drawings
-    assert {target[1:] for target in page.loaded} <= set(page.ids)
-    assert len(page.ids) == len(set(page.ids))
-    for target in page.links:
-        assert (folder / target).is_file()
-    text = (folder / f"{name}.html").read_text()
-    assert not re.search(r"@import|url\((?!#)|<script[^>]*\bsrc|//[\w-]+\.\w", text)
-    assert "prefers-color-scheme: dark" in text
-    assert '<meta name="viewport"' in text
-
-
-def test_no_page_has_a_problem_and_checks_pass(report):
-    _, pages = report
-    assert not [problem for page in pages.values() for problem in page.problems]
-    assert not any(page.failures for page in pages.values())
-
-
-def test_every_figure_of_a_record_is_on_the_page(report):
-    folder, pages = report
-    words = read(folder / "blocks.html").words
-    records = pages["blocks"].data["records"]
-    assert set(records) == set(load_records())
-    for record in records.values():
-        for metric in ("area", "delay", "cells"):
-            assert html.number(record["metrics"][metric]["value"]) in words
 
 
 def test_a_stale_record_is_shown_and_strict_fails(tmp_path, monkeypatch, capsys):
@@ -493,18 +390,6 @@ def test_areas_relative_to_a_reference():
         {"spec": "queue", "technology": "asap7", "goal": "area", "area": 1.0, "delay": 1.0},
         {"spec": "queue:tiny", "technology": "asap7", "goal": "area", "area": 0.25, "delay": 0.8},
     ]
-
-
-def test_scoreboard_shows_every_verdict(report):
-    folder, pages = report
-    words = " ".join(read(folder / "scoreboard.html").words)
-    data = pages["scoreboard"].data
-    assert sum(map(len, data["claims"].values())) > 100
-    for rows in data["claims"].values():
-        for row in rows:
-            assert row["id"] in words
-            assert row["verdict"] in words
-    assert set(data["constants"]) <= set(words.split())
 
 
 # SparAMX.

@@ -1,4 +1,4 @@
-"""Which tests go to one worker of pytest-xdist (``--dist loadgroup``).
+"""Which tests go to one worker of pytest-xdist (``--dist loadgroup``), and how a worker runs.
 
 Workers share nothing: what a file makes once for several tests is made once in each worker that
 has one of them, or one worker waits while another makes it. So the tests of a file with such a
@@ -7,6 +7,7 @@ groups would do the same, but pytest-xdist 3.8 writes them into a field that pyt
 read: there, marked tests are spread as if they had no mark.
 """
 
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -16,11 +17,31 @@ import pytest
 
 _SHARED = re.compile(r"^@pytest\.fixture\(\s*scope=\"(module|session)\"", re.MULTILINE)
 # Files in which tests with the same first parameter share what they simulate.
-BY_PARAMETER = {"tests/hw/test_blocks.py"}
+BY_PARAMETER = {"tests/hw/test_blocks.py", "tests/sim/test_programs.py"}
+
+# Files of one worker: what they share takes minutes to make, or is a build of a machine for
+# which one worker would wait while the other makes it.
+TOGETHER = {
+    "tests/report/test_written.py": "installed package",
+    "tests/test_wheel.py": "installed package",
+    **{
+        f"tests/verify/test_{name}.py": f"tests/verify/test_{name}.py"
+        for name in ("anda", "deca", "decoder_layer", "harmonia", "native")
+    },
+}
 
 # Short tests only. A worker holds the next test while one runs: with long ones at the end, it would
 # hold one that another worker, already idle, could run.
 SHORT = ("tests/base/", "tests/golden/", "tests/params/")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """There is a worker for each core: threads of a matrix product would only wait for another's.
+
+    Before anything imports numpy, and also for the programs that tests start.
+    """
+    if hasattr(config, "workerinput"):
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.hookimpl(trylast=True)  # after tests were chosen
@@ -48,6 +69,8 @@ def group_of(nodeid: str, root: Path) -> str:
     if file in BY_PARAMETER:
         first = re.split(r"[-\]]", test.partition("[")[2])[0]
         return f"{file}[{first}]"
+    if file in TOGETHER:
+        return TOGETHER[file]
     return file if _has_shared_fixture(root / file) else nodeid
 
 
