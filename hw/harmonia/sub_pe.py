@@ -33,11 +33,13 @@ class SubPE(wiring.Component):
     A negative product enters as its one's complement; what that leaves out is the same for every
     negative lane, so their number settles it once: smaller than negating lane by lane.
 
-    Timing: combinational; where a beat takes several cycles, products are in registers.
+    Timing: combinational; where a beat takes several cycles, products are in registers, and where
+    it takes three or more, their sum and the number of negative ones are, too.
     """
 
     def __init__(self, params: HarmoniaPeParams):
         self.paced = params.beat_cycles > 1
+        self.sum_held = params.beat_cycles > 2
         super().__init__(sub_element_signature(params))
 
     def elaborate(self, platform: object) -> Module:
@@ -51,7 +53,12 @@ class SubPE(wiring.Component):
                 m.d.sync += product.eq(Value.cast(self.a[k]) * self.b[k])
             terms.append(product ^ sign.replicate(PRODUCT_BITS))
         count = wire(m, "negatives", tree_sum(list(negative)))
-        m.d.comb += self.sum.eq(tree_sum(terms) + count - (count << PRODUCT_BITS))
+        if self.sum_held:
+            held_count = Signal.like(count, name="held_negatives", reset_less=True)
+            m.d.sync += held_count.eq(count)
+            count = held_count
+        domain = m.d.sync if self.sum_held else m.d.comb
+        domain += self.sum.eq(tree_sum(terms) + count - (count << PRODUCT_BITS))
         return m
 
 

@@ -38,13 +38,15 @@ class Paced:
 
     def apply(self, m: Module, name: str, params: Any, **operands: Value) -> Value:
         """The result of the unit that ``params`` are of, built as submodule ``name``."""
-        return apply(m, name, _UNITS[type(params)](self._of(params)), **operands)
+        unit = _UNITS[type(params)](self._of(params))
+        unit.followed = True
+        return apply(m, name, unit, **operands)
 
     def sum(self, m: Module, name: str, a: Value, b: Value, restart: Value | None = None) -> Value:
         """``a + b`` in fp32, or ``0 + b`` to ``restart``; what comes from dot products only."""
         if self.registers:
             a = a if restart is None else Mux(restart, 0, a)
-            return apply(m, name, FloatAdd(self._of(_SUM32)), a=a, b=b)
+            return self.apply(m, name, _SUM32, a=a, b=b)
         m.submodules[name] = adder = Accumulate()
         if restart is not None:
             m.d.comb += adder.restart.eq(restart)

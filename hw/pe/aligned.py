@@ -77,7 +77,8 @@ def rounded_sum(
     """An integer with a magnitude of ``bits`` bits as a pattern of ``fmt``, rounded once.
 
     ``exponent`` plus ``offset`` is the exponent field of its top bit; ``exponents`` are the
-    smallest and the largest exponent there are. ``registers`` take what comes in every cycle.
+    smallest and the largest exponent there are. ``registers`` take what comes in every cycle; the
+    caller has another one behind them.
     """
     lowest, highest = exponents
     rounder = Rounder(
@@ -88,9 +89,18 @@ def rounded_sum(
         highest=highest + offset,
         leading_zeros=bits - 1,
     )
-    values = SimpleNamespace(
-        sign=total[-1],
-        significand=wire(m, "magnitude", Mux(total[-1], -total, total)[:bits]),
-        biased=wire(m, "biased", exponent + offset),
-    )
-    return staged(m, rounder.stages(), registers, values).y
+
+    def magnitude(m: Module, x: SimpleNamespace) -> dict[str, Value]:
+        return {
+            "sign": x.total[-1],
+            "significand": wire(m, "magnitude", Mux(x.total[-1], -x.total, x.total)[:bits]),
+            "biased": wire(m, "biased", x.exponent + offset),
+        }
+
+    stages = rounder.stages()
+    values = SimpleNamespace(total=total, exponent=exponent)
+    if registers > len(stages):
+        stages.insert(0, magnitude)
+    else:
+        values = SimpleNamespace(**magnitude(m, values))
+    return staged(m, stages, registers, values, followed=True).y

@@ -18,6 +18,7 @@ from tilewright.golden.params.formats import FP16, FP32, FloatFormat
 from tilewright.hw.arith.float_add import FloatAdd
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.arith.float_mul import FloatMul
+from tilewright.hw.stream.pipeline import PipelinedUnit
 from tilewright.hw.unit import Unit
 
 __all__ = ["ProcessingElement", "combinational"]
@@ -158,7 +159,7 @@ class ProcessingElement(Unit[P]):
         if source == result:
             return x
         unit = FloatConvert(FloatConvertParams(a=source, out=result, latency=self.cycles - 1))
-        return combinational(m, f"{name}_round", unit, a=x)
+        return self._paced(m, f"{name}_round", unit, a=x)
 
     def product(
         self,
@@ -174,7 +175,7 @@ class ProcessingElement(Unit[P]):
         """The product, rounded once."""
         latency = self.cycles - 1
         unit = FloatMul(FloatMulParams(a=a, b=b, out=out, latency=latency, **vars(rules)))
-        return combinational(m, f"{name}_product", unit, a=x, b=y)
+        return self._paced(m, f"{name}_product", unit, a=x, b=y)
 
     def sum(
         self, m: Module, name: str, x: Value, y: Value, rules: FloatRules = IEEE_RULES
@@ -182,7 +183,12 @@ class ProcessingElement(Unit[P]):
         """The sum of two fp32 values."""
         latency = self.cycles - 1
         unit = FloatAdd(FloatAddParams(a=FP32, b=FP32, out=FP32, latency=latency, **vars(rules)))
-        return combinational(m, f"{name}_sum", unit, a=x, b=y)
+        return self._paced(m, f"{name}_sum", unit, a=x, b=y)
+
+    def _paced(self, m: Module, name: str, unit: PipelinedUnit, **operands: Value) -> Value:
+        """A unit before a register that moves with ``step``."""
+        unit.followed = True
+        return combinational(m, name, unit, **operands)
 
 
 def combinational(m: Module, name: str, unit: Unit, **operands: Value) -> Value:

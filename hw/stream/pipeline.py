@@ -32,13 +32,25 @@ def register_counts(stages: int, latency: int) -> list[int]:
     return counts
 
 
+def spread(stages: int, registers: int, followed: bool) -> list[int]:
+    """As :func:`register_counts`; if a register follows the last stage, counted with that one."""
+    counts = register_counts(stages, registers + followed)
+    counts[-1] -= followed
+    return counts
+
+
 class PipelinedUnit(Unit[P]):
     """One result a cycle from ``i`` to ``o``, ``params.latency`` cycles later.
 
     A stage boundary with a register holds its value while the consumer waits and moves whenever
     the next place is free, so bubbles close up. Subclasses give ``stages()``; the first stage sees
     the fields of ``i`` and the last returns the fields of ``o``.
+
+    Who has a register of his own behind the unit sets ``followed``: all of the unit's then stand
+    between stages.
     """
+
+    followed = False
 
     def stages(self) -> list[Stage]:
         raise NotImplementedError
@@ -47,7 +59,7 @@ class PipelinedUnit(Unit[P]):
         m = Module()
         stages = self.stages()
         valid, ready, values = self.i.valid, self.i.ready, _fields(self.i.p)
-        for k, count in enumerate(register_counts(len(stages), self.params.latency)):
+        for k, count in enumerate(spread(len(stages), self.params.latency, self.followed)):
             results = stages[k](m, SimpleNamespace(**values))
             # Named per stage, so that paths and waves read like the source.
             values = {name: _named(m, f"s{k}_{name}", v) for name, v in results.items()}
@@ -61,9 +73,19 @@ class PipelinedUnit(Unit[P]):
         return m
 
 
-def staged(m: Module, stages: list[Stage], registers: int, x: SimpleNamespace) -> SimpleNamespace:
-    """What ``stages`` make of ``x``, with registers between them that never wait."""
-    for k, count in enumerate(register_counts(len(stages), registers)):
+def staged(
+    m: Module,
+    stages: list[Stage],
+    registers: int,
+    x: SimpleNamespace,
+    *,
+    followed: bool = False,
+) -> SimpleNamespace:
+    """What ``stages`` make of ``x``, with registers between them that never wait.
+
+    None stands behind the last stage if a register of the caller's follows.
+    """
+    for k, count in enumerate(spread(len(stages), registers, followed)):
         x = SimpleNamespace(**stages[k](m, x))
         for r in range(count):
             held = {
