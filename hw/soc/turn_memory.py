@@ -123,7 +123,7 @@ class TurnMemory(wiring.Component):
             m.d.comb += self.write.en.eq(Mux(bad, 0, self._wire(prefix, "wstrb")))
 
     def _word(self, m: Module) -> None:
-        """A word of the host; beyond the memory nothing is written, and what is read means nothing."""
+        """A word of the host; beyond the memory nothing is written."""
         bus, words = self.bus, self.params.line_bytes // WORD_BYTES
         word = bus.address[2 : 2 + (words - 1).bit_length()]
         line = bus.address[self._line_log2 :]

@@ -21,7 +21,7 @@ class UartReceiver(wiring.Component):
 
     A byte whose stop bit is missing is dropped. So is one that nobody took when the next is whole.
 
-    Timing: ``rx`` passes two registers, as it belongs to no clock; bits are sampled in their middle.
+    Timing: ``rx`` passes two registers, as it belongs to no clock; bits are sampled half way.
     """
 
     def __init__(self, divider: int):

@@ -11,7 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 __all__ = [
     "DEFAULT_DEVICE",
     "DEVICES",
+    "LARGEST",
+    "NOT_OFFERED",
     "PINS",
+    "ChainStart",
     "Device",
     "Family",
     "MissingNextpnrError",
@@ -26,12 +29,23 @@ class MissingNextpnrError(Exception):
 
 
 @dataclass(frozen=True)
+class ChainStart:
+    """The first cell of a carry chain, which ignores its carry input: what tells it from others."""
+
+    cell: str
+    input: str
+    parameter: str
+    value: str
+
+
+@dataclass(frozen=True)
 class Family:
     """What the devices of one family have in common.
 
     ``synthesis`` is the command of Yosys, ``finish`` what follows it. The other fields name kinds
     of cells: ``lut``, ``carry``, ``register``, ``block_ram``, ``lut_ram`` and ``multiplier`` as
-    Yosys calls them, ``slot`` as nextpnr calls the place that one LUT takes.
+    Yosys calls them, ``slot`` as nextpnr calls the place that one LUT takes. ``chain_start`` is
+    there where its carry input must be open for nextpnr.
     """
 
     package: str  # on the Python package index
@@ -44,6 +58,7 @@ class Family:
     multiplier: tuple[str, ...]
     slot: str
     finish: tuple[str, ...] = ()
+    chain_start: ChainStart | None = None
 
     @property
     def module(self) -> str:
@@ -116,6 +131,7 @@ _NEXUS = Family(
     lut_ram=("DPR16X4",),
     multiplier=("MULT9X9", "MULT18X18", "MULT18X36", "MULT36X36", "MULTADDSUB9X9WIDE"),
     slot="OXIDE_COMB",
+    chain_start=ChainStart("CCU2", "CIN", "INIT1", "0x00AA"),
 )
 # Its nextpnr removes registers that nobody reads, unless the cells themselves are kept.
 _GATEMATE = Family(
@@ -145,7 +161,8 @@ DEVICES = {
             name="nexus-40k",
             title="Lattice LIFCL-40",
             family=_NEXUS,
-            options=("--pdc", PINS),
+            # The default router finds no way to the clock's buffer for most blocks.
+            options=("--pdc", PINS, "--router", "router1"),
             speed_grades={g: ("--device", f"LIFCL-40-{g}BG400C") for g in ("7", "8", "9")},
             pins="ldc_set_location -site {L13} [get_ports clk]\n"
             "ldc_set_location -site {N14} [get_ports serial]\n",
@@ -160,10 +177,20 @@ DEVICES = {
     )
 }
 DEFAULT_DEVICE = "ecp5-85k"
+# A family's name alone is its largest device.
+LARGEST = {"ecp5": "ecp5-85k", "gatemate": "gatemate-a1", "nexus": "nexus-40k"}
+# Families that nextpnr routes, and why no clock of theirs is told here.
+NOT_OFFERED = {
+    "gowin": "nextpnr's times of a routed design leave most paths out; see docs/physical.md"
+}
 
 
 def find_device(name: str) -> Device:
     """Return the device called ``name``; another name is refused with those that there are."""
+    reason = NOT_OFFERED.get(name.partition("-")[0])
+    if reason is not None:
+        raise ValueError(f"{name} is not offered: {reason}; there are {', '.join(DEVICES)}")
+    name = LARGEST.get(name, name)
     if name not in DEVICES:
         raise ValueError(f"no device {name!r}; there are {', '.join(DEVICES)}")
     return DEVICES[name]

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 FPGA_RECORDS = RECORDS / "fpga"
-_FLOW = ("devices", "harness", "report", "route")
+_FLOW = ("carry", "devices", "harness", "report", "route", "tools")
 _HEADER = ("block", "device", "grade", "LUTs", "carry", "registers", "block RAM", "DSP", "MHz")
 
 

@@ -7,8 +7,6 @@ result.
 """
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -20,19 +18,18 @@ from tilewright.base.cache import get_or_make
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_rtlil
+from tilewright.synth.fpga.carry import open_chain_starts
 from tilewright.synth.fpga.devices import DEFAULT_DEVICE, PINS, Device, find_device
 from tilewright.synth.fpga.harness import GIVEN, TAKEN, TOP, harness_verilog
 from tilewright.synth.fpga.report import RoutedReport, read_report
-from tilewright.synth.yosys import SynthesisError, yosys_files
+from tilewright.synth.fpga.tools import run_nextpnr
+from tilewright.synth.yosys import yosys_files
 
 __all__ = ["DEFAULT_SEED", "TARGET_MHZ", "Placement", "place_and_route"]
 
 DEFAULT_SEED = 1
 TARGET_MHZ = 100.0  # what placement strives for; a block that is slower is placed all the same
 _NETLIST, _REPORT = "netlist.json", "report.json"
-
-# The tool's own entry point, in a process of its own: it ends the process, and prints as it goes.
-_CHILD = "import sys, {module} as tool; sys.exit(tool.run_{run}(sys.argv[1:]))"
 
 
 @dataclass(frozen=True)
@@ -149,7 +146,7 @@ def _map(rtlil: str, module: str, device: Device) -> str:
         f"write_json {_NETLIST}",
     ]
     files = {"harness.v": harness_verilog(rtlil, module), "top.il": rtlil}
-    return yosys_files(commands, files, (_NETLIST,))[_NETLIST]
+    return open_chain_starts(yosys_files(commands, files, (_NETLIST,))[_NETLIST], device)
 
 
 def _harness_registers(module: dict[str, Any], device: Device) -> int:
@@ -188,7 +185,7 @@ def _route(netlist: str, device: Device, options: Sequence[str]) -> dict[str, An
             (folder / _NETLIST).write_text(netlist)
             if device.pins is not None:
                 (folder / PINS).write_text(device.pins)
-            _run_nextpnr(device, [*options, "--json", _NETLIST, "--report", _REPORT], folder)
+            run_nextpnr(device, [*options, "--json", _NETLIST, "--report", _REPORT], folder)
             report: dict[str, Any] = json.loads((folder / _REPORT).read_text())
             return report
 
@@ -196,22 +193,3 @@ def _route(netlist: str, device: Device, options: Sequence[str]) -> dict[str, An
     pins = () if device.pins is None else (device.pins,)
     found: dict[str, Any] = get_or_make((tool, netlist, *options, *pins), make)
     return found
-
-
-def _run_nextpnr(device: Device, options: Sequence[str], folder: Path) -> None:
-    module = device.family.module
-    child = _CHILD.format(module=module, run=module.removeprefix("yowasp_"))
-    done = subprocess.run(
-        [sys.executable, "-c", child, "--timing-allow-fail", "--quiet", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-        cwd=folder,
-        check=False,
-    )
-    if done.returncode:
-        errors = [line for line in done.stdout.splitlines() if line.startswith("ERROR: ")]
-        last = done.stdout.strip().splitlines()[-1:] or ["nothing printed"]
-        reason = (errors or last)[0].removeprefix("ERROR: ")
-        raise SynthesisError(f"nextpnr on {device.name}: {reason}")

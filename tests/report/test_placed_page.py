@@ -17,6 +17,9 @@ def test_every_record_is_shown_and_drawn():
     assert [r["spec"] for r in page.data["placed"]] == [r["spec"] for r in records.values()]
     for record in records.values():
         assert record["spec"] in page.body
+        if "period" in record["metrics"]:  # of blocks with registers
+            assert f"{record['metrics']['period']['value']:,}" in page.body
+    assert "Not offered: gowin" in page.body
     assert "estimate before routing" in page.body
     assert "//" not in page.body  # a page of the report loads nothing, and names no address
     assert not page.failures

@@ -36,6 +36,12 @@ def test_a_tiny_block_is_placed_and_routed():
     assert fpga_record(found) == fpga_record(place_and_route(TINY))
 
 
+def test_a_family_is_its_largest_device():
+    assert [find_device(name).name for name in ("ecp5", "nexus", "gatemate")] == [
+        *("ecp5-85k", "nexus-40k", "gatemate-a1")
+    ]
+
+
 @installed
 def test_what_does_not_fit_is_refused_in_one_line(monkeypatch):
     from dataclasses import replace
@@ -84,6 +90,7 @@ def test_a_missing_package_is_named_with_its_extra(capsys, monkeypatch):
     ("words", "message"),
     [
         ([TINY, "--device", "virtex"], "no device 'virtex'; there are ecp5-25k, ecp5-45k,"),
+        ([TINY, "--device", "gowin"], "gowin is not offered: nextpnr's times of a routed design"),
         ([TINY, "--speed-grade", "9"], "ecp5-85k has the speed grades 6, 7, 8, not 9"),
         ([TINY, "--seed", "2", "--update-records"], "records are of the default seed and"),
         (["--seed", "0"], "--seed goes with a BLOCK to place"),

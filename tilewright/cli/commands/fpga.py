@@ -13,6 +13,7 @@ MORE_EXAMPLES = (
     "tilewright fpga anda_apu --device ecp5-45k --speed-grade 8 --seed 7",
     "tilewright fpga harmonia_pe --update-records",
     "tilewright fpga queue:odd --check",
+    "tilewright fpga popcount:odd --bitstream popcount.bit",
 )
 
 
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "\n  ".join(["examples:", EXAMPLE, *MORE_EXAMPLES])
     text = "NAME[:PRESET][,FIELD=VALUE]... to place; without one, the committed records are shown"
     parser.add_argument("block", nargs="?", metavar="BLOCK", help=text)
-    text = "to place it on [ecp5-85k]; or ecp5-25k, -45k, nexus-40k, gatemate-a1"
+    text = "to place it on [ecp5-85k]; or ecp5-25k, ecp5-45k, nexus, gatemate"
     parser.add_argument("--device", metavar="D", help=text)
     parser.add_argument("--speed-grade", metavar="G", help="of the device [its slowest]")
     parser.add_argument("--seed", metavar="N", type=int, help="of the placement [1]")
@@ -29,12 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--path", action="store_true", help="show every cell on the longest path")
     text = "run the block's bench on its mapped netlist, in place of placing it"
     parser.add_argument("--check", action="store_true", help=text)
+    text = "write what configures the FPGA: the block in a shell that needs four or five pins"
+    parser.add_argument("--bitstream", metavar="FILE", help=text)
+    text = "constraints (LPF) of --bitstream for another board than the ULX3S"
+    parser.add_argument("--pins", metavar="FILE", help=text)
     parser.add_argument("--csv", action="store_true", help="print the table as CSV")
     text = "write the result into synth/records/fpga; without BLOCK, renew every record that is old"
     parser.add_argument("--update-records", action="store_true", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
+    from tilewright.cli.fpga_bitstream import write_bitstream
     from tilewright.cli.fpga_check import check_netlist
     from tilewright.synth.fpga.devices import MissingNextpnrError
     from tilewright.synth.yosys import SynthesisError
@@ -43,7 +49,11 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("--json has the path already, and it is no CSV")
     if args.csv and args.path:
         raise CommandError("--csv is the table alone; --path goes without it")
+    if args.pins and not args.bitstream:
+        raise CommandError("--pins goes with --bitstream")
     try:
+        if args.bitstream:
+            return write_bitstream(args)
         if args.check:
             return check_netlist(args)
         return _place(args) if args.block else _show(args)

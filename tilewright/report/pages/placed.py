@@ -6,6 +6,7 @@ from typing import Any
 from tilewright.report.html import Markup, code, figure, join, note, paragraph, section, table
 from tilewright.report.page import Context, Page
 from tilewright.studies.placed_orders import orders_with_wires
+from tilewright.synth.fpga.devices import NOT_OFFERED
 from tilewright.synth.fpga.record import load_fpga_records
 from tilewright.synth.place.picture import picture_svg
 from tilewright.synth.place.record import load_placed_records, stale_placed_records
@@ -53,7 +54,7 @@ def _figures(records: Iterable[dict[str, Any]]) -> Markup:
                 *(value["delay_before"], value["delay_placed"], value["delay"]),
                 f"{100 * (value['delay'] / value['delay_before'] - 1):+.0f}",
                 *(value.get("energy_before", ""), value.get("energy", "")),
-                *(value.get("clock_skew", ""), value["congestion_worst"]),
+                *(value.get("clock_skew", ""), value.get("period", ""), value["congestion_worst"]),
             )
         )
     return section(
@@ -62,13 +63,15 @@ def _figures(records: Iterable[dict[str, Any]]) -> Markup:
             "An estimate before routing: every net has a length, no wire has a layer. Delays are"
             " without wires, with them, and after timing repair; energy is of the comparison of"
             " PEs, before placement with wires of average length, after it with each net's own and"
-            " with a clock tree. What each number includes is in docs/physical.md."
+            " with a clock tree. The clock that holds is the repaired delay and the tree's skew."
+            " What each number includes is in docs/physical.md."
         ),
         table(
             (
                 *("Block", "Technology", "Goal", "Cells", "Die, µm²", "Wires, µm"),
                 *("Without wires, ps", "Placed, ps", "Repaired, ps", "Change, %"),
-                *("fJ/MAC before", "fJ/MAC placed", "Clock skew, ps", "Worst tile, share"),
+                *("fJ/MAC before", "fJ/MAC placed", "Clock skew, ps", "Clock that holds, ps"),
+                "Worst tile, share",
             ),
             rows,
         ),
@@ -138,6 +141,10 @@ def _fpga(records: Iterable[dict[str, Any]]) -> Markup:
         table(
             ("Block", "Device", "Grade", "LUTs", "Registers", "Block RAM", "DSP", "MHz, routed"),
             rows,
+        ),
+        *(
+            paragraph(f"Not offered: {family}, as {reason}.")
+            for family, reason in NOT_OFFERED.items()
         ),
         note(
             "Source:",

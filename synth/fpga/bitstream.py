@@ -1,0 +1,108 @@
+"""A block in a shell as a bitstream: mapped, placed and routed, and packed."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.base.cache import get_or_make
+from tilewright.golden.params.resolve import resolve
+from tilewright.synth.fpga.devices import DEFAULT_DEVICE, Device, find_device
+from tilewright.synth.fpga.route import DEFAULT_SEED
+from tilewright.synth.fpga.shells import SHELL, Shell, shell_of
+from tilewright.synth.fpga.tools import run_nextpnr, run_tool
+from tilewright.synth.yosys import SynthesisError, yosys_files
+
+__all__ = ["BOARD_MHZ", "Bitstream", "make_bitstream"]
+
+BOARD_MHZ = 25.0  # of the clock pin of the board whose pins the shells have
+_PACKERS = {"synth_ecp5": "ecppack"}  # the family's synthesis -> the tool that packs
+_NETLIST, _PINS, _CONFIG, _REPORT, _BITS = (
+    "netlist.json",
+    "pins.lpf",
+    "routed.config",
+    "report.json",
+    "routed.bit",
+)
+
+
+@dataclass(frozen=True)
+class Bitstream:
+    """What a device is configured with, and the clock that the routed design holds."""
+
+    spec: str
+    device: Device
+    speed_grade: str
+    seed: int
+    shell: Shell
+    clock_mhz: float  # of the clock pin
+    mhz: float  # the highest that the routed design holds
+    data: bytes
+
+
+def make_bitstream(
+    spec: str,
+    device: str = DEFAULT_DEVICE,
+    *,
+    speed_grade: str | None = None,
+    seed: int = DEFAULT_SEED,
+    clock_mhz: float = BOARD_MHZ,
+    constraints: str | None = None,
+    watch: Callable[[str], None] = lambda doing: None,
+) -> Bitstream:
+    """The block ``spec`` in its shell as a bitstream of ``device``.
+
+    ``constraints`` (LPF) take the place of those for the board that the shells know. Raises
+    ``SynthesisError`` where the family has no packer here, the design does not fit, or it does not
+    hold the clock: a bitstream that is too slow for its board is not made.
+    """
+    chosen = find_device(device)
+    packer = _PACKERS.get(chosen.family.synthesis)
+    if packer is None:
+        raise SynthesisError(f"bitstreams are made for ECP5 only, not for {device}")
+    grade = chosen.slowest if speed_grade is None else speed_grade
+    options = [*chosen.options, *chosen.speed_options(grade), "--seed", str(seed)]
+    options += ["--freq", f"{clock_mhz:g}", "--lpf", _PINS]
+    params = resolve(spec)
+    chosen.family.require()
+    watch(f"{spec}: mapping")
+    shell = shell_of(params, clock_mhz)
+    netlist = _map(shell, chosen)
+    watch(f"{spec}: place, route and pack")
+    pins = shell.constraints(clock_mhz) if constraints is None else constraints
+
+    def make() -> dict[str, str | float]:
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+            folder = Path(name)
+            (folder / _NETLIST).write_text(netlist)
+            (folder / _PINS).write_text(pins)
+            wanted = ["--json", _NETLIST, "--textcfg", _CONFIG, "--report", _REPORT]
+            run_nextpnr(chosen, [*options, *wanted], folder)
+            run_tool(chosen, packer, ["--compress", _CONFIG, _BITS], folder)
+            report = json.loads((folder / _REPORT).read_text())
+            clocks = [clock["achieved"] for clock in report["fmax"].values()]
+            return {"mhz": min(clocks), "bits": (folder / _BITS).read_bytes().hex()}
+
+    tool = f"{chosen.family.package} {chosen.family.nextpnr_version} {packer}"
+    found = get_or_make((tool, netlist, pins, *options), make)
+    mhz = float(found["mhz"])
+    if mhz < clock_mhz:
+        raise SynthesisError(
+            f"{spec} on {device} holds {mhz:.1f} MHz, less than the {clock_mhz:g} MHz of its clock"
+            " pin: take a slower --clock or another --seed"
+        )
+    data = bytes.fromhex(str(found["bits"]))
+    return Bitstream(spec, chosen, grade, seed, shell, clock_mhz, mhz, data)
+
+
+def _map(shell: Shell, device: Device) -> str:
+    commands = [
+        *("read_verilog shell.v" for name in shell.files if name == "shell.v"),
+        "read_rtlil top.il",
+        f"{device.family.synthesis} -top {SHELL}",
+        *device.family.finish,
+        "attrmap -remove src",  # places in files of this machine
+        f"write_json {_NETLIST}",
+    ]
+    return yosys_files(commands, shell.files, (_NETLIST,))[_NETLIST]
