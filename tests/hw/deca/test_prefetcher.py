@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.support.clocked import run
+from tests.support.clocked import prepared, run
 from tilewright.golden.deca.prefetch import predict_prefetches
 from tilewright.golden.params.deca import STRUCTURES, TILE_BYTES, DecaParams
 from tilewright.hw.deca.prefetcher import Prefetcher
@@ -88,7 +88,8 @@ def play(tiles, degree, *, gap, stall, seed=1):
 
     ``gap(rng)`` is the pause before a tile in cycles; ``None`` waits until nothing is left.
     """
-    dut = Prefetcher(PARAMS)
+    unit = prepared(Prefetcher, PARAMS)
+    dut = unit.dut
     rng = random.Random(seed)
     shown: list[int] = []
     requests: list[tuple[int, int]] = []
@@ -130,7 +131,7 @@ def play(tiles, degree, *, gap, stall, seed=1):
             quiet = 0 if valid or show else quiet + 1
             cycle += 1
 
-    run(dut, bench)
+    run(unit, bench)
     return shown, requests
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.support.clocked import run
+from tests.support.clocked import prepared, run
 from tilewright.golden.params.deca import (
     TEPL_ID_BITS,
     TILE_REGISTER_BITS,
@@ -162,7 +162,7 @@ class Bench:
 
     def __init__(self, params: DecaParams, *, count: int, flush: float, seed: int):
         self.params, self.flush_rate = params, flush
-        self.dut = TeplUnit(params)
+        self.dut = prepared(TeplUnit, params).dut
         self.rng = random.Random(seed)
         self.core = Core(self.rng, count)
         self.loaders = [Loader(), Loader()]
@@ -332,7 +332,7 @@ class Bench:
 
 def play(params: DecaParams, *, count: int, flush: float = 0.0, seed: int = 1) -> Core:
     bench = Bench(params, count=count, flush=flush, seed=seed)
-    run(bench.dut, bench.play)
+    run(prepared(TeplUnit, params), bench.play)
     # A loader of the bench fetches one tile, writes another one and has the rows of a third.
     assert bench.most_on_port == min(params.port_commands, 3, params.tepl_entries)
     return bench.core
@@ -437,12 +437,12 @@ class Hand:
 
 
 def by_hand(steps, params: DecaParams = PARAMS) -> None:
-    dut = TeplUnit(params)
+    unit = prepared(TeplUnit, params)
 
     async def bench(ctx):
-        await steps(ctx, Hand(ctx, dut), dut)
+        await steps(ctx, Hand(ctx, unit.dut), unit.dut)
 
-    run(dut, bench)
+    run(unit, bench)
 
 
 def test_command_is_offered_three_cycles_after_dispatch():
