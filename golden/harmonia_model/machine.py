@@ -147,21 +147,25 @@ class ModelMachine(CompiledMachine, Machine):
 
     # Weights stay in external memory until somebody looks at their rows.
 
-    def _put(self, x: Instruction, data: NDArray[np.uint8]) -> None:
-        memory = Memory(x["memory"])
-        if memory < Memory.OPERANDS:
-            self._values.clear()
-            super()._put(x, data)
-            return
-        is_weight = memory in (Memory.OPERANDS, Memory.SCALES) and x["row"] >= self._first_weight
+    def _load(self, x: Instruction) -> Error:
+        memory, row = Memory(x["memory"]), x["row"]
+        is_weight = memory in (Memory.OPERANDS, Memory.SCALES) and row >= self._first_weight
         if not is_weight or x["line"] >= self.lines.state:
-            self._factors.clear()
-            super()._put(x, data)
-            return
-        self._forget(memory, x["row"], x["rows"])
-        self._coming[memory, x["row"]] = _Coming(x["line"], x["rows"])
+            return super()._load(x)
+        lines = self._lines(x)
+        if lines is None:
+            return Error.BUS
+        self._forget(memory, row, x["rows"])
+        self._coming[memory, row] = _Coming(x["line"], x["rows"])
+        count = lines.stop - lines.start
+        self._count(Counter.LINES_READ, count)
         if memory is Memory.OPERANDS:
-            self._count(Counter.OPERAND_LINES, len(data) // self.params.line_bytes)
+            self._count(Counter.OPERAND_LINES, count)
+        return Error.NONE
+
+    def _put(self, x: Instruction, data: NDArray[np.uint8]) -> None:
+        (self._values if x["memory"] < Memory.OPERANDS else self._factors).clear()
+        super()._put(x, data)
 
     def _forget(self, memory: Memory, row: int, rows: int) -> None:
         """Rows that are written anew; what is beside them is put where it belongs."""

@@ -127,12 +127,14 @@ def schedule(
     clock, done = Clock(), []
     clock.follow(params, outcome, latency)
     number = 0
+    opcodes: Any = [type(step.instruction.opcode) for step in outcome.trace[:1]]
+    waits = [kind[name] for kind in opcodes for name in ("WAIT", "HALT")]
     for step in outcome.trace:
         x = step.instruction
         if step.fetch is not None:
             number = step.fetch.number
         clock.reach(step)
-        if x.opcode.name in ("WAIT", "HALT"):
+        if x.opcode in waits:
             clock.wait()
             continue
         task = task_of(x, step.settings)

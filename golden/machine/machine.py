@@ -63,6 +63,8 @@ class BaseMachine(ABC):
         self.external = external.reshape(-1, params.line_bytes)
         self.bad_lines = frozenset(bad_lines)
         self.scalars = np.zeros((SCALARS, params.rows), np.uint16)
+        opcodes = {opcode.name: opcode for opcode in self.INSTRUCTION.FIELDS}
+        self._halt, self._begin = opcodes["HALT"], opcodes["LOOP"]  # compared at every step
 
     @abstractmethod
     def _check(self, x: Any) -> Error:
@@ -129,14 +131,14 @@ class BaseMachine(ABC):
             if x is not None:
                 x = self.loops.effective(x)
             error = self._step(x)
-            if x is None or error is not Error.NONE or x.opcode.name == "HALT":
+            if x is None or error is not Error.NONE or x.opcode is self._halt:
                 self.outcome.error = error
                 return self.outcome
             self.fetch = self.loops.go_on(fetch.number + 1)
 
     def _step(self, x: Any) -> Error:
         """Judge and execute one instruction."""
-        if x is not None and x.opcode.name == "LOOP":
+        if x is not None and x.opcode is self._begin:
             return self._loop(x)
         error = self._check(x)
         if error is Error.NONE:

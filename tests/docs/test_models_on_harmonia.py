@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
-from tilewright.studies.compiled.record import NAMES
+from tilewright.report.pages.model import KINDS
+from tilewright.studies.compiled.record import CONTEXTS, NAMES
 from tilewright.studies.measured import load_measured
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "models-on-harmonia.md").read_text().split())
-RECORD = load_measured(NAMES["harmonia"])
+RECORDS = {on: load_measured(name) for on, name in NAMES.items()}
+RECORD = RECORDS["harmonia"]
 
 
 def test_perplexities():
@@ -36,7 +38,7 @@ def test_cycles():
 
 def test_the_same_on_anda():
     """Agreement with the engine as it is, and cycles that are those predicted."""
-    record = load_measured(NAMES["anda"])
+    record = RECORDS["anda"]
     page = " ".join((Path(__file__).parents[2] / "docs" / "anda-system.md").read_text().split())
     found = record["agreement"]
     (tie,) = found["near_ties"]
@@ -57,5 +59,17 @@ def test_the_same_on_anda():
     assert f"the perplexity, {machine:.3f}, is the machine's to the last digit" in page
     low, high = min(rounding["nudged"]), max(rounding["nudged"])
     assert len(rounding["nudged"]) == 8 and f"perplexities of {low:.3f} to {high:.3f}" in page
-    assert {row["context"] for row in record["cycles"]["rows"]} == {16, 64, 256, 1024}
-    assert all(row["predicted"] == row["run"] for row in record["cycles"]["rows"])
+
+
+def test_cycles_on_anda():
+    """The table is the record's, of which predicted and run are the same."""
+    page = (Path(__file__).parents[2] / "docs" / "anda-system.md").read_text()
+    rows = {(row["phase"], row["context"]): row for row in RECORDS["anda"]["cycles"]["rows"]}
+    assert rows.keys() == {(p, n) for p in ("decode", "prefill") for n in CONTEXTS}
+    for context in CONTEXTS:
+        token, prompt = rows["decode", context], rows["prefill", context]
+        cells = (context, token["run"], prompt["run"], round(prompt["run"] / context))
+        line = " | ".join(f"{cell:,}" for cell in cells)
+        assert f"| {line} | {KINDS[prompt['kind']]} |" in page
+        assert token["kind"] == "run"
+    assert all(row["predicted"] == row["run"] for row in rows.values())

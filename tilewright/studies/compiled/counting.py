@@ -1,7 +1,7 @@
 """Cycles of the programs in a compiled model's image, without what they compute.
 
-No cycle depends on a value, so the clock that counts a run counts the programs alone as well: in
-minutes where the golden machine takes hours, as it does for a long prompt on Anda.
+No cycle depends on a value, so the clock that counts a run counts the programs alone as well, in a
+part of the time that the golden machine takes for the values of a long prompt on Anda.
 """
 
 from typing import Any

@@ -119,7 +119,7 @@ def cycles(on: str) -> Record:
     """Cycles of prompts and of single tokens, predicted and of a run, with weights of 4 bits.
 
     The golden machine runs the programs; those of a long prompt on Anda, whose values take it
-    hours, are counted without values, which says ``kind``.
+    long, are counted without values, and their ``kind`` says so.
     """
     rows = []
     for context in CONTEXTS:
