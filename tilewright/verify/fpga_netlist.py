@@ -1,4 +1,4 @@
-"""A block's own bench on its netlist for an FPGA: LUTs, carry chains and registers by function."""
+"""A block's own bench on its netlist for an FPGA: every cell by what it does."""
 
 import re
 
@@ -7,6 +7,7 @@ from tilewright.synth.emit import to_rtlil
 from tilewright.synth.fpga.devices import DEFAULT_DEVICE, find_device
 from tilewright.synth.yosys import SynthesisError, without_banner, yosys_files
 from tilewright.verify import cocotb_tests
+from tilewright.verify.fpga_cells import OWN_MODELS
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import BenchResult, run_bench
 
@@ -14,7 +15,7 @@ __all__ = ["bench_fpga_netlist", "fpga_netlist_verilog"]
 
 # Of the cells of each family, Verilog that comes with Yosys.
 MODELS = {f"synth_{name}": f"+/{name}/cells_sim.v" for name in ("ecp5", "nexus", "gatemate")}
-_MAPPED, _OPENED = "mapped.v", "opened.v"
+_MAPPED, _OPENED, _OWN = "mapped.v", "opened.v", "own.v"
 
 
 def fpga_netlist_verilog(spec: str, device: str = DEFAULT_DEVICE) -> str:
@@ -35,17 +36,19 @@ def fpga_netlist_verilog(spec: str, device: str = DEFAULT_DEVICE) -> str:
         (_MAPPED,),
     )
     for kind in (*family.block_ram, *family.multiplier):
-        if re.search(rf"^  {kind} ", mapped[_MAPPED], re.MULTILINE):
-            raise SynthesisError(f"{spec} has a {kind}, of which Yosys has no model")
+        used = re.search(rf"^  {kind} ", mapped[_MAPPED], re.MULTILINE)
+        if used and kind not in OWN_MODELS:
+            raise SynthesisError(f"{spec} has a {kind}, of which there is no model")
     opened = yosys_files(
         [
             f"read_verilog -overwrite {models}",
+            f"read_verilog -overwrite {_OWN}",
             f"read_verilog {_MAPPED}",
             f"hierarchy -check -top {params.slug}",
             *("proc", "flatten", "opt_clean -purge", "pmuxtree"),
             f"write_verilog -noattr -norename {_OPENED}",
         ],
-        mapped,
+        {**mapped, _OWN: "".join(OWN_MODELS.values())},
         (_OPENED,),
     )[_OPENED]
     return without_banner(opened)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.test_cli import run
 from tilewright.synth.yosys import SynthesisError
+from tilewright.verify.fpga_cells import OWN_MODELS
 from tilewright.verify.fpga_netlist import bench_fpga_netlist, fpga_netlist_verilog
 
 
@@ -49,7 +50,17 @@ def test_larger_netlists_pass(block):
 
 
 @pytest.mark.full
-def test_multipliers_are_refused():
-    """Its product is one of the device's, of which there is no model."""
-    with pytest.raises(SynthesisError, match=r"^pe_figna:m8 has a MULT18X18D, of which Yosys has"):
-        fpga_netlist_verilog("pe_figna:m8")
+def test_multipliers_pass_and_a_wrong_one_does_not(monkeypatch):
+    """Products of 8 and 4 bits, each in a multiplier of the device."""
+    block = "harmonia_pe:single,group=4"
+    found = bench_fpga_netlist(block)
+    assert found.passed, found.failure
+    wrong = OWN_MODELS["MULT18X18D"].replace("wide_a * wide_b", "wide_a * wide_b + 1")
+    monkeypatch.setitem(OWN_MODELS, "MULT18X18D", wrong)
+    assert not bench_fpga_netlist(block).passed
+
+
+@pytest.mark.full
+def test_block_rams_are_refused():
+    with pytest.raises(SynthesisError, match=r"DP16KD, of which there is no model$"):
+        fpga_netlist_verilog("harmonia_array:paced,words=2048")
