@@ -7,25 +7,26 @@ import pytest
 from tests.support.drive import (
     Prepared,
     catalogued_units,
+    long_to_compile,
     measured_latency,
     require_interval,
     simulate,
 )
 from tilewright.golden.params.arith import ARITH_BLOCKS
-from tilewright.golden.params.resolve import BLOCKS
+from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.hw.catalog import build
 
 # Tens of seconds each; their Verilog has the same vectors and stalls in tests/verify.
 LONG = {f"anda_vector:{name}" for name in ("fused", "paced", "paced_fused")}
-PRESETS = [
-    pytest.param(
-        BLOCKS[block].preset(name),
-        id=f"{block}:{name}",
-        marks=[pytest.mark.full] if f"{block}:{name}" in LONG else [],
-    )
-    for block in catalogued_units()
-    for name in BLOCKS[block].PRESETS
-]
+NAMES = [f"{block}:{name}" for block in catalogued_units() for name in BLOCKS[block].PRESETS]
+# Cases fall as stalls stretch the run: each takes a few hundred cycles.
+STALLS = ((0.0, 200), (0.3, 100), (0.8, 30))
+
+
+def marks(name, stall=0.3):
+    """Short runs have one rate of stalls, where the block's Verilog has all in tests/verify."""
+    other = stall != 0.3 and not long_to_compile(name)
+    return [pytest.mark.full] if other or name in LONG else []
 
 
 # One is enough: a worker runs all tests of a preset one after the other (tests/support/workers.py).
@@ -34,16 +35,23 @@ def unit(params):
     return Prepared(build(params))
 
 
-# Cases fall as stalls stretch the run: each takes a few hundred cycles.
-@pytest.mark.parametrize(("stall", "cases"), [(0.0, 200), (0.3, 100), (0.8, 30)])
-@pytest.mark.parametrize("params", PRESETS)
+@pytest.mark.parametrize(
+    ("params", "stall", "cases"),
+    [
+        pytest.param(resolve(name), *run, id=f"{name}-{run[0]}-{run[1]}", marks=marks(name, run[0]))
+        for name in NAMES
+        for run in STALLS
+    ],
+)
 def test_unit_equals_golden(params, stall, cases):
     trace = simulate(params, dut=unit(params), cases=cases, stall=stall, patient=stall == 0.3)
     if not stall:
         require_interval(params, trace)
 
 
-@pytest.mark.parametrize("params", PRESETS)
+@pytest.mark.parametrize(
+    "params", [pytest.param(resolve(name), id=name, marks=marks(name)) for name in NAMES]
+)
 def test_latency_is_as_stated(params):
     trace = simulate(params, dut=unit(params), cases=12, one_at_a_time=True)
     assert measured_latency(params, trace) == params.timing.latency

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.benches import run_on_both, run_passing
-from tests.support.drive import catalogued_units
+from tests.support.drive import catalogued_units, long_to_compile
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.resolve import BLOCKS, resolve
 from tilewright.golden.vectors import corners
@@ -13,19 +13,15 @@ from tilewright.verify.simulators.find import find_verilators
 PRESETS = [f"{block}:{preset}" for block in catalogued_units() for preset in BLOCKS[block].PRESETS]
 # Icarus Verilog takes seconds for what Verilator does in half a one.
 LARGE = ("pe_", "harmonia_pe", "anda_vector", "float_fma", "prefix_sum:ripple")
-# PEs take long to compile: sizes that no paper has are for the long runs.
-LONG = [
-    name
-    for name in PRESETS
-    if name.startswith(("pe_", "harmonia_pe"))
-    and name.endswith((":small", ":single", ":wide", ":paced"))
-]
 FIRST = [f"{block}:{next(iter(BLOCKS[block].PRESETS))}" for block in catalogued_units()]
 
 
 @pytest.mark.parametrize(
     "block",
-    [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in PRESETS],
+    [
+        pytest.param(name, marks=[pytest.mark.full] if long_to_compile(name) else [])
+        for name in PRESETS
+    ],
 )
 def test_verilog_equals_golden(block):
     """The same cycles on both, too: what a bench sees does not depend on who simulates.
