@@ -11,6 +11,7 @@ tolerance.
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from math import ceil
 
 from tilewright.sim.calibration import changed
 from tilewright.sim.claims import find_claim
@@ -26,7 +27,9 @@ from tilewright.sim.misses import misses
 from tilewright.sim.records import NoRecordError
 from tilewright.sim.scoreboard import Result, answer, compare
 
-__all__ = ["CHOICES", "Ceiling", "ceiling"]
+__all__ = ["AIM", "CHOICES", "Ceiling", "ceiling", "within_wider"]
+
+AIM = 0.8  # of predictions and measurements, to be within tolerance
 
 CHOICES: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "operand registers outside every PE": registers_outside,
@@ -46,6 +49,11 @@ class Ceiling:
     within: int  # with the rules as they are
     reached_by: Mapping[str, tuple[str, ...]]  # claim that is off -> choices that bring it within
     outside: frozenset[str]  # claims that are off for a cause that lies outside of this project
+
+    @property
+    def aimed(self) -> int:
+        """How many would have to be within tolerance to reach the aim."""
+        return ceil(AIM * self.evaluated)
 
     @property
     def most(self) -> int:
@@ -81,6 +89,16 @@ def ceiling(results: Iterable[Result]) -> Ceiling:
         evaluated=total.evaluated,
         within=total.within,
         reached_by={claim: names for claim, names in found.items() if names},
+    )
+
+
+def within_wider(results: Iterable[Result], factor: float) -> int:
+    """Count what would be within tolerance if every tolerance were ``factor`` times as wide."""
+    rows = list(results)
+    claims = ((find_claim(miss.claim), miss.ours) for miss in misses(rows))
+    return Summary.of(rows).within + sum(
+        compare(claim.compare, claim.value, ours, factor * (claim.tolerance or 0.0))[1]
+        for claim, ours in claims
     )
 
 

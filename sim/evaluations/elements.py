@@ -1,11 +1,11 @@
 """Which synthesised units stand for the papers' processing elements: one rule for all papers.
 
 The fp16 baseline of every paper is the better one of our two, with fused rounding. Every baseline
-is in its best arrangement of stages, adders and accumulator, where all of its arrangements are on
-record, of which a rule takes one (``tilewright.studies.pe.points``); with ``default_arrangements``
-each is as its block is by default. Operands are in registers inside every PE, as the texts of Anda
-(signs and double-buffered weights) and Harmonia (dual register files) have theirs; with
-``registers_outside`` they are held outside every PE, at the edge of an array.
+is in the best of its arrangements of stages, adders and accumulator that are on record, of which a
+rule takes one (``tilewright.studies.pe.points``); with ``default_arrangements`` each is as its
+block is by default. Operands are in registers inside every PE, as the texts of Anda (signs and
+double-buffered weights) and Harmonia (dual register files) have theirs; with ``registers_outside``
+they are held outside every PE, at the edge of an array.
 """
 
 from collections.abc import Iterator
@@ -26,25 +26,30 @@ __all__ = [
 ANDA_GROUP = 64
 LANES = 4  # multiply-adds a cycle of a bit-parallel PE
 INSIDE = "__registered_true"
-SHORT_TAIL = "__stages_4__bounded_true"
+BOUNDED = "__bounded_true"
+SHORT = f"__stages_3{BOUNDED}"
+M11, M8 = "__mantissa_bits_11", "__mantissa_bits_8"
 UNITS = {  # name in the claims -> units of the records, operands inside and outside
     "anda": (f"anda_apu{INSIDE}", "anda_apu__buffered_false"),
     "harmonia": (f"harmonia_pe{INSIDE}", "harmonia_pe"),
     "fp-fp": (f"pe_fp_fp{INSIDE}__adder_carry_save", "pe_fp_fp__adder_carry_save"),
-    "fp-int": (f"pe_fp_int{INSIDE}{SHORT_TAIL}", f"pe_fp_int{SHORT_TAIL}"),
-    "ifpu": (f"pe_ifpu{INSIDE}", "pe_ifpu"),
-    "figna": (f"pe_figna{INSIDE}", "pe_figna"),
-    "figna-m11": (f"pe_figna{INSIDE}__mantissa_bits_11", "pe_figna__mantissa_bits_11"),
-    "figna-m8": (f"pe_figna{INSIDE}__mantissa_bits_8", "pe_figna__mantissa_bits_8"),
-    "figna-c": (f"pe_figna_c{INSIDE}", "pe_figna_c"),
+    "fp-int": (f"pe_fp_int{INSIDE}__stages_4{BOUNDED}", f"pe_fp_int__stages_4{BOUNDED}"),
+    "ifpu": (f"pe_ifpu{INSIDE}{SHORT}", f"pe_ifpu{SHORT}"),
+    "figna": (f"pe_figna{INSIDE}{SHORT}", f"pe_figna{SHORT}"),
+    "figna-m11": (f"pe_figna{INSIDE}{SHORT}{M11}", f"pe_figna{SHORT}{M11}"),
+    "figna-m8": (f"pe_figna{INSIDE}{SHORT}{M8}", f"pe_figna{SHORT}{M8}"),
+    "figna-c": (
+        f"pe_figna_c{INSIDE}__stages_3__adder_carry_save{BOUNDED}",
+        f"pe_figna_c{SHORT}",
+    ),
 }
 DEFAULTS = {  # the baselines as their blocks are by default, operands inside and outside
     "fp-fp": (f"pe_fp_fp{INSIDE}", "pe_fp_fp"),
     "fp-int": (f"pe_fp_int{INSIDE}", "pe_fp_int"),
     "ifpu": (f"pe_ifpu{INSIDE}", "pe_ifpu"),
     "figna": (f"pe_figna{INSIDE}", "pe_figna"),
-    "figna-m11": (f"pe_figna{INSIDE}__mantissa_bits_11", "pe_figna__mantissa_bits_11"),
-    "figna-m8": (f"pe_figna{INSIDE}__mantissa_bits_8", "pe_figna__mantissa_bits_8"),
+    "figna-m11": (f"pe_figna{INSIDE}{M11}", f"pe_figna{M11}"),
+    "figna-m8": (f"pe_figna{INSIDE}{M8}", f"pe_figna{M8}"),
     "figna-c": (f"pe_figna_c{INSIDE}", "pe_figna_c"),
 }
 DISCRETE = "pe_fp_fp__form_discrete"  # an fp16 PE that rounds after every operation

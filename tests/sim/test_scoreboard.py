@@ -3,6 +3,8 @@
 import json
 import re
 import tomllib
+from contextlib import ExitStack, suppress
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from tilewright.cli.model_tables import residual_table, sensitivity_table
 from tilewright.sim import scoreboard
 from tilewright.sim.calibration import TABLE, changed, constant, table
-from tilewright.sim.choices import CHOICES, ceiling
+from tilewright.sim.choices import CHOICES, ceiling, within_wider
 from tilewright.sim.claims import CLAIMS, ClaimClass, Compare, find_claim, papers
 from tilewright.sim.claims.classes import COUNTED
 from tilewright.sim.classes import Summary, headline, summary
@@ -20,7 +22,7 @@ from tilewright.sim.evaluations.elements import UNITS
 from tilewright.sim.evaluations.reasons import NEEDS, REASONS
 from tilewright.sim.fit import cost, fitted_constants
 from tilewright.sim.misses import causes, kinds, misses
-from tilewright.sim.records import area_um2
+from tilewright.sim.records import NoRecordError, area_um2
 from tilewright.sim.scoreboard import RECORD, VERDICTS, evaluate, record
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "model.md"
@@ -241,7 +243,7 @@ def test_every_reason_says_what_its_figures_would_need(results):
 def test_the_headline_counts_what_it_counted(results):
     """A change of either number is meant, and told in docs/model.md with before and after."""
     total = Summary.of([r for rows in results.values() for r in rows])
-    assert (total.within, total.evaluated) == (98, 152)
+    assert (total.within, total.evaluated) == (95, 152)
 
 
 def test_the_bound_over_all_choices_is_below_the_aim(results):
@@ -253,9 +255,45 @@ def test_the_bound_over_all_choices_is_below_the_aim(results):
     assert bound.reached_by["harmonia.conv.area_vs_mant"] == (memories,)
     assert "anda.sys.area_eff.1p0" not in bound.reached_by
     assert bound.within < bound.most == bound.within + len(bound.reached_by)
-    assert bound.most < bound.most_of_all < 0.8 * bound.evaluated
+    assert bound.most < bound.most_of_all < 0.8 * bound.evaluated <= bound.aimed
     assert f"{bound.most} of {bound.evaluated}" in bound.sentence
     assert f"model of ours differs, {bound.most_of_all} (" in bound.sentence
+
+
+def _brought_in(rows, how_many):
+    """Claims that no choice alone brings within tolerance, and so many together do."""
+    left = {miss.claim for miss in misses(rows)} - ceiling(rows).reached_by.keys()
+    found = set()
+    for names in combinations(CHOICES, how_many):
+        with ExitStack() as choices:
+            for name in names:
+                choices.enter_context(CHOICES[name]())
+            for claim in map(find_claim, left):
+                with suppress(NoRecordError):
+                    ours = scoreboard.answer(claim)
+                    if scoreboard.compare(claim.compare, claim.value, ours, claim.tolerance)[1]:
+                        found.add(claim.id)
+    return found
+
+
+def test_two_choices_together_bring_no_more_within(results):
+    assert not _brought_in([r for rows in results.values() for r in rows], 2)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("how_many", range(3, len(CHOICES) + 1))
+def test_no_choices_together_bring_more_within(results, how_many):
+    assert not _brought_in([r for rows in results.values() for r in rows], how_many)
+
+
+def test_wider_tolerances_let_more_in(results):
+    rows = [r for of_paper in results.values() for r in of_paper]
+    total = Summary.of(rows)
+    counts = [within_wider(rows, factor) for factor in (1, 1.5, 2, 1e9)]
+    assert counts[0] == total.within
+    assert counts == sorted(counts)
+    untouched = [m for m in misses(rows) if not find_claim(m.claim).tolerance]
+    assert counts[-1] == total.evaluated - len(untouched)
 
 
 def test_every_figure_that_is_off_has_a_kind_of_cause(results):

@@ -18,7 +18,7 @@ def moves(name):
 def test_a_netlist_moves_its_own_claims():
     assert moves("anda.pe.area_vs_figna") == {
         "anda_apu__registered_true.area": pytest.approx(10),
-        "pe_figna__registered_true.area": pytest.approx(100 / 1.1 - 100),
+        "pe_figna__registered_true__stages_3__bounded_true.area": pytest.approx(100 / 1.1 - 100),
     }
 
 

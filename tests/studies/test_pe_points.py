@@ -1,6 +1,7 @@
 """Arrangements of the baselines' PEs: the rule by hand, and what the record shows of adders."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,10 @@ import pytest
 
 from tilewright.base.errors import CommandError
 from tilewright.golden.params.resolve import resolve
-from tilewright.sim.evaluations.elements import UNITS
+from tilewright.sim.claims import find_claim
+from tilewright.sim.evaluations.elements import DEFAULTS, UNITS, default_arrangements
+from tilewright.sim.records import area_um2, energy_fj
+from tilewright.sim.scoreboard import answer, compare
 from tilewright.studies.pe.energy import CLOCK_MHZ, PES, made_with
 from tilewright.studies.pe.points import (
     BASELINES,
@@ -115,26 +119,47 @@ def test_what_the_rule_takes(pe, settings, registered):
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_comparison_and_scoreboard_take_what_the_rule_takes(name):
-    """Of a baseline whose points are all on record; the others are as they are by default."""
-    compared = resolve(PES[name])
-    for registered, unit in zip((True, False), UNITS[name.lower()], strict=True):
-        if _all_points(name, registered):
-            wanted = resolve(taken_point(load_points(), name, registered=registered).spec)
-        else:
-            wanted = resolve(f"{BASELINES[name][0]},registered={registered}".lower())
-        assert unit == wanted.slug
-        assert registered or compared == wanted
+    """Of the points on record, with operands inside and outside."""
+    inside, outside = (
+        resolve(taken_point(load_points(), name, registered=registered).spec)
+        for registered in (True, False)
+    )
+    assert UNITS[name.lower()] == (inside.slug, outside.slug)
+    assert resolve(PES[name]) == outside
 
 
-def test_the_documented_points_are_those_of_the_record():
-    rows = DOCUMENT.read_text()
-    for pe, spec in (("FP-FP", "FP-FP"), ("FP-INT", "FP-INT"), ("FIGNA", "FIGNA, not all points")):
-        taken = taken_point(load_points(), pe, registered=True)
-        (plain,) = [
-            p
-            for p in load_points()
-            if p.pe == pe and _default(p) and p.registered and p.adder == "balanced"
+@pytest.mark.parametrize("name", BASELINES)
+def test_the_documented_points_are_those_of_the_record(name):
+    """How many there are, what is taken, and its figures beside those of the block by default."""
+    points = [p for p in load_points() if p.pe == name]
+    known = sum(pe == name for pe, _, _ in point_specs())
+    taken = taken_point(points, name, registered=True)
+    settings = f"stages={taken.stages}"
+    settings += "" if taken.adder == "balanced" else f",adder={taken.adder}"
+    settings += ",bounded=true" if taken.bounded else ""
+    default = DEFAULTS[name.lower()][0]
+    figures = (taken.area_um2, area_um2(default), taken.fj_per_mac, energy_fj(default))
+    shown = " | ".join(f"{figure:.1f}" for figure in figures)
+    row = f"| {name} | {len(points)} of {known} | `{settings}` | {shown} |"
+    assert row in DOCUMENT.read_text().splitlines()
+
+
+def test_the_documented_change_of_the_scoreboard_is_what_happened():
+    """Figures that the arrangements by default have within tolerance, and those taken have not."""
+    text = DOCUMENT.read_text()
+    rows = re.findall(
+        r"^\| `([\w.]+)` \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| (\d+)% \|$", text, re.M
+    )
+    assert len(rows) == 5
+    for name, printed, before, now, allowed in rows:
+        claim = find_claim(name)
+        assert (claim.number, claim.tolerance) == (float(printed), float(allowed) / 100)
+        ours = answer(claim)
+        with default_arrangements():
+            by_default = answer(claim)
+        assert (f"{by_default:.2f}", f"{ours:.2f}") == (before, now)
+        allowed_of = [
+            compare(claim.compare, claim.value, value, claim.tolerance)[1]
+            for value in (by_default, ours)
         ]
-        figures = (taken.area_um2, plain.area_um2, taken.fj_per_mac, plain.fj_per_mac)
-        shown = " | ".join(f"{figure:.1f}" for figure in figures)
-        assert any(row.startswith(f"| {spec} |") and shown in row for row in rows.splitlines())
+        assert allowed_of == [True, False]

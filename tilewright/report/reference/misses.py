@@ -1,10 +1,10 @@
 """The page of what is off: one table a paper, made from the claims as they are evaluated now."""
 
 from tilewright.report.reference.declarations import markdown_table
-from tilewright.sim.choices import Ceiling, ceiling
+from tilewright.sim.choices import AIM, Ceiling, ceiling, within_wider
 from tilewright.sim.classes import Summary, headline
 from tilewright.sim.misses import Miss, causes, kinds, misses
-from tilewright.sim.scoreboard import evaluate
+from tilewright.sim.scoreboard import Result, evaluate
 
 __all__ = ["miss_lists"]
 
@@ -15,6 +15,7 @@ HEADER = (
 )
 
 UNKNOWN = "nothing: not explained"
+WIDER = (1.0, 1.25, 1.5, 2.0, 3.0)  # how much every tolerance is stretched, to see what hangs on it
 
 
 def miss_lists() -> str:
@@ -31,6 +32,8 @@ def miss_lists() -> str:
     bound = ceiling(every)
     parts = [
         f"{headline(Summary.of(every))}. {bound.sentence}.",
+        f"## What stands between the count and four of five\n\n{_argument(bound)}",
+        f"## If tolerances were wider\n\n{_wider(every, bound)}",
         f"## What other choices would change\n\n{_choices(bound)}",
         f"## Kinds of causes\n\n{_kinds(off)}",
         f"## Computations, and what would be needed\n\n{computations}",
@@ -40,6 +43,35 @@ def miss_lists() -> str:
         if found:
             parts.append(f"## {TITLES[paper]}\n\n{markdown_table(HEADER, map(_row, found))}")
     return "\n\n".join(parts)
+
+
+def _argument(bound: Ceiling) -> str:
+    chosen, left = len(bound.reached_by), bound.evaluated - bound.most_of_all
+    rows = [
+        ("predictions and measurements", "", bound.evaluated),
+        (f"{AIM:.0%} of these, the aim", "", bound.aimed),
+        ("within tolerance, measured", "", bound.within),
+        ("with the choice of ours that suits each best", f"+{chosen}", bound.most),
+        (
+            "and nothing off for a cause that lies in this project",
+            f"+{bound.most_of_all - bound.most}",
+            bound.most_of_all,
+        ),
+        ("off for a cause outside, whatever is chosen here", "", left),
+        ("short of the aim even so", "", bound.aimed - bound.most_of_all),
+    ]
+    return markdown_table(
+        ("figures", "more", "count"), [(name, more, str(count)) for name, more, count in rows]
+    )
+
+
+def _wider(every: list[Result], bound: Ceiling) -> str:
+    counts = [(factor, within_wider(every, factor)) for factor in WIDER]
+    rows = [
+        (f"{factor:g}", str(count), f"{100 * count / bound.evaluated:.0f}%")
+        for factor, count in counts
+    ]
+    return markdown_table(("tolerances times", "within", "share"), rows)
 
 
 def _kinds(off: list[Miss]) -> str:
