@@ -28,6 +28,7 @@ LANES = 4  # multiply-adds a cycle of a bit-parallel PE
 INSIDE = "__registered_true"
 BOUNDED = "__bounded_true"
 SHORT = f"__stages_3{BOUNDED}"
+CARRY_SAVE = f"__stages_3__adder_carry_save{BOUNDED}"
 M11, M8 = "__mantissa_bits_11", "__mantissa_bits_8"
 UNITS = {  # name in the claims -> units of the records, operands inside and outside
     "anda": (f"anda_apu{INSIDE}", "anda_apu__buffered_false"),
@@ -38,10 +39,7 @@ UNITS = {  # name in the claims -> units of the records, operands inside and out
     "figna": (f"pe_figna{INSIDE}{SHORT}", f"pe_figna{SHORT}"),
     "figna-m11": (f"pe_figna{INSIDE}{SHORT}{M11}", f"pe_figna{SHORT}{M11}"),
     "figna-m8": (f"pe_figna{INSIDE}{SHORT}{M8}", f"pe_figna{SHORT}{M8}"),
-    "figna-c": (
-        f"pe_figna_c{INSIDE}__stages_3__adder_carry_save{BOUNDED}",
-        f"pe_figna_c{SHORT}",
-    ),
+    "figna-c": (f"pe_figna_c{INSIDE}{CARRY_SAVE}", f"pe_figna_c{CARRY_SAVE}"),
 }
 DEFAULTS = {  # the baselines as their blocks are by default, operands inside and outside
     "fp-fp": (f"pe_fp_fp{INSIDE}", "pe_fp_fp"),

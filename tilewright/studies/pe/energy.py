@@ -58,7 +58,7 @@ PES = {
     "FIGNA": "pe_figna,stages=3,bounded=true",
     "FIGNA-M11": "pe_figna,stages=3,bounded=true,mantissa_bits=11",
     "FIGNA-M8": "pe_figna,stages=3,bounded=true,mantissa_bits=8",
-    "FIGNA-C": "pe_figna_c,stages=3,bounded=true",
+    "FIGNA-C": "pe_figna_c,stages=3,adder=carry_save,bounded=true",
     "DECA lane": "pe_deca",
     "Anda": "anda_apu:bare",
     "Anda buffered": "anda_apu",
