@@ -185,6 +185,17 @@ def test_few_large_ones_run_at_a_time(tmp_path):
     assert runner.next_part() == large[1]
 
 
+def test_half_of_the_processes_take_short_ones(tmp_path):
+    long = [Part((f"tests/a.py::test_long[{k}]",), 100.0) for k in range(3)]
+    short = [Part((f"tests/a.py::test_short[{k}]",), 1.0) for k in range(2)]
+    runner = Runner([*long, *short], tmp_path, jobs=2, large=1)
+    order = []
+    for process in range(5):
+        order.append(runner.next_part())
+        runner.running[process] = order[-1]
+    assert order == [long[0], short[0], short[1], long[1], long[2]]
+
+
 def test_command_adds_and_shows(tmp_path, capsys, monkeypatch):
     root = checkout(tmp_path)
     monkeypatch.setattr(command, "ROOT", root)

@@ -26,6 +26,7 @@ from tilewright.studies.mutations.campaign import (
 )
 from tilewright.studies.mutations.in_time import InTime, OutOfTime
 from tilewright.studies.mutations.judging import Subject, judge
+from tilewright.studies.mutations.operators import mutated
 from tilewright.studies.mutations.proof import Answer, compare
 from tilewright.synth.emit import to_rtlil, verilog_from_rtlil
 from tilewright.synth.record import sha256
@@ -95,6 +96,17 @@ def of_change(change):
 def test_a_wrong_reset_value_is_found():
     mutant = judge(subject(), of_change("\\read__addr: 1'0 to 1'1"))
     assert mutant.verdict == Verdict.FOUND.value and "case 1: got 0x" in mutant.finding
+
+
+def test_a_register_with_two_names_has_one_wrong_reset_value():
+    """The other name would say the right one, which no tool takes."""
+    block = "register_slice:tiny"
+    text = to_rtlil(resolve(block))
+    (site,) = (s for s in sites_of(text) if s.change == "\\o__valid: 1'0 to 1'1")
+    changed = mutated(text, site)
+    assert changed.count("init 1'1\n  wire width 1 output 7  \\o__valid") == 1
+    assert "init" not in changed[: changed.index("wire width 1 \\valid")].split("\n")[-2]
+    assert compare(text, changed) is Answer.DIFFERENT
 
 
 def test_a_change_that_makes_no_difference_is_proved():

@@ -1,9 +1,10 @@
 """``python -m tests.support.long_run``: all long tests at once on a machine of many processors.
 
 Each of ``--jobs`` processes runs a few cases and writes their outcomes as they come: what ends
-early loses nothing but the case that was running. Long cases begin first, by the times of
-docs/evidence.json; no more than ``--large`` of those that build a machine of a paper's size run at
-a time, for each needs 10 GB. ``tilewright evidence --add FOLDER/*.json --known FOLDER/tests.txt``
+early loses nothing but the case that was running. Half of them take long cases, the longest first
+by the times of docs/evidence.json, the others short ones, of which many are done in any time; no
+more than ``--large`` of those that build a machine of a paper's size run at a time, for each needs
+10 GB. ``tilewright evidence --add FOLDER/*.json --known FOLDER/tests.txt``
 takes the outcomes over.
 """
 
@@ -39,6 +40,10 @@ class Part:
     @property
     def is_large(self) -> bool:
         return bool(LARGE.search(self.cases[0]))
+
+    @property
+    def is_long(self) -> bool:
+        return self.seconds > ENOUGH and not self.cases[0].startswith(LAST)
 
     @property
     def order(self) -> tuple[bool, float, tuple[str, ...]]:
@@ -84,8 +89,11 @@ class Runner:
 
     def next_part(self) -> Part | None:
         """The first that may begin now."""
-        room = sum(part.is_large for part in self.running.values()) < self.large
-        part = next((p for p in self.ahead if room or not p.is_large), None)
+        now = self.running.values()
+        room = sum(part.is_large for part in now) < self.large
+        may = [part for part in self.ahead if room or not part.is_large]
+        wants_long = sum(part.is_long for part in now) < (self.jobs + 1) // 2
+        part = next((p for p in may if p.is_long == wants_long), may[0] if may else None)
         if part is not None:
             self.ahead.remove(part)
         return part

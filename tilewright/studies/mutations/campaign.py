@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.base.files import write_atomic
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.mutations.judging import Mutant, Subject, Verdict, judge
-from tilewright.studies.mutations.operators import Site, apply_to, sample, sites_of
+from tilewright.studies.mutations.operators import Site, mutated, sample, sites_of
 from tilewright.studies.mutations.proof import Answer, compare
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.record import sha256
@@ -130,7 +130,7 @@ def prove_survivors(
     """
 
     def look(rtlil: str, site: Site, mutant: Mutant) -> Mutant:
-        proved = compare(rtlil, apply_to(rtlil, site)) is Answer.SAME
+        proved = compare(rtlil, mutated(rtlil, site)) is Answer.SAME
         verdict = Verdict.EQUIVALENT if proved else Verdict.SURVIVED
         return replace(mutant, verdict=verdict.value)
 

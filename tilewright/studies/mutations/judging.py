@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.mutations.operators import Site, apply_to
+from tilewright.studies.mutations.operators import Site, mutated
 from tilewright.studies.mutations.proof import Answer, compare
 from tilewright.synth.emit import verilog_from_rtlil
 from tilewright.synth.yosys import SynthesisError
@@ -62,7 +62,7 @@ def judge(subject: Subject, site: Site, *, prove: bool = True) -> Mutant | None:
 
     None where the change is in logic that nothing uses, so that the Verilog is the same.
     """
-    text = apply_to(subject.rtlil, site)
+    text = mutated(subject.rtlil, site)
     try:
         verilog = verilog_from_rtlil(text)
     except SynthesisError as error:

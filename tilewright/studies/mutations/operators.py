@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["KINDS", "Site", "apply_to", "sample", "sites_of"]
+__all__ = ["KINDS", "Site", "apply_to", "mutated", "sample", "sites_of"]
 
 KINDS = (
     "operands swapped",
@@ -53,6 +53,27 @@ def apply_to(text: str, site: Site) -> str:
     lines = text.split("\n")
     for number, line in site.lines:
         lines[number] = line
+    return "\n".join(lines)
+
+
+def mutated(text: str, site: Site) -> str:
+    """Return ``text`` with an error in it, as tools take it.
+
+    Wires that name a register once more, in its module or around it, say its value at power-up
+    too. Where that is the error they would contradict, so that only the register says it.
+    """
+    changed = apply_to(text, site)
+    return _said_once(changed) if site.kind == "reset value wrong" else changed
+
+
+def _said_once(text: str) -> str:
+    lines = text.split("\n")
+    for start, line in enumerate(lines):
+        if line.startswith("module "):
+            registers = set(_registers(lines, start).values())
+            for wire, (number, _) in _inits(lines, start).items():
+                if wire not in registers:
+                    lines[number] = ""
     return "\n".join(lines)
 
 

@@ -37,11 +37,13 @@ from tilewright.verify.stimuli.dots import (
     floats,
     hide_large,
     scales,
+    take_back,
     unused,
     weights,
 )
 
 A = TypeVar("A", bound=AlignedParams)
+FP16_SIGN, FP16_FRACTION = 1 << (FP16.bits - 1), (1 << FP16.mantissa_bits) - 1
 
 
 class FpFpBench(PEBench[FpFpParams]):
@@ -51,7 +53,8 @@ class FpFpBench(PEBench[FpFpParams]):
         weight = floats(rng, cases, params.lanes)
         activation = hide_large(rng, weight, floats(rng, cases, params.lanes))
         operands = {"activation": activation, "weight": weight}
-        return {"i": operands | unused(rng, cases) | flags(params, rng, cases)}
+        columns = operands | unused(rng, cases) | flags(params, rng, cases)
+        return {"i": take_back(rng, columns, FP16_SIGN, 0)}
 
     def dot(self, params: FpFpParams, beats: Columns) -> NDArray:
         return fp_fp_dot(params, beats["activation"], beats["weight"])
@@ -76,7 +79,8 @@ class FpIntBench(PEBench[FpIntParams]):
         weight = hide_large(rng, activation, weights(params, rng, cases))
         operands = {"activation": activation, "weight": weight}
         columns = operands | unused(rng, cases) | flags(params, rng, cases)
-        return {"i": columns | {"scale": scales(rng, cases)}}
+        columns |= {"scale": scales(rng, cases)}
+        return {"i": take_back(rng, columns, FP16_SIGN, FP16_FRACTION)}
 
     def dot(self, params: FpIntParams, beats: Columns) -> NDArray:
         fields = ("activation", "weight", "scale", "group_end")
@@ -104,11 +108,14 @@ class AlignedBench(PEBench[A]):
         exponent = np.where(
             ends["group_end"], rng.integers(1, 30, cases, endpoint=True), rng.integers(0, 32, cases)
         )
+        # Every fourth result is about the smallest that fp16 has, of several groups.
+        small = np.arange(cases) // BENCH_BEATS % 4 == 2
+        scale = np.where(small, rng.integers(0x1000, 0x3800, cases), scales(rng, cases))
         operands = {
             "activation": mantissa | (sign << params.mantissa_bits),
             "weight": weights(params, rng, cases),
-            "exponent": exponent,
-            "scale": scales(rng, cases),
+            "exponent": np.where(small, rng.integers(1, 9, cases), exponent),
+            "scale": scale,
         }
         return {"i": operands | ends}
 
@@ -128,6 +135,10 @@ class AlignedBench(PEBench[A]):
 
 class FignaBench(AlignedBench[AlignedParams]):
     """Bench of FIGNA: aligned mantissas times whole integers."""
+
+    def stimulus(self, params: AlignedParams, rng: Generator, cases: int) -> PortColumns:
+        columns = super().stimulus(params, rng, cases)["i"]
+        return {"i": take_back(rng, columns, 1 << params.mantissa_bits, FP16_FRACTION)}
 
 
 class IfpuBench(AlignedBench[IfpuParams]):
@@ -171,7 +182,8 @@ class FignaChunkBench(AlignedBench[FignaChunkParams]):
         near = rng.integers(0, 4, cases)
         distance = np.where(rng.random(cases) < 0.3, rng.integers(0, 32, cases), near)
         exponent = columns["exponent"] | (distance << FP16.exponent_bits)
-        return {"i": columns | {"exponent": exponent}}
+        columns |= {"exponent": exponent}
+        return {"i": take_back(rng, columns, 1 << params.mantissa_bits, FP16_FRACTION)}
 
     def dot(self, params: FignaChunkParams, beats: Columns) -> NDArray:
         fields = ("activation", "weight", "exponent", "scale", "group_end")
@@ -198,7 +210,9 @@ class DecaLaneBench(PEBench[DecaLaneParams]):
             "exponent": unused(rng, cases)["exponent"],
             "scale": _bf16(rng, (cases,), 6),
         }
-        return {"i": operands | flags(params, rng, cases)}
+        columns = operands | flags(params, rng, cases)
+        fraction = (1 << BF16.mantissa_bits) - 1
+        return {"i": take_back(rng, columns, 1 << (BF16.bits - 1), fraction)}
 
     def dot(self, params: DecaLaneParams, beats: Columns) -> NDArray:
         return deca_lane_dot(params, *(beats[name] for name in ("activation", "weight", "scale")))

@@ -81,6 +81,31 @@ def weights(params: GroupScaledParams | DecaLaneParams, rng: Generator, cases: i
     return np.where(extreme, rng.choice([fmt.minimum, fmt.maximum, 0]), values)
 
 
+def take_back(rng: Generator, columns: Columns, sign: int, scale_fraction: int) -> Columns:
+    """Return ``columns`` where every fourth dot product takes back what its first beat added.
+
+    All but the last bit of one activation, times a weight of any size: a sum of few bits is left
+    far below those that cancelled. ``sign`` is a bit of an activation, ``scale_fraction`` the bits
+    of a scale below its exponent: half of the scales are powers of two.
+    """
+    changed = {name: values.copy() for name, values in columns.items()}
+    first = np.arange(0, len(columns["last"]) - BENCH_BEATS + 1, 4 * BENCH_BEATS)
+    short = first[rng.random(len(first)) < 0.5]
+    changed["scale"][short] -= changed["scale"][short] & scale_fraction
+    # Where no group ended the exponent could be anything; now it counts.
+    exponent = changed["exponent"][first]
+    field = exponent % 32
+    changed["exponent"][first] = exponent - field + np.clip(field, 1, 30)
+    for name in changed.keys() - {"last"}:
+        changed[name][first + 1] = changed[name][first]
+    changed["group_end"][first] = changed["group_end"][first + 1] = 1
+    changed["activation"][first + 1] ^= sign
+    changed["activation"][first + 1, 0] ^= 1
+    for later in range(2, BENCH_BEATS):
+        changed["activation"][first + later] = 0
+    return changed
+
+
 def unused(rng: Generator, cases: int) -> Columns:
     """Draw exponents and scales for PEs that ignore them."""
     return {
