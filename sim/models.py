@@ -54,11 +54,15 @@ def published(name: str) -> Published:
     )
 
 
+SHORT_NAMES = {"smollm2": "smollm2-135m"}  # as ``run`` and ``search`` name a model with weights
+
+
 def resolve_model(text: str) -> LlmShape:
     """A model of the table by its name, or that of a ``.json`` file or of a folder with one."""
     if text.endswith(".json"):
         return _read_config(Path(text))
     name = text.lower()
+    name = SHORT_NAMES.get(name, name)
     if name in _table():
         fields = {key: value for key, value in _table()[name].items() if key not in ABOUT}
         return shape_of(name, fields)

@@ -76,6 +76,8 @@ def _step(
                 f"cycles are those of the programs, {found.ratio:.2f} times the formula's bound of"
                 f" {1e3 * formula / machine.clock:.4g} ms"
             )
+        if found.stepwise:
+            remarks.append("the prompt passes in steps, as tilewright run starts them")
     if reason:
         remarks.append(f"{'formula only' if kind == 'formula' else 'in part programs'}: {reason}")
     weights, cache = (

@@ -88,6 +88,7 @@ class StepTime:
     parts: dict[str, PartTime]  # in the order in which they run; ``head`` is one of them
     programs: ProgramTime  # of the parts that are programs: how long each unit works
     missing: str = ""  # why the formula stands for some or all parts
+    stepwise: bool = False  # a prompt in steps, as ``tilewright run`` starts them
 
     @property
     def cycles(self) -> float:
@@ -134,12 +135,13 @@ def step_time(
     if isinstance(params, HarmoniaParams):
         compiled = _compiled(params, model, step, latency)
         if compiled is not None:
-            return _with_programs(compiled, _joined(bounds))
+            return replace(_with_programs(compiled, _joined(bounds)), stepwise=step.prompt)
     else:
         compiled = _anda_compiled(params, model, step, latency, machine.lengths)
         if compiled is not None:
             rest = sum(value for name, value in bounds.items() if name != "head")
-            return _with_programs(compiled, {"layers": rest, "head": bounds["head"]})
+            found = _with_programs(compiled, {"layers": rest, "head": bounds["head"]})
+            return replace(found, stepwise=step.prompt)
     reason = unsupported(model, step.batch.longest)
     if step.new not in (None, 1):
         reason = "no programs for several new tokens of a sequence"

@@ -344,3 +344,7 @@ def test_a_shape_refuses_what_cannot_be(change, message):
 def test_latent_attention_refuses_an_empty_part():
     with pytest.raises(ValueError, match=r"^rotary_dim must be 1..16777216, not 0$"):
         LatentAttention(kv_rank=1, query_rank=None, plain_dim=1, rotary_dim=0, value_dim=1)
+
+
+def test_the_model_with_weights_has_the_name_that_runs_it():
+    assert resolve_model("smollm2") == resolve_model("smollm2-135m")

@@ -335,6 +335,9 @@ def test_a_prompt_on_anda_takes_what_its_programs_take():
     params, lengths = AndaParams(), {"qkv": 7, "o": 7, "u": 6, "d": 5}
     found = step_time(params, SMOLLM2, one(18, prompt=True), lengths=lengths)
     assert found.kind == "programs" and list(found.parts) == ["layers", "head"]
+    assert found.stepwise
+    several = step_time(params, SMOLLM2, one(18, prompt=True, sequences=2), lengths=lengths)
+    assert not several.stepwise and several.kind == "programs"
     plan = anda_plan(params, SMOLLM2, 18, lengths)
     steps = list(compiled_steps(plan, 18))
     assert steps == [(0, 16), (16, 1), (17, 1)]
