@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tilewright.report.html import number
 from tilewright.report.page import Context
 from tilewright.report.pages.placed import build
 from tilewright.synth.place.record import PLACED_RECORDS, load_placed_records
@@ -18,7 +19,8 @@ def test_every_record_is_shown_and_drawn():
     for record in records.values():
         assert record["spec"] in page.body
         if "period" in record["metrics"]:  # of blocks with registers
-            assert f"{record['metrics']['period']['value']:,}" in page.body
+            assert number(record["metrics"]["period"]["value"]) in page.body
+    assert "Clock that holds, ps" in page.body
     assert "Not offered: gowin" in page.body
     assert "estimate before routing" in page.body
     assert "//" not in page.body  # a page of the report loads nothing, and names no address

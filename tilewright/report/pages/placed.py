@@ -54,7 +54,7 @@ def _figures(records: Iterable[dict[str, Any]]) -> Markup:
                 *(value["delay_before"], value["delay_placed"], value["delay"]),
                 f"{100 * (value['delay'] / value['delay_before'] - 1):+.0f}",
                 *(value.get("energy_before", ""), value.get("energy", "")),
-                *(value.get("clock_skew", ""), value.get("period", ""), value["congestion_worst"]),
+                *(value.get("clock_skew"), value.get("period"), value["congestion_worst"]),
             )
         )
     return section(
