@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.report.page import Context
-from tilewright.report.pages import results, scoreboard
+from tilewright.report.pages import scoreboard
 from tilewright.report.surfaces import region_diagram, surface_drawing
 from tilewright.sim.claims import Compare
 from tilewright.sim.roofsurface import Kernel, Surface
 from tilewright.sim.scoreboard import evaluate
-from tilewright.synth.record import RECORDS
 
 DRAWINGS = (
     *("latency-by-batch", "latency-by-context", "energy-by-context"),
@@ -21,25 +19,26 @@ DRAWINGS = (
 )
 
 
-@pytest.fixture(scope="module")
-def page():
-    return results.build(Context(records=RECORDS, cases=1))
+@pytest.fixture
+def data(written):
+    return written.data["results"]
 
 
-def test_every_drawing_is_there(page):
-    assert tuple(re.findall(r'<svg [^>]*aria-label="([^"]*)"', page.body)) == DRAWINGS
+def test_every_drawing_is_there(written):
+    text = (written.folder / "results.html").read_text()
+    assert tuple(re.findall(r'<svg [^>]*aria-label="([^"]*)"', text)) == DRAWINGS
 
 
-def test_regions_are_those_of_the_paper(page):
-    bounds = page.data["regions"]
+def test_regions_are_those_of_the_paper(data):
+    bounds = data["regions"]
     assert {s for s, bound in bounds["DDR"].items() if bound == "VEC"} == {"bf8_10%", "bf8_5%"}
-    assert "VEC" not in page.data["sizes"]["W=32, L=8"].values()
-    assert list(page.data["sizes"]["W=8, L=4"].values()).count("VEC") == 11
+    assert "VEC" not in data["sizes"]["W=32, L=8"].values()
+    assert list(data["sizes"]["W=8, L=4"].values()).count("VEC") == 11
 
 
-def test_latency_never_falls_as_batch_or_context_grow(page):
+def test_latency_never_falls_as_batch_or_context_grow(data):
     for kind in ("batches", "contexts"):
-        for series in page.data[kind].values():
+        for series in data[kind].values():
             values = [y for _, y in series]
             assert values == sorted(values)
 
@@ -50,8 +49,8 @@ def test_latency_never_falls_as_batch_or_context_grow(page):
 STREAM_RESOLUTION = 0.01
 
 
-def test_deca_is_between_software_and_the_optimum(page):
-    for machine in page.data["speedups"].values():
+def test_deca_is_between_software_and_the_optimum(data):
+    for machine in data["speedups"].values():
         gains = machine["speedups"]
         for software, deca, best in zip(
             gains["software"], gains["deca"], gains["optimal"], strict=True

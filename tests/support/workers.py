@@ -22,7 +22,9 @@ BY_PARAMETER = {"tests/hw/test_blocks.py", "tests/sim/test_programs.py"}
 # Files of one worker: what they share takes minutes to make, or is a build of a machine for
 # which one worker would wait while the other makes it.
 TOGETHER = {
+    "tests/report/test_results_page.py": "installed package",
     "tests/report/test_written.py": "installed package",
+    "tests/sim/test_scoreboard.py": "installed package",  # both evaluate all claims
     "tests/test_wheel.py": "installed package",
     **{
         f"tests/verify/test_{name}.py": f"tests/verify/test_{name}.py"

@@ -67,6 +67,7 @@ def test_every_verilator_found_gives_the_same(block):
     assert len(cycles) == 1
 
 
+@pytest.mark.full  # as gates in every run: tests/hw/test_float_exhaustive.py
 def test_bf16_products_of_all_patterns_with_all_corners():
     result = run_passing("float_mul:bf16,lanes=32", exhaustive=True, stalls=(0.0,))
     assert result.numbers["cases"] * 32 == (1 << 16) * len(corners(BF16))
