@@ -175,7 +175,7 @@ def test_long_cases_begin_first_and_short_ones_share_a_process():
 
 
 def test_few_large_ones_run_at_a_time(tmp_path):
-    large = [Part((f"tests/a.py::test_published_size[{k}]",), 100.0) for k in range(3)]
+    large = [Part((f"tests/a.py::test_at_the_papers_size[{k}]",), 100.0) for k in range(3)]
     small = Part(("tests/a.py::test_one",), 1.0)
     runner = Runner([*large, small], tmp_path, jobs=4, large=1)
     runner.running["a process"] = runner.next_part()
