@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from tilewright.sim.claims.classes import COUNTED, ClaimClass
-from tilewright.sim.scoreboard import NOT_MODELLED, Result
+from tilewright.sim.scoreboard import NOT_MODELLED, REPRODUCED, Result
 
 __all__ = ["ClassCount", "Summary", "class_counts", "headline", "summary"]
 
@@ -60,6 +60,7 @@ class Summary:
 
     evaluated: int  # predictions and measurements
     within: int  # of these, their tolerance
+    reproduced: int  # of these, what we measured, or predictions that our measurements move
     trends: int  # of the evaluated ones: no number, but an order that measurements decide
     trends_within: int
     others: int  # evaluated claims of the other classes
@@ -78,6 +79,7 @@ class Summary:
         return cls(
             evaluated=len(counted),
             within=sum(r.good for r in counted),
+            reproduced=sum(r.verdict == REPRODUCED for r in counted),
             trends=len(trends),
             trends_within=sum(r.good for r in trends),
             others=len(others),
@@ -109,5 +111,10 @@ def headline(total: Summary) -> str:
         text += (
             f": {total.within - total.trends_within} of {figures} figures, and"
             f" {total.trends_within} of {total.trends} trends that measurements decide"
+        )
+    if total.reproduced < total.within:
+        text += (
+            f"; {total.reproduced} of them are reproduced, the other"
+            f" {total.within - total.reproduced} are predictions that no measurement of ours moves"
         )
     return text

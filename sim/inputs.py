@@ -27,12 +27,13 @@ def measured(name: str, value: float = 1.0) -> float:
 @contextmanager
 def with_input(name: str, factor: float) -> Iterator[None]:
     """Results inside the ``with`` statement are those of this input times ``factor``."""
-    _FACTORS[name] = factor
+    before = _FACTORS.get(name, 1.0)
+    _FACTORS[name] = before * factor
     forget()
     try:
         yield
     finally:
-        del _FACTORS[name]
+        _FACTORS[name] = before
         forget()
 
 

@@ -15,6 +15,7 @@ from tilewright.sim.claims import CLAIMS, Claim, ClaimClass, Compare, Value, loa
 from tilewright.sim.claims.classes import COUNTED, MEASURED
 from tilewright.sim.evaluations import CLASSES, EVALUATIONS, Answer, reads_records
 from tilewright.sim.evaluations.elements import registers_outside
+from tilewright.sim.moved import moving_inputs
 from tilewright.sim.records import NoRecordError
 
 __all__ = [
@@ -23,10 +24,11 @@ __all__ = [
     *("class_of", "evaluate", "record", "residuals", "scoreboard_claims", "sensitivities"),
 ]
 
-# A claim within its tolerance is reproduced where its class is one that can fail, a prediction or a
-# measurement; a claim of any other class agrees.
+# A claim within its tolerance is reproduced where it can fail by what we built: it is a measurement
+# of ours, or a prediction that one of our measurements moves. Any other claim agrees.
 REPRODUCED, AGREES, OFF, NOT_MODELLED = "reproduced", "agrees", "off", "not modelled"
 VERDICTS = (REPRODUCED, AGREES, OFF, NOT_MODELLED)
+_MOVED: dict[str, bool] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,8 +182,7 @@ def _evaluate(claim: Claim) -> Result:
             reason = str(missing)
         else:
             deviation, good = compare(claim.compare, claim.value, ours, claim.tolerance or 0.0)
-            reproduced = REPRODUCED if claim_class in COUNTED else AGREES
-            verdict = reproduced if good else OFF
+            verdict = (REPRODUCED if _is_ours(claim) else AGREES) if good else OFF
             reason = "" if good else claim.reason
     return Result(
         id=claim.id,
@@ -202,6 +203,18 @@ def _evaluate(claim: Claim) -> Result:
         from_records=reads_records(claim.evaluate),
         reason=reason,
     )
+
+
+def _is_ours(claim: Claim) -> bool:
+    """Whether it is a measurement of ours, or a prediction that such a measurement moves."""
+    found = class_of(claim)
+    if found is not ClaimClass.PREDICTION:
+        return found in MEASURED
+    # What moves it is the same for any value of our measurements, so it is found out once.
+    question = f"{claim.evaluate} {claim.arguments}"
+    if question not in _MOVED:
+        _MOVED[question] = next(moving_inputs(lambda: answer(claim)), None) is not None
+    return _MOVED[question]
 
 
 def compare(

@@ -6,15 +6,12 @@ from dataclasses import dataclass
 
 from tilewright.golden.params.names import unknown
 from tilewright.sim.claims import Claim, ClaimClass
-from tilewright.sim.evaluations import Answer
 from tilewright.sim.inputs import inputs_read, with_input
+from tilewright.sim.moved import moving_inputs
 from tilewright.sim.records import NoRecordError
 from tilewright.sim.scoreboard import answer, evaluate
 
 __all__ = ["Change", "Moved", "moved_by", "parse", "what_if"]
-
-STEP = 1.1  # factor on an input
-LEAST = 1e-6  # change of a figure that counts, as a share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,27 +34,8 @@ def moved_by(claims: Iterable[Claim]) -> Iterator[Moved]:
 
 
 def _moved(claim: Claim) -> Moved:
-    with inputs_read() as names:
-        before = answer(claim)
-    found = {}
-    for name in sorted(names):
-        with with_input(name, STEP):
-            after = answer(claim)
-        change = _change(before, after)
-        if change is None or abs(change) > 100 * LEAST:
-            found[name] = change
+    found = dict(moving_inputs(lambda: answer(claim)))
     return Moved(claim=claim.id, change_percent_by_input=found)
-
-
-def _change(before: Answer, after: Answer) -> float | None:
-    match before, after:
-        case bool(), bool():
-            return 0.0 if before == after else None
-        case [*old], [*new]:
-            return max((_change(a, b) or 0.0 for a, b in zip(old, new, strict=True)), key=abs)
-        case float() | int(), float() | int():
-            return 100 * (after / before - 1) if before else 100 * (after - before)
-    return 0.0 if before == after else None
 
 
 @dataclass(frozen=True, kw_only=True)

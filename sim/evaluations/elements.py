@@ -29,15 +29,16 @@ INSIDE = "__registered_true"
 BOUNDED = "__bounded_true"
 SHORT = f"__stages_3{BOUNDED}"
 CARRY_SAVE = f"__stages_3__adder_carry_save{BOUNDED}"
+CHAIN = f"__stages_3__adder_chain{BOUNDED}"
 M11, M8 = "__mantissa_bits_11", "__mantissa_bits_8"
 UNITS = {  # name in the claims -> units of the records, operands inside and outside
     "anda": (f"anda_apu{INSIDE}", "anda_apu__buffered_false"),
     "harmonia": (f"harmonia_pe{INSIDE}", "harmonia_pe"),
     "fp-fp": (f"pe_fp_fp{INSIDE}__adder_carry_save", "pe_fp_fp__adder_carry_save"),
     "fp-int": (f"pe_fp_int{INSIDE}__stages_4{BOUNDED}", f"pe_fp_int__stages_4{BOUNDED}"),
-    "ifpu": (f"pe_ifpu{INSIDE}{SHORT}", f"pe_ifpu{SHORT}"),
-    "figna": (f"pe_figna{INSIDE}{SHORT}", f"pe_figna{SHORT}"),
-    "figna-m11": (f"pe_figna{INSIDE}{SHORT}{M11}", f"pe_figna{SHORT}{M11}"),
+    "ifpu": (f"pe_ifpu{INSIDE}{CARRY_SAVE}", f"pe_ifpu{CARRY_SAVE}"),
+    "figna": (f"pe_figna{INSIDE}{SHORT}", f"pe_figna{CHAIN}"),
+    "figna-m11": (f"pe_figna{INSIDE}{CHAIN}{M11}", f"pe_figna{SHORT}{M11}"),
     "figna-m8": (f"pe_figna{INSIDE}{SHORT}{M8}", f"pe_figna{SHORT}{M8}"),
     "figna-c": (f"pe_figna_c{INSIDE}{CARRY_SAVE}", f"pe_figna_c{CARRY_SAVE}"),
 }

@@ -81,6 +81,7 @@ def test_classes_are_counted_apart_and_duplicates_once():
     assert Summary.of(kept) == Summary(
         evaluated=4,
         within=2,
+        reproduced=2,
         trends=0,
         trends_within=0,
         others=2,

@@ -23,7 +23,8 @@ from tilewright.sim.evaluations.reasons import NEEDS, REASONS
 from tilewright.sim.fit import cost, fitted_constants
 from tilewright.sim.misses import causes, kinds, misses
 from tilewright.sim.records import NoRecordError, area_um2
-from tilewright.sim.scoreboard import RECORD, VERDICTS, evaluate, record
+from tilewright.sim.scoreboard import RECORD, VERDICTS, evaluate, record, scoreboard_claims
+from tilewright.sim.what_if import moved_by
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "model.md"
 
@@ -332,7 +333,20 @@ def test_a_trend_is_a_measurement_where_measurements_decide_it(results):
 def test_the_headline_says_how_many_are_trends(results):
     total = Summary.of([r for rows in results.values() for r in rows])
     assert 0 < total.trends < 0.15 * total.evaluated
-    assert headline(total).endswith(" trends that measurements decide")
+    assert " trends that measurements decide; " in headline(total)
+
+
+def test_what_no_measurement_of_ours_moves_is_not_called_reproduced(results):
+    """It agrees; measurements are ours by themselves."""
+    claims = {c.id: c for paper in papers() for c in scoreboard_claims(paper)}
+    rows = [r for rows in results.values() for r in rows if r.counted and r.good]
+    agrees = {r.id for r in rows if r.verdict == "agrees"}
+    predicted = {r.id for r in rows if r.claim_class is ClaimClass.PREDICTION}
+    moved = moved_by(claims[name] for name in predicted)
+    assert agrees == {m.claim for m in moved if not m.change_percent_by_input}
+    total = Summary.of(rows)
+    assert (total.reproduced, total.within) == (61, 95)
+    assert "; 61 of them are reproduced, the other 34 are predictions that" in headline(total)
 
 
 def test_the_other_boundary_has_a_column(results):

@@ -70,12 +70,13 @@ def _default(point: Point) -> bool:
 
 
 def test_points_as_they_were_are_those_of_the_other_records():
-    """The same netlist, so the same area to the last digit."""
+    """The same RTL; on another architecture ABC's choices differ in a few cells."""
     plain = [p for p in load_points() if _default(p) and p.adder == "balanced"]
-    assert {"FP-FP", "FP-INT", "FIGNA"} <= {p.pe for p in plain}
+    assert {p.pe for p in plain} == set(BASELINES)
     for point in plain:
         path = record_path(resolve(point.spec), load_technology("asap7"))
-        assert point.area_um2 == read_record(path)["metrics"]["area"]["value"]
+        area = read_record(path)["metrics"]["area"]["value"]
+        assert point.area_um2 == pytest.approx(area, rel=2e-4)
 
 
 def _area_changed(adder: str) -> dict[str, float]:
@@ -88,7 +89,7 @@ def _area_changed(adder: str) -> dict[str, float]:
 def test_a_chain_of_adders_costs_what_a_tree_does():
     """Yosys makes one sum of either."""
     found = _area_changed("chain")
-    assert {"FP-FP", "FP-INT"} <= found.keys()
+    assert found.keys() == set(BASELINES)
     assert max(map(abs, found.values())) < 2
 
 
@@ -96,6 +97,7 @@ def test_carry_save_rows_gain_in_one_pe_and_lose_in_another():
     found = _area_changed("carry_save")
     assert found["FP-FP"] == pytest.approx(-3.5, abs=0.1)
     assert found["FP-INT"] == pytest.approx(2.5, abs=0.1)
+    assert all(abs(found[pe]) < 1 for pe in set(BASELINES) - {"FP-FP", "FP-INT"})
 
 
 def _all_points(pe: str, registered: bool) -> bool:
@@ -127,10 +129,9 @@ def _compared(name: str, registered: bool) -> Point:
 @pytest.mark.parametrize("registered", [True, False])
 @pytest.mark.parametrize("name", BASELINES)
 def test_comparison_and_scoreboard_take_what_the_rule_takes(name, registered):
-    """Points that came after those were taken may be better by less than a percent."""
     compared = _compared(name, registered)
-    assert compared.meets_the_clock
-    assert compared.cost <= 1.01 * taken_point(load_points(), name, registered=registered).cost
+    assert _all_points(name, registered)
+    assert compared == taken_point(load_points(), name, registered=registered)
     assert registered or resolve(PES[name]) == resolve(compared.spec)
 
 

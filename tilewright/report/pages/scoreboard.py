@@ -57,9 +57,10 @@ def _summary(counts: dict[str, Summary], every: Sequence[Result]) -> Markup:
         "In short",
         paragraph(
             f"{headline(Summary.of(every))}. Every claim of the papers that can be answered was"
-            " evaluated while this page was built, and has a class. A prediction or a measurement"
-            " is reproduced when it lies within the tolerance that was stated for it beforehand;"
-            " claims of the other classes agree or do not, which shows less, and are counted apart."
+            " evaluated while this page was built, and has a class. A measurement of ours, or a"
+            " prediction that one of them moves, is reproduced when it lies within the tolerance"
+            " that was stated for it beforehand. Other predictions and claims of the other classes"
+            " agree or do not, which shows less; the latter are counted apart."
             " A claim that is the same figure as another one counts once. What is off, or not"
             " modelled, says why."
         ),
