@@ -5,10 +5,10 @@ from typing import Any
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.machine_axi import MachineAxiPorts
-from tilewright.hw.soc.word_bus import WORD_BITS, WORD_BUS, WORD_BYTES
+from tilewright.hw.soc.accelerator_wires import memory_ports
+from tilewright.hw.soc.word_bus import WORD_BITS, WORD_BYTES
 from tilewright.hw.stream.queue import Queue
 
 __all__ = ["LEAST_LATENCY", "LineMemory", "require_sizes"]
@@ -41,11 +41,7 @@ class LineMemory(wiring.Component):
         require_sizes(lines, latency)
         self.params, self.latency = params, latency
         self.memory = Memory(shape=params.line_bits, depth=lines, init=[])
-        masters = [wire for wire in params.wires if not wire.name.startswith("s_axi_")]
-        super().__init__(
-            {wire.name: In(wire.bits) if wire.output else Out(wire.bits) for wire in masters}
-            | {"bus": In(WORD_BUS)}
-        )
+        super().__init__(memory_ports(params))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

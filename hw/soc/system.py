@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.machine_axi import MachineAxiPorts
 from tilewright.hw.catalog import build
+from tilewright.hw.soc.accelerator_wires import connect_accelerator
 from tilewright.hw.soc.line_memory import LineMemory
 from tilewright.hw.soc.register_halves import RegisterHalves
 from tilewright.hw.soc.word_bus import WORD_BITS, WORD_BUS
@@ -59,12 +60,7 @@ class RiscvSystem(wiring.Component):
         m.submodules.firmware = firmware = Memory(
             shape=WORD_BITS, depth=FIRMWARE_BYTES * 8 // WORD_BITS, init=[]
         )
-        for wire in self.params.wires:
-            other = halves if wire.name.startswith("s_axi_") else memory
-            if not hasattr(other, wire.name):
-                continue  # protection bits, which nobody looks at
-            ours, theirs = getattr(accelerator, wire.name), getattr(other, wire.name)
-            m.d.comb += theirs.eq(ours) if wire.output else ours.eq(theirs)
+        connect_accelerator(m, self.params, accelerator, memory, halves)
 
         processor = WORD_BUS.create(path=("processor",))
         m.submodules.processor = _picorv32(processor, self.run, self.trap)

@@ -5,11 +5,11 @@ from typing import Any
 from amaranth import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
 
 from tilewright.golden.params.machine_axi import MachineAxiPorts
+from tilewright.hw.soc.accelerator_wires import memory_ports
 from tilewright.hw.soc.line_memory import BYTE, LEAST_LATENCY, OKAY, SLVERR, require_sizes
-from tilewright.hw.soc.word_bus import WORD_BITS, WORD_BUS, WORD_BYTES
+from tilewright.hw.soc.word_bus import WORD_BITS, WORD_BYTES
 
 __all__ = ["TurnMemory"]
 
@@ -28,11 +28,7 @@ class TurnMemory(wiring.Component):
         require_sizes(lines, LEAST_LATENCY)
         self.params = params
         self.memory = Memory(shape=params.line_bits, depth=lines, init=[])
-        masters = [wire for wire in params.wires if not wire.name.startswith("s_axi_")]
-        super().__init__(
-            {wire.name: In(wire.bits) if wire.output else Out(wire.bits) for wire in masters}
-            | {"bus": In(WORD_BUS)}
-        )
+        super().__init__(memory_ports(params))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
