@@ -11,7 +11,7 @@ from tilewright.verify.fpga_cells import OWN_MODELS
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import BenchResult, run_bench
 
-__all__ = ["bench_fpga_netlist", "fpga_netlist_verilog"]
+__all__ = ["bench_fpga_netlist", "fpga_netlist_verilog", "open_cells"]
 
 # Of the cells of each family, Verilog that comes with Yosys.
 MODELS = {f"synth_{name}": f"+/{name}/cells_sim.v" for name in ("ecp5", "nexus", "gatemate")}
@@ -39,16 +39,21 @@ def fpga_netlist_verilog(spec: str, device: str = DEFAULT_DEVICE) -> str:
         used = re.search(rf"^  {kind} ", mapped[_MAPPED], re.MULTILINE)
         if used and kind not in OWN_MODELS:
             raise SynthesisError(f"{spec} has a {kind}, of which there is no model")
+    return open_cells(mapped[_MAPPED], params.slug, models)
+
+
+def open_cells(mapped: str, top: str, models: str) -> str:
+    """Verilog in cells of a family with each cell replaced by its model, as one module."""
     opened = yosys_files(
         [
             f"read_verilog -overwrite {models}",
             f"read_verilog -overwrite {_OWN}",
             f"read_verilog {_MAPPED}",
-            f"hierarchy -check -top {params.slug}",
+            f"hierarchy -check -top {top}",
             *("proc", "flatten", "opt_clean -purge", "pmuxtree"),
             f"write_verilog -noattr -norename {_OPENED}",
         ],
-        {**mapped, _OWN: "".join(OWN_MODELS.values())},
+        {_MAPPED: mapped, _OWN: "".join(OWN_MODELS.values())},
         (_OPENED,),
     )[_OPENED]
     return without_banner(opened)

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from tests.cli.test_cli import run
-from tilewright.synth.yosys import SynthesisError
 from tilewright.verify.fpga_cells import OWN_MODELS
 from tilewright.verify.fpga_netlist import bench_fpga_netlist, fpga_netlist_verilog
 
@@ -61,6 +60,12 @@ def test_multipliers_pass_and_a_wrong_one_does_not(monkeypatch):
 
 
 @pytest.mark.full
-def test_block_rams_are_refused():
-    with pytest.raises(SynthesisError, match=r"DP16KD, of which there is no model$"):
-        fpga_netlist_verilog("harmonia_array:paced,words=2048")
+def test_block_rams_pass_and_a_wrong_one_does_not(monkeypatch):
+    """Operands of an array, 1,024 words of each column."""
+    block = "harmonia_array:small,words=1024"
+    found = bench_fpga_netlist(block)
+    assert found.passed, found.failure
+    wrong = OWN_MODELS["DP16KD"].replace("row_B <= 36'd0", "row_B <= 36'd1")
+    wrong = wrong.replace('WRITETHROUGH" ? new_B : old_B', 'WRITETHROUGH" ? new_B : ~old_B')
+    monkeypatch.setitem(OWN_MODELS, "DP16KD", wrong)
+    assert not bench_fpga_netlist(block).passed
