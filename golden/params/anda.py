@@ -150,7 +150,9 @@ PIPELINED_NORMALISE = 4
 PIPELINED_MULTIPLY = 4
 PIPELINED_ADD = 5
 PIPELINED_CONVERT = 2
-# Registers of a pipelined MXU behind the sum of a group: in normalisation, product and sum.
+# Registers of a pipelined MXU: before the sum of a group, and behind it in normalisation, product
+# and sum.
+MXU_PLANE_REGISTERS = 1
 MXU_SCALE_REGISTERS = (2, 2, 3)
 
 
@@ -256,8 +258,8 @@ class AndaMxuParams(BlockParams):
     the most significant (the sign) first, plane p of a beat for column c at p * columns + c;
     ``scales`` count on a group's first beat. ``o`` gives the tile row by row.
 
-    ``pipelined``, for FPGAs: registers where a group's sum is scaled and added. Results are the
-    same, and come later; groups of few planes wait for those before them.
+    ``pipelined``, for FPGAs: registers before the APUs, and where a group's sum is scaled and
+    added. Results are the same, and come later; groups of few planes wait for those before them.
     """
 
     block: ClassVar[str] = "anda_mxu"
@@ -295,7 +297,7 @@ class AndaMxuParams(BlockParams):
     @property
     def scale_cycles(self) -> int:
         """Cycles in which a group's sum is scaled and added to those before it, the last one."""
-        return sum(MXU_SCALE_REGISTERS) + 1 if self.pipelined else 1
+        return MXU_PLANE_REGISTERS + sum(MXU_SCALE_REGISTERS) + 1 if self.pipelined else 1
 
     @property
     def result_latency(self) -> int:

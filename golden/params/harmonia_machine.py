@@ -263,7 +263,8 @@ class HarmoniaParams(MachineParams):
         # A row of the fp16 memory in a cycle: conversions take less time than products.
         "wide": {"converter_width": 4},
         "small": _SMALL,
-        "fpga": {**_SMALL, "pipelined": True},
+        # One token at a time: two do not fit into the LUTs of an ECP5-85F.
+        "fpga": {**_SMALL, "rows": 1, "pipelined": True},
     }
 
     rows: int = 8  # of the array: tokens of a tile

@@ -28,6 +28,13 @@ from tilewright.hw.unit import Unit, word_layout
 __all__ = ["Apu", "ApuDatapath", "datapath_signature"]
 
 
+# What comes with a plane, and with ``multiply``.
+_OF_PLANES = (
+    *("take", "sign_beat", "fresh", "plane", "weights"),
+    *("multiply", "exponent", "mantissa", "scale"),
+)
+
+
 def datapath_signature(numerics: AndaNumerics) -> wiring.Signature:
     """Ports of :class:`ApuDatapath`."""
     return wiring.Signature(
@@ -54,9 +61,9 @@ class ApuDatapath(wiring.Component):
 
     Numerics: :mod:`tilewright.golden.anda.dot_products`. ``total`` is the fp32 sum.
     Timing: as the ``Sequencer`` says. ``plane`` is the sign word, or a mantissa word XOR the
-    sign word; ``exponent``, ``mantissa`` and ``scale`` count with ``multiply``. ``pipelined``: the
-    sum and what belongs to it are held from ``multiply`` on, and pass
-    ``sum(MXU_SCALE_REGISTERS)`` registers on their way to ``total``.
+    sign word; ``exponent``, ``mantissa`` and ``scale`` count with ``multiply``. ``pipelined``: all
+    of these pass a register first; the sum and what belongs to it are held from ``multiply`` on,
+    and pass ``sum(MXU_SCALE_REGISTERS)`` registers on their way to ``total``.
     """
 
     def __init__(self, numerics: AndaNumerics, pipelined: bool = False):
@@ -106,12 +113,18 @@ class ApuDatapath(wiring.Component):
         product = FloatMul(FloatMulParams(a=fmt, b=FP16, out=FP32, latency=within))
         adder = FloatAdd(FloatAddParams(a=FP32, b=FP32, out=FP32, latency=behind))
         scale, total = Signal(FP16.bits, reset_less=True), Signal(FP32.bits, reset_less=True)
-        with m.If(self.multiply):
+        # Planes and weights come from memories far away.
+        near = {
+            name: Signal(self.signature.members[name].shape, name=f"near_{name}")
+            for name in _OF_PLANES
+        }
+        m.d.sync += [held.eq(getattr(self, name)) for name, held in near.items()]
+        with m.If(near["multiply"]):
             m.d.sync += [
                 normalise.total.eq(plane_dot.total),
-                normalise.exponent.eq(self.exponent),
-                normalise.mantissa.eq(self.mantissa),
-                scale.eq(self.scale),
+                normalise.exponent.eq(near["exponent"]),
+                normalise.mantissa.eq(near["mantissa"]),
+                scale.eq(near["scale"]),
             ]
         scaled = apply(m, "multiply", product, a=normalise.y, b=scale)
         grown = apply(m, "accumulate", adder, a=Mux(self.restart, 0, total), b=scaled)
@@ -119,11 +132,11 @@ class ApuDatapath(wiring.Component):
             m.d.sync += total.eq(grown)
         m.d.comb += [
             self.total.eq(total),
-            plane_dot.step.eq(self.take),
-            plane_dot.sign_beat.eq(self.sign_beat),
-            plane_dot.fresh.eq(self.fresh),
-            plane_dot.plane.eq(self.plane),
-            plane_dot.weights.eq(self.weights),
+            plane_dot.step.eq(near["take"]),
+            *(
+                getattr(plane_dot, name).eq(near[name])
+                for name in ("sign_beat", "fresh", "plane", "weights")
+            ),
         ]
         return m
 
