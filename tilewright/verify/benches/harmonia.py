@@ -11,6 +11,8 @@ from tilewright.golden.harmonia.pe import results, split_operand
 from tilewright.golden.pack import Columns
 from tilewright.golden.params.formats import FP16, BlockFormat
 from tilewright.golden.params.harmonia import (
+    ACTIVATION_BITS,
+    OPERAND_BITS,
     HarmoniaArrayParams,
     HarmoniaConverterParams,
     HarmoniaOffsetParams,
@@ -22,9 +24,12 @@ from tilewright.golden.vectors import corners
 from tilewright.golden.weights import WEIGHT_GROUP
 from tilewright.verify.bench import Bench, PortColumns, StreamBench, TimedBench
 from tilewright.verify.dots import GROUP, ComparedPE, DotProducts, Tensors
+from tilewright.verify.stimuli.dots import FP16_ONE, FP16_POWERS, lone_products, shared_powers
 from tilewright.verify.stimuli.groups import activations, scales
 
 BENCH_STEPS = 2  # steps of every dot product that the bench of the PE sends
+# A mantissa counts in two to the power of its exponent less this.
+ACTIVATION_UNIT = FP16.bias + ACTIVATION_BITS - 1
 
 
 class HarmoniaConverterBench(TimedBench[HarmoniaConverterParams]):
@@ -106,9 +111,15 @@ class HarmoniaArrayBench(TimedBench[HarmoniaArrayParams]):
     tests = ("tilewright.verify.harmonia_array_tests",)
 
     def stimulus(self, params: HarmoniaArrayParams, rng: Generator, cases: int) -> PortColumns:
-        """Draw about ``cases`` sums in tiles of 2 to 40 sums, mostly short."""
+        """Draw about ``cases`` sums in tiles of 2 to 40 sums, mostly short; corners in turn.
+
+        Half of the words have the same exponent and the same power of two as their scale in all
+        columns, so that a tile's activations decide where its sums lie; the first of these has the
+        largest operands.
+        """
         used = min(params.words, 64)
         count = used * params.columns
+        half = used // 2
         loads: Columns = {
             "column": np.repeat(np.arange(params.columns), used),
             "address": np.tile(rng.permutation(params.words)[:used], params.columns),
@@ -118,9 +129,26 @@ class HarmoniaArrayBench(TimedBench[HarmoniaArrayParams]):
             "scale": scales(rng, count),
         }
         order = rng.permutation(count)
+        of_word = {
+            "address": loads["address"][:half],
+            "b_exponent": rng.integers(1, 10, half),
+            "scale": rng.integers(1, 12, half) << FP16.mantissa_bits,
+        }
+        for name in ("b_exponent", "scale"):
+            loads[name].reshape(params.columns, used)[:, :half] = of_word[name]
+        loads["b"][::used], loads["b_signs"][::used] = (1 << OPERAND_BITS) - 1, 0
         tiles: list[Columns] = []
         while sum(len(t["mode"]) for t in tiles) < cases or len(tiles) < 6:
-            tiles.append(_tile(params, rng, loads["address"][:used]))
+            tile = _tile(params, rng, loads["address"][:used])
+            if len(tiles) % 5 == 1:
+                tile = _halfway_tile(params, rng, tile, of_word)
+            elif len(tiles) % 5 == 2:
+                tile = _taken_back_tile(params, rng, of_word["address"])
+            elif len(tiles) % 5 == 3:
+                tile = _full_tile(params, rng, of_word["address"])
+            elif len(tiles) % 5 == 4:
+                tile = _largest_tile(params, rng, tile, of_word)
+            tiles.append(tile)
         return {
             "load": {name: values[order] for name, values in loads.items()},
             "i": {name: np.concatenate([t[name] for t in tiles]) for name in tiles[0]},
@@ -176,7 +204,39 @@ class HarmoniaPeBench(StreamBench[HarmoniaPeParams], ComparedPE[HarmoniaPeParams
             "b_exponents": _of_every_beat(exponents[1], params),
             "scale": _scales(rng, shape[:3]),
         }
+        columns = self._with_lone_products(params, rng, columns, cases // beats)
         return {"i": {n: x.reshape(-1, *x.shape[3:])[:cases] for n, x in columns.items()}}
+
+    def _with_lone_products(
+        self, params: HarmoniaPeParams, rng: Generator, columns: Columns, results: int
+    ) -> Columns:
+        """Return ``columns`` with :func:`lone_products` times scales in some dot products.
+
+        The first is a sum of the first step, the others are sums of the second.
+        """
+        own = 1 - ACTIVATION_UNIT, FP16.max_exponent + FP16.bias - ACTIVATION_UNIT
+        lengths = ACTIVATION_BITS, FP16.significand_bits
+        powers = own[0] + FP16_POWERS[0], own[1] + FP16_POWERS[1]
+        places = 2 + (params.sub_elements > 1)
+        lone = lone_products(rng, results, places, lengths, powers, small_first=True)
+        of_a, of_scale = shared_powers(lone.power, own, FP16_POWERS)
+        changed = {name: np.array(values) for name, values in columns.items()}
+        for name, value in (("mode", Mode.M8W4.code), ("a", 0), ("scale", FP16_ONE)):
+            changed[name][lone.result] = value
+        step, element = np.minimum(lone.place, 1), lone.place // 2
+        lane = element * params.lanes + rng.integers(params.lanes, size=len(step))
+        for name, values in (
+            ("a_signs", lone.left < 0),
+            ("a", np.abs(lone.left)),
+            ("b_signs", 0),
+            ("b", 1),
+        ):
+            changed[name][lone.result, step, 0, lane] = values
+        for beat in range(params.fold):
+            changed["a_exponents"][lone.result, step, beat, element] = of_a + ACTIVATION_UNIT
+            scale = encode(FP16, np.ldexp(lone.right, of_scale))
+            changed["scale"][lone.result, step, beat] = scale
+        return changed
 
     def expected(self, params: HarmoniaPeParams, columns: PortColumns) -> PortColumns:
         return {"o": {"y": results(params, columns["i"])}}
@@ -317,7 +377,7 @@ def _tile(params: HarmoniaArrayParams, rng: Generator, addresses: NDArray) -> Co
     sums = int(rng.choice([2, 4, 6, 40], p=[0.5, 0.3, 0.15, 0.05]))
     lanes = params.rows * params.group
     place = np.arange(sums)
-    exponents = rng.integers(10, 20, (sums, params.rows))
+    lowest = int(rng.choice([10, 20], p=[0.8, 0.2]))  # many results of the latter are infinite
     return {
         "mode": np.full(sums, mode),
         "first": (place == 0).astype(int),
@@ -325,7 +385,100 @@ def _tile(params: HarmoniaArrayParams, rng: Generator, addresses: NDArray) -> Co
         "address": rng.choice(addresses, sums),
         "a_signs": rng.integers(0, 2, (sums, lanes)),
         "a": rng.integers(0, 256, (sums, lanes)) * (rng.random((sums, 1)) < 0.9),
-        "a_exponents": np.clip(exponents, 1, (1 << FP16.exponent_bits) - 2),
+        "a_exponents": rng.integers(lowest, lowest + 10, (sums, params.rows)),
+    }
+
+
+def _halfway_tile(
+    params: HarmoniaArrayParams, rng: Generator, tile: Columns, of_word: Columns
+) -> Columns:
+    """Return a tile whose results are halfway between two subnormals of fp16, of one short product.
+
+    In M8W4 the sum in fp32 is rounded, in other modes the group's own.
+    """
+    word = int(rng.integers(len(of_word["address"])))
+    half = FP16.min_exponent - FP16.mantissa_bits - 1
+    unit = half + ACTIVATION_UNIT
+    mode = list(Mode)[tile["mode"][0]]
+    if mode is Mode.M8W4:
+        exponent = unit + FP16.bias - (of_word["scale"][word] >> FP16.mantissa_bits)
+    else:
+        fraction = ACTIVATION_BITS if mode is Mode.M8M8 else OPERAND_BITS
+        exponent = unit + FP16.bias + fraction - 1 - of_word["b_exponent"][word]
+    sums = len(tile["mode"])
+    # The same product with more zeros below it, in smaller units.
+    zeros, place = int(rng.integers(ACTIVATION_BITS)), int(rng.integers(2))
+    if mode is Mode.M8M8 and place == 0:
+        exponent -= OPERAND_BITS  # the high half of a pair
+    short = rng.integers(1 << min(ACTIVATION_BITS - zeros, 6), size=params.rows) | 1
+    a = np.zeros((sums, params.rows, params.group), int)
+    lane = rng.integers(params.group, size=params.rows)
+    a[place, np.arange(params.rows), lane] = short << zeros
+    return tile | {
+        "address": np.full(sums, of_word["address"][word]),
+        "a": a.reshape(sums, -1),
+        "a_exponents": np.full_like(tile["a_exponents"], np.clip(exponent - zeros, 1, 30)),
+    }
+
+
+def _largest_tile(
+    params: HarmoniaArrayParams, rng: Generator, tile: Columns, of_word: Columns
+) -> Columns:
+    """Return a tile of the largest sums, whose top bits are about where fp16 is subnormal."""
+    sums, top = len(tile["mode"]), params.pe.numerics.group_sum_bits - 2
+    # Of two mantissas, the sum of both exponents with which the top bit has the smallest normal.
+    border = FP16.min_exponent - top + 2 * ACTIVATION_UNIT
+    exponent = border + rng.integers(-3, 2, (sums, params.rows)) - of_word["b_exponent"][0]
+    return tile | {
+        "mode": np.full(sums, rng.choice([Mode.M8M4.code, Mode.M8M8.code])),
+        "address": np.full(sums, of_word["address"][0]),
+        "a_signs": np.full_like(tile["a_signs"], rng.integers(2)),
+        "a": np.full_like(tile["a"], (1 << ACTIVATION_BITS) - 1),
+        "a_exponents": np.clip(exponent, 1, 30),
+    }
+
+
+def _full_tile(params: HarmoniaArrayParams, rng: Generator, addresses: NDArray) -> Columns:
+    """Draw a tile of products below each other, all ones where the operand is a power of two.
+
+    A last one makes that a power of two: a carry runs through all bits. Every other sum is zero,
+    so that pairs are as well such products.
+    """
+    sums, place = 8, np.arange(8)
+    last = int(rng.integers(ACTIVATION_BITS)) + 1  # bits of the last ones
+    mode = int(rng.integers(0, len(Mode)))
+    highest = 19 if mode == Mode.M8W4.code else 30  # of which a group's sum is finite
+    below = np.array([0, 8, 8 + last, 8 + last])
+    a = np.zeros((sums, params.rows, params.group), int)
+    lane = rng.integers(params.group, size=params.rows)
+    a[1::2, np.arange(params.rows), lane] = np.array([[255], [255], [(1 << last) - 1], [1]])
+    return {
+        "mode": np.full(sums, mode),
+        "first": (place == 0).astype(int),
+        "last": (place == sums - 1).astype(int),
+        "address": np.full(sums, rng.choice(addresses)),
+        "a_signs": np.tile(rng.integers(0, 2, params.rows * params.group), (sums, 1)),
+        "a": a.reshape(sums, -1),
+        "a_exponents": np.repeat(highest - below, 2)[:, np.newaxis] * np.ones(params.rows, int),
+    }
+
+
+def _taken_back_tile(params: HarmoniaArrayParams, rng: Generator, addresses: NDArray) -> Columns:
+    """Draw two large sums, two smaller ones, and the large ones with the other sign."""
+    place = np.arange(6)
+    again = np.array([0, 1, 2, 3, 0, 1])
+    lanes = params.rows * params.group
+    a_signs, a = rng.integers(0, 2, (4, lanes)), rng.integers(0, 256, (4, lanes))
+    large = rng.integers(16, 23, params.rows)
+    smaller = np.maximum(large - rng.integers(0, 20, params.rows), 1)
+    return {
+        "mode": np.full(6, rng.integers(0, len(Mode))),
+        "first": (place == 0).astype(int),
+        "last": (place == 5).astype(int),
+        "address": rng.choice(addresses, 4)[again],
+        "a_signs": a_signs[again] ^ (place >= 4)[:, np.newaxis],
+        "a": a[again],
+        "a_exponents": np.where((again < 2)[:, np.newaxis], large, smaller),
     }
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tilewright.golden.arith import convert
 from tilewright.golden.bits import decode, encode
 from tilewright.golden.pack import Columns
-from tilewright.golden.params.formats import BF16, FP16
+from tilewright.golden.params.formats import BF16, FP16, FloatFormat
 from tilewright.golden.params.pe import (
     AlignedParams,
     DecaLaneParams,
@@ -33,10 +33,18 @@ from tilewright.verify.bench import PortColumns, StreamBench
 from tilewright.verify.dots import GROUP, PEBench, Tensors, in_beats
 from tilewright.verify.stimuli.dots import (
     BENCH_BEATS,
+    FP16_ONE,
+    FP16_POWERS,
+    Lone,
+    close_factors,
     flags,
     floats,
     hide_large,
+    infinities,
+    lone_products,
+    put_alone,
     scales,
+    shared_powers,
     take_back,
     unused,
     weights,
@@ -44,6 +52,9 @@ from tilewright.verify.stimuli.dots import (
 
 A = TypeVar("A", bound=AlignedParams)
 FP16_SIGN, FP16_FRACTION = 1 << (FP16.bits - 1), (1 << FP16.mantissa_bits) - 1
+BF16_ONE = BF16.bias << BF16.mantissa_bits
+# Of whole significands as integers, so that no product of two is subnormal or infinite.
+BF16_POWERS = (-60, 48)
 
 
 class FpFpBench(PEBench[FpFpParams]):
@@ -54,7 +65,11 @@ class FpFpBench(PEBench[FpFpParams]):
         activation = hide_large(rng, weight, floats(rng, cases, params.lanes))
         operands = {"activation": activation, "weight": weight}
         columns = operands | unused(rng, cases) | flags(params, rng, cases)
-        return {"i": take_back(rng, columns, FP16_SIGN, 0)}
+        columns = take_back(rng, columns, FP16_SIGN, 0)
+        lone, left, right = _products(rng, FP16, FP16_POWERS, cases)
+        empty = {"activation": 0, "weight": FP16_ONE}
+        columns = put_alone(rng, columns, lone, {"activation": left, "weight": right}, empty)
+        return {"i": infinities(rng, columns, FP16, (1, FP16.max_finite_bits), empty)}
 
     def dot(self, params: FpFpParams, beats: Columns) -> NDArray:
         return fp_fp_dot(params, beats["activation"], beats["weight"])
@@ -80,7 +95,11 @@ class FpIntBench(PEBench[FpIntParams]):
         operands = {"activation": activation, "weight": weight}
         columns = operands | unused(rng, cases) | flags(params, rng, cases)
         columns |= {"scale": scales(rng, cases)}
-        return {"i": take_back(rng, columns, FP16_SIGN, FP16_FRACTION)}
+        columns = take_back(rng, columns, FP16_SIGN, FP16_FRACTION)
+        lone, left, right = _products(rng, FP16, FP16_POWERS, cases)
+        empty = {"activation": 0, "weight": 1, "scale": FP16_ONE}
+        columns = put_alone(rng, columns, lone, {"activation": left, "scale": right}, empty)
+        return {"i": infinities(rng, columns, FP16, (1, params.weight_format.maximum), empty)}
 
     def dot(self, params: FpIntParams, beats: Columns) -> NDArray:
         fields = ("activation", "weight", "scale", "group_end")
@@ -119,6 +138,31 @@ class AlignedBench(PEBench[A]):
         }
         return {"i": operands | ends}
 
+    def with_lone_products(self, params: A, rng: Generator, columns: Columns) -> Columns:
+        """Return ``columns`` with :func:`lone_products` in some dot products."""
+        bits, beats = params.mantissa_bits, self.weight_beats(params)
+        if BENCH_BEATS % beats:
+            return columns  # no whole weights
+        # An activation's power of two is its exponent less this; fp16 holds sums as they are.
+        unit = FP16.bias + bits - 1
+        own = (
+            max(FP16_POWERS[0], 1 - unit),
+            min(FP16_POWERS[1], FP16.max_exponent + FP16.bias - unit),
+        )
+        powers = own[0] + FP16_POWERS[0], own[1] + FP16_POWERS[1]
+        lengths = min(bits, FP16.significand_bits), FP16.significand_bits
+        results = len(columns["last"]) // BENCH_BEATS
+        lone = lone_products(rng, results, BENCH_BEATS // beats, lengths, powers)
+        of_activation, of_scale = shared_powers(lone.power, own, FP16_POWERS)
+        words = {
+            "activation": np.abs(lone.left) | ((lone.left < 0) << bits),
+            "weight": np.ones_like(lone.left),
+            "exponent": of_activation + unit,
+            "scale": encode(FP16, np.ldexp(lone.right, of_scale)),
+        }
+        empty = {"activation": 0, "weight": 0, "exponent": FP16.bias, "scale": FP16_ONE}
+        return put_alone(rng, columns, lone, words, empty, beats)
+
     def dot(self, params: A, beats: Columns) -> NDArray:
         fields = ("activation", "weight", "exponent", "scale", "group_end")
         return aligned_dot(params, *(beats[name] for name in fields))
@@ -138,7 +182,8 @@ class FignaBench(AlignedBench[AlignedParams]):
 
     def stimulus(self, params: AlignedParams, rng: Generator, cases: int) -> PortColumns:
         columns = super().stimulus(params, rng, cases)["i"]
-        return {"i": take_back(rng, columns, 1 << params.mantissa_bits, FP16_FRACTION)}
+        columns = take_back(rng, columns, 1 << params.mantissa_bits, FP16_FRACTION)
+        return {"i": self.with_lone_products(params, rng, columns)}
 
 
 class IfpuBench(AlignedBench[IfpuParams]):
@@ -157,7 +202,7 @@ class IfpuBench(AlignedBench[IfpuParams]):
         # Activations stay for all bits of their weights.
         first = np.arange(cases) // params.weight_bits * params.weight_bits
         columns["activation"] = columns["activation"][first]
-        return {"i": columns}
+        return {"i": self.with_lone_products(params, rng, columns)}
 
     def operands(self, params: IfpuParams, tensors: Tensors) -> Columns:
         """Hold the activations of a beat for all bits of their weights, the highest first."""
@@ -183,7 +228,8 @@ class FignaChunkBench(AlignedBench[FignaChunkParams]):
         distance = np.where(rng.random(cases) < 0.3, rng.integers(0, 32, cases), near)
         exponent = columns["exponent"] | (distance << FP16.exponent_bits)
         columns |= {"exponent": exponent}
-        return {"i": take_back(rng, columns, 1 << params.mantissa_bits, FP16_FRACTION)}
+        columns = take_back(rng, columns, 1 << params.mantissa_bits, FP16_FRACTION)
+        return {"i": self.with_lone_products(params, rng, columns)}
 
     def dot(self, params: FignaChunkParams, beats: Columns) -> NDArray:
         fields = ("activation", "weight", "exponent", "scale", "group_end")
@@ -212,7 +258,34 @@ class DecaLaneBench(PEBench[DecaLaneParams]):
         }
         columns = operands | flags(params, rng, cases)
         fraction = (1 << BF16.mantissa_bits) - 1
-        return {"i": take_back(rng, columns, 1 << (BF16.bits - 1), fraction)}
+        columns = take_back(rng, columns, 1 << (BF16.bits - 1), fraction)
+        lone, left, right = _products(rng, BF16, BF16_POWERS, cases)
+        empty = {"activation": 0, "weight": 1, "scale": BF16_ONE}
+        columns = put_alone(rng, columns, lone, {"activation": left, "scale": right}, empty)
+        columns = infinities(rng, columns, BF16, (1, 1), empty)
+        return {"i": self._cancelling_lanes(params, rng, columns)}
+
+    def _cancelling_lanes(
+        self, params: DecaLaneParams, rng: Generator, columns: Columns
+    ) -> Columns:
+        """Two lanes of a beat, of every eighth dot product, that differ by the least they can."""
+        bits = BF16.significand_bits
+        for result in range(7, len(columns["last"]) // BENCH_BEATS, 8):
+            first = result * BENCH_BEATS
+            beats = slice(first, first + BENCH_BEATS)
+            columns["activation"][beats], columns["scale"][beats] = 0, BF16_ONE
+            lanes = rng.permutation(params.lanes)[:2]
+            # Three times a scale has other bits than the scale or its double.
+            codes = rng.permutation([min(3, params.weight_format.maximum), rng.choice([-1, -2])])
+            scale = float(rng.integers(1 << (bits - 1), 1 << bits))
+            # Scaled weights as whole significands, and their powers of two.
+            weight, power = np.frexp(np.abs(decode(BF16, encode(BF16, codes * scale))))
+            x, y = (int(n) for n in np.ldexp(weight, bits))
+            factors = np.ldexp(close_factors(rng, x, y, bits), -power)
+            columns["activation"][first, lanes] = encode(BF16, factors)
+            columns["weight"][first, lanes] = codes
+            columns["scale"][first] = encode(BF16, np.ldexp(scale, rng.integers(-24, -8)))
+        return columns
 
     def dot(self, params: DecaLaneParams, beats: Columns) -> NDArray:
         return deca_lane_dot(params, *(beats[name] for name in ("activation", "weight", "scale")))
@@ -247,6 +320,16 @@ class FignaAlignerBench(StreamBench[FignaAlignerParams]):
                 "group_end": x["group_end"][:whole],
             }
         }
+
+
+def _products(
+    rng: Generator, fmt: FloatFormat, powers: tuple[int, int], cases: int
+) -> tuple[Lone, NDArray, NDArray]:
+    """Draw lone products of two operands of ``fmt``, and the patterns of these."""
+    bits, both = fmt.significand_bits, (2 * powers[0], 2 * powers[1])
+    lone = lone_products(rng, cases // BENCH_BEATS, BENCH_BEATS, (bits, bits), both)
+    left, right = shared_powers(lone.power, powers, powers)
+    return lone, encode(fmt, np.ldexp(lone.left, left)), encode(fmt, np.ldexp(lone.right, right))
 
 
 def _bf16(rng: Generator, shape: tuple[int, ...], spread: int) -> NDArray:
