@@ -3,7 +3,8 @@
 Both are made AND gates and registers, and ABC looks for signals of the two that are always equal
 (`dsec`). A payload counts only while its stream offers it, as the rules of streams say; memories of
 more than a few thousand bits are cut out of both: what is read from them is anything, and what
-is written must be the same.
+is written must be the same. The module with the change is compared alone first: what does the same
+whatever it is given does so in the block, and is a smaller question.
 """
 
 import re
@@ -42,11 +43,19 @@ class Answer(StrEnum):
 
 def compare(rtlil: str, mutant: str, seconds: int = SECONDS) -> Answer:
     """Whether two texts of RTLIL, the top first in each, describe the same circuit."""
+    alone = _changed_module(rtlil, mutant)
+    if alone and _compare(*alone, seconds, is_block=False) is Answer.SAME:
+        return Answer.SAME
+    return _compare(rtlil, mutant, seconds, is_block=True)
+
+
+def _compare(rtlil: str, mutant: str, seconds: int, *, is_block: bool) -> Answer:
+    """As :func:`compare`; payloads that are not offered count, too, where it is no whole block."""
     top = _modules(rtlil)[0][0]
     cut = _large_memories(rtlil, mutant)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
         folder = Path(place)
-        (folder / "around.v").write_text(_around(rtlil, top))
+        (folder / "around.v").write_text(_around(rtlil, top, is_block))
         for side, text in zip(_SIDES, (rtlil, mutant), strict=True):
             (folder / f"{side}.il").write_text(text)
             run_yosys(_commands(side, cut), folder)
@@ -88,8 +97,7 @@ def _abc(folder: Path, command: str, seconds: int) -> Answer:
 
 def _modules(rtlil: str) -> list[tuple[str, str]]:
     """Names and texts."""
-    parts = re.split(r"^module \\?(\S+)$", rtlil, flags=re.MULTILINE)
-    return list(zip(parts[1::2], parts[2::2], strict=True))
+    return re.findall(r"^module \\?(\S+)$(.*?)^end$", rtlil, re.MULTILINE | re.DOTALL)
 
 
 def _large_memories(rtlil: str, mutant: str) -> list[str]:
@@ -103,8 +111,25 @@ def _large_memories(rtlil: str, mutant: str) -> list[str]:
     ]
 
 
-def _around(rtlil: str, top: str) -> str:
-    """A module with the ports of ``top``, where a payload that is not offered is 0."""
+def _changed_module(rtlil: str, mutant: str) -> tuple[str, str] | None:
+    """The texts of the module that differs and all within it; None where it is the top."""
+    before, after = dict(_modules(rtlil)), dict(_modules(mutant))
+    changed = [name for name, text in before.items() if after.get(name) != text]
+    if len(changed) != 1 or changed[0] == next(iter(before)):
+        return None
+    names = list(changed)
+    for name in names:  # grows
+        cells = re.findall(r"^  cell \\?(\S+) ", before[name], re.MULTILINE)
+        names += [cell for cell in dict.fromkeys(cells) if cell in before and cell not in names]
+    return _joined(before, names), _joined(after, names)
+
+
+def _joined(modules: dict[str, str], names: list[str]) -> str:
+    return "".join(f"module \\{name}{modules[name]}end\n" for name in names)
+
+
+def _around(rtlil: str, top: str, is_block: bool) -> str:
+    """A module with the ports of ``top``, where a payload of a block that is not offered is 0."""
     ports = [(int(m[1]), m[2], m[3]) for m in _PORT.finditer(dict(_modules(rtlil))[top])]
     outputs = {name for _, way, name in ports if way == "output"}
     lines = ["module around("]
@@ -112,7 +137,7 @@ def _around(rtlil: str, top: str) -> str:
     given = []
     for bits, way, name in ports:
         valid = _OFFERED.sub(lambda found: f"{found[1] or found[2]}valid", name)
-        if way == "output" and valid != name and valid in outputs:
+        if is_block and way == "output" and valid != name and valid in outputs:
             lines.append(f"wire [{bits - 1}:0] \\own.{name} ;")
             lines.append(f"assign \\{name} = \\{valid} ? \\own.{name} : {bits}'b0;")
             given.append(f".\\{name} (\\own.{name} )")
