@@ -11,6 +11,7 @@ from tilewright.studies.mutations import (
     Verdict,
     apply_to,
     load_campaign,
+    proof,
     sample,
     scores,
     sites_of,
@@ -28,6 +29,7 @@ from tilewright.studies.mutations.in_time import InTime, OutOfTime
 from tilewright.studies.mutations.judging import Subject, judge
 from tilewright.studies.mutations.operators import mutated
 from tilewright.studies.mutations.proof import Answer, compare
+from tilewright.studies.mutations.survivors import ALLOWED, NO_DIFFERENCE, UNSEEN, reason_of
 from tilewright.synth.emit import to_rtlil, verilog_from_rtlil
 from tilewright.synth.record import sha256
 
@@ -126,6 +128,23 @@ def test_a_payload_counts_only_while_it_is_offered(wires, answer):
     changed, count = re.subn(rf"(init \d'0*)0(\n  wire [^\n]* {wires}\n)", r"\g<1>1\2", text)
     assert count == 2
     assert compare(text, changed) is answer
+
+
+def test_the_module_with_the_change_is_compared_alone_first(monkeypatch):
+    """What is the same there is so in the block; where it is not, the block is asked."""
+    tops, around = [], proof._around
+
+    def noted(rtlil, top, is_block):
+        tops.append((top.rpartition(".")[2], is_block))
+        return around(rtlil, top, is_block)
+
+    monkeypatch.setattr(proof, "_around", noted)
+    text = to_rtlil(resolve("pe_figna:small"))
+    module = re.search(r"^module \\(\S+\.result_round)$", text, re.MULTILINE)
+    assert module
+    changed = f"{text[: module.end()]}\n# nothing else{text[module.end() :]}"
+    assert compare(text, changed) is Answer.SAME
+    assert tops == [(module[1].rpartition(".")[2], False)]
 
 
 def test_memories_are_cut_out_where_both_have_them(monkeypatch):
@@ -244,3 +263,17 @@ def test_a_file_that_is_no_record_is_refused(tmp_path):
 def test_the_record_is_of_blocks_that_exist():
     for block in load_campaign().blocks:
         assert resolve(block).block in BLOCKS
+
+
+def test_every_survivor_has_a_reason():
+    """And every reason is of one that no bench found."""
+    alive = {
+        (block, mutant.where.rpartition(", ")[2], mutant.change): mutant
+        for block, found in load_campaign().blocks.items()
+        for mutant in found.mutants
+        if mutant.verdict in (Verdict.SURVIVED.value, Verdict.OPEN.value)
+    }
+    assert (ALLOWED | NO_DIFFERENCE | UNSEEN).keys() <= alive.keys()
+    for (block, _, _), mutant in alive.items():
+        if mutant.verdict == Verdict.SURVIVED.value:
+            assert reason_of(block, mutant) != "not explained yet"
