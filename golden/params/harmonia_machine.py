@@ -247,6 +247,19 @@ _SMALL = {
     "dma_lines": 8,
 }
 
+# One token at a time, and one narrow port: a beat of memory is no more than a row of operands, so
+# that few rows lie in a word of their banks. Else the LUTs of an ECP5-85F do not suffice.
+_FPGA = {
+    **_SMALL,
+    "rows": 1,
+    "activation_rows": 256,
+    "halves_rows": 512,
+    "operand_rows": 512,
+    "memory_channels": 1,
+    "line_bytes": 16,
+    "pipelined": True,
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class HarmoniaParams(MachineParams):
@@ -263,8 +276,7 @@ class HarmoniaParams(MachineParams):
         # A row of the fp16 memory in a cycle: conversions take less time than products.
         "wide": {"converter_width": 4},
         "small": _SMALL,
-        # One token at a time: two do not fit into the LUTs of an ECP5-85F.
-        "fpga": {**_SMALL, "rows": 1, "pipelined": True},
+        "fpga": _FPGA,
     }
 
     rows: int = 8  # of the array: tokens of a tile
