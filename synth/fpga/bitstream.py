@@ -99,8 +99,8 @@ def make_bitstream(
 def _map(shell: Shell, device: Device) -> str:
     """The netlist in the device's cells, as the JSON that nextpnr reads.
 
-    Mapped by ABC as it was before ABC9, which knows delays better, but whose result Yosys 0.70 fails
-    to take back from accelerators in their shell (an assertion of its own).
+    Mapped by ABC as it was before ABC9, which knows delays better, but whose result Yosys 0.70
+    fails to take back from accelerators in their shell (an assertion of its own).
     """
     commands = [
         *("read_verilog shell.v" for name in shell.files if name == "shell.v"),

@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewright.golden.params.block import BlockParams
 from tilewright.synth.fpga.devices import DEVICES, Device
+from tilewright.synth.fpga.outputs import require_outputs
 from tilewright.synth.fpga.route import TARGET_MHZ, Placement
 from tilewright.synth.record import RECORDS, code_of, rtlil_sha256, sha256, tool_versions
 
@@ -41,7 +42,11 @@ def _flow_sha256() -> str:
 
 
 def fpga_record(found: Placement) -> dict[str, Any]:
-    """What is known about a placed block, its figures rounded to what they can mean."""
+    """What is known about a placed block, its figures rounded to what they can mean.
+
+    Refused where Yosys removed outputs of the block.
+    """
+    require_outputs(found)
     family, path = found.device.family, found.report.path
     return {
         "block": found.params.block,

@@ -23,7 +23,7 @@ from tilewright.synth.fpga.devices import DEFAULT_DEVICE, PINS, Device, find_dev
 from tilewright.synth.fpga.harness import GIVEN, TAKEN, TOP, harness_verilog
 from tilewright.synth.fpga.report import RoutedReport, read_report
 from tilewright.synth.fpga.tools import run_nextpnr
-from tilewright.synth.yosys import SynthesisError, yosys_files
+from tilewright.synth.yosys import yosys_files
 
 __all__ = ["DEFAULT_SEED", "TARGET_MHZ", "Placement", "place_and_route"]
 
@@ -118,7 +118,6 @@ def place_and_route(
     rtlil = to_rtlil(params)
     netlist = _map(rtlil, params.slug, chosen)
     module = json.loads(netlist)["modules"][TOP]
-    _require_outputs(spec, module)
     kinds = {name: cell["type"] for name, cell in module["cells"].items()}
     watch(f"{spec}: place and route")
     report = _route(netlist, chosen, options)
@@ -148,20 +147,6 @@ def _map(rtlil: str, module: str, device: Device) -> str:
     ]
     files = {"harness.v": harness_verilog(rtlil, module), "top.il": rtlil}
     return open_chain_starts(yosys_files(commands, files, (_NETLIST,))[_NETLIST], device)
-
-
-def _require_outputs(spec: str, module: dict[str, Any]) -> None:
-    """Refuse a netlist that lost what the block gives.
-
-    Where an output is a word of a memory as it is read, Yosys makes the harness's register behind
-    it the memory's own and removes both: what is left is no measure of the block.
-    """
-    bits = module["netnames"].get(TAKEN, {"bits": []})["bits"]
-    if lost := bits.count("x"):
-        raise SynthesisError(
-            f"{spec}: {lost} bits of its outputs are read from memory in the same cycle, and Yosys"
-            " removes those; put a register_slice behind it"
-        )
 
 
 def _harness_registers(module: dict[str, Any], device: Device) -> int:

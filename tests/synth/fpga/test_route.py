@@ -56,7 +56,7 @@ def test_what_does_not_fit_is_refused_in_one_line(monkeypatch):
 def test_a_block_that_yosys_removes_is_refused():
     """The words of a deep queue go into block RAM, whose register would be the harness's."""
     with pytest.raises(SynthesisError, match=r": 18 bits of its outputs are read from memory"):
-        place_and_route("queue,width=18,depth=1024")
+        fpga_record(place_and_route("queue,width=18,depth=1024"))
 
 
 def test_registers_that_nobody_reads_are_kept():
