@@ -16,7 +16,7 @@ FEW, ORDINARY = 30, 1000  # cases: of the first try, and as many as `tilewright 
 SMALL = 150_000
 # Of machines, whose benches draw whole programs or tiles: in one go, for most of a run does not
 # depend on their number.
-OF_MACHINES = (300,)
+OF_MACHINES = (ORDINARY,)
 # Times the seconds of the simulation without an error; of machines, whose benches have watchdogs.
 PATIENCE, PATIENCE_WITH_MACHINES = 20, 4
 
@@ -42,11 +42,10 @@ def prepare(block: str, rtlil: str) -> Subject:
     params, verilog = resolve(block), verilog_from_rtlil(rtlil)
     large = is_machine(block)
     cases = OF_MACHINES if large else (FEW, ORDINARY)
-    stalls = (0.0,) if large else DEFAULT_STALLS
     simulator = "icarus" if len(rtlil) <= SMALL else "verilator"
-    job = Job(block, cases[0], stalls=stalls).as_dict()
+    job = Job(block, cases[0], stalls=DEFAULT_STALLS).as_dict()
     result = run_bench(verilog, params.slug, cocotb_tests(params), simulator=simulator, job=job)
     if not result.passed:
         raise CheckError(f"{block} fails its bench without an error: {result.failure}")
     limit = max(60.0, (PATIENCE_WITH_MACHINES if large else PATIENCE) * result.seconds)
-    return Subject(block, rtlil, verilog, simulator, cases, limit, stalls, not large)
+    return Subject(block, rtlil, verilog, simulator, cases, limit, DEFAULT_STALLS, not large)
