@@ -1,6 +1,7 @@
 """Automatic errors in RTL: where they are put, how they are judged, and what the record says."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -27,7 +28,7 @@ from tilewright.studies.mutations.campaign import (
 )
 from tilewright.studies.mutations.in_time import InTime, OutOfTime
 from tilewright.studies.mutations.judging import Subject, judge
-from tilewright.studies.mutations.operators import mutated
+from tilewright.studies.mutations.operators import comparable, mutated
 from tilewright.studies.mutations.proof import Answer, compare
 from tilewright.studies.mutations.survivors import ALLOWED, NO_DIFFERENCE, UNSEEN, reason_of
 from tilewright.synth.emit import to_rtlil, verilog_from_rtlil
@@ -145,6 +146,92 @@ def test_the_module_with_the_change_is_compared_alone_first(monkeypatch):
     changed = f"{text[: module.end()]}\n# nothing else{text[module.end() :]}"
     assert compare(text, changed) is Answer.SAME
     assert tops == [(module[1].rpartition(".")[2], False)]
+
+
+WITHIN = """
+module \\top
+  wire width 4 input 0 \\a
+  wire width 4 output 1 \\y
+  wire width 4 $w
+  cell \\top.within \\within
+    connect \\x \\a [3:0]
+    connect \\z $w
+  end
+  cell $and $1
+    parameter \\A_SIGNED 0
+    parameter \\B_SIGNED 0
+    parameter \\A_WIDTH 4
+    parameter \\B_WIDTH 4
+    parameter \\Y_WIDTH 4
+    connect \\A $w
+    connect \\B $w
+    connect \\Y \\y
+  end
+end
+module \\top.within
+  wire width 4 input 0 \\x
+  wire width 4 output 1 \\z
+  cell $not $2
+    parameter \\A_SIGNED 0
+    parameter \\A_WIDTH 4
+    parameter \\Y_WIDTH 4
+    connect \\A \\x
+    connect \\Y \\z
+  end
+end
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "answer"),
+    [
+        ("cell $and ", "cell $or ", Answer.SAME),
+        ("cell $and ", "cell $xor ", Answer.UNKNOWN),
+        ("cell $not ", "cell $pos ", Answer.UNKNOWN),
+        ("  connect", "   connect", Answer.UNKNOWN),
+    ],
+)
+def test_of_a_machine_the_module_with_the_change_is_all_that_is_compared(
+    before, after, answer, monkeypatch
+):
+    """Of the top without what stands in it; of two modules at once none."""
+    compared = proof._compare
+
+    def not_whole(rtlil, mutant, cut, seconds, *, is_block):
+        assert "$not" not in rtlil or "$and" not in rtlil
+        return compared(rtlil, mutant, cut, seconds, is_block=is_block)
+
+    monkeypatch.setattr(proof, "_compare", not_whole)
+    assert compare(WITHIN, WITHIN.replace(before, after), whole=False) is answer
+
+
+def test_a_wrong_reset_value_is_an_error_of_one_module():
+    """All else is the same in both texts that are compared."""
+    text = to_rtlil(resolve("pe_figna:small"))
+    wrong = [site for site in sites_of(text) if site.kind == "reset value wrong"]
+    for site in wrong[:: len(wrong) // 4]:
+        pair = comparable(text, site)
+        assert proof._changed_module(*pair) == site.where.partition(",")[0]
+
+
+def test_survivors_of_machines_are_proved_too(monkeypatch):
+    """Here of a block that is no machine, and has a proof."""
+    asked = []
+
+    def noted(rtlil, mutant, whole):
+        asked.append(whole)
+        return compare(rtlil, mutant, whole=whole)
+
+    for module in ("campaign", "judging"):
+        monkeypatch.setattr(f"tilewright.studies.mutations.{module}.compare", noted)
+    monkeypatch.setattr("tilewright.studies.mutations.campaign.is_machine", lambda block: True)
+    machine = replace(subject(), is_compared_whole=False)
+    mutant = judge(machine, of_change("\\write__addr [0] at 0"))
+    assert mutant.verdict == Verdict.EQUIVALENT.value
+    again = replace(mutant, verdict=Verdict.SURVIVED.value)
+    found = prove_survivors(BLOCK, OfBlock(sha256(RTLIL), 1, (again,)))
+    assert found.mutants == (mutant,)
+    assert asked == [False, False]
 
 
 def test_memories_are_cut_out_where_both_have_them(monkeypatch):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tilewright.golden.params.resolve import resolve
-from tilewright.studies.mutations.operators import Site, mutated
+from tilewright.studies.mutations.operators import Site, comparable, mutated
 from tilewright.studies.mutations.proof import Answer, compare
 from tilewright.synth.emit import verilog_from_rtlil
 from tilewright.synth.yosys import SynthesisError
@@ -54,7 +54,7 @@ class Subject:
     cases: tuple[int, ...]  # tried in turn: most errors show in the few cases of the first
     limit: float  # seconds of a simulation of the first number of cases; others in proportion
     stalls: tuple[float, ...] = DEFAULT_STALLS
-    is_provable: bool = True  # whole machines are too large for a proof
+    is_compared_whole: bool = True  # by a proof, for which machines are too large
 
 
 def judge(subject: Subject, site: Site, *, prove: bool = True) -> Mutant | None:
@@ -71,10 +71,11 @@ def judge(subject: Subject, site: Site, *, prove: bool = True) -> Mutant | None:
     if verilog == subject.verilog:
         return None
     verdict, finding = _bench(subject, verilog)
-    if verdict is Verdict.SURVIVED and subject.is_provable:
+    if verdict is Verdict.SURVIVED:
+        texts, whole = comparable(subject.rtlil, site), subject.is_compared_whole
         if not prove:
             verdict = Verdict.OPEN
-        elif compare(subject.rtlil, text) is Answer.SAME:
+        elif compare(*texts, whole=whole) is Answer.SAME:
             verdict = Verdict.EQUIVALENT
     return Mutant(site.kind, site.where, site.change, verdict.value, finding)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["KINDS", "Site", "apply_to", "mutated", "sample", "sites_of"]
+__all__ = ["KINDS", "Site", "apply_to", "comparable", "mutated", "sample", "sites_of"]
 
 KINDS = (
     "operands swapped",
@@ -64,6 +64,12 @@ def mutated(text: str, site: Site) -> str:
     """
     changed = apply_to(text, site)
     return _said_once(changed) if site.kind == "reset value wrong" else changed
+
+
+def comparable(text: str, site: Site) -> tuple[str, str]:
+    """Return ``text`` and it with an error, alike in all but the error."""
+    other = mutated(text, site)
+    return (_said_once(text) if site.kind == "reset value wrong" else text), other
 
 
 def _said_once(text: str) -> str:

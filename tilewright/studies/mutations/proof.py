@@ -4,7 +4,9 @@ Both are made AND gates and registers, and ABC looks for signals of the two that
 (`dsec`). A payload counts only while its stream offers it, as the rules of streams say; memories of
 more than a few thousand bits are cut out of both: what is read from them is anything, and what
 is written must be the same. The module with the change is compared alone first: what does the same
-whatever it is given does so in the block, and is a smaller question.
+whatever it is given does so in the block, and is a smaller question. Of a machine, which is too
+large as a whole, that is the only question; where its top is the module with the change, all that
+stands in the top is cut out as memories are.
 """
 
 import re
@@ -41,18 +43,31 @@ class Answer(StrEnum):
     UNKNOWN = "unknown"  # the time was not enough
 
 
-def compare(rtlil: str, mutant: str, seconds: int = SECONDS) -> Answer:
-    """Whether two texts of RTLIL, the top first in each, describe the same circuit."""
-    alone = _changed_module(rtlil, mutant)
-    if alone and _compare(*alone, seconds, is_block=False) is Answer.SAME:
-        return Answer.SAME
-    return _compare(rtlil, mutant, seconds, is_block=True)
+def compare(rtlil: str, mutant: str, seconds: int = SECONDS, *, whole: bool = True) -> Answer:
+    """Whether two texts of RTLIL, the top first in each, describe the same circuit.
 
-
-def _compare(rtlil: str, mutant: str, seconds: int, *, is_block: bool) -> Answer:
-    """As :func:`compare`; payloads that are not offered count, too, where it is no whole block."""
-    top = _modules(rtlil)[0][0]
+    Where the ``whole`` is not to be looked at, a difference within it is unknown to be one of it.
+    """
+    top, changed = _modules(rtlil)[0][0], _changed_module(rtlil, mutant)
     cut = _large_memories(rtlil, mutant)
+    if changed and changed != top:
+        alone = _with_all_within(rtlil, changed), _with_all_within(mutant, changed)
+        if _compare(*alone, cut, seconds, is_block=False) is Answer.SAME:
+            return Answer.SAME
+    if whole:
+        return _compare(rtlil, mutant, cut, seconds, is_block=True)
+    if changed == top:
+        shells = _shell(rtlil), _shell(mutant)
+        within = [name for name, _ in _modules(shells[0])]
+        if _compare(*shells, within, seconds, is_block=True) is Answer.SAME:
+            return Answer.SAME
+    return Answer.UNKNOWN
+
+
+def _compare(rtlil: str, mutant: str, cut: list[str], seconds: int, *, is_block: bool) -> Answer:
+    """As :func:`compare`; payloads that are not offered count, too, where it is no whole block."""
+    (top, _), *others = _modules(rtlil)
+    cut = [name for name in cut if name in dict(others)]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
         folder = Path(place)
         (folder / "around.v").write_text(_around(rtlil, top, is_block))
@@ -66,7 +81,7 @@ def _commands(side: str, cut: list[str]) -> list[str]:
     """From the text of a side to its gates; memories of ``cut`` become ports."""
     read = [f"read_rtlil {side}.il", "read_verilog around.v", "hierarchy -top around"]
     kept = [f"setattr -mod -set keep_hierarchy 1 {name}" for name in cut]
-    ports = ["expose -evert around", "select -module around"] if cut else []
+    ports = ["expose -evert around/c:*", "select -module around"] if cut else []
     written = f"write_aiger -zinit -symbols {side}.aig"
     return [*read, *kept, *_FLAT, *ports, *_GATES, written]
 
@@ -111,17 +126,35 @@ def _large_memories(rtlil: str, mutant: str) -> list[str]:
     ]
 
 
-def _changed_module(rtlil: str, mutant: str) -> tuple[str, str] | None:
-    """The texts of the module that differs and all within it; None where it is the top."""
-    before, after = dict(_modules(rtlil)), dict(_modules(mutant))
-    changed = [name for name, text in before.items() if after.get(name) != text]
-    if len(changed) != 1 or changed[0] == next(iter(before)):
-        return None
-    names = list(changed)
-    for name in names:  # grows
-        cells = re.findall(r"^  cell \\?(\S+) ", before[name], re.MULTILINE)
-        names += [cell for cell in dict.fromkeys(cells) if cell in before and cell not in names]
-    return _joined(before, names), _joined(after, names)
+def _changed_module(rtlil: str, mutant: str) -> str:
+    """The name of the module that differs; none where it is more than one."""
+    after = dict(_modules(mutant))
+    changed = [name for name, text in _modules(rtlil) if after.get(name) != text]
+    return changed[0] if len(changed) == 1 else ""
+
+
+def _with_all_within(rtlil: str, name: str) -> str:
+    """A module, and those that stand in it."""
+    modules, names = dict(_modules(rtlil)), [name]
+    for each in names:  # grows
+        names += [cell for cell in _instances(modules, each) if cell not in names]
+    return _joined(modules, names)
+
+
+def _shell(rtlil: str) -> str:
+    """The top as it is, and of the modules that stand in it the ports alone."""
+    modules, top = dict(_modules(rtlil)), _modules(rtlil)[0][0]
+    within = _instances(modules, top)
+    for name in within:
+        ports = (found[0] for found in _PORT.finditer(modules[name]))
+        modules[name] = "\n".join(["", *ports, ""])
+    return _joined(modules, [top, *within])
+
+
+def _instances(modules: dict[str, str], name: str) -> list[str]:
+    """The modules that stand in a module."""
+    cells = re.findall(r"^  cell \\?(\S+) ", modules[name], re.MULTILINE)
+    return [cell for cell in dict.fromkeys(cells) if cell in modules]
 
 
 def _joined(modules: dict[str, str], names: list[str]) -> str:
