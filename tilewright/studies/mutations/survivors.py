@@ -42,10 +42,6 @@ NO_DIFFERENCE: Reasons = {
         "whether a beat's products are infinite is kept of a cycle without a beat, too;"
         " products_valid is 0 then, and the sum does not change"
     ),
-    ("pe_fp_int:small", "$eq $852", "8'11111110 to 8'11111111"): (
-        "it shows in a sum that overflows fp32 as it is rounded; scaled sums of groups are below"
-        " 2^37, and a sum of fp32 that is 2^62 or more does not grow by these"
-    ),
     ("pe_ifpu:small", "$lt $845", "2'01 to 2'10"): (
         "it shows in a sum that is subnormal in fp32 (two bits, signed: below -2); scaled sums are"
         " multiples of 2^-49, so a sum of them is 0 or normal"
