@@ -1,4 +1,7 @@
-"""Whether a mapped netlist still has all that its block gives."""
+"""Whether a mapped netlist still has all that its block gives.
+
+Apart from the flow, whose code is part of every record: a check does not change what was routed.
+"""
 
 import json
 

@@ -77,7 +77,8 @@ def _place(args: argparse.Namespace) -> int:
             args.device or DEFAULT_DEVICE,
             speed_grade=args.speed_grade,
             seed=DEFAULT_SEED if args.seed is None else args.seed,
-            target_mhz=1e6 / args.clock if args.clock else TARGET_MHZ,
+            # A period of 16,666.7 ps was asked for as 60 MHz.
+            target_mhz=round(1e6 / args.clock, 6) if args.clock else TARGET_MHZ,
             watch=tick,
         )
     if args.update_records:
