@@ -59,7 +59,7 @@ def gemm_cycles(
     interval = _interval(params, mantissa_bits)
     # The first group's weights are there when its first plane is taken.
     first = (groups - 1) * interval + group_cycles(mantissa_bits)
-    between = max(tile_cycles(params, mantissa_bits, inputs), params.rows)
+    between = max(tile_cycles(params, mantissa_bits, inputs), params.rows + params.pipelined)
     return first + (tiles - 1) * between + params.result_latency + params.rows
 
 
@@ -82,7 +82,7 @@ def mxu_schedule(
         multiplied = max(taken + 1, accumulated)
         accumulated = max(multiplied + params.scale_cycles, left if finished else 0)
         if ends:
-            left = max(accumulated + 1, free)
+            left = max(accumulated + 1, free + params.pipelined)
             free = left + params.rows
             rows.extend(range(left + 1, free + 1))
         finished = ends

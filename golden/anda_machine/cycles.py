@@ -2,7 +2,7 @@
 
 The memory takes a request or a line in every cycle and offers its answer ``latency`` cycles later.
 The formulas below are held against the RTL, cycle for cycle. Cycles of an instruction are counted
-from the one in which it is issued to the first in which its unit is idle; when it is issued says
+from the one in which its unit starts to the first in which it is idle; when it is issued says
 :mod:`tilewright.golden.machine.clock`.
 """
 
@@ -92,11 +92,11 @@ def task(params: AndaParams, x: Instruction, formats: Formats, latency: int) -> 
             return move_task(params, x, Memory(x["memory"]), regions, latency)
         case Opcode.GEMM:
             cycles = _gemm(params, x, formats).cycles
-            return Task(UnitOfWork.MATRIX, cycles, regions | _COLLECTOR)
+            return Task.of(params, UnitOfWork.MATRIX, cycles, regions | _COLLECTOR)
         case Opcode.COMPRESS:
             cycles = compress_cycles(params, x["elements"], formats.result)
-            return Task(UnitOfWork.VECTOR, cycles, regions | _COLLECTOR)
-    return Task(UnitOfWork.VECTOR, vector_cycles(params, formats, x), regions)
+            return Task.of(params, UnitOfWork.VECTOR, cycles, regions | _COLLECTOR)
+    return Task.of(params, UnitOfWork.VECTOR, vector_cycles(params, formats, x), regions)
 
 
 def _gemm(params: AndaParams, x: Instruction, formats: Formats) -> "GemmCycles":
@@ -172,7 +172,7 @@ def gemm_cycles(
             accumulated = max(multiplied + mxu.scale_cycles, left if finished else long_ago)
             finished = group == groups - 1
             loaded = max(taken, loaded + mxu.weight_beats)
-        left = max(accumulated + 1, free)
+        left = max(accumulated + 1, free + mxu.pipelined)
         given = max(left + 1, room)  # the first row of the tile
         result_waits += given - (left + 1)
         free = given + mxu.rows - 1  # the last row

@@ -2,7 +2,7 @@
 
 The memory takes a request or a line in every cycle and offers its answer ``latency`` cycles later.
 The formulas below are held against the RTL, cycle for cycle. Cycles of an instruction are counted
-from the one in which it is issued to the first in which its unit is idle; when it is issued says
+from the one in which its unit starts to the first in which it is idle; when it is issued says
 :mod:`tilewright.golden.machine.clock`.
 """
 
@@ -100,17 +100,18 @@ def task(params: HarmoniaParams, x: Instruction, settings: Settings, latency: in
         case Opcode.LOAD | Opcode.STORE:
             return move_task(params, x, Memory(x["memory"]), regions, latency)
         case Opcode.GEMM:
-            return Task(UnitOfWork.MATRIX, gemm_cycles(params, settings, x).cycles, regions)
+            cycles = gemm_cycles(params, settings, x).cycles
+            return Task.of(params, UnitOfWork.MATRIX, cycles, regions)
         case Opcode.VECTOR:
             cycles = vector_cycles(params, x, words_of(params, x["elements"]))
-            return Task(UnitOfWork.VECTOR, cycles, regions)
+            return Task.of(params, UnitOfWork.VECTOR, cycles, regions)
         case Opcode.CONVERT:
             cycles = convert_cycles(params, x)
         case Opcode.LEARN:
             cycles = learn_cycles(x)
         case Opcode.CLEAR:
             cycles = x["rows"] + 1
-    return Task(UnitOfWork.CONVERT, cycles, regions)
+    return Task.of(params, UnitOfWork.CONVERT, cycles, regions)
 
 
 _SCALARS_PLACE = 128  # behind the bits of all regions

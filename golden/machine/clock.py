@@ -48,6 +48,18 @@ class Task(NamedTuple):
     regions: int  # that it touches: a bit each
     lines: range = _NO_LINES  # of external memory
 
+    @classmethod
+    def of(
+        cls,
+        params: MachineParams,
+        unit: UnitOfWork,
+        cycles: int,
+        regions: int,
+        lines: range = _NO_LINES,
+    ) -> "Task":
+        """What a unit does in ``cycles`` from its start on."""
+        return cls(unit, params.start_cycles + cycles, regions, lines)
+
 
 @dataclass
 class Clock:
@@ -177,10 +189,10 @@ def move_task(
     lines = range(x["line"], x["line"] + params.lines(memory, x["rows"]))
     if x.opcode.name == "STORE":
         cycles = store_cycles(params, memory, x["rows"], latency)
-        return Task(UnitOfWork.STORE, cycles, regions, lines)
+        return Task.of(params, UnitOfWork.STORE, cycles, regions, lines)
     beats, first = takes_beats(params, memory, x), x["line"] % params.memory_channels
     cycles = load_cycles(params, memory, x["rows"], latency, beats=beats, first=first)
-    return Task(UnitOfWork.LOAD, cycles, regions, lines)
+    return Task.of(params, UnitOfWork.LOAD, cycles, regions, lines)
 
 
 @lru_cache(maxsize=8)  # programs of a model have the same kinds of moves

@@ -153,7 +153,7 @@ PIPELINED_CONVERT = 2
 # Registers of a pipelined MXU: before the sum of a group, and behind it in normalisation, product
 # and sum.
 MXU_PLANE_REGISTERS = 1
-MXU_SCALE_REGISTERS = (2, 2, 3)
+MXU_SCALE_REGISTERS = (2, 3, 3)
 
 
 @dataclass(frozen=True, kw_only=True)

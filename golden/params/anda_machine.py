@@ -187,7 +187,7 @@ class AndaParams(MachineParams):
     line_bytes: int = 128  # of a channel in a cycle, of which HBM2 brings some 110
     dma_lines: int = 64  # outstanding requests of a channel: 150 ns and more
     address_bits: int = 48
-    pipelined: bool = False  # for FPGAs: registers in matrix and vector unit
+    pipelined: bool = False  # for FPGAs: registers in matrix and vector unit, at starts
 
     def __post_init__(self) -> None:
         _ = self.mxu, self.compressor, self.vector  # these have rules of their own

@@ -296,7 +296,7 @@ class HarmoniaParams(MachineParams):
     line_bytes: int = 128  # of a channel in a cycle, of which HBM2 brings some 110
     dma_lines: int = 64  # outstanding requests of a channel: 150 ns and more
     address_bits: int = 48
-    pipelined: bool = False  # for FPGAs: registers in array and vector unit
+    pipelined: bool = False  # for FPGAs: registers in array and vector unit, at starts
 
     word_values: ClassVar[int] = 4  # fp16 values of a token in a row: the order of softmax's sums
 

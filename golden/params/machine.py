@@ -172,6 +172,16 @@ class MachineParams(BlockParams):
     line_bytes: int
     dma_lines: int
     address_bits: int
+    pipelined: bool
+
+    @property
+    def start_cycles(self) -> int:
+        """Cycles from the one that issues an instruction to the one in which its unit starts.
+
+        Who may move is decided from the state of all units; for FPGAs the decision is kept in a
+        register on its way to the unit.
+        """
+        return 1 if self.pipelined else 0
 
     def check_ports(self) -> None:
         """Refuse an instruction memory or a memory port that cannot be built."""

@@ -70,7 +70,7 @@ class Operation(IntEnum):
 
 
 OPERATION_BITS = 4
-PIPELINED_BEAT_CYCLES = 3  # of vector units in accelerators for FPGAs
+PIPELINED_BEAT_CYCLES = 4  # of vector units in accelerators for FPGAs
 
 # Tables of the approximations.
 

@@ -18,9 +18,9 @@ from tilewright.hw.anda.pipelined_apu import PipelinedTail, PlanePacer
 from tilewright.hw.anda.plane_dot import PlaneDot
 from tilewright.hw.anda.sequencer import Sequencer
 from tilewright.hw.arith.accumulate import Accumulate
-from tilewright.hw.arith.float_add import FloatAdd
+from tilewright.hw.arith.float_add import SUM_REGISTERS, FloatAdd
 from tilewright.hw.arith.float_convert import FloatConvert
-from tilewright.hw.arith.float_mul import FloatMul
+from tilewright.hw.arith.float_mul import PRODUCT_REGISTERS, FloatMul
 from tilewright.hw.arith.lanes import apply
 from tilewright.hw.stream.register_slice import RegisterSlice
 from tilewright.hw.unit import Unit, word_layout
@@ -112,6 +112,9 @@ class ApuDatapath(wiring.Component):
         m.submodules.normalise = normalise = Normalise(self.numerics, before)
         product = FloatMul(FloatMulParams(a=fmt, b=FP16, out=FP32, latency=within))
         adder = FloatAdd(FloatAddParams(a=FP32, b=FP32, out=FP32, latency=behind))
+        if len(product.lane_stages()) == len(PRODUCT_REGISTERS):  # not of an fp32 sum
+            product.registers_behind = PRODUCT_REGISTERS
+        adder.registers_behind = SUM_REGISTERS
         scale, total = Signal(FP16.bits, reset_less=True), Signal(FP32.bits, reset_less=True)
         # Planes and weights come from memories far away.
         near = {

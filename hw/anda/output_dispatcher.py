@@ -19,8 +19,8 @@ class OutputDispatcher(wiring.Component):
     """Takes a whole tile of fp32 sums at once and gives it as fp16, a row a cycle.
 
     A tile is taken in the cycle in which ``offered`` and ``room`` are 1; there is room when the
-    last row of the tile before leaves. Rows move up towards the output, so that one row of
-    converters serves all.
+    last row of the tile before leaves, or, ``pipelined``, a cycle later. Rows move up towards the
+    output, so that one row of converters serves all.
     """
 
     def __init__(self, params: AndaMxuParams):
@@ -45,7 +45,8 @@ class OutputDispatcher(wiring.Component):
         m.submodules.convert = convert
         m.d.comb += [
             gives.eq(self.o.valid & self.o.ready),
-            self.room.eq(~self.o.valid | (gives & self.o.p.last)),
+            # Pipelined: whether rows are taken does not reach the array in the same cycle.
+            self.room.eq(~self.o.valid if p.pipelined else ~self.o.valid | (gives & self.o.p.last)),
             convert.i.valid.eq(1),
             convert.o.ready.eq(1),
             convert.i.p.a.eq(held[0]),

@@ -21,6 +21,7 @@ from tilewright.golden.params.machine import (
     SCALARS,
     SIZE_FIELD,
     Kind,
+    UnitOfWork,
 )
 from tilewright.golden.params.vector import OPERATION_BITS, Operation
 from tilewright.hw.anda.mxu import Mxu
@@ -31,7 +32,7 @@ from tilewright.hw.anda_machine.controller import Controller, fields_of
 from tilewright.hw.anda_machine.vector_feeder import AttentionFeeder
 from tilewright.hw.anda_machine.vector_writer import VectorWriter
 from tilewright.hw.machine.banks import write_load
-from tilewright.hw.machine.control import connect_control, connect_ports, count, held
+from tilewright.hw.machine.control import connect_control, connect_ports, count, held, started
 from tilewright.hw.machine.loader import Loader
 from tilewright.hw.machine.registers import Registers
 from tilewright.hw.machine.storer import Storer
@@ -142,20 +143,21 @@ class Anda(Unit[AndaParams]):
         controller, collector, given = self.controller, self.collector, Signal(RESULTS)
         gemm = fields_of(Opcode.GEMM, controller.word)
         compress = fields_of(Opcode.COMPRESS, controller.word)
-        start = controller.start_matrix | (controller.start_vector & is_compress)
+        compresses = controller.issue(UnitOfWork.VECTOR) & is_compress
+        issue = controller.issue(UnitOfWork.MATRIX) | compresses
         m.d.comb += [
             given.row.eq(Mux(is_compress, compress.destination, gemm.destination)),
             given.groups.eq(controller.result_groups),
             given.mantissa.eq(controller.result_mantissa),
             given.tiles.eq(controller.tiles),
         ]
-        taken = held(m, "results_held", start, given)
+        taken = held(m, self.params, "results_held", issue, given)
         m.d.comb += [
-            collector.start.eq(start),
+            collector.start.eq(started(m, self.params, issue)),
             *(getattr(collector, name).eq(taken[name]) for name, _ in RESULTS),
         ]
         of_vector = Signal()
-        with m.If(start):
+        with m.If(issue):
             m.d.sync += of_vector.eq(is_compress)
         return of_vector
 
@@ -170,7 +172,7 @@ class Anda(Unit[AndaParams]):
             given.groups.eq(controller.groups),
             given.tiles.eq(controller.tiles),
         ]
-        taken = held(m, "gemm_held", controller.start_matrix, given)
+        taken = held(m, self.params, "gemm_held", controller.issue(UnitOfWork.MATRIX), given)
         m.d.comb += [
             feeder.start.eq(controller.start_matrix),
             *(getattr(feeder, name).eq(taken[name]) for name, _ in GEMM),
@@ -233,7 +235,7 @@ class Anda(Unit[AndaParams]):
             given.pitch.eq(vector.pitch),
             given.apart.eq(controller.apart),
         ]
-        return held(m, "vector_held", controller.start_vector, given)
+        return held(m, self.params, "vector_held", controller.issue(UnitOfWork.VECTOR), given)
 
     def _activation_ports(self, m: Module) -> None:
         p = self.params

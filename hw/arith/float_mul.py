@@ -19,7 +19,11 @@ from tilewright.hw.arith.float_unpack import (
 from tilewright.hw.arith.lanes import LanewiseUnit, joined, without
 from tilewright.hw.stream.pipeline import Stage
 
-__all__ = ["FloatMul"]
+__all__ = ["PRODUCT_REGISTERS", "FloatMul"]
+
+# Three registers behind the stages of a multiplier that keeps subnormals, for FPGAs: normalising
+# the operands takes as long as the whole product behind it.
+PRODUCT_REGISTERS = (1, 0, 1, 1)
 
 
 class FloatMul(LanewiseUnit[FloatMulParams]):

@@ -10,7 +10,7 @@ from tilewright.golden.params.harmonia_machine import (
     Memory,
     Opcode,
 )
-from tilewright.golden.params.machine import OPCODE_BITS
+from tilewright.golden.params.machine import OPCODE_BITS, UnitOfWork
 from tilewright.hw.harmonia_machine.buffers import ActivationBuffer, HalvesBuffer, halves_row
 from tilewright.hw.harmonia_machine.controller import INSTRUCTIONS, Controller
 from tilewright.hw.harmonia_machine.conversion import ConversionPath
@@ -94,7 +94,7 @@ class Harmonia(Unit[HarmoniaParams]):
             given.causal_limit.eq(controller.causal_limit),
             controller.busy_matrix.eq(self.feeder.busy | self.results.busy),
         ]
-        taken = held(m, "gemm_held", controller.start_matrix, given)
+        taken = held(m, self.params, "gemm_held", controller.issue(UnitOfWork.MATRIX), given)
         for unit in (self.feeder, self.results):
             m.d.comb += [unit.start.eq(controller.start_matrix), unit.gemm.eq(taken)]
         m.d.comb += self.vector.maxima.eq(self.results.maxima)
@@ -102,6 +102,7 @@ class Harmonia(Unit[HarmoniaParams]):
     def _vector(self, m: Module) -> None:
         controller, given = self.controller, Signal(VECTOR)
         vector = INSTRUCTIONS.operands_of(Opcode.VECTOR, controller.word)
+        issue = controller.issue(UnitOfWork.VECTOR)
         m.d.comb += [
             *(given[name].eq(value) for name, value in vector.items()),
             given.elements.eq(Mux(controller.scalars_only, 1, vector["elements"])),
@@ -110,7 +111,7 @@ class Harmonia(Unit[HarmoniaParams]):
             given.to_scalar.eq(controller.reduces | controller.scalars_only),
             controller.busy_vector.eq(self.vector.busy),
             self.vector.start.eq(controller.start_vector),
-            self.vector.command.eq(held(m, "vector_held", controller.start_vector, given)),
+            self.vector.command.eq(held(m, self.params, "vector_held", issue, given)),
         ]
 
     def _conversion(self, m: Module, opcode: Value) -> None:
@@ -180,16 +181,18 @@ class Harmonia(Unit[HarmoniaParams]):
                 write.data.eq(port.data),
             ]
         # Which lanes are written is settled when the instruction is issued.
-        for unit in ("load", "matrix", "vector"):
-            start = getattr(controller, f"start_{unit}")
-            lanes = held(m, f"lanes_{unit}", start, controller.lanes)
-            m.d.comb += getattr(buffer, f"write_{unit}").lanes.eq(lanes)
+        for unit in (UnitOfWork.LOAD, UnitOfWork.MATRIX, UnitOfWork.VECTOR):
+            name = unit.name.lower()
+            issue = controller.issue(unit)
+            lanes = held(m, self.params, f"lanes_{name}", issue, controller.lanes)
+            m.d.comb += getattr(buffer, f"write_{name}").lanes.eq(lanes)
 
     def _spread(self, m: Module) -> None:
         """Rows that a load brings: every bank its own values, or all of them those of one."""
         controller, load, row = self.controller, self.halves.write_load, halves_row(self.params)
         move = INSTRUCTIONS.operands_of(Opcode.LOAD, controller.word)
-        spread = held(m, "spread", controller.start_load, move["spread"])
+        issue = controller.issue(UnitOfWork.LOAD)
+        spread = held(m, self.params, "spread", issue, move["spread"])
         came, chosen = Signal(row), Signal(row.elem_shape, name="chosen_bank")
         m.d.comb += came.eq(self.loader.written.data)
         with m.Switch(spread):

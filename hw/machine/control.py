@@ -10,7 +10,7 @@ from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import connect, flipped
 
-from tilewright.golden.params.machine import COUNTER_BITS
+from tilewright.golden.params.machine import COUNTER_BITS, MachineParams
 from tilewright.hw.machine.fetcher import Fetcher
 from tilewright.hw.machine.loader import Loader
 from tilewright.hw.machine.registers import Registers
@@ -19,7 +19,7 @@ from tilewright.hw.machine.storer import Storer
 from tilewright.hw.machine.watchdog import Watchdog
 from tilewright.hw.unit import Unit
 
-__all__ = ["connect_control", "connect_ports", "count", "held", "transfers"]
+__all__ = ["connect_control", "connect_ports", "count", "held", "started", "transfers"]
 
 
 def connect_ports(
@@ -110,10 +110,9 @@ def count(
     """Counters that a start clears and that grow by their steps; ``own`` are the accelerator's."""
     codes = registers.counter_codes
     counters = Signal(data.ArrayLayout(COUNTER_BITS, len(codes)))
-    units = {unit.name: unit for unit in controller.instructions.units}
     busy = {
-        codes[{"MATRIX": "GEMM"}.get(name, name)]: getattr(controller, f"busy_{name.lower()}")
-        for name in units
+        codes[{"MATRIX": "GEMM"}.get(unit.name, unit.name)]: controller.works(unit)
+        for unit in controller.instructions.units
     }
     steps = {
         codes["CYCLES"]: controller.status.busy,
@@ -136,10 +135,22 @@ def transfers(ports: Iterable[Any]) -> Value:
     return reduce(add, (port.valid & port.ready for port in ports))
 
 
-def held(m: Module, name: str, start: Value, given: Any) -> Any:
-    """What was ``given`` at the last ``start``, from that cycle on."""
-    kept, now = Signal.like(given, name=name), Signal.like(given, name=f"{name}_now")
-    with m.If(start):
+def started(m: Module, params: MachineParams, issue: Value) -> Value:
+    """The pulse ``issue`` in the cycle in which the unit starts."""
+    if not params.start_cycles:
+        return issue
+    start = Signal()
+    m.d.sync += start.eq(issue)
+    return start
+
+
+def held(m: Module, params: MachineParams, name: str, issue: Value, given: Any) -> Any:
+    """What was ``given`` at the last ``issue``, from the cycle on in which the unit starts."""
+    kept = Signal.like(given, name=name)
+    with m.If(issue):
         m.d.sync += kept.eq(given)
-    m.d.comb += now.eq(Mux(start, given, kept))
+    if params.start_cycles:
+        return kept
+    now = Signal.like(given, name=f"{name}_now")
+    m.d.comb += now.eq(Mux(issue, given, kept))
     return now

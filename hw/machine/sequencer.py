@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 STATUS = data.StructLayout({f.name: field_shape(f) for f in STATUS_FIELDS})
+LOAD, STORE = UnitOfWork.LOAD, UnitOfWork.STORE
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,15 @@ class Sequencer(wiring.Component):
         of a vector instruction.
     start_load, busy_load : Out, In
         And likewise of every unit: it takes the instruction now; it works on one.
+    issue_load : Out
+        Where units start a cycle later (``MachineParams.start_cycles``), and likewise of every
+        unit: its instruction is issued now. ``word`` and the rest still stand in the next cycle.
     """
 
     def __init__(self, params: MachineParams, instructions: InstructionSet, members: dict):
         self.params, self.instructions = params, instructions
         self.loops = Loops()
+        pulses = ("issue", "start") if params.start_cycles else ("start",)
         super().__init__(
             {
                 "start": In(1),
@@ -115,7 +120,11 @@ class Sequencer(wiring.Component):
                 "fetch_address": Out(range(params.instructions)),
                 "fetched": In(INSTRUCTION_BITS),
                 "move": Out(move_layout(instructions.memories)),
-                **{f"start_{_name(unit)}": Out(1) for unit in instructions.units},
+                **{
+                    f"{name}_{_name(unit)}": Out(1)
+                    for unit in instructions.units
+                    for name in pulses
+                },
                 **{f"busy_{_name(unit)}": In(1) for unit in instructions.units},
                 "failed_load": In(1),
                 "failed_store": In(1),
@@ -180,8 +189,10 @@ class Sequencer(wiring.Component):
         self._take_move(m)
         issue, free = Signal(), self._free(m, opcode)
         for unit, own in self.instructions.units.items():
-            m.d.comb += self._of("start", unit).eq(issue & is_one_of(opcode, own))
-        idle = wire(m, "idle", ~Cat(self._of("busy", u) for u in self.instructions.units).any())
+            m.d.comb += self.issue(unit).eq(issue & is_one_of(opcode, own))
+            if p.start_cycles:
+                m.d.sync += self._of("start", unit).eq(self.issue(unit))
+        idle = wire(m, "idle", ~Cat(self.works(unit) for unit in self.instructions.units).any())
         moving = self._numbers(m, number)
         failed = wire(m, "failed", self.failed_load | self.failed_store)
         waits = wire(m, "waits", is_one_of(opcode, (opcodes["WAIT"], opcodes["HALT"])))
@@ -274,7 +285,16 @@ class Sequencer(wiring.Component):
             m.d.sync += status.instruction.eq(Mux(stuck, status.instruction, waiting))
         return m
 
-    def _of(self, name: str, unit: UnitOfWork) -> Value:
+    def issue(self, unit: UnitOfWork) -> Signal:
+        """Whether an instruction of the unit is issued now."""
+        return self._of("issue" if self.params.start_cycles else "start", unit)
+
+    def works(self, unit: UnitOfWork) -> Value:
+        """Whether an instruction that was issued to the unit is not over."""
+        busy = self._of("busy", unit)
+        return busy | self._of("start", unit) if self.params.start_cycles else busy
+
+    def _of(self, name: str, unit: UnitOfWork) -> Signal:
         return getattr(self, f"{name}_{_name(unit)}")
 
     def _take_move(self, m: Module) -> None:
@@ -294,11 +314,11 @@ class Sequencer(wiring.Component):
         taken = []
         for unit, own in self.instructions.units.items():
             held = Signal(len(needs), name=f"held_{_name(unit)}")
-            with m.If(self._of("start", unit)):
+            with m.If(self.issue(unit)):
                 m.d.sync += held.eq(needs)
             with m.If(is_one_of(opcode, own)):
-                m.d.comb += busy.eq(self._of("busy", unit))
-            taken.append(held & self._of("busy", unit).replicate(len(needs)))
+                m.d.comb += busy.eq(self.works(unit))
+            taken.append(held & self.works(unit).replicate(len(needs)))
         conflict = needs & reduce(or_, taken)
         return wire(m, "free", ~busy & ~conflict.any() & ~self._same_lines(m, opcode))
 
@@ -312,22 +332,23 @@ class Sequencer(wiring.Component):
                     m.d.comb += lines.eq(lines_of(self.params, memory, self.move.rows))
         m.d.sync += end.eq(self.move.line + lines)
         same = []
-        for name, other in (("load", "store"), ("store", "load")):
+        for unit, other in ((LOAD, STORE), (STORE, LOAD)):
+            name = _name(unit)
             first_held = Signal(LINE_FIELD, name=f"{name}_line")
             end_held = Signal.like(end, name=f"{name}_line_end")
-            with m.If(getattr(self, f"start_{name}")):
+            with m.If(self.issue(unit)):
                 m.d.sync += [first_held.eq(self.move.line), end_held.eq(end)]
             meets = (self.move.line < end_held) & (first_held < end)
-            is_other = opcode == self.instructions.opcodes[other.upper()]
-            same.append(is_other & getattr(self, f"busy_{name}") & meets)
+            is_other = opcode == self.instructions.opcodes[other.name]
+            same.append(is_other & self.works(unit) & meets)
         return Cat(same).any()
 
     def _numbers(self, m: Module, number: Value) -> Value:
         """The number of the load or store that fails or waits; the earlier one if both do."""
         load, store, load_is_later = Signal(NUMBER_BITS), Signal(NUMBER_BITS), Signal()
-        with m.If(self.start_load):
+        with m.If(self.issue(LOAD)):
             m.d.sync += [load.eq(number), load_is_later.eq(1)]
-        with m.If(self.start_store):
+        with m.If(self.issue(STORE)):
             m.d.sync += [store.eq(number), load_is_later.eq(0)]
         of_load = Mux(self.failed_load | self.failed_store, self.failed_load, self.busy_load)
         of_store = Mux(self.failed_load | self.failed_store, self.failed_store, self.busy_store)

@@ -1,6 +1,6 @@
 """Elastic pipelines: a unit written as stages, registered where its latency parameter says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeAlias, TypeVar
 
@@ -47,10 +47,12 @@ class PipelinedUnit(Unit[P]):
     the fields of ``i`` and the last returns the fields of ``o``.
 
     Who has a register of his own behind the unit sets ``followed``: all of the unit's then stand
-    between stages.
+    between stages. Who knows better than an even spread sets ``registers_behind``, the number of
+    registers behind every stage.
     """
 
     followed = False
+    registers_behind: Sequence[int] | None = None
 
     def stages(self) -> list[Stage]:
         raise NotImplementedError
@@ -59,7 +61,9 @@ class PipelinedUnit(Unit[P]):
         m = Module()
         stages = self.stages()
         valid, ready, values = self.i.valid, self.i.ready, _fields(self.i.p)
-        for k, count in enumerate(spread(len(stages), self.params.latency, self.followed)):
+        counts = self.registers_behind or spread(len(stages), self.params.latency, self.followed)
+        assert len(counts) == len(stages) and sum(counts) == self.params.latency
+        for k, count in enumerate(counts):
             results = stages[k](m, SimpleNamespace(**values))
             # Named per stage, so that paths and waves read like the source.
             values = {name: _named(m, f"s{k}_{name}", v) for name, v in results.items()}
