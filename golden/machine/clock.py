@@ -25,8 +25,6 @@ from tilewright.golden.params.machine import (
 )
 from tilewright.golden.params.vector import Operation
 
-CONTROL_CYCLES = 4  # fetch, decode, measure, check
-
 _NO_LINES = range(0)
 
 
@@ -67,6 +65,7 @@ class Clock:
 
     now: int = 0  # the cycle in which the next instruction is fetched
     control: int = 0  # cycles spent on fetching, decoding, measuring and checking
+    control_cycles: int = 0  # of an instruction
     stream: StreamClock | None = None  # of instructions from external memory
     idle: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))
     held: list[int] = field(default_factory=lambda: [0] * len(UnitOfWork))  # regions of each unit
@@ -74,6 +73,7 @@ class Clock:
 
     def follow(self, params: MachineParams, outcome: Outcome, latency: int) -> None:
         """Be the clock of a program that has come to its end."""
+        self.control_cycles = params.control_cycles
         self.stream = StreamClock(params, latency) if outcome.streamed else None
 
     def reach(self, step: Step) -> None:
@@ -118,10 +118,10 @@ class Clock:
     @property
     def _checked(self) -> int:
         """The cycle in which the instruction is checked."""
-        return self.now + CONTROL_CYCLES - 1
+        return self.now + self.control_cycles - 1
 
     def _go_on(self, begin: int) -> None:
-        self.control += CONTROL_CYCLES
+        self.control += self.control_cycles
         self.now = begin + 1
 
 

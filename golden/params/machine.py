@@ -183,6 +183,16 @@ class MachineParams(BlockParams):
         """
         return 1 if self.pipelined else 0
 
+    @property
+    def measure_cycles(self) -> int:
+        """Cycles in which sizes and rows of an instruction are found: products, then sums."""
+        return 2 if self.pipelined else 1
+
+    @property
+    def control_cycles(self) -> int:
+        """Cycles of an instruction in the sequencer: fetch, decode, measure, check."""
+        return 3 + self.measure_cycles
+
     def check_ports(self) -> None:
         """Refuse an instruction memory or a memory port that cannot be built."""
         most = ((1 << REGISTER_SPACE_BITS) - INSTRUCTION_BASE) // (INSTRUCTION_BITS // 8)

@@ -61,7 +61,7 @@ class Controller(Sequencer):
 
     def __init__(self, params: AndaParams):
         self._ranges = {
-            memory: [Range(f"{memory.name.lower()}{k}") for k in range(count)]
+            memory: [Range(params, f"{memory.name.lower()}{k}") for k in range(count)]
             for memory, count in BUFFERS.items()
         }
         super().__init__(
@@ -128,6 +128,7 @@ class Controller(Sequencer):
             self.words.eq(groups * FP16_ROWS),
             self.results.eq(1),
             *(x.is_empty() for ranges in self._ranges.values() for x in ranges),
+            *(x.settles() for ranges in self._ranges.values() for x in ranges),
         ]
         both = [regions_of(p, Memory.ACTIVATIONS, [x]) for x in activations[:2]]
         m.d.comb += [

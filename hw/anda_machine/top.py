@@ -1,10 +1,12 @@
 """The Anda accelerator."""
 
-from amaranth import Array, Cat, Module, Mux, Signal, Value
+from amaranth import Array, Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data
 from amaranth.lib.wiring import connect
 
+from tilewright.golden.params.anda import MAX_MANTISSA_BITS
 from tilewright.golden.params.anda_machine import (
+    FP16_ROWS,
     MANTISSA_BITS,
     RESULTS_FIELD,
     STEP_FIELD,
@@ -197,7 +199,7 @@ class Anda(Unit[AndaParams]):
             # Results of compress go on to the collector, all others are written at once.
             self.collector.vector.valid.eq(unit.o.valid & x.compress),
             self.collector.vector.payload.eq(unit.o.payload),
-            unit.o.ready.eq(~x.compress | self.collector.vector.ready),
+            unit.o.ready.eq(self._vector_moves(x.compress)),
             writer.start.eq(start & ~x.compress),
             *(getattr(writer, name).eq(x[name]) for name in WRITTEN),
             writer.arrives.eq(unit.o.valid & ~x.compress),
@@ -210,6 +212,16 @@ class Anda(Unit[AndaParams]):
             lanes = p.vector.row_lanes
             firsts = Cat(unit.o.p.values[r * lanes] for r in range(p.rows))
             m.d.sync += scalars[x.destination[:number_bits]].eq(firsts)
+
+    def _vector_moves(self, compress: Value) -> ValueLike:
+        """Whether the vector unit's results are taken.
+
+        The collector is ready for words that come apart: it compresses a group in fewer cycles than
+        the next one takes to come.
+        """
+        if FP16_ROWS * (self.params.vector.beat_cycles - 1) > MAX_MANTISSA_BITS + 1:
+            return 1
+        return ~compress | self.collector.vector.ready
 
     def _vector_command(self, m: Module, is_compress: Value) -> data.View:
         """A vector instruction, or a compress, which copies a tensor to the collector."""

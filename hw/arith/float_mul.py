@@ -19,11 +19,13 @@ from tilewright.hw.arith.float_unpack import (
 from tilewright.hw.arith.lanes import LanewiseUnit, joined, without
 from tilewright.hw.stream.pipeline import Stage
 
-__all__ = ["PRODUCT_REGISTERS", "FloatMul"]
+__all__ = ["PRODUCT_REGISTERS", "SHORT_PRODUCT_REGISTERS", "FloatMul"]
 
 # Three registers behind the stages of a multiplier that keeps subnormals, for FPGAs: normalising
 # the operands takes as long as the whole product behind it.
 PRODUCT_REGISTERS = (1, 0, 1, 1)
+# The same for a product that is shifted before it is rounded, where another register follows.
+SHORT_PRODUCT_REGISTERS = (1, 1, 0, 1, 0)
 
 
 class FloatMul(LanewiseUnit[FloatMulParams]):

@@ -59,7 +59,7 @@ class Controller(Sequencer):
     def __init__(self, params: HarmoniaParams):
         self.product = TiledGemmController(params)
         self._ranges = {
-            memory: [Range(f"{memory.name.lower()}{k}") for k in range(count)]
+            memory: [Range(params, f"{memory.name.lower()}{k}") for k in range(count)]
             for memory, count in BUFFERS.items()
         }
         super().__init__(
@@ -227,6 +227,7 @@ class Controller(Sequencer):
             self.groups.eq(groups),
             self.tiles.eq(tiles),
             *(x.is_empty() for several in self._ranges.values() for x in several),
+            *(x.settles() for several in self._ranges.values() for x in several),
         ]
         with m.Switch(opcode):
             with m.Case(Opcode.LOAD, Opcode.STORE):

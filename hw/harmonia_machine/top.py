@@ -181,9 +181,9 @@ class Harmonia(Unit[HarmoniaParams]):
                 write.data.eq(port.data),
             ]
         # Which lanes are written is settled when the instruction is issued.
-        for unit in (UnitOfWork.LOAD, UnitOfWork.MATRIX, UnitOfWork.VECTOR):
-            name = unit.name.lower()
-            issue = controller.issue(unit)
+        for writer in (UnitOfWork.LOAD, UnitOfWork.MATRIX, UnitOfWork.VECTOR):
+            name = writer.name.lower()
+            issue = controller.issue(writer)
             lanes = held(m, self.params, f"lanes_{name}", issue, controller.lanes)
             m.d.comb += getattr(buffer, f"write_{name}").lanes.eq(lanes)
 

@@ -8,9 +8,10 @@ from amaranth import Cat, Const, Module, Mux, Value
 from tilewright.golden.params.arith import FloatAddParams, FloatConvertParams, FloatMulParams
 from tilewright.golden.params.formats import FP16, FP32
 from tilewright.hw.arith.accumulate import Accumulate
-from tilewright.hw.arith.float_add import SUM_REGISTERS, FloatAdd
+from tilewright.hw.arith.float_add import FloatAdd
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.arith.float_mul import FloatMul
+from tilewright.hw.arith.followed import followed
 from tilewright.hw.arith.lanes import apply
 
 __all__ = [
@@ -38,10 +39,7 @@ class Paced:
 
     def apply(self, m: Module, name: str, params: Any, **operands: Value) -> Value:
         """The result of the unit that ``params`` are of, built as submodule ``name``."""
-        unit = _UNITS[type(params)](self._of(params))
-        unit.followed = True
-        if isinstance(unit, FloatAdd) and self.registers == sum(SUM_REGISTERS):
-            unit.registers_behind = SUM_REGISTERS
+        unit = followed(_UNITS[type(params)](self._of(params)))
         return apply(m, name, unit, **operands)
 
     def sum(self, m: Module, name: str, a: Value, b: Value, restart: Value | None = None) -> Value:

@@ -15,19 +15,30 @@ END_BITS = 36  # holds the sum of a row and any product of sizes
 
 
 class Range:
-    """Registers of the first row of a range and of the row behind its last, 0 if there is none."""
+    """Registers of the first row of a range and of the row behind its last, 0 if there is none.
 
-    def __init__(self, name: str):
+    Where instructions are measured in two cycles (``MachineParams.measure_cycles``), the number of
+    rows stands in a register for one of them.
+    """
+
+    def __init__(self, params: MachineParams, name: str):
         self.first = Signal(ROW_FIELD, name=f"{name}_first")
         self.end = Signal(END_BITS, name=f"{name}_end")
+        self.rows = Signal(END_BITS, name=f"{name}_rows") if params.measure_cycles > 1 else None
 
     def covers(self, first: ValueLike, rows: ValueLike) -> list:
         """Statements: ``rows`` rows from ``first`` on."""
+        if self.rows is not None:
+            return [self.first.eq(first), self.rows.eq(rows)]
         return [self.first.eq(first), self.end.eq(Value.cast(first) + rows)]
 
     def is_empty(self) -> list:
         """Statements: no rows."""
-        return [self.end.eq(0)]
+        return [self.end.eq(0)] if self.rows is None else [self.first.eq(0), self.rows.eq(0)]
+
+    def settles(self) -> list:
+        """Statements of the second cycle, if there is one."""
+        return [] if self.rows is None else [self.end.eq(self.first + self.rows)]
 
 
 def regions_of(params: MachineParams, memory: Any, ranges: Iterable[Range]) -> Value:

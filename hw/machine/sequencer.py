@@ -73,7 +73,8 @@ class InstructionSet:
 class Sequencer(wiring.Component):
     """Issues the program's instructions, in their order, each to the unit that runs it.
 
-    Every instruction is fetched, decoded, measured and checked, a cycle each; one that is wrong
+    Every instruction is fetched, decoded, measured and checked, a cycle each (two to be measured
+    where ``MachineParams.measure_cycles`` says so); one that is wrong
     (:class:`tilewright.golden.params.machine.Error`) stops the program before it does anything. A
     loop (``Loops``) that goes back or ends takes a cycle before the next fetch, and a program
     that streams from external memory waits there for its instruction.
@@ -250,7 +251,11 @@ class Sequencer(wiring.Component):
                 m.next = "MEASURE"
             with m.State("MEASURE"):
                 m.d.comb += self.in_control.eq(1)
-                m.next = "CHECK"
+                m.next = "CHECK" if p.measure_cycles == 1 else "SETTLE"
+            if p.measure_cycles > 1:
+                with m.State("SETTLE"):
+                    m.d.comb += self.in_control.eq(1)
+                    m.next = "CHECK"
             with m.State("CHECK"):
                 m.d.comb += self.in_control.eq(ready)
                 with m.If(failed | (error != Error.NONE)):

@@ -18,7 +18,8 @@ from tilewright.golden.params.formats import FP16, FP32, FloatFormat
 from tilewright.hw.arith.float_add import FloatAdd
 from tilewright.hw.arith.float_convert import FloatConvert
 from tilewright.hw.arith.float_mul import FloatMul
-from tilewright.hw.stream.pipeline import PipelinedUnit
+from tilewright.hw.arith.followed import followed
+from tilewright.hw.arith.lanes import LanewiseUnit
 from tilewright.hw.unit import Unit
 
 __all__ = ["ProcessingElement", "combinational"]
@@ -185,10 +186,9 @@ class ProcessingElement(Unit[P]):
         unit = FloatAdd(FloatAddParams(a=FP32, b=FP32, out=FP32, latency=latency, **vars(rules)))
         return self._paced(m, f"{name}_sum", unit, a=x, b=y)
 
-    def _paced(self, m: Module, name: str, unit: PipelinedUnit, **operands: Value) -> Value:
+    def _paced(self, m: Module, name: str, unit: LanewiseUnit, **operands: Value) -> Value:
         """A unit before a register that moves with ``step``."""
-        unit.followed = True
-        return combinational(m, name, unit, **operands)
+        return combinational(m, name, followed(unit), **operands)
 
 
 def combinational(m: Module, name: str, unit: Unit, **operands: Value) -> Value:
