@@ -19,13 +19,18 @@ from tilewright.hw.catalog import build
 # Tens of seconds each; their Verilog has the same vectors and stalls in tests/verify.
 LONG = {f"anda_vector:{name}" for name in ("fused", "paced", "paced_fused")}
 NAMES = [f"{block}:{name}" for block in catalogued_units() for name in BLOCKS[block].PRESETS]
+FIRST = [f"{block}:{next(iter(BLOCKS[block].PRESETS))}" for block in catalogued_units()]
 # Cases fall as stalls stretch the run: each takes a few hundred cycles.
 STALLS = ((0.0, 200), (0.3, 100), (0.8, 30))
 
 
 def marks(name, stall=0.3):
-    """Short runs have one rate of stalls, where the block's Verilog has all in tests/verify."""
-    other = stall != 0.3 and not long_to_compile(name)
+    """Short runs have a block's first preset, with one rate of stalls.
+
+    All are in tests/verify/test_blocks.py, as Verilog, latency and interval among what is required;
+    what takes long to compile is not, and has all here.
+    """
+    other = (stall != 0.3 or name not in FIRST) and not long_to_compile(name)
     return [pytest.mark.full] if other or name in LONG else []
 
 

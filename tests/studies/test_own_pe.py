@@ -57,7 +57,13 @@ def packed(codes, bits):
     return sum(int(code) << (bits * k) for k, code in enumerate(codes))
 
 
-@pytest.mark.parametrize(("top", "formats"), [("lut_pe", "int8xint4"), ("mx_pe", "mxfp8xmxfp4")])
+@pytest.mark.parametrize(
+    ("top", "formats"),
+    [
+        ("lut_pe", "int8xint4"),
+        pytest.param("mx_pe", "mxfp8xmxfp4", marks=pytest.mark.full),  # twice as large
+    ],
+)
 def test_the_examples_records_are_what_the_flow_gives(top, formats):
     """What their accelerators take area and energy from."""
     (found,) = json.loads((DESIGNS / f"{top}.json").read_text())["comparisons"]

@@ -1,7 +1,10 @@
 """Benches of blocks, run on their Verilog; workloads of the command line."""
 
 import json
+from functools import cache
+from importlib.metadata import version
 
+from tilewright.base.cache import content_key, get_or_make, sources_of
 from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_verilog
@@ -9,11 +12,11 @@ from tilewright.verify import cocotb_tests
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import run_bench
 from tilewright.verify.simulators.find import SIMULATORS
-from tilewright.verify.simulators.verilog import block_verilog
+from tilewright.verify.simulators.verilog import SOURCES, TOOLS, block_verilog
 
 __all__ = [
     *("names_of", "run_block", "run_changed_block", "run_on_both", "run_passing"),
-    "simulate",
+    *("simulate", "unit_verilog"),
 ]
 
 
@@ -56,6 +59,21 @@ def run_on_both(spec, *, verilog=None, **options):
 def run_changed_block(spec, simulator="verilator", **options):
     """The result on the Verilog that this process writes, with the components it replaced."""
     return run_block(spec, simulator, verilog=to_verilog(resolve(spec)), **options)
+
+
+def unit_verilog(spec):
+    """The Verilog of a small block, written once for all tests that read it.
+
+    By this process: ``block_verilog`` starts one, which takes longer than a small block.
+    """
+    return get_or_make(
+        ("Verilog of a unit", spec, _sources_of_verilog()), lambda: to_verilog(resolve(spec))
+    )
+
+
+@cache  # sources do not change while tests run
+def _sources_of_verilog():
+    return content_key([*sources_of(*SOURCES), *map(version, TOOLS)])
 
 
 def names_of(result):

@@ -38,7 +38,9 @@ def test_same_bytes_whatever_the_hash_seed(spec):
     assert texts == {to_verilog(resolve(spec))}
 
 
-@pytest.mark.parametrize("spec", ["deca:small", "anda_apu", "harmonia_pe"])
+@pytest.mark.parametrize(
+    "spec", [pytest.param("deca:small", marks=pytest.mark.full), "anda_apu", "harmonia_pe"]
+)
 def test_same_rtlil_whatever_the_hash_seed(spec):
     """Of large blocks: Verilog is made of RTLIL by Yosys, which knows no hash seed.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.benches import unit_verilog
 from tilewright.golden.params.arith import ARITH_BLOCKS
 from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.params.pe import PE_BLOCKS
@@ -46,7 +47,7 @@ def test_there_is_a_verilator():
 def test_presets_are_clean(cls, tmp_path):
     for name in cls.PRESETS:
         params = cls.preset(name)
-        verilog = to_verilog(params)
+        verilog = unit_verilog(f"{cls.block}:{name}")
         for verilator in VERILATORS:
             assert lint(verilator, params.slug, verilog, tmp_path) == "", verilator.title
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.benches import run_on_both, run_passing
+from tests.support.benches import run_on_both, run_passing, unit_verilog
 from tests.support.drive import catalogued_units, long_to_compile
 from tilewright.golden.params.formats import BF16
 from tilewright.golden.params.resolve import BLOCKS, resolve
@@ -29,7 +29,7 @@ def test_verilog_equals_golden(block):
     That is asked of the first preset of a block. Of a small block, Icarus Verilog, which compiles
     in no time, has the others; of a large one Verilator has.
     """
-    verilog = to_verilog(resolve(block))
+    verilog = unit_verilog(block)
     large = block.startswith(LARGE)
     if block in FIRST:
         run_on_both(block, verilog=verilog, **({"cases": 60} if large else {}))
