@@ -270,28 +270,36 @@ HBM2 = {"anda": (7, 8), "harmonia": (5, 6)}
 HBM2_RATE, HBM2_LATENCY = 256e9, 150e-9
 
 
-def streamed(spec):
-    """Bytes a cycle of a load that fills the memory of weights, from HBM2's channels."""
+def streamed(spec, latency=None):
+    """Bytes a cycle of a load that fills the memory of weights, from HBM2's channels.
+
+    ``latency`` in cycles, HBM2's by default.
+    """
     params = resolve(spec)
-    latency = round(CLOCKS[params.block] * HBM2_LATENCY)
+    latency = latency or round(CLOCKS[params.block] * HBM2_LATENCY)
     task = {"latency": latency, "gemms": [], "attention": False, "stream": True}
     numbers = verilog_numbers(spec, task | {"rate": HBM2[params.block]})
     return numbers["lines_read"][0] * params.line_bytes / numbers["program_cycles"][0]
 
 
 @pytest.mark.parametrize(
-    "spec",
+    ("spec", "latency"),
     [
-        # A build of its own; the units that load are Harmonia's.
-        pytest.param("anda:small,weight_rows=8192,dma_lines=64", marks=pytest.mark.full),
-        "harmonia:small,converter_width=4,operand_rows=8192,dma_lines=64",
+        ("harmonia:small", 4),  # its few outstanding requests suffice where the memory is near
+        # Builds of their own.
+        pytest.param("anda:small,weight_rows=8192,dma_lines=64", None, marks=pytest.mark.full),
+        pytest.param(
+            "harmonia:small,converter_width=4,operand_rows=8192,dma_lines=64",
+            None,
+            marks=pytest.mark.full,
+        ),
     ],
 )
-def test_a_stream_of_weights_has_the_memorys_rate(spec):
+def test_a_stream_of_weights_has_the_memorys_rate(spec, latency):
     """On the Verilog, at least nine tenths of it."""
     params = resolve(spec)
     count, of = HBM2[params.block]
-    assert streamed(spec) >= 0.9 * params.beat_bits / 8 * count / of
+    assert streamed(spec, latency) >= 0.9 * params.beat_bits / 8 * count / of
 
 
 @pytest.mark.full

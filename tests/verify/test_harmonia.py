@@ -18,7 +18,7 @@ WIDE = "harmonia:small,converter_width=4,operand_rows=8192,dma_lines=64"
 
 def test_everything_in_short():
     """Random programs, cycle for cycle without stalls; a head of attention; every error."""
-    result = run_passing("harmonia:small", cases=200, stalls=(0.0,))
+    result = run_passing("harmonia:small", cases=100, stalls=(0.0,))
     assert names_of(result) == {
         "random_programs",
         "external_memory_accesses",
@@ -37,7 +37,8 @@ def test_everything_in_short():
     }
 
 
-def test_a_wide_converter_in_short():
+@pytest.mark.full  # a wide converter alone is in every run: tests/hw/test_harmonia_units.py
+def test_a_wide_converter():
     """With four elements of every token in a cycle: what converts, that is all but errors.
 
     The block is that of a stream in tests/sim/test_programs.py, so that one build serves both.
