@@ -5,7 +5,7 @@ are golden's. Both sides of every AXI channel pause at random.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -40,12 +40,16 @@ from tilewright.verify.machine.host import pack_word, unpack_word
 from tilewright.verify.machine.workload import gemm_of
 from tilewright.verify.streams import PERIOD_NS
 
-__all__ = ["gemms_behind_axi", "refused_accesses"]
+__all__ = ["gemms_behind_axi", "high_addresses", "refused_accesses"]
 
 JOB = job.load()
 PARAMS: Any = JOB.params  # of an accelerator behind AXI
 LIMIT = 200_000  # cycles of a program
-_SHAPES = {"anda": (3, 40, 20), "harmonia": (3, 20, 9)}
+# Large enough that results lie in lines of both channels of the small presets.
+_SHAPES = {"anda": (3, 40, 68), "harmonia": (3, 20, 33)}
+# By accelerator, memories that are loaded from lines and stored to them, a row to a line at most.
+_LOADED = {"anda": "weights", "harmonia": "operands"}
+_STORED = {"anda": "activations", "harmonia": "fp16"}
 
 
 class Lines(MemoryInterface):
@@ -53,9 +57,11 @@ class Lines(MemoryInterface):
 
     def __init__(self, external: np.ndarray, channel: int, channels: int):
         self.lines = external[channel::channels]
-        super().__init__(size=1 << 40)
+        self.asked: list[int] = []  # addresses
+        super().__init__(size=1 << PARAMS.address_bits)
 
     def _line(self, address: int, length: int) -> np.ndarray:
+        self.asked.append(address)
         line, offset = divmod(address, self.lines.shape[1])
         if line >= len(self.lines):
             raise ValueError(f"line {line} is beyond the memory")
@@ -77,16 +83,14 @@ class Host:
         self.random = Random(seed)
         self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), dut.clk)
         channels = self.params.memory_channels
+        self.lines = [Lines(self.external, c, channels) for c in range(channels)]
         self.memories = [
-            AxiSlave(
-                AxiBus.from_prefix(dut, f"m{c}_axi"),
-                dut.clk,
-                target=Lines(self.external, c, channels),
-            )
-            for c in range(channels)
+            AxiSlave(AxiBus.from_prefix(dut, f"m{c}_axi"), dut.clk, target=lines)
+            for c, lines in enumerate(self.lines)
         ]
+        self.code_lines = Lines(self.external, 0, 1)
         self.code = AxiSlaveRead(
-            AxiReadBus.from_prefix(dut, "code_axi"), dut.clk, target=Lines(self.external, 0, 1)
+            AxiReadBus.from_prefix(dut, "code_axi"), dut.clk, target=self.code_lines
         )
         if stall:
             ends = [end for m in (*self.memories, self.registers) for end in _channels(m)]
@@ -105,6 +109,10 @@ class Host:
     async def read(self, address: int) -> tuple[int, AxiResp]:
         found = await self.registers.read(address, REGISTER_BITS // 8)
         return int.from_bytes(found.data, "little"), found.resp
+
+    async def response_of(self, address: int) -> AxiResp:
+        """How a read is answered."""
+        return (await self.read(address))[1]
 
     async def run(self, program: list) -> dict[str, int]:
         """Load and start a program; its status when it is done."""
@@ -181,8 +189,7 @@ async def gemms_behind_axi(dut: Any, stall: float, from_memory: bool) -> None:
             value, _ = await host.read(Register.COUNTERS + 8 * counter)
             assert value == count, f"{counter.name} is {value}, not {count}"
     require_memory(memory, wanted, params.line_bytes, None)
-    name = "weights" if params.block == "anda" else "operands"
-    lines = len(host.external)
+    lines, name = len(host.external), _LOADED[params.block]
     status = await host.run(
         system.assemble(f"load {name}, row=0, rows=64, line={lines - 1}\nwait\nhalt")
     )
@@ -191,11 +198,45 @@ async def gemms_behind_axi(dut: Any, stall: float, from_memory: bool) -> None:
 
 
 @cocotb.test
-async def refused_accesses(dut: Any) -> None:
-    """Unknown and read-only registers, and writes of a part of one."""
+async def high_addresses(dut: Any) -> None:
+    """Every bit of a line's number, 0 and 1, is in the address of a load, a store and a fetch."""
     host = await _host(dut, np.zeros((64, PARAMS.line_bytes), np.uint8), 0.0, JOB.seed)
-    assert (await host.read(Register.IDENTITY))[1] == AxiResp.OKAY
-    assert await host.write(Register.STATUS, 1) == AxiResp.SLVERR
-    assert (await host.read(0x40))[1] == AxiResp.SLVERR
-    part = await host.registers.write(int(Register.EVENTS), b"\x01")
-    assert part.resp == AxiResp.SLVERR
+    system, block = accelerator_of(PARAMS.machine), PARAMS.machine.block
+    moves = (f"load {_LOADED[block]}", f"store {_STORED[block]}")
+    for byte in (b"\x55", b"\xaa"):
+        number = int.from_bytes(byte * 8, "little") % (1 << PARAMS.line_address_bits)
+        for channel, lines in enumerate(host.lines):
+            line = number // PARAMS.memory_channels * PARAMS.memory_channels + channel
+            for move in moves:
+                lines.asked.clear()
+                text = f"{move}, row=0, rows=1, line={line}\nwait\nhalt"
+                status = await host.run(system.assemble(text))
+                want = line // PARAMS.memory_channels * PARAMS.line_bytes
+                assert lines.asked == [want], f"{text}: asked {lines.asked}, not {want}"
+                assert status["error"] == Error.BUS
+        host.code_lines.asked.clear()
+        status = await host.start(stream=1, line=number)
+        asked, want = host.code_lines.asked, number * PARAMS.line_bytes
+        assert asked[0] == want, f"a program was fetched from {asked[0]:#x}, not {want:#x}"
+        assert status["error"] == Error.BUS
+
+
+@cocotb.test
+async def refused_accesses(dut: Any) -> None:
+    """Unknown and read-only registers, and writes of a part of one; what follows is answered."""
+    host = await _host(dut, np.zeros((64, PARAMS.line_bytes), np.uint8), 0.0, JOB.seed)
+
+    async def write_of_a_part() -> AxiResp:
+        return (await host.registers.write(int(Register.EVENTS), b"\x01")).resp
+
+    refusals: tuple[Callable[[], Awaitable[AxiResp]], ...] = (
+        lambda: host.write(Register.STATUS, 1),
+        lambda: host.response_of(0x40),
+        write_of_a_part,
+    )
+    for refused in refusals:
+        # Neither an answer before one that is refused stays, nor that one.
+        assert await host.response_of(Register.IDENTITY) == AxiResp.OKAY
+        assert await refused() == AxiResp.SLVERR
+        assert await host.write(Register.EVENTS, 0) == AxiResp.OKAY
+        assert await refused() == AxiResp.SLVERR
