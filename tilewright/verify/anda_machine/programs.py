@@ -4,13 +4,17 @@ import time
 from typing import Any
 
 import cocotb
+import numpy as np
 
+from tilewright.golden.anda_machine.builder import Builder
+from tilewright.golden.params.anda_machine import AndaParams
+from tilewright.golden.params.vector import Operation
 from tilewright.verify import job
 from tilewright.verify.anda_machine.workload import random_program
 from tilewright.verify.machine.check import check_program
 from tilewright.verify.streams import Harness
 
-__all__ = ["random_programs"]
+__all__ = ["random_programs", "subnormal_reciprocals"]
 
 CASES_PER_PROGRAM = 100  # a program stands for so many of the cases asked for
 
@@ -46,4 +50,28 @@ async def run_one(clock: Harness, params: Any, seed: int, stall: float) -> None:
 
     await check_program(
         clock, params, builder.program, builder.memory, seed=seed, stall=stall, where=tensor_at
+    )
+
+
+@cocotb.test
+async def subnormal_reciprocals(dut: Any) -> None:
+    """1/x of every finite x from 2^14 on, and of -x.
+
+    These are the shifted results of the approximation, of which a few lie in the middle between
+    two values; random programs seldom have one.
+    """
+    asked = job.load()
+    params = asked.params_as(AndaParams)
+    b = Builder(params)
+    large = np.arange(0x7400, 0x7C00, dtype=np.uint16)
+    values = np.resize([large, large | 0x8000], (params.rows, -(-2 * len(large) // params.rows)))
+    most = 8 * params.group  # elements that have room
+    for first in range(0, values.shape[1], most):
+        x = b.load(values[:, first : first + most])
+        b.apply(Operation.RECIPROCAL, x, into=x)
+        b.store(x)
+        b.release(x.row)
+    b.halt()
+    await check_program(
+        Harness(dut), params, b.program, b.memory, seed=asked.seed, stall=0.0, stream=True
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from random import Random
 
 from tilewright.golden.params.deca import (
@@ -48,8 +49,14 @@ class Tepl:
     number: int  # in program order
     job: TileJob
     awake: bool  # the unit has the metadata
+    awake_at: int = 0  # cycle in which it got them
+    loader: int | None = None  # that asked for the first line of its data
     rows: list[int] = field(default_factory=list)  # written, in order
     completed: bool = False
+
+    @cached_property
+    def lines(self) -> frozenset[int]:
+        return frozenset(self.job.lines())
 
     @property
     def id(self) -> int:
@@ -77,7 +84,8 @@ class TeplCore(Host):
     any TEPL that is not committed, or the next one. A TEPL is dispatched without its metadata with
     probability ``asleep``. What is flushed must leave no trace; what is committed has written
     golden's rows, in order, into its register, or ended with its error and not written the last
-    one.
+    one. Where nothing is flushed, lines tell in which order a loader got its TEPLs: the oldest that
+    was ready first.
     """
 
     def __init__(
@@ -180,10 +188,12 @@ class TeplCore(Host):
     def _went(self, name: str) -> None:
         if name == "dispatch":
             assert self.offered is not None
+            self.offered.awake_at = self.now
             self.flying.append(self.offered)
             self.offered = None
         elif name == "wakeup":
-            self.waking.pop(0).awake = True
+            tepl = self.waking.pop(0)
+            tepl.awake, tepl.awake_at = True, self.now
         elif name == "flush":
             self._flushed()
 
@@ -212,8 +222,30 @@ class TeplCore(Host):
             self._wrote(**self._fields(name, word))
         elif name == "complete":
             self._completed(**self._fields(name, word))
+        elif name == "mem_request":
+            loader = self.memory.request(self.now, word)
+            if loader is not None and not self.mispredict and not self.interrupt:
+                self._asked(loader, self.memory.demanded[-1])
         else:
             super()._came(name, word)
+
+    def _asked(self, loader: int, line: int) -> None:
+        """A loader, which works in the order of issue, begins a TEPL with the first line of data.
+
+        None that is younger, and was not ready before that one, may be there already. A line that
+        several TEPLs need, for a length is wrong, says nothing.
+        """
+        found = [t for t in self.flying if line in t.lines]
+        if len(found) != 1 or line != found[0].job.fields["data_base"] // self.params.line_bytes:
+            return
+        (tepl,) = found
+        tepl.loader = loader
+        for other in self.flying:
+            if other.number > tepl.number and other.loader == loader:
+                assert other.awake_at <= tepl.awake_at, (
+                    f"TEPL {other.number} was issued before TEPL {tepl.number}, which is older and"
+                    " was ready before it"
+                )
 
     def _wrote(self, register: int, row: int, data: int) -> None:
         found = [t for t in self.flying if t.register == register and not t.completed]

@@ -1,6 +1,7 @@
 """Random programs and whole products: memory, events, counters and cycles are golden's."""
 
 import time
+from random import Random
 from typing import Any
 
 import cocotb
@@ -11,7 +12,9 @@ from tilewright.golden.harmonia_machine.attention import heavy_tailed
 from tilewright.golden.harmonia_machine.builder import Builder
 from tilewright.golden.harmonia_machine.executor import Machine
 from tilewright.golden.harmonia_machine.isa import TileLines
-from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Memory
+from tilewright.golden.params.harmonia_machine import Dataflow, HarmoniaParams, Memory, Opcode
+from tilewright.golden.params.machine import SCALARS, Kind
+from tilewright.golden.params.vector import Operation
 from tilewright.golden.weights import quantise
 from tilewright.verify import job
 from tilewright.verify.harmonia_machine.workload import random_program
@@ -19,7 +22,7 @@ from tilewright.verify.machine.check import check_program
 from tilewright.verify.machine.host import Host
 from tilewright.verify.streams import Harness
 
-__all__ = ["external_memory_accesses", "random_programs"]
+__all__ = ["external_memory_accesses", "random_programs", "scaled_sums_beside_ties"]
 
 CASES_PER_PROGRAM = 100  # a program stands for so many of the cases asked for
 
@@ -89,3 +92,73 @@ async def external_memory_accesses(dut: Any) -> None:
         )
         want = product.accesses(dataflow)
         assert elements == want, f"{dataflow.name}: {elements} elements, the formula says {want}"
+
+
+@cocotb.test
+async def scaled_sums_beside_ties(dut: Any) -> None:
+    """Sums of 24 bits times scales of 11 that lie in the middle of two fp16 values, or beside it.
+
+    There a product that is wrong in any bit is rounded the wrong way; of random ones hardly any.
+    """
+    asked = job.load()
+    params, choose = asked.params_as(HarmoniaParams), Random(asked.seed)
+    elements = 3  # of a sum
+    words, every = -(-elements // params.word_values), range(params.rows)
+    b = Builder(params)
+    b.configure(lanes=every)
+    for _ in range(4):
+        # Scalar registers hold the sums; each is added to zeros to be seen.
+        terms = np.zeros((SCALARS, params.rows, words * params.word_values), np.uint16)
+        scales = []
+        for k in range(SCALARS):
+            scale, *sums = _beside_a_tie(choose, params.rows)
+            scales.append(scale)
+            terms[k, :, :elements] = [_three_terms(total) for total in sums]
+        rows = terms.reshape(SCALARS, params.rows, words, -1).swapaxes(1, 2)
+        content = rows.reshape(SCALARS * words, params.rows, -1)
+        line = b.place(Memory.FP16, content, len(content))
+        b.load(Memory.FP16, 0, len(content), line)
+        zeros = b.reserve(params.lines(Memory.FP16, SCALARS))
+        seen = len(content)  # the row
+        b.load(Memory.FP16, seen, SCALARS, zeros)
+        for k, scale in enumerate(scales):
+            b.emit(
+                Opcode.VECTOR,
+                operation=int(Operation.SUM),
+                a_kind=int(Kind.TENSOR),
+                b_kind=int(Kind.SCALAR),
+                a=k * words,
+                b=0,
+                destination=k,
+                elements=elements,
+                scale=scale,
+                causal_limit=0,
+                total=0,
+            )
+            b.vector(Operation.ADD, seen + k, seen + k, scalar=k, elements=1)
+        b.store(Memory.FP16, seen, SCALARS, b.reserve(params.lines(Memory.FP16, SCALARS)))
+    b.halt()
+    await check_program(
+        Harness(dut), params, b.program, b.memory, seed=asked.seed, stall=0.0, stream=True
+    )
+
+
+def _beside_a_tie(choose: Random, count: int) -> tuple[int, ...]:
+    """A scale, an fp16 pattern in [1, 2), and so many sums of 24 bits for it.
+
+    Products have 35 bits, of which fp16 keeps 11: the others are half of what they count, or one
+    less or more.
+    """
+    while True:
+        factor = choose.randrange(1025, 2048, 2)
+        inverse = pow(factor, -1, 1 << 24)
+        middles = [((1 << 23) + beside) * inverse % (1 << 24) for beside in (-1, 0, 1)]
+        sums = [x for x in middles if x >= 1 << 23 and x * factor >= 1 << 34]
+        if sums:
+            return int(np.float16(factor / 1024).view(np.uint16)), *choose.choices(sums, k=count)
+
+
+def _three_terms(total: int) -> list[int]:
+    """Patterns of fp16 values whose sum is total / 2^24, without an error on the way."""
+    parts = (total & -1 << 13, total & 0x1FFC, total & 3)
+    return [int(np.float16(part / (1 << 24)).view(np.uint16)) for part in parts]
