@@ -45,13 +45,16 @@ class NetlistBench(Harness):
         self._cycles = 0  # since counters are on
         self._shown = {name: (0, [0] * wire.bits) for name, wire in self._inputs.items()}
 
-    async def reset(self, parts: Sequence[Part] = (), cycles: int = RESET_CYCLES) -> None:
+    async def reset(
+        self, parts: Sequence[Part] = (), cycles: int = RESET_CYCLES, *, at_once: bool = False
+    ) -> None:
         self.dut.rst.value = 1
         for _ in range(cycles):
             self.step()
         self.dut.rst.value = 0
-        self.step()
-        self.parts, self.cycle, self.quiet = parts, 0, 0
+        self._begin(parts, at_once)
+        if not at_once:
+            self.step()
 
     def step(self) -> None:
         """One cycle with the inputs as they are."""

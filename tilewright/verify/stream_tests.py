@@ -110,10 +110,11 @@ async def run_phase(
         )
         for port in params.outputs
     }
-    await clock.reset([*drivers.values(), *monitors.values()])
-    for words in _batches(data.sent, phase.alone):
+    for number, words in enumerate(_batches(data.sent, phase.alone)):
         for name, driver in drivers.items():
             driver.send(words[name])
+        if number == 0:
+            await clock.reset([*drivers.values(), *monitors.values()], at_once=not phase.alone)
         clock.quiet = 0
         # Some cycles past the last word: nothing more may come.
         await clock.run(

@@ -201,15 +201,29 @@ class Harness:
             Clock(dut.clk, PERIOD_NS, "ns", impl="gpi").start(start_high=False)
         self._edge: Any = RisingEdge(dut.clk) if self._clocked else Timer(PERIOD_NS, "ns")
 
-    async def reset(self, parts: Sequence[Part] = (), cycles: int = 2) -> None:
-        """Reset the block; ``parts`` are the ones to step from now on."""
-        if self._clocked and hasattr(self.dut, "rst"):
+    async def reset(
+        self, parts: Sequence[Part] = (), cycles: int = 2, *, at_once: bool = False
+    ) -> None:
+        """Reset the block; ``parts`` are the ones to step from now on.
+
+        They begin a cycle after the reset, or ``at_once``: in the first cycle without it.
+        """
+        resets = self._clocked and hasattr(self.dut, "rst")
+        if resets:
             self.dut.rst.value = 1
             for _ in range(cycles):
                 await self._edge
             self.dut.rst.value = 0
-        await self._edge
-        self.parts, self.cycle, self.quiet = parts, 0, 0
+        at_once = at_once and resets
+        self._begin(parts, at_once)
+        if not at_once:
+            await self._edge
+
+    def _begin(self, parts: Sequence[Part], at_once: bool) -> None:
+        self.parts, self.cycle, self.quiet = parts, int(at_once), 0
+        if at_once:
+            for part in parts:
+                part.step(0)
 
     async def run(self, done: Callable[[], bool], patience: int = 1000) -> None:
         """Clock until ``done()``; ``patience`` cycles in which nothing moves are a failure."""

@@ -77,45 +77,10 @@ NO_DIFFERENCE: Reasons = {
 }
 # An error that the bench does not look for.
 UNSEEN: Reasons = {
-    ("fork:tiny", "process $23", "\\served: 2'00 to 2'01"): (
-        "it shows in the first cycle after a reset alone, and the bench sends its first word a"
-        " cycle later; in Amaranth's simulator (tests/hw) words come in that cycle"
-    ),
     ("anda:small", "$add $408", "\\counters [554] at 0"): (
         "the counter of compressed groups is wrong from 2^26 groups on, which take at least"
         " as many cycles; a bench would have to begin with a larger count"
     ),
-    ("anda:small", "$shl $229", "A and B"): (
-        "1/x rounds up where it should go to even, for eight x of all fp16 values (0x7978, 0x7b26,"
-        " 0x7b84, 0x7bfc and their negatives) whose result is a subnormal tie; programs draw few"
-        " values of x, and all of them meet the vector unit alone (anda_vector, exhaustively)"
-    ),
-    ("deca_tepl:small", "$mux $2747", "A and B"): (
-        "another TEPL than the oldest that is ready may be issued first; the bench looks at what"
-        " TEPLs write and that they complete, not at their order of issue, which a test of the unit"
-        " does (tests/hw/deca/test_tepl.py)"
-    ),
-    ("harmonia:small", "$xor $1148", "$479 [12] at 0"): (
-        "bit 12 of a product of 35 bits is wrong, which changes how one scaled sum of some 8,600 is"
-        " rounded, where sums have 24 bits; programs have too few of them"
-    ),
-    ("harmonia_axi:small", "$shl $61", "\\mem1_request__payload [26] at 0"): (
-        "lines from 2^26 of a channel on have a wrong address; the bench, whose memory is"
-        " small, asks for none of them"
-    ),
-    ("harmonia_axi:small", "process $129", "if not $38 [0]"): (
-        "a write of a part of a register answers as the access before it did; in the bench that was"
-        " one that is refused, too"
-    ),
-} | {
-    ("harmonia_axi:small", where, change): (
-        "the first address that is written through channel 1 is never sent; all lines that the"
-        " programs of the bench store are even ones, which go through channel 0"
-    )
-    for where, change in (
-        ("process $117", "\\aw_done_1: 1'0 to 1'1"),
-        ("$not $63", "$not to $pos"),
-    )
 }
 
 
