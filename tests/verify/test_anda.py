@@ -24,6 +24,7 @@ def test_everything_in_short():
     result = run_passing("anda:small", cases=300)
     assert names_of(result) == {
         "random_programs",
+        "subnormal_reciprocals",
         "every_error",
         "last_rows_are_usable",
         "random_words",

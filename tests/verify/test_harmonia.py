@@ -22,6 +22,7 @@ def test_everything_in_short():
     assert names_of(result) == {
         "random_programs",
         "external_memory_accesses",
+        "scaled_sums_beside_ties",
         "head_of_attention",
         "every_error",
         "last_rows_are_usable",
