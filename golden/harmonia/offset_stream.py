@@ -39,7 +39,7 @@ def cycles(params: HarmoniaOffsetParams, beats: Columns) -> NDArray[np.int64]:
     learn, last = beats["learn"].astype(bool), beats["last"].astype(bool)
     busy = np.where(learn & last, SELECTION_CYCLES + beats["channel"].astype(np.int64) + 1, 0)
     taken = np.arange(len(learn)) + np.concatenate([[0], np.cumsum(busy)[:-1]])
-    return taken[~learn] + 1
+    return taken[~learn] + params.latency
 
 
 def _runs(learn: NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -43,7 +43,7 @@ from tilewright.golden.params.harmonia_machine import (
 )
 from tilewright.golden.params.machine import SCALARS, UnitOfWork
 
-FIRST_BEAT = 1  # of a gemm, convert or learn: the cycle in which it is offered
+FIRST_BEAT = 1  # of a gemm: the cycle in which it is offered
 NOTICED = 2  # from the cycle that writes the last row to the one behind its idle unit
 
 
@@ -108,7 +108,7 @@ def task(params: HarmoniaParams, x: Instruction, settings: Settings, latency: in
         case Opcode.CONVERT:
             cycles = convert_cycles(params, x)
         case Opcode.LEARN:
-            cycles = learn_cycles(x)
+            cycles = learn_cycles(params, x)
         case Opcode.CLEAR:
             cycles = x["rows"] + 1
     return Task.of(params, UnitOfWork.CONVERT, cycles, regions)
@@ -186,18 +186,18 @@ def convert_cycles(params: HarmoniaParams, x: Instruction) -> int:
     blocks = tiles_of(params, x["elements"]) if spatial else groups_of(params, x["elements"])
     beats = params.converter.block_beats(spatial)
     # The last block is read from the cycle after its last beat on, each beat offered a cycle later.
-    last_beat = FIRST_BEAT + (blocks + 1) * beats
+    last_beat = params.feeder_cycles + (blocks + 1) * beats
     if conversion is Conversion.KEYS:
-        last_beat += 1  # through the offset generator
+        last_beat += params.offset.latency
     written = last_beat + 1
     if conversion is not Conversion.ACTIVATIONS and not x["short"]:
         written += 1  # low halves
     return written + NOTICED
 
 
-def learn_cycles(x: Instruction) -> int:
+def learn_cycles(params: HarmoniaParams, x: Instruction) -> int:
     """A channel a cycle; after the last tile all channels pass the list once more."""
-    last_beat = FIRST_BEAT + x["elements"] - 1
+    last_beat = params.feeder_cycles + x["elements"] - 1
     if x["last"]:
         last_beat += SELECTION_CYCLES + x["elements"]
     return last_beat + NOTICED

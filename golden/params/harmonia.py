@@ -350,12 +350,14 @@ class HarmoniaOffsetParams(BlockParams):
         "paper": {},
         "small": {"rows": 2, "channels": 6, "offsets": 2},
         "wide": {"rows": 2, "channels": 8, "offsets": 2, "width": 4},
+        "pipelined": {"rows": 2, "channels": 8, "offsets": 2, "pipelined": True},
     }
 
     rows: int = 8
     channels: int = 128
     offsets: int = 8
     width: int = 1  # channels of a beat that does not learn
+    pipelined: bool = False  # for FPGAs: registers before the subtraction and within
 
     def __post_init__(self) -> None:
         require(self.rows >= 1, f"rows must be at least 1, not {self.rows!r}")
@@ -369,6 +371,11 @@ class HarmoniaOffsetParams(BlockParams):
             1 <= self.offsets <= self.channels,
             f"offsets must be 1..{self.channels}, the channels, not {self.offsets!r}",
         )
+
+    @property
+    def latency(self) -> int:
+        """Cycles of a beat that does not learn."""
+        return 3 if self.pipelined else 1
 
     @property
     def inputs(self) -> tuple[Port, ...]:

@@ -354,7 +354,13 @@ class HarmoniaParams(MachineParams):
             channels=self.channels,
             offsets=self.offsets,
             width=self.converter_width,
+            pipelined=self.pipelined,
         )
+
+    @property
+    def feeder_cycles(self) -> int:
+        """Cycles of a conversion's beat on its way from the fp16 memory."""
+        return 2 if self.pipelined else 1
 
     @property
     def cache(self) -> CacheParams:

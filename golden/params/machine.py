@@ -185,8 +185,11 @@ class MachineParams(BlockParams):
 
     @property
     def measure_cycles(self) -> int:
-        """Cycles in which sizes and rows of an instruction are found: products, then sums."""
-        return 2 if self.pipelined else 1
+        """Cycles in which sizes and rows of an instruction are found.
+
+        For FPGAs a cycle each for products, for sums, and for the error if there is one.
+        """
+        return 3 if self.pipelined else 1
 
     @property
     def control_cycles(self) -> int:

@@ -20,9 +20,9 @@ class OffsetGenerator(Unit[HarmoniaOffsetParams]):
     """Offsets of K's channels, found in the initial window and subtracted from every token.
 
     Numerics: :mod:`tilewright.golden.harmonia.offset`.
-    Timing: a beat a cycle, latency 1. After the last beat of a window as many cycles pass as
-    there are channels, and two more, before the next beat is taken. While no beat learns, nothing
-    of the learning part changes: its inputs are held at zero.
+    Timing: a beat a cycle, latency ``params.latency``. After the last beat of a window as many
+    cycles pass as there are channels, and two more, before the next beat is taken. While no beat
+    learns, nothing of the learning part changes: its inputs are held at zero.
     """
 
     def elaborate(self, platform: object) -> Module:
@@ -106,6 +106,9 @@ class OffsetGenerator(Unit[HarmoniaOffsetParams]):
     def _apply(self, m: Module, applies: Value, step: Value, chosen: list[data.View]) -> None:
         """Values less the offset of their channel; without one, unchanged."""
         found = [self._offset(m, j, chosen) for j in range(self.params.width)]
+        if self.params.pipelined:
+            self._apply_later(m, applies, step, found)
+            return
         with m.If(step):
             m.d.sync += self.o.valid.eq(applies)
         for k, value in enumerate(self.i.p.values):
@@ -120,6 +123,38 @@ class OffsetGenerator(Unit[HarmoniaOffsetParams]):
             ]
             with m.If(applies):
                 m.d.sync += self.o.p.values[k].eq(Mux(any_hit, add.o.p.y[0], value))
+
+    def _apply_later(self, m: Module, applies: Value, step: Value, found: list) -> None:
+        """The same with a register before the subtraction and one within: all move in step."""
+        on_the_way = Signal(2)
+        with m.If(step):
+            m.d.sync += [on_the_way.eq(Cat(applies, on_the_way)), self.o.valid.eq(on_the_way[-1])]
+        for k, value in enumerate(self.i.p.values):
+            offset, any_hit = found[k // self.params.rows]
+            names = {"value": value, "offset": offset, "hit": any_hit}
+            first = {
+                name: Signal.like(Value.cast(x), name=f"{name}{k}", reset_less=True)
+                for name, x in names.items()
+            }
+            value_then, hit_then = (
+                Signal.like(first[name], name=f"{name}{k}_then") for name in ("value", "hit")
+            )
+            add = FloatAdd(FloatAddParams(a=FP16, b=FP16, out=FP16, latency=1))
+            add.followed = True
+            m.submodules[f"subtract_{k}"] = add
+            m.d.comb += [
+                add.i.valid.eq(1),
+                add.o.ready.eq(step),
+                add.i.p.a[0].eq(first["value"] & first["hit"].replicate(FP16.bits)),
+                add.i.p.b[0].eq(first["offset"] ^ (1 << MAGNITUDE_BITS)),
+            ]
+            with m.If(step):
+                m.d.sync += [
+                    *(first[name].eq(x) for name, x in names.items()),
+                    value_then.eq(first["value"]),
+                    hit_then.eq(first["hit"]),
+                    self.o.p.values[k].eq(Mux(hit_then, add.o.p.y[0], value_then)),
+                ]
 
     def _offset(self, m: Module, within: int, chosen: list[data.View]) -> tuple[Value, Value]:
         """The offset of a beat's channel number ``within``, and whether it has one."""

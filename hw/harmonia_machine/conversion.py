@@ -1,6 +1,8 @@
 """From fp16 values to block floating point: through the offsets and the converter."""
 
-from amaranth import Cat, Module, Mux, Signal
+from typing import Any
+
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,6 +15,7 @@ from tilewright.hw.harmonia.offset import OffsetGenerator
 from tilewright.hw.harmonia_machine.buffers import halves_row
 from tilewright.hw.harmonia_machine.group_writer import GroupWriter, command_layout, group_writes
 from tilewright.hw.machine.banks import ReadPort
+from tilewright.hw.stream.register_slice import RegisterSlice
 
 __all__ = ["ConversionPath", "HalvesFeeder"]
 
@@ -160,10 +163,8 @@ class ConversionPath(wiring.Component):
         wiring.connect(m, feeder.read, wiring.flipped(self.read))
         wiring.connect(m, converter.o, writer.beats)
         shifted = wire(m, "shifted", x.learn | (x.conversion == Conversion.KEYS))
-        beat = feeder.beats
-        padding = Signal(p.converter_width)  # of the beat that leaves the offset generator
-        with m.If(offset.i.valid & offset.i.ready):
-            m.d.sync += padding.eq(beat.p.padding)
+        beat, waiting = self._beats(m, feeder)
+        padding = self._padding(m, offset, beat)
         m.d.comb += [
             feeder.start.eq(self.start & ~command.clear),
             feeder.command.eq(command),
@@ -180,7 +181,7 @@ class ConversionPath(wiring.Component):
             converter.i.valid.eq(Mux(shifted, offset.o.valid, beat.valid)),
             converter.i.p.spatial.eq(x.conversion == Conversion.VALUES),
             converter.i.p.short.eq(0),  # the high half of 8 bits is what 4 bits would be
-            self.busy.eq(feeder.busy | writer.busy | (x.learn & ~offset.i.ready)),
+            self.busy.eq(waiting | writer.busy | (x.learn & ~offset.i.ready)),
             self.saturated.eq(converter.o.valid & converter.o.p.saturated),
             self.converted.eq(writer.converted),
             self.write_activations.eq(writer.write_activations),
@@ -190,3 +191,24 @@ class ConversionPath(wiring.Component):
             less = offset.o.p.values[k] & ~padding[k // p.rows].replicate(FP16.bits)
             m.d.comb += value.eq(Mux(shifted, less, beat.p.values[k]))
         return m
+
+    def _beats(self, m: Module, feeder: HalvesFeeder) -> tuple[Any, Value]:
+        """The feeder's beats, for FPGAs a cycle later; whether there are any."""
+        if self.params.feeder_cycles == 1:
+            return feeder.beats, feeder.busy
+        m.submodules.near = near = RegisterSlice(feeder.beats.payload.shape())
+        wiring.connect(m, feeder.beats, near.i)
+        return near.o, feeder.busy | near.o.valid
+
+    def _padding(self, m: Module, offset: OffsetGenerator, beat: Any) -> Value:
+        """Which values of the beat that leaves the offset generator are padding."""
+        padding = Signal(self.params.converter_width)
+        if self.params.offset.latency == 1:
+            with m.If(offset.i.valid & offset.i.ready):
+                m.d.sync += padding.eq(beat.p.padding)
+            return padding
+        before = [Signal.like(padding, name=f"padding{k}") for k in (1, 2)]
+        with m.If(~offset.o.valid | offset.o.ready):
+            m.d.sync += [padding.eq(before[1]), before[1].eq(before[0])]
+            m.d.sync += before[0].eq(beat.p.padding)
+        return padding

@@ -17,8 +17,8 @@ END_BITS = 36  # holds the sum of a row and any product of sizes
 class Range:
     """Registers of the first row of a range and of the row behind its last, 0 if there is none.
 
-    Where instructions are measured in two cycles (``MachineParams.measure_cycles``), the number of
-    rows stands in a register for one of them.
+    Where instructions are measured in several cycles (``MachineParams.measure_cycles``), the number
+    of rows stands in a register for one of them.
     """
 
     def __init__(self, params: MachineParams, name: str):

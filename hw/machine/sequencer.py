@@ -73,7 +73,7 @@ class InstructionSet:
 class Sequencer(wiring.Component):
     """Issues the program's instructions, in their order, each to the unit that runs it.
 
-    Every instruction is fetched, decoded, measured and checked, a cycle each (two to be measured
+    Every instruction is fetched, decoded, measured and checked, a cycle each (more to be measured
     where ``MachineParams.measure_cycles`` says so); one that is wrong
     (:class:`tilewright.golden.params.machine.Error`) stops the program before it does anything. A
     loop (``Loops``) that goes back or ends takes a cycle before the next fetch, and a program
@@ -178,8 +178,9 @@ class Sequencer(wiring.Component):
         status = self.status
         loop = self.instructions.fields_of(opcodes["LOOP"], word)
         error, cause = Signal(Error), Signal(Error)
+        judged = m.d.sync if p.measure_cycles > 1 else m.d.comb
+        judged += error.eq(self.check(m))
         m.d.comb += [
-            error.eq(self.check(m)),
             # A stream wraps around in as much of the memory as is a power of two.
             self.fetch_address.eq(Mux(streamed, number % p.code_ring, number)),
             self.base.eq(loops.base),
@@ -253,9 +254,10 @@ class Sequencer(wiring.Component):
                 m.d.comb += self.in_control.eq(1)
                 m.next = "CHECK" if p.measure_cycles == 1 else "SETTLE"
             if p.measure_cycles > 1:
-                with m.State("SETTLE"):
-                    m.d.comb += self.in_control.eq(1)
-                    m.next = "CHECK"
+                for state, following in (("SETTLE", "JUDGE"), ("JUDGE", "CHECK")):
+                    with m.State(state):
+                        m.d.comb += self.in_control.eq(1)
+                        m.next = following
             with m.State("CHECK"):
                 m.d.comb += self.in_control.eq(ready)
                 with m.If(failed | (error != Error.NONE)):
