@@ -41,7 +41,7 @@ def sources_key(test: str, root: Path) -> str:
 
 @cache
 def _imported(path: Path, root: Path) -> frozenset[Path]:
-    found = set()
+    found: set[Path] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = []
         if isinstance(node, ast.Import):
@@ -53,11 +53,12 @@ def _imported(path: Path, root: Path) -> frozenset[Path]:
     return frozenset(found)
 
 
-def _files(module: str, root: Path) -> set[Path]:
+@cache  # most modules are imported by many others
+def _files(module: str, root: Path) -> frozenset[Path]:
     """The source of a module of ours, and those of the packages that it lies in."""
     parts = module.split(".")
     if parts[0] not in OURS:
-        return set()
+        return frozenset()
     found = set()
     for count in range(1, len(parts) + 1):
         inner = parts[:count]
@@ -65,4 +66,4 @@ def _files(module: str, root: Path) -> set[Path]:
         place = inner[1:] if is_inside else inner
         path = root.joinpath(*place)
         found |= {p for p in (path.with_suffix(".py"), path / "__init__.py") if p.is_file()}
-    return found
+    return frozenset(found)
