@@ -58,7 +58,7 @@ def test_cycles_of_the_page():
     }.items():
         (x,) = assemble(text)
         assert convert_cycles(p, x) == want
-    assert [learn_cycles(x) for x in assemble(LEARN)] == [100 + 2, 2 * 100 + 4]
+    assert [learn_cycles(p, x) for x in assemble(LEARN)] == [100 + 2, 2 * 100 + 4]
 
 
 LEARN = "learn source=0, elements=100, first=1\nlearn source=0, elements=100, last=1"

@@ -121,7 +121,7 @@ def test_conversions_are_goldens(width):
                 ctx.set(dut.start, 0)
                 cycles += 1
             assert machine._step(x) is Error.NONE
-            want = learn_cycles(x) if x.opcode is Opcode.LEARN else convert_cycles(p, x)
+            want = learn_cycles(p, x) if x.opcode is Opcode.LEARN else convert_cycles(p, x)
             assert cycles == want, x
             for memory, rows in machine.memories.items():
                 assert np.array_equal(memories[memory], rows), (x, memory)
