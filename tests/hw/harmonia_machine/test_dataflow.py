@@ -175,7 +175,7 @@ def test_instructions_are_checked_as_golden_checks_them(preset):
             ctx.set(dut.fetched, x.encode())
             await ctx.tick()
             ctx.set(dut.start, 0)
-            await ctx.tick().repeat(5)
+            await ctx.tick().repeat(1 + params.control_cycles)
             # The rest of the program is one that ends.
             ctx.set(dut.fetched, int(Opcode.HALT))
             await ctx.tick()
