@@ -36,7 +36,7 @@ def build(context: Context) -> Page:
                     "Operands swapped, operators replaced, constants off by one, conditions"
                     " inverted, enables dropped, bits stuck, reset values wrong: drawn from the"
                     " RTLIL of each block and judged by its ordinary bench. Equivalent ones are"
-                    " proved by Yosys to make no difference. Open ones passed a first run of the"
+                    " proved by ABC to make no difference. Open ones passed a first run of the"
                     " bench, and neither a longer one nor a proof has been tried: they count"
                     " neither way."
                 ),

@@ -1,7 +1,7 @@
 """Automatic errors in the RTL of every block, and whether its bench finds them.
 
 A mutant is the RTLIL of a block with one place changed. A bench that passes on a mutant either
-checks too little or the change makes no difference; Yosys is asked for a proof of the latter.
+checks too little or the change makes no difference; ABC is asked for a proof of the latter.
 ``python -m tilewright.cli.mutation_campaign`` runs a campaign and keeps it as a record.
 """
 

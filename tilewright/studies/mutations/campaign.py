@@ -13,7 +13,7 @@ from tilewright.base.files import write_atomic
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.mutations.judging import Mutant, Subject, Verdict, judge
 from tilewright.studies.mutations.operators import Site, comparable, sample, sites_of
-from tilewright.studies.mutations.proof import Answer, compare
+from tilewright.studies.mutations.proof import compare
 from tilewright.studies.mutations.subjects import is_machine
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.record import sha256
@@ -132,8 +132,8 @@ def prove_survivors(
 
     def look(rtlil: str, site: Site, mutant: Mutant) -> Mutant:
         answer = compare(*comparable(rtlil, site), whole=not is_machine(block))
-        verdict = Verdict.EQUIVALENT if answer is Answer.SAME else Verdict.SURVIVED
-        return replace(mutant, verdict=verdict.value)
+        verdict = Verdict.EQUIVALENT if answer.is_proof else Verdict.SURVIVED
+        return replace(mutant, verdict=verdict.value, finding=answer.method)
 
     return _survivors_again(block, found, look, keep, pool)
 

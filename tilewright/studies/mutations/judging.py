@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from tilewright.golden.params.resolve import resolve
 from tilewright.studies.mutations.operators import Site, comparable, mutated
-from tilewright.studies.mutations.proof import Answer, compare
+from tilewright.studies.mutations.proof import compare
 from tilewright.synth.emit import verilog_from_rtlil
 from tilewright.synth.yosys import SynthesisError
 from tilewright.verify import cocotb_tests
@@ -40,7 +40,7 @@ class Mutant:
     where: str
     change: str
     verdict: str
-    finding: str  # what the bench said, or nothing
+    finding: str  # what the bench said, how an equivalent one is proved, or nothing
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def judge(subject: Subject, site: Site, *, prove: bool = True) -> Mutant | None:
         texts, whole = comparable(subject.rtlil, site), subject.is_compared_whole
         if not prove:
             verdict = Verdict.OPEN
-        elif compare(*texts, whole=whole) is Answer.SAME:
-            verdict = Verdict.EQUIVALENT
+        elif (answer := compare(*texts, whole=whole)).is_proof:
+            verdict, finding = Verdict.EQUIVALENT, answer.method
     return Mutant(site.kind, site.where, site.change, verdict.value, finding)
 
 

@@ -34,29 +34,9 @@ ALLOWED: Reasons = {
 }
 # No input shows it: argued, for no proof was found in the time that there is for one.
 NO_DIFFERENCE: Reasons = {
-    ("int8_quantiser:small", "process $811", f"\\largest_0_1: 15'{0:015b} to 15'{1:015b}"): (
-        "the first value of a group replaces what was the largest, and nothing reads the largest"
-        " before a group is complete"
-    ),
-    ("pe_fp_fp:small", "process $2986", "\\i__valid [0] taken as 1"): (
-        "whether a beat's products are infinite is kept of a cycle without a beat, too;"
-        " products_valid is 0 then, and the sum does not change"
-    ),
     ("pe_ifpu:small", "$lt $845", "2'01 to 2'10"): (
         "it shows in a sum that is subnormal in fp32 (two bits, signed: below -2); scaled sums are"
         " multiples of 2^-49, so a sum of them is 0 or normal"
-    ),
-    ("anda:small", "process $1511", f"\\activations2_end: 36'{0:036b} to 36'{1:036b}"): (
-        "the end of a range is measured anew in every cycle, and read four cycles after a start at"
-        " the earliest; its value at a reset is gone after one"
-    ),
-    ("deca_axi:small", "process $103", f"\\$signal: 13'{0:013b} to 13'{1:013b}"): (
-        "the address of a register access is taken from AXI before anything looks at it; until"
-        " then it is the payload of requests that are not valid"
-    ),
-    ("deca_tepl:small", "process $4231", "\\id6: 6'000000 to 6'000001"): (
-        "an entry gets its id as it becomes valid, and the ids of entries that are not count for"
-        " nothing"
     ),
     ("harmonia:small", "process $148", f"\\s3_product: 32'{0:032b} to 32'{1:032b}"): (
         "a product is added only while its stage is valid, and the first valid beat has replaced it"
@@ -66,7 +46,8 @@ NO_DIFFERENCE: Reasons = {
         " waits"
     ),
     ("harmonia_axi:small", "process $121", f"\\$signal: 16'{0:016b} to 16'{1:016b}"): (
-        "the address of a register access, as in deca_axi: taken from AXI before a request is valid"
+        "the address of a register access is taken from AXI before anything looks at it; until"
+        " then it is the payload of requests that are not valid"
     ),
 } | {
     (block, cell, f"32'{0:032b} to 32'{1:032b}"): (
