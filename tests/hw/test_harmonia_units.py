@@ -21,6 +21,7 @@ SMALL = {
     "harmonia_converter:small_wide": 200,
     "harmonia_offset:small": 200,
     "harmonia_offset:wide": 200,
+    "harmonia_offset:pipelined": 200,
     "harmonia_array:small": 150,
 }
 PAPER = {
