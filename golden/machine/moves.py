@@ -92,4 +92,6 @@ def store_cycles(params: MachineParams, memory: MachineMemory, rows: int, latenc
     lines = params.lines(memory, rows)
     narrow = params.row_bits(memory) < params.line_bits
     sent = rows + 2 if narrow else lines + 1  # the cycle of the last line
+    if params.store_pause:
+        sent += rows * params.store_pause - 1  # behind the last row there is none, but a register
     return sent + latency + 2  # acknowledged, and noticed

@@ -187,9 +187,19 @@ class MachineParams(BlockParams):
     def measure_cycles(self) -> int:
         """Cycles in which sizes and rows of an instruction are found.
 
-        For FPGAs a cycle each for products, for sums, and for the error if there is one.
+        For FPGAs a cycle each for parts of sizes, for products, for sums, and for the error if
+        there is one.
         """
-        return 3 if self.pipelined else 1
+        return 4 if self.pipelined else 1
+
+    @property
+    def store_pause(self) -> int:
+        """Cycles between a row that a store is done with and the one in which the next is here.
+
+        For FPGAs a row stands in a register between its memory and the line, and the next one is
+        asked for when it has left.
+        """
+        return 2 if self.pipelined else 0
 
     @property
     def control_cycles(self) -> int:

@@ -113,13 +113,14 @@ class Controller(Sequencer):
             Signal(SIZE_FIELD, name=n) for n in ("groups_now", "tiles_now", "result_groups_now")
         )
         result_rows = Mux(self.result_mantissa.any(), self.result_mantissa + 1, FP16_ROWS)
-        m.d.comb += [
-            outputs.eq(gemm.outputs),
+        found = m.d.comb if p.measure_cycles == 1 else m.d.sync
+        m.d.comb += outputs.eq(gemm.outputs)
+        found += [
             groups.eq(parts_of(elements, p.group)),
             tiles.eq(parts_of(outputs, p.columns)),
             result_groups.eq(parts_of(outputs, p.group)),
-            *vector.meanings(),
         ]
+        m.d.comb += vector.meanings()
         activations, (weights,), (scales,) = self._ranges.values()
         m.d.sync += [
             self.groups.eq(groups),
@@ -157,7 +158,8 @@ class Controller(Sequencer):
                 vector.measure(m, activations, fp16_rows)
                 self._measure_attention(m, vector.fields, activations)
             with m.Case(Opcode.LOAD, Opcode.STORE):
-                across = (move.rows - 1)[:SIZE_FIELD] * move.stride + 1
+                product = (move.rows - 1)[:SIZE_FIELD] * move.stride
+                across = self.sized(m, "rows_across", product) + 1
                 with m.Switch(move.memory):
                     for memory in Memory:
                         with m.Case(memory):
@@ -217,8 +219,8 @@ class Controller(Sequencer):
         weighs = x.operation == Operation.WEIGH
         beats, result_rows = Mux(weighs, x.elements, words), parts_of(x.results, lanes)
         # Both are never 0 in an instruction that is right.
-        across = (x.results - 1)[:RESULTS_FIELD] * x.pitch
-        along = (beats - 1)[:SIZE_FIELD] * x.step
+        across = self.sized(m, "across", (x.results - 1)[:RESULTS_FIELD] * x.pitch)
+        along = self.sized(m, "along", (beats - 1)[:SIZE_FIELD] * x.step)
         with m.If(self.attends):
             m.d.sync += [
                 self.words.eq(beats),

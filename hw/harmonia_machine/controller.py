@@ -215,12 +215,13 @@ class Controller(Sequencer):
         words, groups, tiles = (
             Signal(SIZE_FIELD, name=n) for n in ("words_now", "groups_now", "tiles_now")
         )
-        m.d.comb += [
+        found = m.d.comb if p.measure_cycles == 1 else m.d.sync
+        found += [
             words.eq(parts_of(elements, p.word_values)),
             groups.eq(parts_of(elements, p.group)),
             tiles.eq(parts_of(elements, p.columns)),
-            *vector.meanings(),
         ]
+        m.d.comb += vector.meanings()
         activations, halves, operands = self._ranges.values()
         m.d.sync += [
             self.words.eq(words),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
+from itertools import pairwise
 from operator import or_
 from typing import Any
 
@@ -36,6 +37,7 @@ __all__ = [
 
 STATUS = data.StructLayout({f.name: field_shape(f) for f in STATUS_FIELDS})
 LOAD, STORE = UnitOfWork.LOAD, UnitOfWork.STORE
+_MEASURE = ("SIZE", "MEASURE", "SETTLE", "JUDGE")  # states in which an instruction is measured
 
 
 @dataclass(frozen=True)
@@ -249,15 +251,12 @@ class Sequencer(wiring.Component):
                 m.d.sync += word.eq(
                     add_indices(m, self.instructions.fields, self.next_word(m), loops.indices)
                 )
-                m.next = "MEASURE"
-            with m.State("MEASURE"):
-                m.d.comb += self.in_control.eq(1)
-                m.next = "CHECK" if p.measure_cycles == 1 else "SETTLE"
-            if p.measure_cycles > 1:
-                for state, following in (("SETTLE", "JUDGE"), ("JUDGE", "CHECK")):
-                    with m.State(state):
-                        m.d.comb += self.in_control.eq(1)
-                        m.next = following
+                m.next = "MEASURE" if p.measure_cycles == 1 else "SIZE"
+            measure = _MEASURE if p.measure_cycles == len(_MEASURE) else ("MEASURE",)
+            for state, following in pairwise((*measure, "CHECK")):
+                with m.State(state):
+                    m.d.comb += self.in_control.eq(1)
+                    m.next = following
             with m.State("CHECK"):
                 m.d.comb += self.in_control.eq(ready)
                 with m.If(failed | (error != Error.NONE)):
@@ -317,6 +316,8 @@ class Sequencer(wiring.Component):
     def _free(self, m: Module, opcode: Value) -> Value:
         """Whether all that the instruction needs is free."""
         needs = Value.cast(self.needs())
+        if self.params.measure_cycles > 1:
+            needs = registered(m, "needs", needs)
         busy = Signal()
         taken = []
         for unit, own in self.instructions.units.items():
@@ -361,6 +362,13 @@ class Sequencer(wiring.Component):
         of_store = Mux(self.failed_load | self.failed_store, self.failed_store, self.busy_store)
         return wire(m, "moving", Mux(of_load & ~(of_store & load_is_later), load, store))
 
+    def sized(self, m: Module, name: str, value: Value) -> Value:
+        """A part of a size, or a product, that is found in a cycle before all that depends on it.
+
+        Where instructions are measured in one cycle it is found there.
+        """
+        return value if self.params.measure_cycles == 1 else registered(m, name, value)
+
     def loop_errors(self) -> tuple[tuple[Value, Error], ...]:
         """What is wrong with a loop."""
         loop = self.loops.loop
@@ -369,6 +377,13 @@ class Sequencer(wiring.Component):
             ((loop.count == 0) | (loop.body == 0) | too_long, Error.SIZE),
             (self.loops.refused, Error.LOOP),
         )
+
+
+def registered(m: Module, name: str, value: Value) -> Signal:
+    """What ``value`` was in the last cycle."""
+    signal = Signal(value.shape(), name=name)
+    m.d.sync += signal.eq(value)
+    return signal
 
 
 def _name(unit: UnitOfWork) -> str:

@@ -17,8 +17,9 @@ __all__ = ["Storer"]
 class Storer(wiring.Component):
     """One store at a time.
 
-    It reads a row a cycle and places it into a line, which it sends when it is full, or sends the
-    lines of the row one by one; it ends when the memory has acknowledged every line.
+    It reads a row a cycle, or with a pause behind each (``MachineParams.store_pause``), and places
+    it into a line, which it sends when it is full, or sends the lines of the row one by one; it
+    ends when the memory has acknowledged every line.
 
     ``start`` takes the ``command`` when the unit is not ``busy``. ``failed``: a line of the last
     command was answered with an error; the next command, or ``forgive``, ends it.
@@ -60,18 +61,29 @@ class Storer(wiring.Component):
         row = Signal(ROW_FIELD)
         line = Signal(p.line_address_bits)
         pending = Signal(SIZE_FIELD)  # lines sent, not acknowledged
-        here = Signal()  # a row has been read, ``read_data``
+        here = Signal()  # a row has been read, ``row_data``
         used = Signal()  # and is done with in this cycle
         full = Signal()  # a line of several rows is complete
         sending, content = Signal(), Signal(p.line_bits)
         sent = Signal()
+        if p.store_pause:
+            # A register behind the memories, and nothing of the port reaches back into them.
+            arrives, row_data = Signal(), Signal(self.widest)
+            m.d.sync += arrives.eq(self.read.valid)
+            with m.If(arrives):
+                m.d.sync += row_data.eq(self.read_data)
+            none_here = ~arrives & ~here
+            can_read = none_here
+        else:
+            arrives, row_data = self.read.valid, self.read_data
+            none_here, can_read = ~here, ~here | used
         m.d.comb += [
-            self.read.valid.eq(storing & rows_left.any() & (~here | used)),
+            self.read.valid.eq(storing & rows_left.any() & can_read),
             self.read.memory.eq(move.memory),
             self.read.row.eq(row),
             sent.eq(Cat(port.valid & port.ready for port in self.mem_write).any()),
         ]
-        m.d.sync += here.eq(self.read.valid | (here & ~used))
+        m.d.sync += here.eq(arrives | (here & ~used))
         with m.If(self.read.valid):
             m.d.sync += [row.eq(row + move.stride), rows_left.eq(rows_left - 1)]
         with m.If(sent):
@@ -109,21 +121,19 @@ class Storer(wiring.Component):
                         with m.If(used):
                             m.d.sync += [full.eq(last), place.eq(Mux(last, 0, place + 1))]
                             with m.If(place == 0):
-                                m.d.sync += packed.eq(self.read_data[:bits])
+                                m.d.sync += packed.eq(row_data[:bits])
                             with m.Else():
-                                m.d.sync += packed.word_select(place, bits).eq(
-                                    self.read_data[:bits]
-                                )
+                                m.d.sync += packed.word_select(place, bits).eq(row_data[:bits])
                     else:
                         last = part == bits // p.line_bits - 1
                         m.d.comb += [
                             used.eq(sent & last),
                             sending.eq(here),
-                            content.eq(self.read_data.word_select(part, p.line_bits)),
+                            content.eq(row_data.word_select(part, p.line_bits)),
                         ]
                         with m.If(sent):
                             m.d.sync += part.eq(Mux(last, 0, part + 1))
-        with m.If(storing & (rows_left == 0) & ~here & ~full & (pending == 0)):
+        with m.If(storing & (rows_left == 0) & none_here & ~full & (pending == 0)):
             m.d.sync += storing.eq(0)
         with m.If(self.start):
             m.d.sync += [
