@@ -25,6 +25,7 @@ from tilewright.synth.technology import Technology, load_technology
 from tilewright.synth.timing import TimingPath
 
 __all__ = [
+    "DIGESTS",
     "RECORDS",
     "UNGATED",
     "block_record",
@@ -37,6 +38,8 @@ __all__ = [
     "read_record",
     "record_path",
     "record_text",
+    "rtl_sources",
+    "rtlil_name",
     "rtlil_sha256",
     "sha256",
     "stale_records",
@@ -45,6 +48,7 @@ __all__ = [
 
 RECORDS = Path(__file__).parent / "records"
 UNGATED = RECORDS / "ungated"  # those of netlists without clock gates, beside the usual ones
+DIGESTS = RECORDS / "digests" / "rtlil.json"  # of the RTLIL of all blocks that have a record
 
 
 def sha256(text: str) -> str:
@@ -223,18 +227,39 @@ def stale_records(
 # Sources do not change under a running process, and a large block takes seconds to write.
 @cache
 def rtlil_sha256(spec: str, *, memory_macros: bool = True) -> str:
-    """The digest of a block's RTLIL, cached by all sources that decide it."""
+    """The digest of a block's RTLIL.
+
+    To elaborate all blocks that have records takes minutes, so the digests are committed beside the
+    sources that they are of. A block without one, or of other sources, is elaborated; the outcome
+    is cached by all sources that decide it.
+    """
 
     def make() -> str:
         return sha256(to_rtlil(resolve(spec), memory_macros=memory_macros))
 
+    committed = _committed_digests().get(rtlil_name(spec, memory_macros=memory_macros))
+    if committed is not None:
+        return committed
     kind = "digest of RTLIL" + ("" if memory_macros else " with its memories")
-    digest: str = get_or_make((kind, spec, _rtl()), make)
+    digest: str = get_or_make((kind, spec, rtl_sources()), make)
     return digest
 
 
+def rtlil_name(spec: str, *, memory_macros: bool) -> str:
+    """What the RTLIL of a block is called in :data:`DIGESTS`."""
+    return spec if memory_macros else f"{spec} with its memories"
+
+
 @cache
-def _rtl() -> str:
+def _committed_digests() -> dict[str, str]:
+    """By name; none where they are of other sources than these."""
+    kept = json.loads(DIGESTS.read_text()) if DIGESTS.exists() else {}
+    digests: dict[str, str] = kept["digests"] if kept.get("sources") == rtl_sources() else {}
+    return digests
+
+
+@cache
+def rtl_sources() -> str:
     """All that decides the RTLIL of a block, beside its parameters."""
     own = ("tilewright.golden.params", "tilewright.hw", "tilewright.synth.emit")
     return content_key([version("amaranth"), *sources_of(*own, *registered_modules())])
