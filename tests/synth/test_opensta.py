@@ -25,7 +25,8 @@ pytestmark = [
 @pytest.mark.parametrize("spec", ["adder_tree:pipelined", "queue:odd", "float_mul:pipelined"])
 def test_longest_path(spec, goal, technology, tmp_path):
     params, cells = resolve(spec), load_technology(technology)
-    result = synthesise(to_rtlil(params), params.slug, cells, goal)
+    # Our Liberty file has no clock gates, so that OpenSTA would see no clock behind them.
+    result = synthesise(to_rtlil(params), params.slug, cells, goal, gating=False)
     (tmp_path / "netlist.v").write_text(result.verilog)
     (tmp_path / "check.tcl").write_text(f"""
 read_liberty {cached_liberty(cells)}
