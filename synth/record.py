@@ -261,8 +261,9 @@ def _committed_digests() -> dict[str, str]:
 @cache
 def rtl_sources() -> str:
     """All that decides the RTLIL of a block, beside its parameters."""
-    own = ("tilewright.golden.params", "tilewright.hw", "tilewright.synth.emit")
-    return content_key([version("amaranth"), *sources_of(*own, *registered_modules())])
+    own = ("golden.params", "hw", "synth.emit", "synth.signal_names")
+    modules = (*(f"tilewright.{name}" for name in own), *registered_modules())
+    return content_key([version("amaranth"), *sources_of(*modules)])
 
 
 @cache
