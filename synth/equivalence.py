@@ -28,10 +28,11 @@ from typing import Any
 import pyosys
 
 from tilewright.base.cache import get_or_make, source_of
+from tilewright.base.code import code_of
 from tilewright.synth.function import parse_function, truth_table
 from tilewright.synth.memory import find_macros, macro_port_module
 from tilewright.synth.netlist import Instance, Net, Netlist, gate_of_each
-from tilewright.synth.record import RECORDS, code_of
+from tilewright.synth.record import RECORDS
 from tilewright.synth.technology import State
 from tilewright.synth.yosys import run_yosys
 

@@ -5,7 +5,6 @@ RTLIL, of the cells and of the flow tell whether it is still what synthesis woul
 knows its unit and its better direction.
 """
 
-import ast
 import hashlib
 import json
 from collections.abc import Callable, Iterable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base.cache import content_key, get_or_make, sources_of
+from tilewright.base.code import code_of
 from tilewright.golden.params.block import BlockParams
 from tilewright.golden.params.resolve import registered_modules, resolve
 from tilewright.synth.emit import to_rtlil
@@ -29,7 +29,6 @@ __all__ = [
     "RECORDS",
     "UNGATED",
     "block_record",
-    "code_of",
     "energy_sha256",
     "flow_sha256",
     "is_fresh",
@@ -79,24 +78,6 @@ def energy_sha256(technology: str) -> str:
 def _sha256_of_code(modules: Iterable[str], data: object) -> str:
     code = [code_of(Path(__file__).with_name(f"{module}.py").read_text()) for module in modules]
     return sha256("".join([*code, repr(data)]))
-
-
-def code_of(source: str) -> str:
-    """The lines of ``source`` that are neither blank, nor comments, nor docstrings.
-
-    Imports are taken relative to the project: the name it is installed under is no part of the
-    flow.
-    """
-    lines = [line.replace("from tilewright.", "from ") for line in source.splitlines()]
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
-            node
-        ):
-            text = node.body[0]
-            for k in range(text.lineno - 1, text.end_lineno or text.lineno):
-                lines[k] = ""
-    kept = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
-    return "".join(f"{line}\n" for line in kept)
 
 
 def tool_versions() -> dict[str, str]:

@@ -20,14 +20,15 @@ SIM, SYNTH, HW, KERNELS = (
     "tilewright.hw",
     "tilewright.kernels",
 )
-CACHE = "tilewright.base.cache"  # which imports nothing of the project
+CACHE = "tilewright.base.cache"  # which imports nothing of the project, as does
+CODE = "tilewright.base.code"
 LAYERS = {
     "golden/params": {PARAMS},
     "golden": {GOLDEN, "numpy"},
     "golden/llm": {GOLDEN, "numpy", "gguf"},  # gguf: an optional extra
     "hw": {HW, PARAMS, "amaranth"},
     "sim": {SIM, GOLDEN, CACHE, "numpy"},
-    "synth": {SYNTH, HW, PARAMS, CACHE, "amaranth", "numpy", "pyosys"},
+    "synth": {SYNTH, HW, PARAMS, CACHE, CODE, "amaranth", "numpy", "pyosys"},
     # PyTorch, Transformers and safetensors come with an optional extra.
     "tilewright/kernels": {KERNELS, GOLDEN, "numpy", "torch", "transformers", "safetensors"},
     "tilewright/torch": {"tilewright.torch", GOLDEN, "numpy", "torch", "transformers", "triton"},

@@ -171,7 +171,7 @@ class AndaParams(MachineParams):
     PRESETS: ClassVar = {
         "paper": {},
         "small": _SMALL,
-        # One narrow port: two wide ones take a quarter of all LUTs, a third of all registers.
+        # One narrow port: two wide ones take a fifth of all LUTs, a third of all registers.
         "fpga": {**_SMALL, "memory_channels": 1, "line_bytes": 16, "pipelined": True},
     }
 

@@ -248,13 +248,15 @@ _SMALL = {
 }
 
 # One token at a time, and one narrow port: a beat of memory is no more than a row of operands, so
-# that few rows lie in a word of their banks. Else the LUTs of an ECP5-85F do not suffice.
+# that few rows lie in a word of their banks. Else the LUTs of an ECP5-85F do not suffice. With two
+# regions, not four, its wires do too: one is filled while the other is read.
 _FPGA = {
     **_SMALL,
     "rows": 1,
     "activation_rows": 256,
     "halves_rows": 512,
     "operand_rows": 512,
+    "regions": 2,
     "memory_channels": 1,
     "line_bytes": 16,
     "pipelined": True,

@@ -188,7 +188,7 @@ class MachineParams(BlockParams):
         """Cycles in which sizes and rows of an instruction are found.
 
         For FPGAs a cycle each for parts of sizes, for products, for sums, and for the error if
-        there is one.
+        there is one, with the regions that are needed.
         """
         return 4 if self.pipelined else 1
 

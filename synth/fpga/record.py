@@ -10,11 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tilewright.base.code import code_of
 from tilewright.golden.params.block import BlockParams
 from tilewright.synth.fpga.devices import DEVICES, Device
 from tilewright.synth.fpga.outputs import require_outputs
 from tilewright.synth.fpga.route import TARGET_MHZ, Placement
-from tilewright.synth.record import RECORDS, code_of, rtlil_sha256, sha256, tool_versions
+from tilewright.synth.record import RECORDS, rtlil_sha256, sha256, tool_versions
 
 __all__ = [
     "FPGA_RECORDS",

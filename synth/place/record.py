@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tilewright.base.code import code_of
 from tilewright.synth.flow import DEFAULT_GOAL
 from tilewright.synth.place.picture import picture_of
 from tilewright.synth.place.place import PlacedBlock
 from tilewright.synth.record import (
     RECORDS,
-    code_of,
     is_of_this_flow,
     rtlil_sha256,
     sha256,

@@ -124,8 +124,10 @@ def test_a_change_of_what_is_reached_makes_an_outcome_old(tmp_path):
     assert (standing.tests, standing.passed, standing.failed, standing.skipped) == (2, 1, 1, 1)
     assert standing.current
     (root / "golden" / "other.py").write_text("VALUE = 3\n")
+    deep = root / "golden" / "deep.py"
+    deep.write_text(f"# A reason.\n{deep.read_text()}")
     assert evidence.sources_key("tests/test_a.py", root) == key
-    (root / "golden" / "deep.py").write_text("VALUE = 2\n")
+    deep.write_text("VALUE = 2\n")
     assert evidence.sources_key("tests/test_a.py", root) != key
 
 

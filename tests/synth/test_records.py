@@ -17,7 +17,6 @@ from tilewright.synth.record import (
     RECORDS,
     UNGATED,
     block_record,
-    code_of,
     load_records,
     record_path,
     record_text,
@@ -104,16 +103,6 @@ def test_a_changed_flow_is_noticed(changed, tmp_path):
     name, record = next(iter(ALL.items()))
     (tmp_path / name).write_text(record_text({**record, changed: None}))
     assert stale_records(tmp_path).keys() == {name}
-
-
-def test_the_flows_code_is_what_counts():
-    """Not its comments and docstrings."""
-    plain = '"""About."""\nX = 1\n\n\ndef f():\n    """Does."""\n    return X  # why\n'
-    reworded = (
-        '"""Of."""\n# A reason.\nX = 1\ndef f():\n    """Gives\n    X."""\n    return X  # why\n'
-    )
-    assert code_of(plain) == code_of(reworded) == "X = 1\ndef f():\n    return X  # why\n"
-    assert code_of(plain) != code_of(plain.replace("X = 1", "X = 2"))
 
 
 def test_memories_are_named():

@@ -1,8 +1,9 @@
-"""The sources that a test file reaches by its imports, and a key of their contents.
+"""The sources that a test file reaches by its imports, and a key of their code.
 
 Imports are read from the syntax trees, everywhere in a file, and followed inside the checkout. An
 import of a package reaches its ``__init__`` and no further. Data files that code reads while it
-runs are not seen: a record that changes does not make a test's outcome old.
+runs are not seen: a record that changes does not make a test's outcome old, nor does another
+comment or docstring.
 """
 
 import ast
@@ -10,11 +11,15 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+from tilewright.base.code import code_of
+
 __all__ = ["sources_key", "sources_of"]
 
 # What lies at the top of the checkout and is imported as a part of tilewright.
 INSIDE = ("golden", "hw", "sim", "synth")
 OURS = ("tilewright", "tests", "benchmarks")
+
+_code_of = cache(code_of)  # many test files reach the same sources
 
 
 def sources_of(test: str, root: Path) -> list[Path]:
@@ -31,11 +36,11 @@ def sources_of(test: str, root: Path) -> list[Path]:
 
 
 def sources_key(test: str, root: Path) -> str:
-    """A key of what a test file reaches: other contents or other files give another key."""
+    """A key of what a test file reaches: other code or other files give another key."""
     digest = hashlib.sha256()
     for path in sources_of(test, root):
         digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
+        digest.update(_code_of(path.read_text(encoding="utf-8")).encode())
     return digest.hexdigest()[:16]
 
 

@@ -1,0 +1,12 @@
+"""What of a source is its code."""
+
+from tilewright.base.code import code_of
+
+
+def test_comments_and_docstrings_are_no_code():
+    plain = '"""About."""\nX = 1\n\n\ndef f():\n    """Does."""\n    return X  # why\n'
+    reworded = (
+        '"""Of."""\n# A reason.\nX = 1\ndef f():\n    """Gives\n    X."""\n    return X  # why\n'
+    )
+    assert code_of(plain) == code_of(reworded) == "X = 1\ndef f():\n    return X  # why\n"
+    assert code_of(plain) != code_of(plain.replace("X = 1", "X = 2"))
