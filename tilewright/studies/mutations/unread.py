@@ -24,7 +24,7 @@ __all__ = ["Unread", "look_for_unread"]
 
 WORDS = 8  # of 64 patterns each, in a simulation of either case
 ROUNDS = 8  # simulations in a row that must correct nothing before ABC is asked
-_ONES = (1 << 64) - 1
+_NONE, _ONES = np.uint64(0), np.uint64((1 << 64) - 1)
 
 Bits = NDArray[np.uint64]
 
@@ -193,7 +193,7 @@ class Pair:
         self.gold, self.sides = gold, (gold, gate.in_order_of(gold))
         self.inputs, self.registers = len(gold.inputs), len(gold.registers)
         starts = np.array([side.starts for side in self.sides]).reshape(2, -1)
-        self.starts = np.where(starts[0] == 1, _ONES, 0).astype(np.uint64)[:, None]
+        self.starts = np.where(starts[0] == 1, _ONES, _NONE)[:, None]
         self.differing = starts[0] != starts[1]
         # The bits of a register have the same guards, by its number: at first all that there are.
         # What may be anything at power-up is the same in both then, but guards nothing.
@@ -252,7 +252,7 @@ class Pair:
     def shown_by(self, said: str) -> tuple[Bits, Bits, Bits]:
         """Inputs and states of what ABC showed, in the order of the question."""
         bits = np.array([int(bit) for bit in re.findall(r"^[01]+", said)[0]])
-        patterns = np.where(bits, _ONES, 0).astype(np.uint64)[:, None]
+        patterns = np.where(bits, _ONES, _NONE)[:, None]
         inputs, state, free = np.split(patterns, [self.inputs, self.inputs + self.registers])
         is_left = (self.guards & (state != self.starts).T).any(1)[self.word]
         other = state.copy()
@@ -348,7 +348,7 @@ def _simulate(circuit: Circuit, inputs: Bits, state: Bits) -> tuple[Bits, Bits]:
 
     def of(literals: NDArray[np.int64]) -> Bits:
         found: Bits = values[literals >> 1]
-        return found ^ np.where(literals & 1, _ONES, 0).astype(np.uint64)[:, None]
+        return found ^ np.where(literals & 1, _ONES, _NONE)[:, None]
 
     for numbers, one, two in circuit.levels:
         values[numbers] = of(one) & of(two)
