@@ -9,6 +9,7 @@ from pathlib import Path
 from tilewright.base.cache import get_or_make
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.fpga.devices import DEFAULT_DEVICE, Device, find_device
+from tilewright.synth.fpga.reset import buffer_reset
 from tilewright.synth.fpga.route import DEFAULT_SEED
 from tilewright.synth.fpga.shells import SHELL, Shell, shell_of
 from tilewright.synth.fpga.tools import run_nextpnr, run_tool
@@ -110,4 +111,4 @@ def _map(shell: Shell, device: Device) -> str:
         "attrmap -remove src",  # places in files of this machine
         f"write_json {_NETLIST}",
     ]
-    return yosys_files(commands, shell.files, (_NETLIST,))[_NETLIST]
+    return buffer_reset(yosys_files(commands, shell.files, (_NETLIST,))[_NETLIST], device)

@@ -7,6 +7,7 @@ an optional extra: without them, only the committed records are shown.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 __all__ = [
     "DEFAULT_DEVICE",
@@ -17,6 +18,7 @@ __all__ = [
     "ChainStart",
     "Device",
     "Family",
+    "GlobalBuffer",
     "MissingNextpnrError",
     "find_device",
 ]
@@ -39,13 +41,36 @@ class ChainStart:
 
 
 @dataclass(frozen=True)
+class GlobalBuffer:
+    """What drives the wires that reach all of a device; ``reset`` is a register's port of that."""
+
+    kind: str
+    input: str
+    output: str
+    enable: str
+    reset: str
+
+    def cell(self, driver: int, driven: int) -> dict[str, Any]:
+        """The buffer between two nets, as Yosys writes cells."""
+        return {
+            "hide_name": 0,
+            "type": self.kind,
+            "parameters": {},
+            "attributes": {},
+            "port_directions": {self.input: "input", self.enable: "input", self.output: "output"},
+            "connections": {self.input: [driver], self.enable: ["1"], self.output: [driven]},
+        }
+
+
+@dataclass(frozen=True)
 class Family:
     """What the devices of one family have in common.
 
     ``synthesis`` is the command of Yosys, ``finish`` what follows it. The other fields name kinds
     of cells: ``lut``, ``carry``, ``register``, ``block_ram``, ``lut_ram`` and ``multiplier`` as
     Yosys calls them, ``slot`` as nextpnr calls the place that one LUT takes. ``chain_start`` is
-    there where its carry input must be open for nextpnr.
+    there where its carry input must be open for nextpnr, ``global_buffer`` where large resets are
+    put behind one.
     """
 
     package: str  # on the Python package index
@@ -59,6 +84,7 @@ class Family:
     slot: str
     finish: tuple[str, ...] = ()
     chain_start: ChainStart | None = None
+    global_buffer: GlobalBuffer | None = None
 
     @property
     def module(self) -> str:
@@ -119,6 +145,7 @@ _ECP5 = Family(
     lut_ram=("TRELLIS_DPR16X4",),
     multiplier=("MULT18X18D",),
     slot="TRELLIS_COMB",
+    global_buffer=GlobalBuffer("DCCA", "CLKI", "CLKO", "CE", "LSR"),
 )
 _ECP5_GRADES = {grade: ("--speed", grade) for grade in ("6", "7", "8")}
 _NEXUS = Family(

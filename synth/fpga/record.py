@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 FPGA_RECORDS = RECORDS / "fpga"
-_FLOW = ("carry", "devices", "harness", "report", "route", "tools")
+_FLOW = ("carry", "devices", "harness", "report", "reset", "route", "tools")
 _HEADER = ("block", "device", "grade", "LUTs", "carry", "registers", "block RAM", "DSP", "MHz")
 
 

@@ -22,6 +22,7 @@ from tilewright.synth.fpga.carry import open_chain_starts
 from tilewright.synth.fpga.devices import DEFAULT_DEVICE, PINS, Device, find_device
 from tilewright.synth.fpga.harness import GIVEN, TAKEN, TOP, harness_verilog
 from tilewright.synth.fpga.report import RoutedReport, read_report
+from tilewright.synth.fpga.reset import buffer_reset
 from tilewright.synth.fpga.tools import run_nextpnr
 from tilewright.synth.yosys import yosys_files
 
@@ -146,7 +147,8 @@ def _map(rtlil: str, module: str, device: Device) -> str:
         f"write_json {_NETLIST}",
     ]
     files = {"harness.v": harness_verilog(rtlil, module), "top.il": rtlil}
-    return open_chain_starts(yosys_files(commands, files, (_NETLIST,))[_NETLIST], device)
+    netlist = yosys_files(commands, files, (_NETLIST,))[_NETLIST]
+    return buffer_reset(open_chain_starts(netlist, device), device)
 
 
 def _harness_registers(module: dict[str, Any], device: Device) -> int:
