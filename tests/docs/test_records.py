@@ -59,6 +59,10 @@ def test_commands_exist(command):
         name, rest = find_command(words)
         parsed = command_parser(*name).parse_args(rest)
         assert parsed.run is not None
+    elif program == "nox":
+        option, session = words
+        assert option == "-s"
+        assert f"\ndef {session}(session: nox.Session)" in (ROOT / "noxfile.py").read_text()
     else:
         assert (program, words[0]) == ("python", "-m")
         assert find_spec(words[1]) is not None
