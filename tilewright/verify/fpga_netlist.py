@@ -2,6 +2,7 @@
 
 import re
 
+from tilewright.golden.params.machine import MachineParams
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_rtlil
 from tilewright.synth.fpga.devices import DEFAULT_DEVICE, find_device
@@ -64,15 +65,20 @@ def bench_fpga_netlist(
     device: str = DEFAULT_DEVICE,
     *,
     verilog: str | None = None,
-    cases: int = 60,
-    simulator: str = "icarus",
+    cases: int | None = None,
+    simulator: str | None = None,
 ) -> BenchResult:
-    """Run the bench of the block on its netlist, or on ``verilog`` in its place."""
-    job = Job(spec, cases=cases, stalls=(0.0, 0.5))
+    """Run the bench of the block on its netlist, or on ``verilog`` in its place.
+
+    By default 60 cases in Icarus Verilog; of a whole accelerator, whose netlist that would simulate
+    for hours, 2 programs in Verilator.
+    """
+    is_large = isinstance(resolve(spec), MachineParams)
+    job = Job(spec, cases=cases or (2 if is_large else 60), stalls=(0.0, 0.5))
     return run_bench(
         fpga_netlist_verilog(spec, device) if verilog is None else verilog,
         job.params.slug,
         cocotb_tests(job.params),
-        simulator=simulator,
+        simulator=simulator or ("verilator" if is_large else "icarus"),
         job=job.as_dict(),
     )

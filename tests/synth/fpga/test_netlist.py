@@ -38,7 +38,7 @@ def test_refusals(capsys, words, message):
     assert (code, said.removeprefix("tilewright: ").startswith(message)) == (2, True), said
 
 
-# Long: synthesis and gates of whole PEs.
+# Long: synthesis and gates of whole PEs and accelerators.
 
 
 @pytest.mark.full
@@ -69,3 +69,11 @@ def test_block_rams_pass_and_a_wrong_one_does_not(monkeypatch):
     wrong = wrong.replace('WRITETHROUGH" ? new_B : old_B', 'WRITETHROUGH" ? new_B : ~old_B')
     monkeypatch.setitem(OWN_MODELS, "DP16KD", wrong)
     assert not bench_fpga_netlist(block).passed
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", ["anda:fpga", "harmonia:fpga"])
+def test_whole_accelerators_pass(block):
+    """Programs with and without stalls, at the cycles of the model."""
+    found = bench_fpga_netlist(block)
+    assert found.passed, found.failure
