@@ -4,19 +4,29 @@ import ast
 
 __all__ = ["code_of"]
 
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
 
 def code_of(source: str) -> str:
     """The lines of ``source`` that are neither blank, nor comments, nor docstrings.
 
-    Imports are taken relative to the project: the name it is installed under does not matter.
+    Lines of other strings stay, whatever they look like. Imports are taken relative to the project:
+    the name it is installed under does not matter.
     """
     lines = [line.replace("from tilewright.", "from ") for line in source.splitlines()]
+    in_strings: set[int] = set()  # lines that begin inside of one
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
-            node
-        ):
-            text = node.body[0]
-            for k in range(text.lineno - 1, text.end_lineno or text.lineno):
+        if isinstance(node, ast.Constant | ast.JoinedStr):
+            in_strings.update(_lines(node)[1:])
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node):
+            for k in _lines(node.body[0]):
                 lines[k] = ""
-    kept = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
-    return "".join(f"{line}\n" for line in kept)
+    return "".join(
+        f"{line}\n"
+        for k, line in enumerate(lines)
+        if line.strip() and (k in in_strings or not line.lstrip().startswith("#"))
+    )
+
+
+def _lines(node: ast.expr | ast.stmt) -> range:
+    return range(node.lineno - 1, node.end_lineno or node.lineno)
