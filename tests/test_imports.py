@@ -20,8 +20,8 @@ SIM, SYNTH, HW, KERNELS = (
     "tilewright.hw",
     "tilewright.kernels",
 )
-CACHE = "tilewright.base.cache"  # which imports nothing of the project, as does
-CODE = "tilewright.base.code"
+# Modules that import nothing of the project.
+CACHE, CODE = "tilewright.base.cache", "tilewright.base.code"
 LAYERS = {
     "golden/params": {PARAMS},
     "golden": {GOLDEN, "numpy"},

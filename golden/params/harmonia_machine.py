@@ -248,8 +248,8 @@ _SMALL = {
 }
 
 # One token at a time, and one narrow port: a beat of memory is no more than a row of operands, so
-# that few rows lie in a word of their banks. Else the LUTs of an ECP5-85F do not suffice. With two
-# regions, not four, its wires do too: one is filled while the other is read.
+# that few rows lie in a word of their banks. Else the LUTs of an ECP5-85F do not suffice. Two
+# regions of a memory, one to fill while the other is read, need a quarter less wire than four.
 _FPGA = {
     **_SMALL,
     "rows": 1,

@@ -8,8 +8,8 @@ from tilewright.synth.fpga.devices import Device
 
 __all__ = ["MOST_LOADS", "buffer_reset"]
 
-# Wires between cells that lead to more registers than this take the place of others: nextpnr did
-# not find ways for all nets of a block with 9,200 in an hour, and did in minutes without them.
+# A reset of more registers than this, over the wires between cells, takes the place of other nets:
+# with 9,200 nextpnr had not routed a block after half an hour; with a buffer it took minutes.
 MOST_LOADS = 8000
 
 
