@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tilewright.base.errors import CheckError, CommandError
 from tilewright.cli.discovery import all_commands, command_names, find_command, load_command
 from tilewright.cli.parser import command_parser, unknown_argument
+from tilewright.synth.collector import rare_collections
 
 __all__ = ["all_commands", "command_names", "command_parser", "load_command", "main"]
 
@@ -20,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _run(argv)
+        with rare_collections():
+            code = _run(argv)
         sys.stdout.flush()  # here, so that a reader who has gone is noticed below
         return code
     except KeyboardInterrupt:

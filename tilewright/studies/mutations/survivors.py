@@ -38,17 +38,6 @@ NO_DIFFERENCE: Reasons = {
         "it shows in a sum that is subnormal in fp32 (two bits, signed: below -2); scaled sums are"
         " multiples of 2^-49, so a sum of them is 0 or normal"
     ),
-    ("harmonia:small", "process $148", f"\\s3_product: 32'{0:032b} to 32'{1:032b}"): (
-        "a product is added only while its stage is valid, and the first valid beat has replaced it"
-    ),
-    ("harmonia:small", "process $150", "\\step [0] taken as 1"): (
-        "in the machine every cycle is a step: what takes the results of the vector unit never"
-        " waits"
-    ),
-    ("harmonia_axi:small", "process $121", f"\\$signal: 16'{0:016b} to 16'{1:016b}"): (
-        "the address of a register access is taken from AXI before anything looks at it; until"
-        " then it is the payload of requests that are not valid"
-    ),
 } | {
     (block, cell, f"32'{0:032b} to 32'{1:032b}"): (
         "a sum starts at 2^-149, not 0; scaled sums are multiples of 2^-48, so that the first that"
