@@ -56,5 +56,5 @@ def test_result_objects_are_written_by_their_fields(capsys):
 
 
 def test_what_is_no_data_is_refused():
-    with pytest.raises(TypeError, match=r"^set is not JSON data$"):
+    with pytest.raises(TypeError, match=r"^set is not JSON data(\n|$)"):
         print_json({"a": {1}})

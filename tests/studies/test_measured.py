@@ -24,6 +24,6 @@ def test_records_hold_result_objects(tmp_path):
 
 
 def test_other_objects_are_refused(tmp_path):
-    with pytest.raises(TypeError, match=r"^set is not JSON data$"):
+    with pytest.raises(TypeError, match=r"^set is not JSON data(\n|$)"):
         write_measured("x", {"rows": {1}}, tmp_path)
     assert list(tmp_path.iterdir()) == []

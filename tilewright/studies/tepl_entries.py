@@ -19,6 +19,7 @@ from tilewright.studies.runs.deca_stream import model_stream
 from tilewright.synth.flow import Goal, synthesise
 from tilewright.synth.liberty import to_liberty
 from tilewright.synth.record import flow_sha256, sha256, tool_versions
+from tilewright.synth.signal_names import names_of_pairs
 from tilewright.synth.technology import load_technology
 
 __all__ = ["ENTRIES", "RECORD", "TeplEntries", "make_record", "model_cycles", "unit_rtlil"]
@@ -49,7 +50,8 @@ def model_cycles(entries: int) -> float:
 def unit_rtlil(entries: int) -> str:
     """Return the TEPL unit alone; its top module is called ``tepl``."""
     unit = TeplUnit(DecaTeplParams(tepl_entries=entries))
-    return rtlil.convert(unit, name="tepl", emit_src=False)
+    with names_of_pairs():
+        return rtlil.convert(unit, name="tepl", emit_src=False)
 
 
 def make_record() -> dict[str, Any]:
