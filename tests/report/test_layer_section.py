@@ -1,5 +1,6 @@
 """The report's section on real tensors: figures of the records, or how to make them."""
 
+from tilewright.golden.params.harmonia_machine import Counter
 from tilewright.report.accuracy import layer
 from tilewright.report.measured import load_measured
 
@@ -21,7 +22,7 @@ def test_records_that_are_missing_are_named_with_their_command(monkeypatch):
 
 
 def test_every_kind_of_record_is_shown(monkeypatch):
-    head = dict.fromkeys(("memory", "gemm", "vector", "lines_read", "lines_written"), 7)
+    head = {counter.name.lower(): 7 for counter in Counter}
     module = {"module": "qkv", "mantissa": 7, "inputs": 576, "outputs": 960, "lines_read": 9}
     common = {"command": "tilewright simulate x", "layer": 3, "model": "m", "block": "b"}
     records = {

@@ -63,11 +63,12 @@ def _anda(record: dict[str, Any]) -> Markup:
 
 
 def _harmonia(record: dict[str, Any]) -> Markup:
-    keys = ("cycles", "memory", "gemm", "vector", "lines_read", "lines_written")
+    units = ("load", "store", "gemm", "vector", "convert")
+    keys = ("cycles", *units, "lines_read", "lines_written")
     return table(
         (
-            *("Head", "Tokens", "Cycles", "Memory, cycles", "GEMM, cycles"),
-            *("Vector, cycles", "Lines read", "Lines written"),
+            *("Head", "Tokens", "Cycles", "Load, cycles", "Store, cycles", "GEMM, cycles"),
+            *("Vector, cycles", "Conversion, cycles", "Lines read", "Lines written"),
         ),
         [
             (h["head"], record["tokens"], *(h["counters"][key] for key in keys))
