@@ -45,7 +45,10 @@ def with_simulators(session: nox.Session) -> None:
             beside.submit(build_cocotb, session, wheels)
             install(session, "dask,docs,gguf", "--no-compile")
             beside.shutdown()
-        install(session, "test", "--no-compile", "--find-links", wheels)
+            # By its name: what is installed already is not built once more.
+            session.install("--no-compile", "--find-links", wheels, "tilewright[test]")
+        else:
+            install(session, "test", "--no-compile")
     # Many tests start Python: what it compiles is kept, whatever the user's setting.
     session.env["PYTHONDONTWRITEBYTECODE"] = ""
     session.run("tilewright", "doctor", "--install")

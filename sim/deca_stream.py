@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Literal
 
-from tilewright.base.cache import content_key, get_or_make, sources_of
+from tilewright.base.cache import content_key, sources_of
 from tilewright.golden.deca.core import CoreParams
 from tilewright.golden.deca.memory import MemoryParams
 from tilewright.golden.deca.stream import stream_by_stores, stream_by_tepls
@@ -18,6 +18,7 @@ from tilewright.golden.deca.tile_timing import even_tiles
 from tilewright.golden.params.block import require
 from tilewright.golden.params.deca import DecaParams
 from tilewright.sim.calibration import cached, constant
+from tilewright.sim.computed import get_or_compute
 from tilewright.sim.inputs import measured
 from tilewright.sim.scheme import WeightScheme
 
@@ -132,7 +133,7 @@ def _stream(
         return {"cycles": times.interval, "missed": missed / len(lines)}
 
     asked = map(repr, (params, scheme, memory, core, degree, tepl, TILES))
-    return TileRate(**get_or_make(("rate of a stream", *asked, _model()), make))
+    return TileRate(**get_or_compute(("rate of a stream", *asked, _model()), make))
 
 
 @cache

@@ -2,14 +2,15 @@
 
 A program takes seconds to write and to count, and thousands of questions have the same programs:
 contexts of a tile of keys, batches of a tile of tokens, both orders of a sweep. Times are kept in
-this process and, for others, on disk.
+this process and, for others, on disk; those that the report asks for come with the package.
 """
 
 from collections.abc import Callable
 from functools import cache, lru_cache, update_wrapper
 from typing import Any, ParamSpec, TypeVar
 
-from tilewright.base.cache import content_key, get_or_make, sources_of
+from tilewright.base.cache import content_key, sources_of
+from tilewright.sim.computed import get_or_compute
 from tilewright.sim.schedule import ProgramTime
 
 __all__ = ["kept", "sources"]
@@ -34,7 +35,7 @@ def kept(function: Callable[P, T]) -> Callable[P, T]:
     @lru_cache(maxsize=MOST)
     def found(*args: Any, **named: Any) -> Any:
         asked = (function.__qualname__, repr(args), repr(sorted(named.items())), sources())
-        return _times(get_or_make(asked, lambda: _data(function(*args, **named))))
+        return _times(get_or_compute(asked, lambda: _data(function(*args, **named))))
 
     return update_wrapper(found, function)  # type: ignore[return-value]
 

@@ -24,7 +24,6 @@ from functools import lru_cache
 from math import ceil, lcm
 from typing import Any, Literal
 
-from tilewright.base.cache import get_or_make
 from tilewright.golden.harmonia.precision import cache_size
 from tilewright.golden.params.anda_machine import AndaParams
 from tilewright.golden.params.harmonia_machine import HarmoniaParams, Operand
@@ -38,6 +37,7 @@ from tilewright.sim.compiled_steps import (
     compiled_steps,
     compiled_time,
 )
+from tilewright.sim.computed import get_or_compute
 from tilewright.sim.kept_times import kept, sources
 from tilewright.sim.layer_programs import (
     ENOUGH,
@@ -370,7 +370,7 @@ def _compiled(
         return {name: vars(time) for name, time in found.items()}
 
     asked = map(repr, (params, model, plan.context, step.prompt, latency))
-    found = get_or_make(("compiled steps", *asked, sources()), make)
+    found = get_or_compute(("compiled steps", *asked, sources()), make)
     return {name: ProgramTime(**time) for name, time in found.items()}
 
 
@@ -395,7 +395,7 @@ def _anda_compiled(
         return {name: vars(time) for name, time in found.items()}
 
     asked = map(repr, (params, model, plan.context, step.prompt, sorted(lengths.items()), latency))
-    found = get_or_make(("compiled steps of anda", *asked, sources()), make)
+    found = get_or_compute(("compiled steps of anda", *asked, sources()), make)
     return {name: ProgramTime(**time) for name, time in found.items()}
 
 

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from tilewright.base.cache import get_or_make
@@ -14,10 +16,11 @@ from tilewright.base.cache import get_or_make
 __all__ = ["SynthesisError", "run_yosys", "without_banner", "yosys_files"]
 
 # Each line of standard input is one Yosys command. An interrupt ends it at once: Python would wait
-# for the command to return.
+# for the command to return. The folder of pyosys is the only argument.
 _CHILD = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
+sys.path.append(sys.argv[1])
 from pyosys import libyosys
 design = libyosys.Design()
 for line in sys.stdin:
@@ -32,7 +35,8 @@ class SynthesisError(Exception):
 def run_yosys(commands: Sequence[str], folder: Path) -> str:
     """Run ``commands`` in ``folder`` and return what Yosys printed."""
     done = subprocess.run(
-        [sys.executable, "-c", _CHILD],
+        # -S: half of the time to start would go into packages that it does not use.
+        [sys.executable, "-S", "-c", _CHILD, _packages()],
         input="".join(f"{command}\n" for command in commands),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -45,6 +49,15 @@ def run_yosys(commands: Sequence[str], folder: Path) -> str:
     if done.returncode:
         raise SynthesisError(_reason(done.stdout, done.returncode))
     return done.stdout
+
+
+@cache
+def _packages() -> str:
+    """The folder that pyosys is installed in, found without importing it."""
+    spec = find_spec("pyosys")
+    if spec is None or spec.origin is None:
+        raise SynthesisError("no pyosys found; it is a requirement of tilewright: install it again")
+    return str(Path(spec.origin).parents[1])
 
 
 def yosys_files(

@@ -43,6 +43,7 @@ OPERATIONS = {"multiply": (multiply, np.multiply), "add": (add, sum_to_odd)}
 TOWARD_ZERO = FloatRules(rounding=Rounding.TOWARD_ZERO)
 SATURATE = FloatRules(overflow=Overflow.SATURATE)
 ROUNDS = 10  # of 2^20 operand pairs: more than 10^7 in all
+MILLIONS = [2, pytest.param(ROUNDS, marks=pytest.mark.full)]  # such rounds
 
 # Signs, zeros, subnormals, infinities and NaNs of fp16, by name.
 ONE, MINUS_ONE, ZERO, MINUS_ZERO, INF, MINUS_INF, NAN = (
@@ -67,23 +68,25 @@ def test_every_pair_of_8_bits_and_fewer(fmt, operation, rules):
     assert np.array_equal(golden(fmt, fmt, fmt, a, b, rules), want)
 
 
+@pytest.mark.parametrize("rounds", MILLIONS)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("fmt", [BF16, FP16], ids=str)
-def test_ten_million_pairs_of_16_bits(fmt, operation):
+def test_millions_of_pairs_of_16_bits(fmt, operation, rounds):
     """Corner pairs first; products and sums are exact in float64 or rounded there to odd."""
     golden, exact = OPERATIONS[operation]
     rng = np.random.default_rng(11)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         a, b = operands([fmt, fmt], rng, 1 << 20)
         want = exact_result(exact, fmt, fmt, fmt, a, b, IEEE_RULES)
         assert np.array_equal(golden(fmt, fmt, fmt, a, b), want)
 
 
+@pytest.mark.parametrize("rounds", MILLIONS)
 @pytest.mark.parametrize("operation", ["multiply", "add"])
-def test_ten_million_pairs_of_fp32_as_numpy_does(operation):
+def test_millions_of_pairs_of_fp32_as_numpy_does(operation, rounds):
     golden, theirs = {"multiply": (multiply, np.multiply), "add": (add, np.add)}[operation]
     rng = np.random.default_rng(12)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         a, b = operands([FP32, FP32], rng, 1 << 20)
         with np.errstate(all="ignore"):
             want = theirs(a.view(np.float32), b.view(np.float32)).view(np.uint32)

@@ -8,11 +8,12 @@ from tilewright.base.cache import content_key, get_or_make, sources_of
 from tilewright.cli import main
 from tilewright.golden.params.resolve import resolve
 from tilewright.synth.emit import to_verilog
+from tilewright.synth.emitted import SOURCES
 from tilewright.verify import cocotb_tests
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import run_bench
 from tilewright.verify.simulators.find import SIMULATORS
-from tilewright.verify.simulators.verilog import SOURCES, TOOLS, block_verilog
+from tilewright.verify.simulators.verilog import TOOLS, block_verilog
 
 __all__ = [
     *("names_of", "run_block", "run_changed_block", "run_on_both", "run_passing"),

@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from tilewright.golden.params.resolve import resolve
+from tilewright.synth import emitted
 from tilewright.synth.emit import to_verilog
 from tilewright.verify.job import Job
 from tilewright.verify.simulators import run_bench, verilog
@@ -48,7 +49,7 @@ def test_second_run_starts_no_compiler(simulator, monkeypatch):
 def test_verilog_of_other_sources_is_not_kept(monkeypatch, tmp_path):
     """The process that writes Verilog may import other files than this one has hashed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(verilog, "SOURCES", ("tilewright.golden.params",))
+    monkeypatch.setattr(emitted, "SOURCES", ("tilewright.golden.params",))
     with pytest.raises(verilog.BuildError, match=r"^the Verilog of popcount was written from "):
         verilog.block_verilog("popcount")
     assert not list(tmp_path.rglob("popcount*.v"))

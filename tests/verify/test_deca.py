@@ -41,7 +41,7 @@ TESTS = {
 )
 def test_everything_in_short(block):
     """Every test on the emitted Verilog; the paper's size is the one that matters."""
-    result = run_passing(block, cases=12)
+    result = run_passing(block, cases=8)
     assert names_of(result) == TESTS
     coverage = Coverage.from_dict(result.numbers["coverage"])
     assert sum(coverage.hits) > 100

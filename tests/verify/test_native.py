@@ -273,6 +273,13 @@ def test_optimisations_that_a_verilator_gets_wrong_are_left_out():
     )
     for name in ("anda_apu.datapath.plane_dot", "anda_mxu__rows_2_apu.plane_dot"):
         text = f"module part(a);\nendmodule\nmodule \\{name} (a);\nendmodule\n"
-        assert left_out(known, text) == ("-fno-dfg", "-fno-gate")
-        assert left_out(other, text) == ()
-    assert left_out(known, VERILOG) == ()
+        assert left_out(known, text, "-O1") == ("-fno-dfg", "-fno-gate")
+        assert left_out(known, text, "-O0") == ("-fno-dfg", "-fno-gate", "-fno-expand")
+        assert left_out(other, text, "-O1") == ()
+    assert left_out(known, VERILOG, "-O2") == ()
+
+
+def test_nothing_is_expanded_that_the_compiler_would_not_make_short():
+    newest = find.Simulator("verilator", Path("/v/verilator_bin"), "5.49", Path("/v"))
+    assert left_out(newest, VERILOG, "-O0") == ("-fno-expand",)
+    assert left_out(newest, VERILOG, "-O1") == ()

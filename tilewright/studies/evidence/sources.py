@@ -10,7 +10,9 @@ import ast
 import hashlib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from tilewright.base.cache import get_or_make, source_of
 from tilewright.base.code import code_of
 
 __all__ = ["sources_key", "sources_of"]
@@ -18,8 +20,6 @@ __all__ = ["sources_key", "sources_of"]
 # What lies at the top of the checkout and is imported as a part of tilewright.
 INSIDE = ("golden", "hw", "sim", "synth")
 OURS = ("tilewright", "tests", "benchmarks")
-
-_code_of = cache(code_of)  # many test files reach the same sources
 
 
 def sources_of(test: str, root: Path) -> list[Path]:
@@ -40,22 +40,34 @@ def sources_key(test: str, root: Path) -> str:
     digest = hashlib.sha256()
     for path in sources_of(test, root):
         digest.update(str(path.relative_to(root)).encode())
-        digest.update(_code_of(path.read_text(encoding="utf-8")).encode())
+        digest.update(_parsed(path.read_text(encoding="utf-8"))["code"].encode())
     return digest.hexdigest()[:16]
 
 
 @cache
 def _imported(path: Path, root: Path) -> frozenset[Path]:
-    found: set[Path] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = []
+    names = _parsed(path.read_text(encoding="utf-8"))["imports"]
+    return frozenset().union(*(_files(name, root) for name in names))
+
+
+@cache  # many test files reach the same sources
+def _parsed(text: str) -> dict[str, Any]:
+    """Names that a source imports, and its code; some seconds for all, so they are kept on disk."""
+
+    def make() -> dict[str, Any]:
+        return {"imports": sorted(_imports(text)), "code": code_of(text)}
+
+    return get_or_make(("imports and code", text, source_of(__name__, code_of.__module__)), make)
+
+
+def _imports(text: str) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        for name in names:
-            found |= _files(name, root)
-    return frozenset(found)
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
 
 
 @cache  # most modules are imported by many others

@@ -88,7 +88,7 @@ def build_native(block: str, *, threads: int = 1) -> NativeModel:
     ingredients = [
         *(word for model in models.values() for word in model),
         *(*texts, *glue.values(), *VERILATOR_FLAGS, *threading, *BASE_FLAGS, *DEFINES),
-        *(word for _, text, _ in models.values() for word in left_out(verilator, text)),
+        *(word for _, *model in models.values() for word in left_out(verilator, *model)),
         *(verilator.fingerprint, file_fingerprint(compiler)),
     ]
     tools = (verilator, compiler)
@@ -109,12 +109,12 @@ def _make(
 ) -> None:
     start = time.perf_counter()
     (verilator, compiler), objects = tools, folder / "objects"
-    for name, (top, text, _) in models.items():
+    for name, (top, text, level) in models.items():
         (folder / f"{name}.v").write_text(text)
         words = ["--prefix", f"V{name}", "--top-module", top, f"{name}.v"]
         if name == "top":
             words += threading
-        words += left_out(verilator, text)
+        words += left_out(verilator, text, level)
         environment = {"VERILATOR_ROOT": str(verilator.root)}
         run_program([verilator.path, *VERILATOR_FLAGS, *words], folder, environment)
     for source in SOURCES:
