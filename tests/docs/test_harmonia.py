@@ -88,7 +88,10 @@ def rows_of(block, program):
     return [row[2:] for row in table(PAGE, "attention") if row[0] == block and program in row[1]]
 
 
-@pytest.mark.parametrize(("block", "lengths"), [("paper", (256, 3800)), ("wide", (3800,))])
+@pytest.mark.parametrize(
+    ("block", "lengths"),
+    [("paper", (256, 3800)), pytest.param("wide", (3800,), marks=pytest.mark.full)],
+)
 def test_cycles_of_attention(block, lengths):
     """The table of the page: a prompt, and a decoded token as the difference of two programs."""
     params = HarmoniaParams.preset(block)

@@ -150,14 +150,14 @@ def test_operands_in_registers_cost_a_cycle_and_no_bit(spec):
 LADDERS = {"pe_fp_fp": range(1, 5)} | dict.fromkeys(
     ("pe_fp_int", "pe_ifpu", "pe_figna", "pe_figna_c"), range(2, 7)
 )
-# Both ends of each ladder in every run, what lies between in the long tests.
+# The fewest stages of each ladder in every run, the others in the long tests.
 POINTS = [
-    *(f"{b}:small,stages={n}" for b, known in LADDERS.items() for n in (known[0], known[-1])),
+    *(f"{b}:small,stages={known[0]}" for b, known in LADDERS.items()),
     *(f"{b}:small,adder=carry_save" for b in LADDERS),
     *(f"{b}:small,bounded=true,stages=3" for b in LADDERS if b != "pe_fp_fp"),
 ]
 FURTHER_POINTS = [
-    *(f"{b}:small,stages={n}" for b, known in LADDERS.items() for n in known[1:-1]),
+    *(f"{b}:small,stages={n}" for b, known in LADDERS.items() for n in known[1:]),
     *(f"{b}:small,adder=chain" for b in LADDERS),
     "pe_figna,bounded=true,stages=2,adder=carry_save,registered=true",
 ]

@@ -41,7 +41,7 @@ def mapped(spec, technology):
     ],
 )
 def test_a_netlist_is_what_its_rtl_says(spec, verdict, technology):
-    found = check_equivalence(*mapped(spec, technology), seconds=10)
+    found = check_equivalence(*mapped(spec, technology), seconds=4)
     assert found.verdict is verdict, found.detail
 
 

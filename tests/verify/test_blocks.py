@@ -14,6 +14,8 @@ from tilewright.verify.simulators.find import find_verilators
 PRESETS = [f"{block}:{preset}" for block in catalogued_units() for preset in BLOCKS[block].PRESETS]
 # Icarus Verilog takes seconds for what Verilator does in half a one.
 LARGE = ("pe_", "harmonia_pe", "anda_vector", "float_fma", "prefix_sum:ripple")
+# Options that a further preset has together.
+ALONE = ("anda_vector:fused", "anda_vector:paced")
 # On both in every run: memory, control, arithmetic, and a processing element.
 BOTH = [
     f"{block}:{next(iter(BLOCKS[block].PRESETS))}"
@@ -24,7 +26,9 @@ BOTH = [
 @pytest.mark.parametrize(
     "block",
     [
-        pytest.param(name, marks=[pytest.mark.full] if long_to_compile(name) else [])
+        pytest.param(
+            name, marks=[pytest.mark.full] if long_to_compile(name) or name in ALONE else []
+        )
         for name in PRESETS
     ],
 )

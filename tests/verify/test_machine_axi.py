@@ -10,7 +10,9 @@ from tilewright.verify.simulators.verilog import block_verilog
 BENCH = "tilewright.verify.machine.axi"
 
 
-@pytest.mark.parametrize("spec", ["anda_axi:small", "harmonia_axi:small"])
+@pytest.mark.parametrize(
+    "spec", ["anda_axi:small", pytest.param("harmonia_axi:small", marks=pytest.mark.full)]
+)
 def test_programs_behind_axi(spec):
     result = run_bench(
         block_verilog(spec),

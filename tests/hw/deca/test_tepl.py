@@ -338,12 +338,15 @@ def play(params: DecaParams, *, count: int, flush: float = 0.0, seed: int = 1) -
     return bench.core
 
 
-@pytest.mark.parametrize(("entries", "commands"), [(2, 3), (5, 1), (8, 3)])
+ENTRIES = [(2, 3), pytest.param(5, 1, marks=pytest.mark.full), (8, 3)]  # with commands on the port
+
+
+@pytest.mark.parametrize(("entries", "commands"), ENTRIES)
 def test_every_tepl_completes_once_with_its_rows(entries, commands):
     play(DecaParams(tepl_entries=entries, port_commands=commands), count=20)
 
 
-@pytest.mark.parametrize(("entries", "commands"), [(2, 3), (5, 1), (8, 3)])
+@pytest.mark.parametrize(("entries", "commands"), ENTRIES)
 def test_flush_at_any_time(entries, commands):
     params = DecaParams(tepl_entries=entries, port_commands=commands)
     assert play(params, count=20, flush=0.02, seed=2).flushes > 8
