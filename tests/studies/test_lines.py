@@ -73,3 +73,16 @@ def test_the_record_names_packages_that_exist():
     for found in load_lines():
         assert found.ran <= found.lines and found.share <= 1
         assert (ROOT / "tilewright" / found.package.removeprefix("tilewright").lstrip(".")).is_dir()
+
+
+@pytest.mark.parametrize("option", ["--lines", "--outcomes"])
+def test_sessions_may_write_to_a_file_that_is_there(option, tmp_path):
+    """As one word with the file; pytest would look for its options beside a file that is apart."""
+    assert f'"{option}"' not in (ROOT / "noxfile.py").read_text()
+    assert f'f"{option}=' in (ROOT / "noxfile.py").read_text()
+    path = tmp_path / "there.json"
+    path.write_text("{}")
+    command = [sys.executable, "-m", "pytest", f"{option}={path}", "--markers"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "unrecognized arguments" not in done.stderr
+    assert done.returncode == 0 or "needs Python 3.12" in done.stderr
