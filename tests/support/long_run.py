@@ -101,7 +101,7 @@ class Runner:
     def start(self, part: Part) -> None:
         self.started += 1
         name = self.folder / f"{self.started:04}"
-        command = [*PYTEST, "-rfE", "--tb", "short", "--outcomes", f"{name}.json", *part.cases]
+        command = [*PYTEST, "-rfE", "--tb", "short", f"--outcomes={name}.json", *part.cases]
         with Path(f"{name}.log").open("wb") as log:
             process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
         self.running[process] = part
