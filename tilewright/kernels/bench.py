@@ -8,7 +8,7 @@ moment of the machine hits all of them; a result is the median of the rounds.
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from math import isfinite
 from time import gmtime, perf_counter, strftime
@@ -84,7 +84,7 @@ def run(
     if unknown:
         raise ValueError(f"no section {unknown[0]!r}: there are {', '.join(SECTIONS)}")
     most = max(plan.threads)
-    machine = rounded(asdict(describe_machine()))
+    machine = dict(_machine())
     if before is not None and (before["machine"], before["plan"]) != (
         machine,
         rounded(asdict(plan)),
@@ -147,6 +147,13 @@ def run(
     # Once more at the end: whether the machine has stayed what it was.
     record["read_bytes_at_end"] = read_rate(most, size, plan.rounds)
     return rounded(record)
+
+
+@cache
+def _machine() -> dict[str, Any]:
+    """The machine, described once: that loads PyTorch, whose threads it counts from then on."""
+    machine: dict[str, Any] = rounded(asdict(describe_machine()))
+    return machine
 
 
 def _now() -> str:
