@@ -256,7 +256,7 @@ def _loaded(models: Any, tokenizers: Any, path: Path, device: str) -> tuple[Any,
     try:
         model = models.from_pretrained(source, **options, **place)
         encoding = encoding_of(path, tokenizers)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         line = str(error).strip().splitlines()[0]
         raise CommandError(f"{path}: Transformers cannot read it: {line}") from None
     return model.eval(), encoding
