@@ -11,7 +11,7 @@ nox.options.sessions = ["tests"]
 nox.options.reuse_existing_virtualenvs = True
 
 # One worker per core; more than 16 only cost memory, each holds a simulator build. The slowest
-# tests are named at the end: the whole run took 14 minutes on two idle cores of x86_64, 19 on two
+# tests are named at the end: the whole run took 14 minutes on two idle cores of x86_64, 20 on two
 # of aarch64, where cocotb is compiled first, and shall take no more than 15.
 PYTEST = (
     *("pytest", "-n", "auto", "--maxprocesses", "16", "--dist", "loadgroup"),
